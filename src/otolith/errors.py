@@ -1,0 +1,240 @@
+"""Every exception, drawn as a tree and grouped by what the caller does next.
+
+    Error                     .kind is a stable code, .hint says what to try
+    |-- NotFound              create it, or check the name               (also a KeyError)
+    |   |-- KeyNotFound, CommitNotFound, RefNotFound, StoreNotFound
+    |-- Exists                choose another name
+    |   `-- RefExists
+    |-- Conflict              retry on the new head, or resolve
+    |   |-- StaleRef, Fenced, MergeConflict
+    |-- Invalid               fix the call                               (also a ValueError)
+    |   |-- BadPath, BadRef, BadValue, BadPolicy, NotAStore, Uncommitted
+    |-- Denied                ask for the right                          (also a PermissionError)
+    |-- ReadOnly              use another handle
+    |-- Closed                open it again
+    |-- Unavailable           wait; a retry is safe                      (also an OSError)
+    |   |-- Busy, Full, QuotaExceeded
+    |-- Corrupt               verify, then restore or repair
+    `-- Unsupported           upgrade, or install something
+        |-- FormatTooNew, MissingExtra, UnknownType
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class Error(Exception):
+    """Something otolith could not do. `hint` says what to do next."""
+
+    kind: ClassVar[str] = "error"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.args, self.__dict__.copy())
+
+
+def _rebuild(cls: type[Error], args: tuple[object, ...], fields: dict[str, object]) -> Error:
+    error = cls.__new__(cls)
+    error.args = args
+    error.__dict__.update(fields)
+    return error
+
+
+class NotFound(Error, KeyError):
+    """What was named is not there."""
+
+    kind = "not_found"
+
+
+class KeyNotFound(NotFound):
+    """No value at this path."""
+
+    kind = "key_not_found"
+
+
+class CommitNotFound(NotFound):
+    """No commit of this name."""
+
+    kind = "commit_not_found"
+
+
+class RefNotFound(NotFound):
+    """No branch, tag or session of this name."""
+
+    kind = "ref_not_found"
+
+
+class StoreNotFound(NotFound):
+    """No store at this place."""
+
+    kind = "store_not_found"
+
+
+class Exists(Error):
+    """What was to be made is already there."""
+
+    kind = "exists"
+
+
+class RefExists(Exists):
+    """A branch or tag of this name is already there."""
+
+    kind = "ref_exists"
+
+
+class Conflict(Error):
+    """Somebody else changed the same thing."""
+
+    kind = "conflict"
+
+
+class StaleRef(Conflict):
+    """A ref moved since it was read; nothing was written."""
+
+    kind = "stale_ref"
+
+    def __init__(self, name: str, *, expected: bytes | None, actual: bytes | None) -> None:
+        super().__init__(
+            f"{name} moved while it was being written", hint="read the new head and try again"
+        )
+        self.name = name
+        self.expected = expected
+        self.actual = actual
+
+
+class Fenced(Conflict):
+    """A newer holder of a lease has written; this writer must stop."""
+
+    kind = "fenced"
+
+
+class MergeConflict(Conflict):
+    """A merge needs a decision; `paths` names where."""
+
+    kind = "merge_conflict"
+
+    def __init__(self, message: str, *, paths: tuple[str, ...], hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.paths = paths
+
+
+class Invalid(Error, ValueError):
+    """The call itself is wrong."""
+
+    kind = "invalid"
+
+
+class BadPath(Invalid):
+    """This is not a path in the state."""
+
+    kind = "bad_path"
+
+
+class BadRef(Invalid):
+    """This does not name a commit."""
+
+    kind = "bad_ref"
+
+
+class BadValue(Invalid):
+    """This value cannot be kept."""
+
+    kind = "bad_value"
+
+
+class BadPolicy(Invalid):
+    """This is not a merge policy."""
+
+    kind = "bad_policy"
+
+
+class NotAStore(Invalid):
+    """This file is something else."""
+
+    kind = "not_a_store"
+
+
+class Uncommitted(Invalid):
+    """There are staged edits in the way."""
+
+    kind = "uncommitted"
+
+
+class Denied(Error, PermissionError):
+    """The caller may not do this."""
+
+    kind = "denied"
+
+
+class ReadOnly(Error):
+    """This handle or store takes no writes."""
+
+    kind = "read_only"
+
+
+class Closed(Error):
+    """This handle was closed."""
+
+    kind = "closed"
+
+
+class Unavailable(Error, OSError):
+    """The store cannot do it now; nothing was changed."""
+
+    kind = "unavailable"
+
+
+class Busy(Unavailable):
+    """Another process holds the store."""
+
+    kind = "busy"
+
+
+class Full(Unavailable):
+    """There is no room left; nothing was changed."""
+
+    kind = "full"
+
+
+class QuotaExceeded(Full):
+    """The write would pass the limit that was set for this store; nothing was changed."""
+
+    kind = "quota_exceeded"
+
+
+class Corrupt(Error):
+    """Stored bytes are not what was written."""
+
+    kind = "corrupt"
+
+
+class Unsupported(Error):
+    """This installation cannot do that."""
+
+    kind = "unsupported"
+
+
+class FormatTooNew(Unsupported):
+    """The store was written by a newer otolith."""
+
+    kind = "format_too_new"
+
+
+class MissingExtra(Unsupported):
+    """An optional dependency is not installed."""
+
+    kind = "missing_extra"
+
+
+class UnknownType(Unsupported):
+    """A stored value names a type that is not known here, or that has changed."""
+
+    kind = "unknown_type"

@@ -1,0 +1,162 @@
+"""The Store contract: immutable objects, named refs, and one atomic write.
+
+A store keeps two things. *Objects* are bytes named by their hash: they never change, so they can
+be cached, copied and retried freely. *Refs* are names for hashes: they are the only thing that
+needs agreement. `write` is the only way in, and it is all or nothing.
+
+`otolith.testing.StoreContract` proves an implementation; see `docs/how-to/write-a-store.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from otolith.types import Hash
+
+Links = Callable[[bytes], Iterable[Hash]]
+"""Given the bytes of an object, the hashes of the objects it needs."""
+
+
+class Object(NamedTuple):
+    """One object to write. `base` names an older object it resembles, as a hint for compression."""
+
+    hash: Hash
+    data: bytes
+    base: Hash | None = None
+
+
+class Swap(NamedTuple):
+    """Move a ref from the hash it is known to have to another; None means absent."""
+
+    name: str
+    old: Hash | None
+    new: Hash | None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Everything one write does: all of it happens, or nothing.
+
+    `needs` are objects that are not part of the batch and must still be there when it lands.
+    A fence is refused if the store has seen a higher token under that name.
+    `time` (microseconds) and `note` go into the history of each swapped ref.
+    """
+
+    objects: Sequence[Object] = ()
+    swaps: Sequence[Swap] = ()
+    fences: Mapping[str, int] = field(default_factory=dict)
+    needs: Sequence[Hash] = ()
+    time: int = 0
+    note: str = ""
+
+
+class Move(NamedTuple):
+    """One entry of a ref's history (the reflog)."""
+
+    name: str
+    old: Hash | None
+    new: Hash | None
+    time: int
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a store can do, as data."""
+
+    verified: bool = False  # read() re-hashes, so a flipped bit is an error and never an answer
+    durable: bool = False  # an acknowledged write survives the process
+    shared: bool = False  # other processes may have it open too
+    collects: bool = False  # it is also a Collector
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """How much a store holds. `stored_bytes` is what it takes at rest."""
+
+    objects: int
+    stored_bytes: int
+    limit_bytes: int | None = None
+
+
+class Store(Protocol):
+    """Objects and refs. Safe to call from several threads."""
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    def read(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
+        """Return the objects that are there; absent ones are left out.
+
+        Raises:
+            Corrupt: an object is there but its bytes are not what its hash says.
+        """
+        ...
+
+    def write(self, batch: Batch) -> None:
+        """Apply a batch atomically. Writing an object again is harmless.
+
+        Raises:
+            StaleRef: a ref did not have its old value. Nothing was written.
+            Fenced: a fence token is lower than one seen before. Nothing was written.
+            NotFound: one of `needs` is gone. Nothing was written.
+            Full, Busy, ReadOnly, Closed: as they say. Nothing was written.
+        """
+        ...
+
+    def ref(self, name: str) -> Hash | None:
+        """Return the hash a ref names, or None."""
+        ...
+
+    def refs(self, prefix: str = "") -> dict[str, Hash]:
+        """Return all refs whose name starts with `prefix`, sorted by name."""
+        ...
+
+    def moves(self, name: str, *, limit: int | None = None) -> list[Move]:
+        """Return the history of a ref, newest first; it outlives the ref."""
+        ...
+
+    def find(self, prefix: bytes, *, limit: int = 16) -> list[Hash]:
+        """Return up to `limit` object hashes that start with these bytes (at least two)."""
+        ...
+
+    def usage(self) -> Usage:
+        """Return how much is stored."""
+        ...
+
+    def close(self) -> None:
+        """Release everything. Closing twice is harmless; any other call then raises Closed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What a garbage collection did."""
+
+    kept_objects: int
+    dropped_objects: int
+    dropped_moves: int
+    freed_bytes: int
+    longest_block_seconds: float  # the longest time a writer could have been kept waiting
+
+
+@runtime_checkable
+class Collector(Protocol):
+    """A store that can drop what no ref reaches, beside readers and writers."""
+
+    def collect(
+        self,
+        links: Links,
+        *,
+        forget_moves_before: int = 0,
+        progress: Callable[[str, int, int], None] | None = None,
+        dry_run: bool = False,
+    ) -> Collected:
+        """Drop every object that no ref, and no remembered move of a ref, reaches.
+
+        Moves older than `forget_moves_before` (microseconds) are forgotten first.
+        `progress` is called with a phase, how far it is, and how far it will go (0 if not known).
+        """
+        ...
