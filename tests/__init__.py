@@ -1,0 +1,10 @@
+"""The tests, by what they prove.
+
+unit/       one file of src, by itself
+contract/   every store, codec and repo keeps the same promises
+property/   laws that hold for any history, found out by Hypothesis
+fault/      kills, power cuts, full disks, flipped bits, races
+compat/     stores written by every format there ever was
+journey/    the documents and the command line, used as a person would
+house/      the project itself: imports, sizes, names, errors
+"""
