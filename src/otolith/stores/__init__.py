@@ -16,6 +16,8 @@ from otolith.stores.base import (
     Swap,
     Usage,
 )
+from otolith.stores.memory import MemoryStore
+from otolith.stores.sqlite import SqliteStore
 
 __all__ = [
     "Batch",
@@ -23,8 +25,10 @@ __all__ = [
     "Collected",
     "Collector",
     "Links",
+    "MemoryStore",
     "Move",
     "Object",
+    "SqliteStore",
     "Store",
     "Swap",
     "Usage",

@@ -1,0 +1,196 @@
+"""How an object lies in its row: plain, compressed, or as a difference from an older row.
+
+Layout of `object.data`. Byte 0 holds the kind (low 3 bits) and the depth of the chain (high 5):
+
+    0 PLAIN    the bytes
+    1 ZSTD     a zstd frame of the bytes
+    2 SPLICE   base row id (5 bytes), prefix and suffix length (2 each), the first four bytes,
+               the middle; the object is: four bytes + base[4:4+prefix] + middle + base[-suffix:]
+    3 PATCH    base row id (5 bytes), a zstd frame whose dictionary is the base
+
+Numbers are little endian. The first four bytes of an object are a header that changes while the
+rest stays, so a splice carries its own copy of them. Frames declare their size: nothing is
+allocated that a corrupt frame merely claims to need.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from threading import local
+from typing import NamedTuple
+
+import zstandard
+
+PLAIN, ZSTD, SPLICE, PATCH = range(4)
+DEPTH_LIMIT = 16
+OBJECT_LIMIT_BYTES = 64 << 20
+DELTA_LIMIT_BYTES = 0xFFFF
+
+_HEADER = 4
+_SPLICE_ROW = Struct("<BIBHH4s")
+_BASE_ROW = Struct("<BIB")
+_DELTA_FROM_BYTES = 48  # below this a difference is no shorter than the object
+_ZSTD_FROM_BYTES = 96
+_MIDDLE_BYTES = 192  # a middle this small is not worth a frame
+_RAW = zstandard.DICT_TYPE_RAWCONTENT
+
+
+class Base(NamedTuple):
+    """An object that is stored already: where, how deep in its chain, and its bytes."""
+
+    id: int
+    depth: int
+    data: bytes
+
+
+class Damaged(Exception):
+    """A row cannot be turned back into an object."""
+
+
+def encode(data: bytes, base: Base | None) -> bytes:
+    """Return the shortest row for an object, given an object that resembles it."""
+    if base is None or not _comparable(data, base):
+        return _alone(data)
+    row, middle = _splice(data, base)
+    if middle <= _MIDDLE_BYTES:
+        return row if len(row) <= len(data) else _alone(data)
+    patch = _patch(data, base)
+    if len(patch) < len(row):
+        row = patch
+    if middle * 4 > len(data):
+        return min(row, _alone(data), key=len)
+    return row
+
+
+def kind_of(row: bytes) -> int:
+    """Return which of the four forms a row has."""
+    return row[0] & 7 if row else -1
+
+
+def depth_of(row: bytes) -> int:
+    """Return how many rows are needed below this one."""
+    return row[0] >> 3
+
+
+def base_of(row: bytes) -> int | None:
+    """Return the id of the row this one is a difference from, or None."""
+    if kind_of(row) not in (SPLICE, PATCH):
+        return None
+    if len(row) < _BASE_ROW.size:
+        raise Damaged("a difference was cut short")
+    _, low, high = _BASE_ROW.unpack_from(row)
+    return int(low | high << 32)
+
+
+def decode(row: bytes, base: bytes) -> bytes:
+    """Return the object in a row. `base` is the object it differs from, empty if none.
+
+    Raises:
+        Damaged: the row makes no sense.
+    """
+    kind = kind_of(row)
+    if kind == SPLICE:
+        return _unsplice(row, base)
+    if kind == PLAIN:
+        return row[1:]
+    try:
+        if kind == ZSTD:
+            return _bounded(_tools.unzip, row[1:])
+        if kind == PATCH:
+            words = zstandard.ZstdCompressionDict(base, dict_type=_RAW)
+            return _bounded(zstandard.ZstdDecompressor(dict_data=words), row[_BASE_ROW.size :])
+    except zstandard.ZstdError as error:
+        raise Damaged(str(error)) from error
+    raise Damaged(f"a row of unknown kind {kind}")
+
+
+class _Tools(local):
+    """Compressors are not thread safe, and making one is slower than using it."""
+
+    def __init__(self) -> None:
+        self.zip = zstandard.ZstdCompressor(level=1, write_checksum=False)
+        self.unzip = zstandard.ZstdDecompressor()
+
+
+_tools = _Tools()
+
+
+def _comparable(data: bytes, base: Base) -> bool:
+    return (
+        base.depth < DEPTH_LIMIT
+        and _DELTA_FROM_BYTES <= len(data) <= DELTA_LIMIT_BYTES
+        and _HEADER < len(base.data) <= DELTA_LIMIT_BYTES
+    )
+
+
+def _alone(data: bytes) -> bytes:
+    if len(data) >= _ZSTD_FROM_BYTES:
+        frame = _tools.zip.compress(data)
+        if len(frame) < len(data):
+            return b"\x01" + frame
+    return b"\x00" + data
+
+
+def _splice(data: bytes, base: Base) -> tuple[bytes, int]:
+    old, most = base.data, min(len(data), len(base.data))
+    start = common_prefix(old, data, _HEADER, most)
+    suffix = common_suffix(old, data, most - start)
+    middle = data[start : len(data) - suffix]
+    first = SPLICE | (base.depth + 1) << 3
+    low, high = base.id & 0xFFFFFFFF, base.id >> 32
+    row = _SPLICE_ROW.pack(first, low, high, start - _HEADER, suffix, data[:_HEADER])
+    return row + middle, len(middle)
+
+
+def _unsplice(row: bytes, base: bytes) -> bytes:
+    if len(row) < _SPLICE_ROW.size:
+        raise Damaged("a splice was cut short")
+    _, _, _, prefix, suffix, head = _SPLICE_ROW.unpack_from(row)
+    if _HEADER + prefix + suffix > len(base):
+        raise Damaged("a splice reaches past its base")
+    middle = row[_SPLICE_ROW.size :]
+    return bytes(head + base[_HEADER : _HEADER + prefix] + middle + base[len(base) - suffix :])
+
+
+def _patch(data: bytes, base: Base) -> bytes:
+    words = zstandard.ZstdCompressionDict(base.data, dict_type=_RAW)
+    tool = zstandard.ZstdCompressor(
+        level=1, dict_data=words, write_checksum=False, write_dict_id=False
+    )
+    first = PATCH | (base.depth + 1) << 3
+    return _BASE_ROW.pack(first, base.id & 0xFFFFFFFF, base.id >> 32) + tool.compress(data)
+
+
+def _bounded(tool: zstandard.ZstdDecompressor, frame: bytes) -> bytes:
+    size = zstandard.frame_content_size(frame)
+    if not 0 <= size <= OBJECT_LIMIT_BYTES:
+        raise Damaged(f"a frame claims {size} bytes")
+    return tool.decompress(frame)
+
+
+def common_prefix(a: bytes, b: bytes, start: int, end: int) -> int:
+    """Return where two byte strings that agree before `start` first differ, at most `end`."""
+    step = 64
+    while start + step <= end and a[start : start + step] == b[start : start + step]:
+        start += step
+        step *= 2
+    while step := step >> 1:
+        if start + step <= end and a[start : start + step] == b[start : start + step]:
+            start += step
+    return start
+
+
+def common_suffix(a: bytes, b: bytes, most: int) -> int:
+    """Return how many bytes at the end are the same, at most `most`."""
+    len_a, len_b, size, step = len(a), len(b), 0, 64
+    while (
+        size + step <= most
+        and a[len_a - size - step : len_a - size] == b[len_b - size - step : len_b - size]
+    ):
+        size += step
+        step *= 2
+    while step := step >> 1:
+        end_a, end_b = len_a - size, len_b - size
+        if size + step <= most and a[end_a - step : end_a] == b[end_b - step : end_b]:
+            size += step
+    return size

@@ -1,0 +1,51 @@
+"""What SQLite's errors mean to the caller of a store."""
+
+from __future__ import annotations
+
+import apsw
+
+from otolith.errors import (
+    Busy,
+    Corrupt,
+    Denied,
+    Error,
+    Full,
+    NotAStore,
+    QuotaExceeded,
+    ReadOnly,
+    StoreNotFound,
+    Unavailable,
+)
+
+FSCK = "run `otolith fsck` to see what is damaged, then restore or repair it"
+
+
+def explained(error: apsw.Error, path: str, *, limit_bytes: int | None = None) -> Error:
+    """Return the error to raise for one of SQLite's. Give the limit if it may be the cause."""
+    match error:
+        case apsw.BusyError() | apsw.LockedError():
+            return Busy(f"{path} is being written by someone else", hint="try again in a moment")
+        case apsw.FullError() if limit_bytes is not None:
+            return QuotaExceeded(
+                f"{path}: the write would pass the limit of {limit_bytes} bytes",
+                hint="prune, or open it with a higher limit_bytes",
+            )
+        case apsw.FullError():
+            return Full(f"{path}: the disk is full", hint="make room and try again")
+        case apsw.NotADBError():
+            return NotAStore(f"{path} is not an otolith store", hint="choose another path")
+        case apsw.CorruptError():
+            return Corrupt(f"{path} is damaged: {error}", hint=FSCK)
+        case apsw.ReadOnlyError():
+            return ReadOnly(f"{path} cannot be written: {error}", hint="check its permissions")
+        case apsw.AuthError() | apsw.PermissionsError():
+            return Denied(f"{path} cannot be opened: {error}", hint="check its permissions")
+        case apsw.CantOpenError():
+            return Denied(
+                f"{path} or its -wal and -shm files cannot be opened",
+                hint="check the permissions of the file and its directory, or use read_only=True",
+            )
+        case apsw.NotFoundError():
+            return StoreNotFound(f"no store at {path}", hint="check the path")
+        case _:
+            return Unavailable(f"{path}: {error}", hint="check the disk, then try again")

@@ -1,0 +1,232 @@
+"""The object table: rows found by the head of a hash, proven by the whole of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from struct import Struct
+from typing import NamedTuple
+
+import apsw
+from blake3 import blake3
+
+from otolith.errors import Corrupt
+from otolith.stores.base import Object
+from otolith.stores.sqlite.delta import (
+    DEPTH_LIMIT,
+    Base,
+    Damaged,
+    base_of,
+    decode,
+    depth_of,
+    encode,
+)
+from otolith.stores.sqlite.failures import FSCK
+from otolith.types import Hash
+
+_KEY = Struct(">q")
+
+
+class Draft(NamedTuple):
+    """An object made ready outside the write lock."""
+
+    hash: Hash
+    key: int
+    data: bytes
+    row: bytes
+    base: tuple[int, int] | None  # id and key of the row it differs from
+
+
+def key_of(name: bytes) -> int:
+    """Return the signed 64-bit number that the index holds for a hash."""
+    key: int = _KEY.unpack_from(name)[0]
+    return key
+
+
+class Recent:
+    """The objects seen lately, in two generations; a miss costs a read, never correctness.
+
+    Row ids are never used twice, so an entry can be out of date only by being gone.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._half = limit_bytes // 2
+        self._size = 0
+        self._young: dict[Hash | int, Base] = {}
+        self._old: dict[Hash | int, Base] = {}
+
+    def get(self, name: Hash | int) -> Base | None:
+        found = self._young.get(name)
+        if found is None:
+            found = self._old.get(name)
+            if found is not None:
+                self._add(name, found)
+        return found
+
+    def put(self, name: Hash, item: Base) -> None:
+        self._add(name, item)
+        self._young[item.id] = item
+
+    def clear(self) -> None:
+        self._young, self._old, self._size = {}, {}, 0
+
+    def _add(self, name: Hash | int, item: Base) -> None:
+        self._size += len(item.data) + 200
+        if self._size > self._half:
+            self._old, self._young, self._size = self._young, {}, len(item.data)
+        self._young[name] = item
+
+
+class Objects:
+    """Reads and writes rows of the object table over whichever connection it is given."""
+
+    def __init__(self, path: str, *, recent_bytes: int = 16 << 20) -> None:
+        self._path = path
+        self.recent = Recent(recent_bytes)
+
+    def read(self, connection: apsw.Connection, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
+        found = {}
+        for name in hashes:
+            item = self.load(connection, name)
+            if item is not None:
+                found[name] = item.data
+        return found
+
+    def load(self, connection: apsw.Connection, name: Hash) -> Base | None:
+        """Return an object and its row, or None.
+
+        Raises:
+            Corrupt: there is a row for it, but none that holds it.
+        """
+        rows = connection.execute(
+            "select id, data from object where key=?", (key_of(name),)
+        ).fetchall()
+        reason = ""
+        for number, row in rows:
+            try:
+                data = self.plain(connection, number, row)
+            except Damaged as error:
+                reason = str(error)
+                continue
+            if blake3(data).digest() == name:
+                item = Base(number, depth_of(row), data)
+                self.recent.put(name, item)
+                return item
+        if rows:
+            reason = reason or "its bytes do not have its hash"
+            raise Corrupt(f"{self._path}: object {name.hex()[:12]}: {reason}", hint=FSCK)
+        return None
+
+    def plain(self, connection: apsw.Connection, number: int, row: bytes) -> bytes:
+        """Return the bytes in a row, following its chain of bases."""
+        chain: list[tuple[int, bytes]] = []
+        data = b""
+        while (base := base_of(row)) is not None:
+            chain.append((number, row))
+            if base >= number or len(chain) > DEPTH_LIMIT:
+                raise Damaged("its chain of differences is broken")
+            known = self.recent.get(base)
+            if known is not None:
+                data = known.data
+                break
+            number, row = base, self._row(connection, base)
+        else:
+            data = decode(row, b"")
+        for _, row in reversed(chain):
+            data = decode(row, data)
+        return data
+
+    def draft(self, connection: apsw.Connection | None, item: Object) -> Draft:
+        """Choose the row for an object. Without a connection only recent bases are used."""
+        base = None
+        if item.base is not None:
+            base = self.recent.get(item.base)
+            if base is None and connection is not None:
+                base = self._load_base(connection, item.base)
+        row = encode(item.data, base)
+        uses = None
+        if base is not None and item.base is not None and row[0] > 1:
+            uses = (base.id, key_of(item.base))
+        return Draft(item.hash, key_of(item.hash), item.data, row, uses)
+
+    def insert(
+        self, connection: apsw.Connection, drafts: Sequence[Draft]
+    ) -> list[tuple[Hash, Base]]:
+        """Add the objects that are not there yet; return their rows. Needs the write lock."""
+        execute = connection.execute
+        added = []
+        for draft in drafts:
+            if execute("select 1 from object where key=?", (draft.key,)).fetchall() and (
+                self._holds(connection, draft.hash)
+            ):
+                continue
+            row = draft.row
+            if draft.base is not None and not self._stands(connection, *draft.base):
+                row = encode(draft.data, None)
+            execute("insert into object(key, data) values(?, ?)", (draft.key, row))
+            item = Base(connection.last_insert_rowid(), depth_of(row), draft.data)
+            added.append((draft.hash, item))
+        return added
+
+    def holds(self, connection: apsw.Connection, name: Hash) -> bool:
+        """Tell whether an object is there and sound."""
+        return self._holds(connection, name)
+
+    def matching(self, connection: apsw.Connection, prefix: bytes) -> Iterator[Hash]:
+        """Yield the hashes that start with these bytes, in order."""
+        low, high = key_of(prefix.ljust(8, b"\0")), key_of(prefix.ljust(8, b"\xff"))
+        seen: set[Hash] = set()
+        rows = connection.execute(
+            "select id, key, data from object where key between ? and ? order by key", (low, high)
+        )
+        for number, key, row in rows:
+            name = self._name(connection, number, key, row)
+            if name.startswith(prefix) and name not in seen:
+                seen.add(name)
+                yield name
+
+    def named(self, connection: apsw.Connection, key: int) -> Hash | None:
+        """Return the hash of the oldest sound object with this key."""
+        rows = connection.execute(
+            "select id, data from object where key=? order by id", (key,)
+        ).fetchall()
+        for number, row in rows:
+            try:
+                name = Hash(blake3(self.plain(connection, number, row)).digest())
+            except Damaged:
+                continue
+            if key_of(name) == key:
+                return name
+        return None
+
+    def _name(self, connection: apsw.Connection, number: int, key: int, row: bytes) -> Hash:
+        try:
+            name = Hash(blake3(self.plain(connection, number, row)).digest())
+        except Damaged as error:
+            raise Corrupt(f"{self._path}: row {number}: {error}", hint=FSCK) from error
+        if key_of(name) != key:
+            raise Corrupt(f"{self._path}: row {number} does not have its hash", hint=FSCK)
+        return name
+
+    def _row(self, connection: apsw.Connection, number: int) -> bytes:
+        rows = connection.execute("select data from object where id=?", (number,)).fetchall()
+        if not rows:
+            raise Damaged(f"row {number}, which it differs from, is missing")
+        row: bytes = rows[0][0]
+        return row
+
+    def _load_base(self, connection: apsw.Connection, name: Hash) -> Base | None:
+        try:
+            return self.load(connection, name)
+        except Corrupt:
+            return None  # a damaged object is no base; the new one is stored whole
+
+    def _holds(self, connection: apsw.Connection, name: Hash) -> bool:
+        try:
+            return self.load(connection, name) is not None
+        except Corrupt:
+            return False
+
+    def _stands(self, connection: apsw.Connection, number: int, key: int) -> bool:
+        # Another process may have collected the row since it was read.
+        rows = connection.execute("select key from object where id=?", (number,)).fetchall()
+        return bool(rows) and rows[0][0] == key

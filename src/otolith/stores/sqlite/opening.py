@@ -1,0 +1,202 @@
+"""Opening a store file: what is refused and why, and how a connection is set up."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import quote
+
+import apsw
+
+from otolith.errors import Denied, NotAStore, ReadOnly, StoreNotFound, Unsupported
+from otolith.stores.sqlite import schema
+from otolith.stores.sqlite.failures import explained
+
+OLDEST_SAFE_SQLITE = (3, 51, 3)
+NETWORK_FILE_SYSTEMS = frozenset(
+    "nfs nfs4 cifs smb2 smb3 smbfs 9p afs ceph glusterfs lustre ncpfs virtiofs vboxsf davfs "
+    "fuse.sshfs fuse.glusterfs fuse.davfs fuse.s3fs fuse.gcsfuse fuse.rclone fuse.goofys".split()
+)
+MOUNTS = "/proc/self/mountinfo"
+
+_MAGIC = b"SQLite format 3\0"
+_WAL_BYTES = 32 << 20
+_CHECKPOINT_PAGES = 2000
+_CACHE_KIB = 16 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A store file and how it is to be opened."""
+
+    path: str
+    durability: str = "full"
+    limit_bytes: int | None = None
+    read_only: bool = False
+    busy_timeout_seconds: float = 10.0
+    vfs: str | None = None
+
+
+def check_library(version: str) -> None:
+    """Refuse an SQLite that can lose what it acknowledged.
+
+    Raises:
+        Unsupported: the library is older than the first one without the WAL-reset bug.
+    """
+    numbers = tuple(int(part) for part in version.split(".")[:3])
+    if numbers < OLDEST_SAFE_SQLITE:
+        oldest = ".".join(map(str, OLDEST_SAFE_SQLITE))
+        raise Unsupported(
+            f"SQLite {version} can lose committed writes when two connections reset the WAL",
+            hint=f"install an apsw with SQLite {oldest} or newer",
+        )
+
+
+def check_path(path: str, *, create: bool) -> None:
+    """Refuse a path where no store can be.
+
+    Raises:
+        StoreNotFound: there is nothing, and nothing may or can be made.
+        NotAStore: there is something else.
+        Denied: it cannot be read.
+    """
+    if os.path.isdir(path):
+        raise NotAStore(f"{path} is a directory", hint="give the path of a file in it")
+    if not os.path.exists(path):
+        _check_room_for(path, create=create)
+        return
+    try:
+        with open(path, "rb") as file:
+            magic = file.read(len(_MAGIC))
+    except PermissionError as error:
+        raise Denied(f"{path} cannot be read", hint="check its permissions") from error
+    if magic and magic != _MAGIC:
+        raise NotAStore(f"{path} is not an otolith store", hint="choose another path")
+
+
+def check_file_system(path: str, mounts: Iterable[str]) -> None:
+    """Refuse a file system whose locks SQLite cannot rely on.
+
+    Raises:
+        Unsupported: the path is on a network file system.
+    """
+    best, kind = "", ""
+    for line in mounts:
+        left, _, right = line.partition(" - ")
+        fields = left.split()
+        if not right or len(fields) < 5:
+            continue
+        point = fields[4].encode().decode("unicode_escape")
+        inside = path == point or path.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= len(best):
+            best, kind = point, right.split()[0]
+    if kind in NETWORK_FILE_SYSTEMS:
+        raise Unsupported(
+            f"{path} is on a network file system ({kind}), where SQLite can lose writes",
+            hint="keep the file on a local disk",
+        )
+
+
+def mounts() -> list[str]:
+    """Return the mount table of this machine, empty where there is none."""
+    try:
+        with open(MOUNTS, encoding="utf-8", errors="replace") as file:
+            return file.readlines()
+    except OSError:
+        return []
+
+
+def connect_writer(place: Place, *, create: bool) -> apsw.Connection:
+    """Open the connection that writes, and make the store if it is not there yet."""
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+    try:
+        connection = apsw.Connection(place.path, flags=flags, vfs=place.vfs)
+    except apsw.Error as error:
+        raise explained(error, place.path) from error
+    try:
+        _set_up_writer(connection, place, create=create)
+    except (apsw.ReadOnlyError, apsw.CantOpenError) as error:
+        connection.close()
+        raise Denied(
+            f"{place.path} cannot be written",
+            hint="check the permissions of it and its directory, or open it with read_only=True",
+        ) from error
+    except apsw.Error as error:
+        connection.close()
+        raise explained(error, place.path) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_reader(place: Place) -> apsw.Connection:
+    """Open a connection that only reads.
+
+    A file on a read-only medium has no place for SQLite's shared memory. It is then read as a
+    file that never changes, which is right only if no write is waiting beside it.
+    """
+    try:
+        return _read_only(place, place.path, 0)
+    except (apsw.CantOpenError, apsw.ReadOnlyError) as error:
+        wal = place.path + "-wal"
+        if not place.read_only or (os.path.exists(wal) and os.path.getsize(wal)):
+            raise ReadOnly(
+                f"{place.path} has writes beside it that cannot be read here",
+                hint="copy it together with its -wal file to a place that can be written",
+            ) from error
+    except apsw.Error as error:
+        raise explained(error, place.path) from error
+    uri = f"file:{quote(place.path)}?immutable=1"
+    try:
+        return _read_only(place, uri, apsw.SQLITE_OPEN_URI)
+    except apsw.Error as error:
+        raise explained(error, place.path) from error
+
+
+def _check_room_for(path: str, *, create: bool) -> None:
+    if not create:
+        raise StoreNotFound(f"no store at {path}", hint="check the path, or open it with create")
+    parent = os.path.dirname(path)
+    if not os.path.isdir(parent):
+        raise StoreNotFound(f"no directory {parent}", hint="make the directory first")
+
+
+def _set_up_writer(connection: apsw.Connection, place: Place, *, create: bool) -> None:
+    connection.set_busy_timeout(int(place.busy_timeout_seconds * 1000))
+    if create:
+        schema.prepare(connection)
+    if connection.pragma("journal_mode") != "wal":
+        schema.ensure(connection, place.path, create=create)
+        connection.pragma("journal_mode", "wal")
+    connection.pragma("synchronous", "full" if place.durability == "full" else "normal")
+    connection.pragma("journal_size_limit", _WAL_BYTES)
+    connection.pragma("wal_autocheckpoint", _CHECKPOINT_PAGES)
+    if sys.platform == "darwin":
+        connection.pragma("fullfsync", 1)
+        connection.pragma("checkpoint_fullfsync", 1)
+    _set_up(connection)
+    schema.ensure(connection, place.path, create=create)
+    if place.limit_bytes is not None:
+        connection.pragma("max_page_count", max(1, place.limit_bytes // schema.PAGE_BYTES))
+
+
+def _set_up(connection: apsw.Connection) -> None:
+    connection.pragma("cache_size", -_CACHE_KIB)
+    connection.pragma("mmap_size", 0)
+    connection.pragma("temp_store", "memory")
+
+
+def _read_only(place: Place, name: str, flags: int) -> apsw.Connection:
+    flags |= apsw.SQLITE_OPEN_READONLY
+    connection = apsw.Connection(name, flags=flags, vfs=place.vfs)
+    try:
+        connection.set_busy_timeout(int(place.busy_timeout_seconds * 1000))
+        _set_up(connection)
+        schema.ensure(connection, place.path, create=False)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
