@@ -100,7 +100,7 @@ def _broken(project_root: Path) -> list[str]:
     done = subprocess.run(
         [LINTER, "--no-cache"],
         cwd=project_root,
-        env=os.environ | {"PYTHONPATH": str(project_root / "src"), "NO_COLOR": "1"},
+        env=os.environ | {"PYTHONPATH": str(project_root / "src"), "COLUMNS": "200"},
         capture_output=True,
         text=True,
         timeout=60,
