@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, settings
 LONG_TIMEOUT_SECONDS = 1800
 
 # Tests share two cores with each other, so how long one example takes says nothing about the code.
-_calm = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "print_blob": True}
-settings.register_profile("short", max_examples=40, stateful_step_count=30, **_calm)
-settings.register_profile("long", max_examples=1000, stateful_step_count=100, **_calm)
+CALM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.register_profile("short", CALM, max_examples=40, stateful_step_count=30)
+settings.register_profile("long", CALM, max_examples=1000, stateful_step_count=100)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

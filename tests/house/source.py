@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src"
@@ -40,13 +40,13 @@ def modules() -> tuple[Module, ...]:
 
 
 @cache
-def project() -> dict[str, dict[str, dict[str, object]]]:
+def project() -> dict[str, Any]:
     """Return pyproject.toml."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
 @cache
-def exceptions(kind: str) -> dict[str, dict[str, object]]:
+def exceptions(kind: str) -> dict[str, dict[str, Any]]:
     """Return the listed exceptions of one kind, by name."""
     listed = tomllib.loads((Path(__file__).parent / "exceptions.toml").read_text())
     return {entry["name"]: entry for entry in listed.get(kind, [])}

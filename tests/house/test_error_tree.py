@@ -6,6 +6,7 @@ import copy
 import inspect
 import pickle
 import re
+from typing import Any
 
 import pytest
 
@@ -53,7 +54,7 @@ ALL = [
 ]
 
 # One value for each argument that any error takes.
-ARGUMENTS = {
+ARGUMENTS: dict[str, Any] = {
     "message": "it broke",
     "hint": "mend it",
     "name": "session/a/main",
@@ -124,6 +125,7 @@ def _below(group: type[errors.Error]) -> set[type[errors.Error]]:
 
 def _drawn() -> dict[str, set[str]]:
     tree: dict[str, set[str]] = {}
+    group: set[str] = set()
     for line in (errors.__doc__ or "").splitlines():
         if branch := re.match(r"    [|`]-- (\w+)", line):
             group = tree.setdefault(branch[1], set())
