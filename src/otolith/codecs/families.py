@@ -1,0 +1,147 @@
+"""The families of model classes, told apart by what their classes carry, none of them imported.
+
+A family says which fields a class has, what else of an instance must be kept, and how to make an
+instance from those without running the code that checks or completes new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields as dataclass_fields
+from dataclasses import is_dataclass
+from typing import Any, NamedTuple
+
+from otolith.codecs.exact import VERIFY, parts
+from otolith.errors import Corrupt, UnknownType
+
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: clear for classes that are written in C
+
+
+class Family(NamedTuple):
+    """One way of writing model classes."""
+
+    name: str
+    fields: Callable[[Any], tuple[str, ...] | None]
+    """The fields of a class, or None if it is not of this family."""
+    make: Callable[[Any, dict[str, Any], Any], object]
+    """An instance from its class, its fields, and what `rest` gave."""
+    rest: Callable[[Any], object] | None = None
+    """What is kept of an instance beside its fields, where there is more."""
+
+
+def family_of(kind: type) -> tuple[Family, tuple[str, ...]] | None:
+    """Return the family and the fields of a class, or None if it is not a model."""
+    for family in _FAMILIES:
+        fields = family.fields(kind)
+        if fields is not None:
+            return family, fields
+    return None
+
+
+def _dataclass(kind: type) -> tuple[str, ...] | None:
+    if not is_dataclass(kind) or not _is_bare(kind):
+        return None
+    return tuple(field.name for field in dataclass_fields(kind))
+
+
+def _attrs(kind: Any) -> tuple[str, ...] | None:
+    attributes = getattr(kind, "__attrs_attrs__", None)
+    if not isinstance(attributes, tuple) or not _is_bare(kind):
+        return None
+    return tuple(attribute.name for attribute in attributes)
+
+
+def _struct(kind: Any) -> tuple[str, ...] | None:
+    return _strings(getattr(kind, "__struct_fields__", None))
+
+
+def _namedtuple(kind: Any) -> tuple[str, ...] | None:
+    return _strings(getattr(kind, "_fields", None)) if issubclass(kind, tuple) else None
+
+
+def _pydantic(kind: Any) -> tuple[str, ...] | None:
+    if not hasattr(kind, "__pydantic_fields_set__"):
+        return None
+    fields = getattr(kind, "model_fields", None)
+    return tuple(fields) if isinstance(fields, dict) else None
+
+
+def _strings(names: object) -> tuple[str, ...] | None:
+    if isinstance(names, tuple) and all(type(name) is str for name in names):
+        return names
+    return None
+
+
+def _is_bare(kind: type) -> bool:
+    # A dataclass that is also an exception or a dict has content which is in none of its fields.
+    return all(base.__flags__ & _HEAP_TYPE for base in kind.__mro__ if base is not object)
+
+
+def _make_bare(kind: type, fields: dict[str, Any], rest: object) -> object:
+    value: object = object.__new__(kind)
+    for name, part in fields.items():
+        object.__setattr__(value, name, part)
+    return value
+
+
+def _make_attrs(kind: type, fields: dict[str, Any], rest: object) -> object:
+    value = _make_bare(kind, fields, rest)
+    code = getattr(kind.__hash__, "__code__", None)
+    if code is not None and CACHED_HASH in code.co_names:
+        object.__setattr__(value, CACHED_HASH, None)
+    return value
+
+
+def _make_struct(kind: Any, fields: dict[str, Any], rest: object) -> object:
+    # Only its constructor makes a struct. What __post_init__ did to a field is then put back.
+    try:
+        value = kind(**fields)
+    except (TypeError, ValueError) as error:
+        raise UnknownType(
+            f"the type {kind.__module__}:{kind.__qualname__} does not accept its stored fields",
+            hint=f"its __post_init__ says: {error}",
+        ) from error
+    for name, part in fields.items():
+        getattr(kind, name).__set__(value, part)
+    return value
+
+
+def _make_namedtuple(kind: Any, fields: dict[str, Any], rest: object) -> object:
+    return tuple.__new__(kind, [fields[name] for name in kind._fields])
+
+
+def _pydantic_rest(value: Any) -> object:
+    given = sorted(value.__pydantic_fields_set__)
+    return [given, value.__pydantic_extra__, value.__pydantic_private__]
+
+
+def _make_pydantic(kind: Any, fields: dict[str, Any], rest: object) -> object:
+    given, extra, private = parts(rest, "what was set in a model", list, object, object)
+    if any(type(name) is not str for name in given) or sorted(set(given)) != given:
+        raise Corrupt("the set fields of a model are not a sorted list of names", hint=VERIFY)
+    _check_named(extra)
+    _check_named(private)
+    value: object = object.__new__(kind)
+    object.__setattr__(value, "__dict__", dict(fields))
+    object.__setattr__(value, "__pydantic_fields_set__", set(given))
+    if not getattr(kind, "__pydantic_root_model__", False):
+        object.__setattr__(value, "__pydantic_extra__", extra)
+        object.__setattr__(value, "__pydantic_private__", private)
+    return value
+
+
+def _check_named(parts_by_name: object) -> None:
+    if parts_by_name is not None and (
+        type(parts_by_name) is not dict or any(type(name) is not str for name in parts_by_name)
+    ):
+        raise Corrupt("what a model has beside its fields is not named", hint=VERIFY)
+
+
+CACHED_HASH = "_attrs_cached_hash"
+_FAMILIES = (
+    Family("pydantic", _pydantic, _make_pydantic, _pydantic_rest),
+    Family("msgspec", _struct, _make_struct),
+    Family("attrs", _attrs, _make_attrs),
+    Family("dataclass", _dataclass, _make_bare),
+    Family("namedtuple", _namedtuple, _make_namedtuple),
+)

@@ -1,0 +1,153 @@
+"""Instances of model classes, kept as data with the name and the schema version of their class.
+
+The form is seen by hashes and never changes (`docs/reference/format-v1.md`):
+
+    MODEL  [type name, version, fields]          dataclass, attrs, msgspec Struct, namedtuple
+           [type name, version, fields, rest]    pydantic; rest is [names of fields that were set,
+                                                 sorted; extra fields or None; private or None]
+
+    type name   "module:Qualname", or as registered
+    version     int, 1 or more: the class attribute __otolith_version__, 1 if there is none
+    fields      dict: field name -> value
+
+A stored name finds a class only among those registered or imported, and only a class of a known
+family is ever made from it. A class that has changed is an error, or an upgrade that was
+registered; never a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
+
+from otolith.codecs.base import Lowering
+from otolith.codecs.exact import VERIFY, parts
+from otolith.codecs.families import CACHED_HASH, Family, family_of
+from otolith.codecs.names import Names
+from otolith.errors import BadValue, Corrupt, UnknownType
+from otolith.types import Tag, Tagged
+
+Upgrade: TypeAlias = Callable[[int, dict[str, Any]], dict[str, Any]]
+"""Turns the fields stored with an older version, given first, into those of the class of today."""
+
+# Left on instances by typing.Generic and attrs; both can be made again.
+_DERIVED = frozenset({"__orig_class__", CACHED_HASH})
+
+
+class Shape(NamedTuple):
+    """What is known of a model class, worked out once."""
+
+    kind: type
+    version: int
+    family: Family
+    fields: tuple[str, ...]
+
+
+class Models:
+    """Lowers and lifts instances of model classes."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._shapes: dict[type, Shape] = {}
+        self._upgrades: dict[type, Upgrade] = {}
+
+    @property
+    def codes(self) -> frozenset[int]:
+        return frozenset({Tag.MODEL})
+
+    def upgrade(self, kind: type, upgrade: Upgrade) -> None:
+        """Use this for stored fields that are not those of the class of today."""
+        self._upgrades[kind] = upgrade
+
+    def lowering(self, kind: type) -> Lowering | None:
+        shape = self._shape(kind)
+        return None if shape is None else _lowering(shape, self._names.name_of(kind))
+
+    def lift(self, code: int, data: object) -> object:  # noqa: ARG002: there is only one
+        kinds = (
+            (str, int, dict, list) if type(data) is list and len(data) == 4 else (str, int, dict)
+        )
+        name, version, fields, *rest = parts(data, "a model", *kinds)
+        if version < 1 or any(type(field) is not str for field in fields):
+            raise Corrupt(f"the model {name} has a bad version or bad field names", hint=VERIFY)
+        kind = self._names.find(name)
+        shape = self._shape(kind)
+        if shape is None or len(rest) != (shape.family.rest is not None):
+            raise _changed(name, "is no longer the kind of model that was stored")
+        fields = self._of_today(shape, name, version, fields)
+        return shape.family.make(kind, fields, rest[0] if rest else None)
+
+    def _of_today(
+        self, shape: Shape, name: str, version: int, fields: dict[str, Any]
+    ) -> dict[str, Any]:
+        wrong = _difference(shape, version, fields)
+        upgrade = self._upgrades.get(shape.kind)
+        if wrong and upgrade:
+            fields = upgrade(version, dict(fields))
+            wrong = _difference(shape, shape.version, fields)
+        if wrong:
+            raise _changed(name, wrong)
+        return fields
+
+    def _shape(self, kind: type) -> Shape | None:
+        shape = self._shapes.get(kind)
+        if shape is None and (found := family_of(kind)):
+            shape = self._shapes[kind] = Shape(kind, _version(kind), *found)
+        return shape
+
+
+def _lowering(shape: Shape, name: str) -> Lowering:
+    fields, known = shape.fields, frozenset(shape.fields)
+    version, rest_of = shape.version, shape.family.rest
+
+    def lower(value: object) -> Tagged:
+        try:
+            parts = {field: getattr(value, field) for field in fields}
+        except AttributeError as error:
+            raise BadValue(f"cannot keep a {name}: a field was never set: {error}") from error
+        own = getattr(value, "__dict__", None)
+        if own and not own.keys() <= known:
+            _refuse_strays(shape.kind, name, own.keys() - known)
+        data = [name, version, parts]
+        return Tagged(Tag.MODEL, data if rest_of is None else [*data, rest_of(value)])
+
+    return lower
+
+
+def _refuse_strays(kind: type, name: str, strays: set[str]) -> None:
+    for stray in sorted(strays - _DERIVED):
+        owner = next((vars(base)[stray] for base in kind.__mro__ if stray in vars(base)), None)
+        if not isinstance(owner, cached_property):
+            raise BadValue(
+                f"cannot keep a {name}: its attribute {stray!r} is not a field",
+                hint="make it a field, or register a codec for the class",
+            )
+
+
+def _version(kind: type) -> int:
+    version = getattr(kind, "__otolith_version__", 1)
+    if type(version) is not int or not 1 <= version < 2**63:
+        raise BadValue(
+            f"{kind.__module__}:{kind.__qualname__} has the schema version {version!r}",
+            hint="__otolith_version__ is an int, 1 or more",
+        )
+    return version
+
+
+def _difference(shape: Shape, version: int, fields: dict[str, Any]) -> str:
+    if version != shape.version:
+        return f"has version {shape.version} here and was stored with version {version}"
+    missing, unknown = set(shape.fields) - fields.keys(), fields.keys() - set(shape.fields)
+    if missing:
+        return f"has fields here that were not stored: {', '.join(sorted(missing))}"
+    if unknown:
+        return f"was stored with fields it does not have here: {', '.join(sorted(unknown))}"
+    return ""
+
+
+def _changed(name: str, how: str) -> UnknownType:
+    return UnknownType(
+        f"the type {name} {how}",
+        hint="the class has changed: give register_model an upgrade, or read with opaque=True",
+    )

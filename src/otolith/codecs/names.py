@@ -1,0 +1,79 @@
+"""How a class is named in stored data, and found again without importing anything.
+
+A class is named "module:Qualname", or as it was registered. It is looked up in modules that are
+already imported, through their own dictionaries only: neither an import nor a module's
+`__getattr__` can run because of a name that was read from a store.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from types import ModuleType
+
+from otolith.errors import BadValue, Exists, UnknownType
+
+
+class Names:
+    """The names of classes, those that were registered first."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, type] = {}
+        self._names: dict[type, str] = {}
+
+    def register(self, kind: type, *, name: str, formerly: Iterable[str] = ()) -> None:
+        """Store a class under this name, and find it under its former names too.
+
+        Raises:
+            Exists: one of the names belongs to another class.
+        """
+        names = (name, *formerly)
+        for taken in names:
+            if self._kinds.get(taken, kind) is not kind:
+                raise Exists(f"{taken} is registered for another class", hint="choose another name")
+        self._kinds.update(dict.fromkeys(names, kind))
+        self._names[kind] = name
+
+    def name_of(self, kind: type) -> str:
+        """Return the name a class is stored under.
+
+        Raises:
+            BadValue: it could not be found again by that name.
+        """
+        if registered := self._names.get(kind):
+            return registered
+        name = f"{kind.__module__}:{kind.__qualname__}"
+        if "<locals>" not in name and _imported(name) is not None:
+            return name
+        why = "is local to a function" if "<locals>" in name else "is not found by that name"
+        raise BadValue(
+            f"cannot keep a {name}: the class {why}",
+            hint="define it at the top level of its module, or give it a name with register_model",
+        )
+
+    def find(self, name: str) -> type:
+        """Return the class that is stored under this name.
+
+        Raises:
+            UnknownType: it is neither registered nor imported.
+        """
+        found = self._kinds.get(name) or _imported(name)
+        if found is not None:
+            return found
+        raise UnknownType(
+            f"the type {name} is not known here",
+            hint=f"import {name.partition(':')[0]} before reading, or read with opaque=True",
+        )
+
+
+def _imported(name: str) -> type | None:
+    module_name, _, qualname = name.partition(":")
+    module = sys.modules.get(module_name)
+    if not isinstance(module, ModuleType):
+        return None
+    first, *rest = qualname.split(".")
+    # Past the module's own __getattribute__: asking a lazily loaded module for anything loads it.
+    found = ModuleType.__getattribute__(module, "__dict__").get(first)
+    for part in rest:
+        found = vars(found).get(part) if isinstance(found, type) else None
+    return found if isinstance(found, type) else None

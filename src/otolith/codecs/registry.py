@@ -1,0 +1,133 @@
+"""All codecs behind one face: what the core is given to lower and lift with.
+
+A type is asked for once; afterwards its lowering is one lookup in a dict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from otolith.codecs.base import Codec, Lowering
+from otolith.codecs.custom import Customs, Registered
+from otolith.codecs.enums import Enums
+from otolith.codecs.models import Models, Upgrade
+from otolith.codecs.names import Names
+from otolith.codecs.opaque import Opaque, lower_opaque
+from otolith.codecs.plain import Plain
+from otolith.codecs.refusal import refuse
+from otolith.errors import Invalid, UnknownType
+from otolith.types import Tagged
+
+T = TypeVar("T")
+
+_KEPT_BY_CORE = (type(None), bool, int, float, str, bytes, list, dict)
+
+
+class Codecs:
+    """Lowers and lifts every value that can be kept.
+
+    With `opaque`, a value whose type is not known here is lifted to an `Opaque` instead of raising
+    UnknownType: for tools that read what they did not write.
+    """
+
+    def __init__(self, *, opaque: bool = False) -> None:
+        self._opaque = opaque
+        self._names = Names()
+        self._models = Models(self._names)
+        self._customs = Customs()
+        plain = Plain()
+        self._reserved = plain
+        self._codecs: tuple[Codec, ...] = (plain, self._customs, Enums(self._names), self._models)
+        self._by_code = {code: codec for codec in self._codecs for code in codec.codes}
+        self._lowerings: dict[type, Lowering] = {Opaque: lower_opaque}
+
+    def lower(self, value: object) -> Tagged:
+        """Return the value one step plainer.
+
+        Raises:
+            BadValue: it cannot be kept; the message says why and what to do.
+        """
+        kind = type(value)
+        lowering = self._lowerings.get(kind)
+        if lowering is None:
+            lowering = self._lowerings[kind] = self._decide(kind)
+        return lowering(value)
+
+    def lift(self, code: int, data: object) -> object:
+        """Return the value that was lowered to this, given data that is lifted already.
+
+        Raises:
+            UnknownType: its type is not known here, or has changed.
+            Corrupt: the data is not what this code needs.
+        """
+        codec = self._by_code.get(code)
+        try:
+            if codec is None:
+                raise UnknownType(
+                    f"values with the code {code} are not known here",
+                    hint="upgrade otolith: a newer one wrote this",
+                )
+            return codec.lift(code, data)
+        except UnknownType:
+            if not self._opaque:
+                raise
+            return Opaque(Tagged(code, data))
+
+    def register(
+        self,
+        kind: type[T],
+        *,
+        name: str,
+        lower: Callable[[T], object],
+        lift: Callable[[Any], T],
+        version: int = 1,
+        older: Mapping[int, Callable[[Any], T]] | None = None,
+    ) -> None:
+        """Keep values of exactly this type, as what `lower` makes of them.
+
+        `name` is stored with each value and never changes; raise `version` when `lower` gives
+        something else than before, and leave what reads the former versions in `older`.
+
+        Raises:
+            Invalid: otolith keeps this type itself, or the name or a version is bad.
+            Exists: the name or the type is already registered.
+        """
+        if kind in _KEPT_BY_CORE or self._reserved.lowering(kind) or kind is Opaque:
+            raise Invalid(
+                f"{kind.__qualname__} is kept by otolith itself",
+                hint="register a type of your own",
+            )
+        lifts = {**(older or {}), version: lift}
+        self._customs.register(Registered(kind, name, version, lower, lifts))
+        self._lowerings.pop(kind, None)
+
+    def register_model(
+        self,
+        kind: type,
+        *,
+        name: str | None = None,
+        formerly: Iterable[str] = (),
+        upgrade: Upgrade | None = None,
+    ) -> None:
+        """Say more about a model class or an enumeration than it says itself.
+
+        `name` is what it is stored under instead of "module:Qualname"; `formerly` are names it is
+        found under as well; `upgrade(version, fields)` returns the fields of today for an instance
+        that was stored with an older version or with other fields.
+
+        Raises:
+            Exists: one of the names belongs to another class.
+        """
+        default = f"{kind.__module__}:{kind.__qualname__}"
+        self._names.register(kind, name=name or default, formerly=formerly)
+        if upgrade is not None:
+            self._models.upgrade(kind, upgrade)
+        self._lowerings.pop(kind, None)
+
+    def _decide(self, kind: type) -> Lowering:
+        for codec in self._codecs:
+            lowering = codec.lowering(kind)
+            if lowering is not None:
+                return lowering
+        raise refuse(kind)
