@@ -63,7 +63,7 @@ class Customs:
         entry = self._by_kind.get(kind)
         return None if entry is None else _lowering(entry)
 
-    def lift(self, code: int, data: object) -> object:  # noqa: ARG002: there is only one
+    def lift(self, code: int, data: object) -> object:
         name, version, content = parts(data, "a value of a registered type", str, int, object)
         if version < 1:
             raise Corrupt(f"a value of {name!r} has the version {version}", hint=VERIFY)

@@ -37,7 +37,7 @@ class Enums:
 
         return lower
 
-    def lift(self, code: int, data: object) -> object:  # noqa: ARG002: there is only one
+    def lift(self, code: int, data: object) -> object:
         type_name, called, value = parts(data, "a member", str, object, object)
         if type(called) is not str:
             _check_flags(type_name, called, value)

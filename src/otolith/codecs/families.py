@@ -77,7 +77,7 @@ def _is_bare(kind: type) -> bool:
     return all(base.__flags__ & _HEAP_TYPE for base in kind.__mro__ if base is not object)
 
 
-def _make_bare(kind: type, fields: dict[str, Any], rest: object) -> object:
+def _make_bare(kind: type, fields: dict[str, Any], _rest: object) -> object:
     value: object = object.__new__(kind)
     for name, part in fields.items():
         object.__setattr__(value, name, part)
@@ -92,7 +92,7 @@ def _make_attrs(kind: type, fields: dict[str, Any], rest: object) -> object:
     return value
 
 
-def _make_struct(kind: Any, fields: dict[str, Any], rest: object) -> object:
+def _make_struct(kind: Any, fields: dict[str, Any], _rest: object) -> object:
     # Only its constructor makes a struct. What __post_init__ did to a field is then put back.
     try:
         value = kind(**fields)
@@ -106,7 +106,7 @@ def _make_struct(kind: Any, fields: dict[str, Any], rest: object) -> object:
     return value
 
 
-def _make_namedtuple(kind: Any, fields: dict[str, Any], rest: object) -> object:
+def _make_namedtuple(kind: Any, fields: dict[str, Any], _rest: object) -> object:
     return tuple.__new__(kind, [fields[name] for name in kind._fields])
 
 

@@ -64,10 +64,9 @@ class Models:
         shape = self._shape(kind)
         return None if shape is None else _lowering(shape, self._names.name_of(kind))
 
-    def lift(self, code: int, data: object) -> object:  # noqa: ARG002: there is only one
-        kinds = (
-            (str, int, dict, list) if type(data) is list and len(data) == 4 else (str, int, dict)
-        )
+    def lift(self, code: int, data: object) -> object:
+        longer = type(data) is list and len(data) == 4
+        kinds = (str, int, dict, list) if longer else (str, int, dict)
         name, version, fields, *rest = parts(data, "a model", *kinds)
         if version < 1 or any(type(field) is not str for field in fields):
             raise Corrupt(f"the model {name} has a bad version or bad field names", hint=VERIFY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 
 from otolith.codecs.exact import identical
 from otolith.types import Tag, Tagged
@@ -65,9 +66,11 @@ def _hash(value: object) -> int:
         return hash(tuple(_hashes(value)))
     if isinstance(value, set | frozenset):
         return hash(frozenset(_hashes(value)))
+    if isinstance(value, float | complex | Decimal):
+        # A NaN hashes by its address; two that are stored alike must hash alike.
+        return hash(str(value))
     try:
-        # NaN hashes by its address; two that are stored alike must hash alike.
-        return hash(value) if value == value else 0
+        return hash(value)
     except TypeError:
         return hash(type(value))
 

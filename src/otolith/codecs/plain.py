@@ -136,10 +136,11 @@ def _lift_path(data: object) -> PurePath:
     number, text = parts(data, "a path", int, str)
     if not 0 <= number < len(_PATHS):
         raise Corrupt(f"there is no kind {number} of paths", hint=VERIFY)
-    pure = _PURE[number % 2](text)
+    pure: PurePath = _PURE[number % 2](text)
     if str(pure) != text:
         raise Corrupt(f"the path {text[:40]!r} is not in its canonical form", hint=VERIFY)
-    return _PATHS[number](text) if issubclass(_HERE, _PATHS[number]) else pure
+    kind: type[PurePath] = _PATHS[number]
+    return kind(text) if issubclass(_HERE, kind) else pure
 
 
 def _lift_complex(data: object) -> complex:
