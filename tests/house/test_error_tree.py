@@ -53,6 +53,9 @@ ALL = [
     if isinstance(found, type) and issubclass(found, errors.Error)
 ]
 
+# Python 3.13 takes the indentation out of docstrings; older ones leave it to us.
+DRAWING = inspect.cleandoc(errors.__doc__ or "")
+
 # One value for each argument that any error takes.
 ARGUMENTS: dict[str, Any] = {
     "message": "it broke",
@@ -80,7 +83,7 @@ def test_the_drawing_is_the_real_tree():
 
 
 def test_the_drawing_names_the_built_in_errors_too():
-    drawn = re.findall(r"(\w+) .*\(also an? (\w+)\)", errors.__doc__ or "")
+    drawn = re.findall(r"(\w+) .*\(also an? (\w+)\)", DRAWING)
     real = {
         (group.__name__, base.__name__)
         for group in errors.Error.__subclasses__()
@@ -126,9 +129,9 @@ def _below(group: type[errors.Error]) -> set[type[errors.Error]]:
 def _drawn() -> dict[str, set[str]]:
     tree: dict[str, set[str]] = {}
     group: set[str] = set()
-    for line in (errors.__doc__ or "").splitlines():
-        if branch := re.match(r"    [|`]-- (\w+)", line):
+    for line in DRAWING.splitlines():
+        if branch := re.match(r"[|`]-- (\w+)", line):
             group = tree.setdefault(branch[1], set())
-        elif twigs := re.match(r"    [| ]   [|`]-- (.*)", line):
+        elif twigs := re.match(r"[| ]   [|`]-- (.*)", line):
             group.update(re.split(r",\s*", twigs[1].strip()))
     return tree

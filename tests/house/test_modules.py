@@ -7,7 +7,10 @@ import re
 
 import pytest
 
-from tests.house.source import PACKAGE, exceptions, modules
+from tests.house.source import PACKAGE, ROOT, exceptions, modules
+
+# Tests in these folders use what a user can use. Unit and property tests may look inside.
+THROUGH_THE_DOOR = ["tests/contract", "tests/compat", "tests/fault", "tests/journey"]
 
 
 @pytest.mark.parametrize("module", modules(), ids=lambda module: module.name)
@@ -37,13 +40,29 @@ def test_no_import_of_our_own_hides_in_a_function():
     assert hidden == set(exceptions("hidden_import"))
 
 
+@pytest.mark.parametrize("folder", ["bench", *THROUGH_THE_DOOR])
+def test_tests_of_promises_come_in_through_the_door(folder):
+    windows = {
+        f"{path.name}: {name}"
+        for path in (ROOT / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        for name in _imported(node)
+        if re.match(r"otolith\.\w+\.\w+", name)
+    }
+
+    assert windows == set()
+
+
 def test_the_package_ships_its_types():
     assert (PACKAGE / "py.typed").exists()
 
 
 def _imports_our_own(node: ast.AST) -> bool:
+    return any(name.partition(".")[0] in {"", "otolith"} for name in _imported(node))
+
+
+def _imported(node: ast.AST) -> list[str]:
+    """Return the modules an import statement names; a relative one starts with a dot."""
     if isinstance(node, ast.ImportFrom):
-        return node.level > 0 or (node.module or "").split(".")[0] == "otolith"
-    return isinstance(node, ast.Import) and any(
-        alias.name.split(".")[0] == "otolith" for alias in node.names
-    )
+        return ["." * node.level + (node.module or "")]
+    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
