@@ -1,12 +1,14 @@
 """The door of codecs: values of every kind, lowered to plain data and lifted back.
 
-Codecs    what the core is given: lower, lift, and register for one's own types
-Codec     the contract of one family of values
-Opaque    a value whose type is not known here, held so that nothing of it is lost
+Codecs     what the core is given: lower, lift, and register for one's own types
+Codec      the contract of one family of values
+Opaque     a value whose type is not known here, held so that nothing of it is lost
+identical  whether two values are the same in type and content, all the way down
 """
 
 from otolith.codecs.base import Codec
+from otolith.codecs.exact import identical
 from otolith.codecs.opaque import Opaque
 from otolith.codecs.registry import Codecs
 
-__all__ = ["Codec", "Codecs", "Opaque"]
+__all__ = ["Codec", "Codecs", "Opaque", "identical"]

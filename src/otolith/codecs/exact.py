@@ -11,11 +11,18 @@ from datetime import datetime, time, timezone
 from decimal import Decimal
 from enum import Enum
 from math import copysign
+from pathlib import PurePath
 from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from otolith.errors import Corrupt
 
 VERIFY = "run fsck, then restore or repair the store"
+
+# Left on instances by attrs and by typing.Generic; both can be made again.
+CACHED_HASH = "_attrs_cached_hash"
+DERIVED = frozenset({CACHED_HASH, "__orig_class__"})
 
 
 def identical(left: object, right: object) -> bool:
@@ -101,8 +108,8 @@ def _attributes(value: object) -> dict[str, object]:
     for kind in type(value).__mro__:
         slots = vars(kind).get("__slots__", ())
         names.update((slots,) if isinstance(slots, str) else slots)
-        names.update(vars(kind).get("__struct_fields__", ()))
-    names -= {"__dict__", "__weakref__"}
+    names.update(getattr(value, "__struct_fields__", ()))
+    names -= DERIVED | {"__dict__", "__weakref__"}
     return {name: getattr(value, name, _ABSENT) for name in names}
 
 
@@ -117,5 +124,8 @@ _RULES: tuple[tuple[Any, Any], ...] = (
     ((datetime, time), _same_clock),
     (timezone, _same_timezone),
     (Decimal, _same_decimal),
-    ((bool, int, str, bytes, bytearray), lambda left, right: left == right),
+    # The text of a path, because Windows paths are equal whatever the case of their letters.
+    (PurePath, lambda left, right: str(left) == str(right)),
+    (ZoneInfo, lambda left, right: left.key == right.key),
+    ((bool, int, str, bytes, bytearray, UUID), lambda left, right: left == right),
 )

@@ -11,7 +11,7 @@ from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
 from typing import Any, NamedTuple
 
-from otolith.codecs.exact import VERIFY, parts
+from otolith.codecs.exact import CACHED_HASH, VERIFY, parts
 from otolith.errors import Corrupt, UnknownType
 
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: clear for classes that are written in C
@@ -119,25 +119,42 @@ def _make_pydantic(kind: Any, fields: dict[str, Any], rest: object) -> object:
     given, extra, private = parts(rest, "what was set in a model", list, object, object)
     if any(type(name) is not str for name in given) or sorted(set(given)) != given:
         raise Corrupt("the set fields of a model are not a sorted list of names", hint=VERIFY)
-    _check_named(extra)
-    _check_named(private)
+    _check_named(kind, extra, allowed=_may_have_extra)
+    _check_named(kind, private, allowed=_may_have_private)
     value: object = object.__new__(kind)
     object.__setattr__(value, "__dict__", dict(fields))
     object.__setattr__(value, "__pydantic_fields_set__", set(given))
-    if not getattr(kind, "__pydantic_root_model__", False):
+    if not _is_root_model(kind):
         object.__setattr__(value, "__pydantic_extra__", extra)
         object.__setattr__(value, "__pydantic_private__", private)
     return value
 
 
-def _check_named(parts_by_name: object) -> None:
-    if parts_by_name is not None and (
-        type(parts_by_name) is not dict or any(type(name) is not str for name in parts_by_name)
-    ):
+def _check_named(kind: Any, named: object, *, allowed: Callable[[Any, set[str]], bool]) -> None:
+    if named is None:
+        return
+    if type(named) is not dict or any(type(name) is not str for name in named):
         raise Corrupt("what a model has beside its fields is not named", hint=VERIFY)
+    if not allowed(kind, set(named)):
+        raise UnknownType(
+            f"the type {kind.__module__}:{kind.__qualname__} was stored with more than it can have"
+            f" here: {', '.join(sorted(named)) or 'extra fields'}",
+            hint="the class has changed: allow them again, or read with opaque=True",
+        )
 
 
-CACHED_HASH = "_attrs_cached_hash"
+def _may_have_extra(kind: Any, _names: set[str]) -> bool:
+    return not _is_root_model(kind) and kind.model_config.get("extra") == "allow"
+
+
+def _may_have_private(kind: Any, names: set[str]) -> bool:
+    return not _is_root_model(kind) and names <= kind.__private_attributes__.keys()
+
+
+def _is_root_model(kind: Any) -> bool:
+    return getattr(kind, "__pydantic_root_model__", False) is True
+
+
 _FAMILIES = (
     Family("pydantic", _pydantic, _make_pydantic, _pydantic_rest),
     Family("msgspec", _struct, _make_struct),

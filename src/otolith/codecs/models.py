@@ -22,17 +22,14 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 from otolith.codecs.base import Lowering
-from otolith.codecs.exact import VERIFY, parts
-from otolith.codecs.families import CACHED_HASH, Family, family_of
+from otolith.codecs.exact import DERIVED, VERIFY, parts
+from otolith.codecs.families import Family, family_of
 from otolith.codecs.names import Names
 from otolith.errors import BadValue, Corrupt, UnknownType
 from otolith.types import Tag, Tagged
 
 Upgrade: TypeAlias = Callable[[int, dict[str, Any]], dict[str, Any]]
 """Turns the fields stored with an older version, given first, into those of the class of today."""
-
-# Left on instances by typing.Generic and attrs; both can be made again.
-_DERIVED = frozenset({"__orig_class__", CACHED_HASH})
 
 
 class Shape(NamedTuple):
@@ -115,7 +112,7 @@ def _lowering(shape: Shape, name: str) -> Lowering:
 
 
 def _refuse_strays(kind: type, name: str, strays: set[str]) -> None:
-    for stray in sorted(strays - _DERIVED):
+    for stray in sorted(strays - DERIVED):
         owner = next((vars(base)[stray] for base in kind.__mro__ if stray in vars(base)), None)
         if not isinstance(owner, cached_property):
             raise BadValue(

@@ -66,8 +66,10 @@ def _hash(value: object) -> int:
         return hash(tuple(_hashes(value)))
     if isinstance(value, set | frozenset):
         return hash(frozenset(_hashes(value)))
-    if isinstance(value, float | complex | Decimal):
-        # A NaN hashes by its address; two that are stored alike must hash alike.
+    # A NaN hashes by its address; two that are stored alike must hash alike.
+    if isinstance(value, Decimal):
+        return hash(value.as_tuple())
+    if isinstance(value, float | complex):
         return hash(str(value))
     try:
         return hash(value)

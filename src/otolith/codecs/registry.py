@@ -1,6 +1,7 @@
 """All codecs behind one face: what the core is given to lower and lift with.
 
-A type is asked for once; afterwards its lowering is one lookup in a dict.
+A type is asked for once; afterwards its lowering is one lookup in a dict. The registry is a codec
+itself, whose family is everything that can be kept.
 """
 
 from __future__ import annotations
@@ -42,6 +43,11 @@ class Codecs:
         self._by_code = {code: codec for codec in self._codecs for code in codec.codes}
         self._lowerings: dict[type, Lowering] = {Opaque: lower_opaque}
 
+    @property
+    def codes(self) -> frozenset[int]:
+        """Every code that is known here."""
+        return frozenset(self._by_code)
+
     def lower(self, value: object) -> Tagged:
         """Return the value one step plainer.
 
@@ -49,10 +55,22 @@ class Codecs:
             BadValue: it cannot be kept; the message says why and what to do.
         """
         kind = type(value)
-        lowering = self._lowerings.get(kind)
+        lowering = self._lowerings.get(kind) or self.lowering(kind)
         if lowering is None:
-            lowering = self._lowerings[kind] = self._decide(kind)
+            raise refuse(kind)
         return lowering(value)
+
+    def lowering(self, kind: type) -> Lowering | None:
+        """Return what lowers values of exactly this type, or None if they cannot be kept.
+
+        Raises:
+            BadValue: the type is of a known family but its values cannot be kept.
+        """
+        for codec in self._codecs:
+            if lowering := codec.lowering(kind):
+                self._lowerings[kind] = lowering
+                return lowering
+        return None
 
     def lift(self, code: int, data: object) -> object:
         """Return the value that was lowered to this, given data that is lifted already.
@@ -124,10 +142,3 @@ class Codecs:
         if upgrade is not None:
             self._models.upgrade(kind, upgrade)
         self._lowerings.pop(kind, None)
-
-    def _decide(self, kind: type) -> Lowering:
-        for codec in self._codecs:
-            lowering = codec.lowering(kind)
-            if lowering is not None:
-                return lowering
-        raise refuse(kind)

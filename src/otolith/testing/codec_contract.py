@@ -1,0 +1,190 @@
+"""What every codec promises, as tests; and a walker that stands in for the core.
+
+class TestMine(CodecContract):
+    codec = my_codecs            # a Codec; a Codecs with your types registered is one
+    values = st.builds(Mine)     # a Hypothesis strategy
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any, NamedTuple, Protocol
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from otolith.codecs import Codec, Codecs, identical
+from otolith.errors import BadValue, Corrupt, UnknownType
+from otolith.testing import strategies
+from otolith.types import Tagged
+
+
+class Whole(Protocol):
+    """What the core asks of codecs, and no more; `Codecs` is one."""
+
+    def lower(self, value: object) -> Tagged: ...
+
+    def lift(self, code: int, data: object) -> object: ...
+
+
+class Pairs(NamedTuple):
+    """A dict walked down: its pairs in one order, because a key walked down may not be hashable."""
+
+    pairs: tuple[tuple[object, object], ...]
+
+
+def walk_down(value: object, codecs: Whole) -> object:
+    """Lower a value all the way: plain data, with `Tagged` and `Pairs` where those are needed."""
+    if type(value) is list:
+        return [walk_down(part, codecs) for part in value]
+    if type(value) is dict:
+        return _pairs([(walk_down(k, codecs), walk_down(v, codecs)) for k, v in value.items()])
+    if _is_plain(value):
+        return value
+    code, data = codecs.lower(value)
+    return Tagged(code, walk_down(data, codecs))
+
+
+def walk_up(data: object, codecs: Whole) -> object:
+    """Lift from the bottom what `walk_down` gave."""
+    if type(data) is list:
+        return [walk_up(part, codecs) for part in data]
+    if isinstance(data, Pairs):
+        return {walk_up(key, codecs): walk_up(part, codecs) for key, part in data.pairs}
+    if isinstance(data, Tagged):
+        return codecs.lift(data.code, walk_up(data.data, codecs))
+    return data
+
+
+def _pairs(pairs: list[tuple[object, object]]) -> Pairs:
+    if len({repr(key) for key, _ in pairs}) < len(pairs):
+        raise BadValue("two keys are stored alike")
+    return Pairs(tuple(sorted(pairs, key=lambda pair: repr(pair[0]))))
+
+
+def _is_plain(value: object) -> bool:
+    if type(value) is int:
+        return -(2**63) <= value < 2**64
+    if type(value) is str:
+        return not any("\ud800" <= letter <= "\udfff" for letter in value)
+    return type(value) in {type(None), bool, float, bytes}
+
+
+class _Alone:
+    """One codec, with all others to help out with the parts of its values."""
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec, self._others = codec, Codecs()
+
+    def lower(self, value: object) -> Tagged:
+        lowering = self._codec.lowering(type(value))
+        return self._others.lower(value) if lowering is None else lowering(value)
+
+    def lift(self, code: int, data: object) -> object:
+        owner = self._codec if code in self._codec.codes else self._others
+        return owner.lift(code, data)
+
+
+class CodecContract:
+    """Subclass it, name the codec and its values, and run pytest."""
+
+    codec: Codec
+    values: strategies.Values
+
+    def may_become_another(self, code: int, data: object) -> bool:
+        """Whether this data is rightly lifted to a value that is lowered to other data."""
+        return False
+
+    def test_what_goes_in_comes_out_type_and_all(self):
+        whole = _Alone(self.codec)
+
+        @given(self.values)
+        def check(value):
+            assert identical(walk_up(walk_down(value, whole), whole), value)
+
+        check()
+
+    def test_equal_values_are_lowered_alike(self):
+        whole = _Alone(self.codec)
+
+        @given(self.values)
+        def check(value):
+            lowered = walk_down(value, whole)
+            assert identical(walk_down(deepcopy(value), whole), lowered)
+            assert identical(walk_down(walk_up(lowered, whole), whole), lowered)
+
+        check()
+
+    def test_lowering_leaves_the_value_as_it_was(self):
+        @given(self.values)
+        def check(value):
+            before = deepcopy(value)
+            walk_down(value, _Alone(self.codec))
+            assert identical(value, before)
+
+        check()
+
+    def test_every_code_it_gives_is_one_of_its_own(self):
+        @given(self.values)
+        def check(value):
+            assert self._lower(value).code in self.codec.codes
+
+        check()
+
+    @pytest.mark.parametrize("kind", [object, type, type(print), type(iter([]))])
+    def test_values_of_strangers_are_left_to_others(self, kind):
+        assert self.codec.lowering(kind) is None
+
+    def test_data_of_something_else_is_refused(self):
+        @given(st.sampled_from(sorted(self.codec.codes)), strategies.rich_values(max_leaves=6))
+        def check(code, data):
+            self._lift_or_refuse(code, data)
+
+        check()
+
+    def test_damaged_data_is_refused_or_means_something_else(self):
+        @given(self.values, st.data())
+        def check(value, draw):
+            code, data = self._lower(value)
+            self._lift_or_refuse(code, draw.draw(_damaged(data)))
+
+        check()
+
+    def _lower(self, value: object) -> Tagged:
+        lowering = self.codec.lowering(type(value))
+        assert lowering is not None, f"{value!r} is not of this family"
+        return lowering(value)
+
+    def _lift_or_refuse(self, code: int, data: Any) -> None:
+        given_data = deepcopy(data)
+        try:
+            value = self.codec.lift(code, data)
+        except (Corrupt, UnknownType):
+            return
+        if not self.may_become_another(code, data):
+            again, lowered = self._lower(value)
+            assert again == code
+            assert identical(lowered, given_data)
+
+
+def _damaged(data: Any) -> strategies.Values:
+    anything = strategies.rich_values(max_leaves=4)
+    if type(data) is list:
+        return anything | _damaged_list(data)
+    if type(data) is dict and data:
+        return st.builds(lambda key, part: {**data, key: part}, st.sampled_from([*data]), anything)
+    if type(data) is bytes:
+        return st.integers(0, len(data)).map(lambda cut: data[:cut] + b"\xff" + data[cut + 1 :])
+    return anything
+
+
+@st.composite
+def _damaged_list(draw: st.DrawFn, data: list[Any]) -> list[Any]:
+    at = draw(st.integers(0, len(data)))
+    how = draw(st.sampled_from(["insert", "drop", "replace"]))
+    put = [] if how == "drop" else [draw(_damaged(data[at]) if at < len(data) else _NEW)]
+    return [*data[:at], *put, *data[at + (how != "insert") :]]
+
+
+_NEW = strategies.rich_values(max_leaves=4)

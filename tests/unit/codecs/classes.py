@@ -1,0 +1,173 @@
+"""Classes of every family, at the top level of a module as users have them."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from dataclasses import InitVar, dataclass, field
+from enum import Enum, Flag, IntEnum, IntFlag, StrEnum, auto
+from functools import cached_property
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+import attrs
+import msgspec
+import pydantic
+
+T = TypeVar("T")
+
+
+@dataclass
+class Step:
+    name: str
+    cost: object = 0
+    KIND: ClassVar[str] = "step"
+
+    @cached_property
+    def shout(self) -> str:
+        return self.name.upper()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    x: float
+    y: float
+
+
+@dataclass
+class Strict:
+    """Would not survive its own constructor being run again."""
+
+    amount: int
+    seed: InitVar[int]
+    made: list[int] = field(init=False)
+
+    def __post_init__(self, seed: int) -> None:
+        if self.amount < 0:
+            raise ValueError("amount")
+        self.made = [seed]
+
+
+@dataclass
+class Box(Generic[T]):
+    content: T
+
+
+@dataclass
+class Versioned:
+    __otolith_version__ = 3
+    size: int
+
+
+class Outer:
+    @dataclass
+    class Inner:
+        x: int
+
+
+@dataclass
+class Failure(Exception):
+    code: int
+
+
+@attrs.define
+class Ticket:
+    seat: str
+    tags: list[str] = attrs.Factory(list)
+
+
+@attrs.frozen(cache_hash=True)
+class Coin:
+    cents: int
+
+
+@attrs.frozen(cache_hash=True, slots=False)
+class Note:
+    text: str
+
+
+class Point(msgspec.Struct, frozen=True):
+    x: int
+    y: int = 0
+
+
+class Picky(msgspec.Struct):
+    x: int
+
+    def __post_init__(self) -> None:
+        self.x += 1
+
+
+Pair = namedtuple("Pair", "left right")  # noqa: PYI024
+
+
+class Named(NamedTuple):
+    who: str
+    age: int = 0
+
+
+class Person(pydantic.BaseModel):
+    name: str
+    age: int = pydantic.Field(default=0, ge=0)
+    _seen: int = pydantic.PrivateAttr(default=0)
+
+
+class Loose(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="allow", frozen=True)
+    name: str
+
+
+class Numbers(pydantic.RootModel[list[int]]):
+    pass
+
+
+class Color(Enum):
+    RED = 1
+    GREEN = "g"
+    ALSO_RED = 1
+
+
+class Level(IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Word(StrEnum):
+    YES = "yes"
+
+
+class Right(Flag):
+    READ = auto()
+    WRITE = auto()
+    RUN = auto()
+    ALL = READ | WRITE | RUN
+
+
+class Bits(IntFlag):
+    A = 1
+    B = 2
+
+
+class Odd(Enum):
+    NAN = float("nan")
+    PAIR = (1, "a")
+
+
+class Money:
+    def __init__(self, cents: int, unit: str) -> None:
+        self.cents, self.unit = cents, unit
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Money) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((self.cents, self.unit))
+
+
+def lower_money(value: Money) -> list[object]:
+    return [value.cents, value.unit]
+
+
+def lift_money(data: Any) -> Money:
+    cents, unit = data
+    if type(data) is not list or type(cents) is not int or type(unit) is not str:
+        raise ValueError("not money")
+    return Money(cents, unit)
