@@ -9,8 +9,8 @@ import pytest
 
 from tests.house.source import PACKAGE, ROOT, exceptions, modules
 
-# Tests in these folders use what a user can use. Unit and property tests may look inside.
-THROUGH_THE_DOOR = ["tests/contract", "tests/compat", "tests/fault", "tests/journey"]
+# These use what a user can use. Others may look inside: contracts name each implementation.
+THROUGH_THE_DOOR = ["bench", "tests/compat", "tests/fault", "tests/journey"]
 
 
 @pytest.mark.parametrize("module", modules(), ids=lambda module: module.name)
@@ -40,21 +40,27 @@ def test_no_import_of_our_own_hides_in_a_function():
     assert hidden == set(exceptions("hidden_import"))
 
 
-@pytest.mark.parametrize("folder", ["bench", *THROUGH_THE_DOOR])
+@pytest.mark.parametrize("folder", THROUGH_THE_DOOR)
 def test_tests_of_promises_come_in_through_the_door(folder):
-    windows = {
-        f"{path.name}: {name}"
-        for path in (ROOT / folder).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        for name in _imported(node)
-        if re.match(r"otolith\.\w+\.\w+", name)
-    }
+    assert _windows(folder, r"otolith\.\w+\.\w+") == set()
 
-    assert windows == set()
+
+def test_shipped_suites_are_used_the_way_users_use_them():
+    assert _windows("tests", r"otolith\.testing\.\w+") == set()
 
 
 def test_the_package_ships_its_types():
     assert (PACKAGE / "py.typed").exists()
+
+
+def _windows(folder: str, forbidden: str) -> set[str]:
+    return {
+        f"{path.name}: {name}"
+        for path in (ROOT / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        for name in _imported(node)
+        if re.match(forbidden, name)
+    }
 
 
 def _imports_our_own(node: ast.AST) -> bool:
