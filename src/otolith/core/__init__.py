@@ -1,0 +1,33 @@
+"""The versioned truth: pure values and functions over hashes. Read `repo.py`, then `tree.py`.
+
+Glossary: a *cell* is a value as it stands in a tree; a *stage* holds edits that are not committed;
+a *branch* is a ref with a stage on top; a *snapshot* is a state as it was; a *policy* decides where
+a merge finds two answers. No clock, randomness, file or thread is used here; they are arguments.
+"""
+
+from otolith.core.branch import Branch
+from otolith.core.diff import Change
+from otolith.core.graph import Commit, Stats, decode_commit, links
+from otolith.core.history import Blame
+from otolith.core.joining import Merge
+from otolith.core.merge import Conflict
+from otolith.core.paths import format_path, parse_path
+from otolith.core.repo import Repo, Session
+from otolith.core.snapshot import Snapshot
+
+__all__ = [
+    "Blame",
+    "Branch",
+    "Change",
+    "Commit",
+    "Conflict",
+    "Merge",
+    "Repo",
+    "Session",
+    "Snapshot",
+    "Stats",
+    "decode_commit",
+    "format_path",
+    "links",
+    "parse_path",
+]

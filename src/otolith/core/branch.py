@@ -1,0 +1,329 @@
+"""A branch at hand: a dict with staged edits, and the verbs that make history of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any
+
+from otolith.core.cells import EMPTY_MAP, Cells
+from otolith.core.diff import Change, differences
+from otolith.core.graph import Commit
+from otolith.core.history import Blame
+from otolith.core.joining import Joining, Merge
+from otolith.core.merge import Conflict
+from otolith.core.paths import POLICY, Path, format_path, parse_own_path, parse_path
+from otolith.core.policy import check_pattern, check_policy
+from otolith.core.reading import Reading
+from otolith.core.refs import session_ref, split_session_ref
+from otolith.core.shelf import Shelf
+from otolith.core.snapshot import Snapshot
+from otolith.core.stage import Stage
+from otolith.core.undo import Undo
+from otolith.errors import BadValue, CommitNotFound, RefExists, Uncommitted
+
+if TYPE_CHECKING:
+    from otolith.core.repo import Repo
+
+Target = Commit | str
+"""A commit, or an expression that names one."""
+
+
+class Branch(Reading, MutableMapping[str, object]):
+    """One branch of a session, with edits of its own. Use one handle per thread."""
+
+    def __init__(self, repo: Repo, ref: str) -> None:
+        self._repo = repo
+        self._tree = repo.cells()
+        self.ref = ref
+        self.session, self.name = split_session_ref(ref)
+        self._stage = Stage(self._tree, EMPTY_MAP)
+        self._joining = Joining(repo, self._tree, self._stage, ref)
+        self._joining.head = repo.refs.head(ref)
+        self._stage.reset(self._head_cell())
+
+    # The state
+
+    @property
+    def _cells(self) -> Cells:
+        return self._tree
+
+    def _root(self) -> bytes:
+        return self._stage.root()
+
+    def cell_at(self, path: Path) -> bytes | None:
+        return self._stage.get(path)
+
+    def __setitem__(self, path: str | Path, value: object) -> None:
+        keys = parse_own_path(path)
+        try:
+            cell = self._tree.put(value)
+        except BadValue as error:
+            message = f"{format_path(keys)}: {error.message}"
+            raise BadValue(message, hint=error.hint) from None
+        self.write_cell(keys, cell)
+
+    def __delitem__(self, path: str | Path) -> None:
+        keys = parse_own_path(path)
+        self._stage.remove(keys)
+        self._joining.settled(keys)
+
+    def write_cell(self, path: Path, cell: bytes | None) -> None:
+        if cell is None:
+            self._stage.remove(path)
+        else:
+            self._stage.put(path, cell)
+        self._joining.settled(path)
+
+    def extend_cell(self, path: Path, cells: list[bytes]) -> None:
+        if self._stage.extend(path, cells):
+            self.adopt_policy(path, "append")
+        self._joining.settled(path)
+
+    def adopt_policy(self, path: Path, policy: str) -> None:
+        if self._joining.policies().find(path) is None:
+            self._stage.put((POLICY, format_path(path)), self._tree.put(policy))
+
+    def policy(self, pattern: str, name: str) -> None:
+        """Choose how a path, or all paths that fit a pattern, merge. Staged like any edit."""
+        check_policy(name, self._repo.resolvers)
+        self._stage.put((POLICY, check_pattern(pattern)), self._tree.put(name))
+
+    def policies(self) -> dict[str, str]:
+        """Return the merge policies by pattern."""
+        return self._joining.rules()
+
+    # Looking
+
+    @property
+    def head(self) -> Commit | None:
+        """The last commit this handle knows of."""
+        return self._joining.head
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether there is nothing to commit."""
+        if self._joining.parent is not None:
+            return False
+        return self._tree.same(self._stage.root(), self.head.cell if self.head else EMPTY_MAP)
+
+    def status(self) -> list[Change]:
+        """Return the staged edits."""
+        return _own(differences(self._tree, self._head_cell(), self._stage.root()))
+
+    def at(self, target: Target) -> Snapshot:
+        """Return the state as it was."""
+        return self._repo.at(self.resolve(target))
+
+    def resolve(self, target: Target) -> Commit:
+        """Return the commit that an expression like `main~2`, `@`, a tag or a prefix names."""
+        return target if isinstance(target, Commit) else self._repo.resolve(target, at=self.ref)
+
+    def diff(self, old: Target | None = None, new: Target | None = None) -> list[Change]:
+        """Return what changed from one commit to another.
+
+        `new` is the staged state by default, `old` the head.
+        """
+        before = self.resolve(old).cell if old is not None else self._head_cell()
+        after = self.resolve(new).cell if new is not None else self._stage.root()
+        return _own(differences(self._tree, before, after))
+
+    def log(
+        self,
+        target: Target | None = None,
+        *,
+        limit: int | None = None,
+        path: str | Path | None = None,
+    ) -> Iterator[Commit]:
+        """Yield commits, the latest first; with `path`, those that changed it."""
+        if target is None and self.head is None:
+            return
+        tip = self.resolve(target if target is not None else "@")
+        history = self._repo.history(self._tree)
+        commits = (
+            self._repo.graph.log(tip) if path is None else history.changes(tip, parse_path(path))
+        )
+        for count, commit in enumerate(commits):
+            if limit is not None and count >= limit:
+                return
+            yield commit
+
+    def blame(self, path: str | Path = (), *, at: Target = "@") -> list[Blame]:
+        """Return which commit set the value at a path, or each entry of the map there."""
+        keys = parse_path(path) if path else ()
+        blames = self._repo.history(self._tree).blame(self.resolve(at), keys)
+        return [blame for blame in blames if not blame.path.startswith(".")]
+
+    # History
+
+    def commit(
+        self,
+        message: str = "",
+        *,
+        author: str | None = None,
+        kind: str = "step",
+        meta: Mapping[str, Any] | None = None,
+        fences: Mapping[str, int] | None = None,
+        allow_empty: bool = False,
+    ) -> Commit:
+        """Make the staged edits part of history, all at once.
+
+        If the branch has moved on, the edits are merged into what is there now. Without edits
+        nothing is committed, and the head is returned.
+
+        Raises:
+            MergeConflict: somebody else changed the same paths, or a merge is not resolved yet.
+                The edits stay staged; `conflicts` shows what to decide.
+        """
+        self._joining.check_resolved()
+        if self.head is not None and self.is_clean and not allow_empty:
+            return self.head
+        if self._joining.parent is not None and kind == "step":
+            kind = "merge"
+        details = _details(self._repo, message, author, kind, meta)
+        commit = self._joining.land(details, fences or {})
+        self._arrive(commit)
+        return commit
+
+    def fork(self, name: str, *, at: Target = "@") -> Branch:
+        """Start another branch at a commit, and return it. Staged edits stay here."""
+        ref = session_ref(self.session, name)
+        start = self.resolve(at)
+        if self._repo.store.ref(ref) is not None:
+            raise RefExists(
+                f"branch {name} is already there", hint=f"open it with session(…, branch={name!r})"
+            )
+        self._repo.move(ref, None, start, note=f"fork: from {self.name}")
+        return Branch(self._repo, ref)
+
+    def merge(self, other: Branch | Target, *, message: str = "", author: str | None = None) -> Merge:
+        """Merge another branch or commit into this one.
+
+        Without conflicts this is a commit. With conflicts nothing is committed: the merged
+        state is staged with our side where the two disagree, `conflicts` lists the paths, and
+        `commit` goes through once each is settled by `resolve_conflict` or by writing to it.
+        """
+        self._require_clean("merge")
+        self.refresh()
+        theirs = other.head if isinstance(other, Branch) else self.resolve(other)
+        if theirs is None:
+            raise CommitNotFound("the other branch has no commit yet", hint="commit there first")
+        name = other.name if isinstance(other, Branch) else str(getattr(other, "short", other))
+        details = _details(self._repo, message or f"merge {name}", author, "merge", None)
+        result = self._joining.merge(theirs, details)
+        if result.commit is not None:
+            self._arrive(result.commit)
+        return result
+
+    @property
+    def conflicts(self) -> list[Conflict]:
+        """What the merge in progress leaves to decide."""
+        return self._joining.conflicts()
+
+    def resolve_conflict(self, path: str, *, take: str | None = None, value: object = None) -> None:
+        """Settle a conflict by a side (`take="ours"`, `"theirs"` or `"base"`) or by a value."""
+        if take is None:
+            self[path] = value
+        else:
+            self._joining.take(parse_path(path), take)
+
+    def rollback(self, target: Target | None = None, *, steps: int | None = None) -> Commit:
+        """Go back to an earlier state by a new commit; staged edits are dropped, history stays."""
+        goal = self.resolve(target if target is not None else f"@~{1 if steps is None else steps}")
+        self.discard()
+        self.refresh()
+        message = f"rollback to {goal.short} {goal.message}".rstrip()
+        details = _details(self._repo, message, None, "rollback", {"to": goal.id})
+        self._stage.reset(goal.cell)
+        commit = self._joining.land(details, {}, is_rollback=True)
+        self._arrive(commit)
+        return commit
+
+    def undo(self) -> Commit:
+        """Move the branch back to where it was before its last commit, merge or rollback.
+
+        Undo twice goes two back; `redo` goes forward again.
+        """
+        self._require_clean("undo")
+        return self._move_to(*Undo(self._repo, self.ref).back())
+
+    def redo(self) -> Commit:
+        """Take back the last undo."""
+        self._require_clean("redo")
+        return self._move_to(*Undo(self._repo, self.ref).forward())
+
+    def discard(self) -> None:
+        """Drop all staged edits, and the merge in progress."""
+        self._joining.forget()
+        self._stage.reset(self._head_cell())
+        self._tree.objects.clear()
+
+    def shelve(self) -> None:
+        """Put the staged edits away in the store, for another process to go on with."""
+        shelf = Shelf(self._repo, self.session, self.name)
+        if self.is_clean:
+            shelf.clear()
+            return
+        parents = tuple(commit for commit in (self.head, self._joining.parent) if commit)
+        shelf.save(self._tree.root(self._stage.root()), parents, self._tree.objects)
+
+    def unshelve(self) -> None:
+        """Go on with the edits that were put away, if there are any; committing takes them down."""
+        shelf = Shelf(self._repo, self.session, self.name)
+        held = shelf.load()
+        if held is None:
+            return
+        parents = self._repo.graph.parents(held)
+        self._joining.shelf = shelf.takedown()
+        self._joining.head = parents[0] if parents else None
+        self._joining.parent = parents[1] if len(parents) > 1 else None
+        self._stage.reset(held.cell)
+        self._joining.reload()
+
+    def refresh(self) -> Commit | None:
+        """Look at what others committed; staged edits are merged when they are committed."""
+        head = self._repo.refs.head(self.ref)
+        if head is not None and (self.head is None or head.id != self.head.id) and self.is_clean:
+            self._arrive(head)
+        return self.head
+
+    def _move_to(self, goal: Commit, note: str) -> Commit:
+        self._repo.move(self.ref, self._repo.store.ref(self.ref), goal, note=note)
+        self._arrive(goal)
+        return goal
+
+    def _arrive(self, commit: Commit) -> None:
+        self._joining.head = commit
+        self._joining.forget()
+        self._stage.reset(commit.cell)
+
+    def _head_cell(self) -> bytes:
+        return self.head.cell if self.head else EMPTY_MAP
+
+    def _require_clean(self, verb: str) -> None:
+        if not self.is_clean:
+            raise Uncommitted(
+                f"{verb}: there are staged edits on {self.name}",
+                hint="commit() or discard() them first",
+            )
+
+    def __repr__(self) -> str:
+        where = self.head.short if self.head else "no commit yet"
+        return f"<Branch {self.session}/{self.name} {where}>"
+
+
+def _own(changes: Iterator[Change]) -> list[Change]:
+    """Leave out what belongs to otolith."""
+    return [change for change in changes if not change.path.startswith(".")]
+
+
+def _details(
+    repo: Repo, message: str, author: str | None, kind: str, meta: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    return {
+        "now": repo.clock(),
+        "author": repo.author if author is None else author,
+        "message": message,
+        "kind": kind,
+        "meta": meta or {},
+    }
+

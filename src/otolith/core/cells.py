@@ -1,0 +1,355 @@
+"""Where a value sits: in its parent's node, in an object of its own, or in a tree of its own.
+
+The rule looks at the length of the value's full encoding, and at nothing else:
+
+    up to 256 bytes     *inline*: the encoding itself is the cell
+    up to 4 KiB         *packed*: the encoding is one object, the cell a link to it
+    longer              a dict is a map tree, a list a sequence, a str or bytes a blob
+                        (a str or bytes of up to 64 KiB is still packed); a tagged value is its
+                        code and the cell of its data
+
+A cell that is a link starts with 0xC1, its kind, and the link (see objects.py). The size in the
+link of a value is the length of the value's full encoding, so a tree knows when it has shrunk
+enough to be packed again: the place of a value is a function of its content, never of its past.
+
+In memory, values that are being edited are *loose*: an encoding of up to 4 KiB, or a link to
+something longer. `settle` turns a loose value into the cell that stands in a tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from otolith.core.blob import Blob
+from otolith.core.encoding import (
+    Encoding,
+    TooBig,
+    container_header_size,
+    join_list,
+    join_map,
+    join_tagged,
+)
+from otolith.core.objects import (
+    LIST,
+    MARK,
+    PACKED,
+    TAGGED_KIND,
+    Buffer,
+    Link,
+    read_link,
+)
+from otolith.core.sequence import Sequence
+from otolith.core.tree import Edit, MapTree
+from otolith.core.weights import full_size
+from otolith.errors import Corrupt
+from otolith.types import Hash, Tagged
+
+INLINE_BYTES, PACKED_BYTES, ATOM_BYTES = 256, 4096, 65536
+
+PACKED_KIND, MAP_KIND, LIST_KIND, BYTES_KIND, TEXT_KIND = range(5)
+
+EMPTY_MAP = b"\x80"
+EMPTY_LIST = b"\x90"
+
+
+def link_cell(kind: int, link: Link) -> bytes:
+    """Return the cell that links to a value of its own."""
+    return bytes((MARK, kind)) + link.encode()
+
+
+def is_link(cell: bytes) -> bool:
+    """Tell whether a cell links to a value instead of holding it."""
+    return cell[0] == MARK
+
+
+class Cells:
+    """Turns values into cells and back, and opens the containers among them."""
+
+    def __init__(self, objects: Buffer, encoding: Encoding, salt: int) -> None:
+        self.objects = objects
+        self.encoding = encoding
+        self.maps = MapTree(objects, salt)
+        self.lists = Sequence(objects, salt, kind=LIST)
+        self.blobs = Blob(objects, salt)
+
+    # Values
+
+    def put(self, value: object) -> bytes:
+        """Return a value as a loose cell; what is long goes into new objects."""
+        if type(value) is str or type(value) is bytes:
+            return self._put_atom(value)
+        try:
+            data = self.encoding.encode(value, limit=PACKED_BYTES)
+        except TooBig:
+            return self._grow(value)
+        return data if len(data) <= PACKED_BYTES else self._grow(value)
+
+    def _put_atom(self, value: str | bytes) -> bytes:
+        data = self.encoding.encode(value)
+        if len(data) <= PACKED_BYTES:
+            return data
+        if len(data) <= ATOM_BYTES:
+            return self._packed(data)
+        if type(value) is bytes:
+            return self._blob_cell(BYTES_KIND, self.blobs.build([value]))
+        if _first_byte_kind(data[0]) != "str":
+            return self._grow(value)  # a str with lone surrogates is a tagged one
+        return self._blob_cell(TEXT_KIND, self.blobs.build([str(value).encode()]))
+
+    def _grow(self, value: object) -> bytes:
+        """Give a value that is too long to be packed a tree of its own."""
+        if type(value) is dict:
+            items = sorted((self.encoding.key(key), key) for key in value)
+            link = self.maps.build((name, self.settle(self.put(value[key]))) for name, key in items)
+            return self.map_cell(link)
+        if type(value) is list:
+            return self.list_cell(self.lists.build(self.settle(self.put(part)) for part in value))
+        code, data = self.encoding.codec.lower(value)
+        return self.tagged_cell(code, self.put(data))
+
+    def load(self, cell: bytes) -> object:
+        """Return the value in a cell."""
+        if cell[0] != MARK:
+            return self.encoding.decode(cell)
+        kind = cell[1]
+        if kind == TAGGED_KIND:
+            return self.encoding.codec.lift(cell[2], self.load(cell[3:]))
+        link = read_link(cell, 2)
+        if kind == PACKED_KIND:
+            return self.encoding.decode(self.objects.bytes(link.hash)[1:])
+        if kind == MAP_KIND:
+            pairs = list(self.maps.items(link))
+            self._prefetch(cell for _, cell in pairs)
+            return {self.encoding.unkey(key): self.load(cell) for key, cell in pairs}
+        if kind == LIST_KIND:
+            return self.load_all(self.lists.items(link))
+        if kind == BYTES_KIND:
+            return self.blobs.read(link)
+        if kind == TEXT_KIND:
+            return self.blobs.read(link).decode()
+        raise Corrupt(f"a cell has the unknown kind {kind}", hint="run otolith fsck")
+
+    def load_all(self, cells: Iterable[bytes]) -> list[object]:
+        """Return the values of many cells, reading their objects together."""
+        some = list(cells)
+        self._prefetch(some)
+        return [self.load(cell) for cell in some]
+
+    def _prefetch(self, cells: Iterable[bytes]) -> None:
+        packed = (cell for cell in cells if cell[0] == MARK and cell[1] == PACKED_KIND)
+        self.objects.prefetch([Hash(cell[2:34]) for cell in packed])
+
+    # Places
+
+    def settle(self, cell: bytes, *, base: Hash | None = None) -> bytes:
+        """Return a loose cell as it stands in a tree."""
+        if cell[0] == MARK or len(cell) <= INLINE_BYTES:
+            return cell
+        return self._packed(cell, base=base)
+
+    def loosen(self, cell: bytes) -> bytes:
+        """Return a settled cell as a loose one."""
+        if cell[0] == MARK and cell[1] == PACKED_KIND:
+            link = read_link(cell, 2)
+            if link.size <= PACKED_BYTES:
+                return self.objects.bytes(link.hash)[1:]
+        return cell
+
+    def _packed(self, data: bytes, *, base: Hash | None = None) -> bytes:
+        hash = self.objects.put(PACKED + data, base=base)
+        return link_cell(PACKED_KIND, Link(hash, 1, len(data)))
+
+    def _blob_cell(self, kind: int, link: Link | None) -> bytes:
+        size = 0 if link is None else link.count + (3 if link.count < 65536 else 5)
+        if link is None or size <= ATOM_BYTES:
+            data = self.blobs.read(link) if link else b""
+            return self._put_atom(data.decode() if kind == TEXT_KIND else data)
+        return link_cell(kind, link._replace(size=size))
+
+    def bytes_cell(self, link: Link | None) -> bytes:
+        """Return the cell of a bytes value that is in this blob."""
+        return self._blob_cell(BYTES_KIND, link)
+
+    def map_cell(self, link: Link | None) -> bytes:
+        """Return the loose cell of a map that is in this tree."""
+        if link is None:
+            return EMPTY_MAP
+        size = container_header_size(link.count) + link.size
+        if size <= PACKED_BYTES:
+            return join_map((key, self.loosen(cell)) for key, cell in self.maps.items(link))
+        return link_cell(MAP_KIND, link._replace(size=size))
+
+    def list_cell(self, link: Link | None) -> bytes:
+        """Return the loose cell of a list that is in this sequence."""
+        if link is None:
+            return EMPTY_LIST
+        size = container_header_size(link.count) + link.size
+        if size <= PACKED_BYTES:
+            return join_list([self.loosen(cell) for cell in self.lists.items(link)])
+        return link_cell(LIST_KIND, link._replace(size=size))
+
+    def tagged_cell(self, code: int, data: bytes) -> bytes:
+        """Return the loose cell of a tagged value, given the loose cell of its data."""
+        if data[0] != MARK:
+            encoded = join_tagged(code, data)
+            if len(encoded) <= PACKED_BYTES:
+                return encoded
+            data = self.settle(data)
+        return bytes((MARK, TAGGED_KIND, code)) + data
+
+    # Containers
+
+    def kind(self, cell: bytes) -> str:
+        """Name what a cell holds: map, list, str, bytes, tagged or scalar."""
+        if cell[0] == MARK:
+            if cell[1] == PACKED_KIND:
+                return self.kind(self.objects.bytes(Hash(cell[2:34]))[1:])
+            return _KINDS[cell[1]]
+        return _first_byte_kind(cell[0])
+
+    def tag(self, cell: bytes) -> Tagged | None:
+        """Return the code of a tagged cell and the loose cell of its data."""
+        if cell[0] == MARK and cell[1] == TAGGED_KIND:
+            return Tagged(cell[2], self.loosen(cell[3:]))
+        loose = self.loosen(cell)
+        if loose[0] != MARK and _first_byte_kind(loose[0]) == "tagged":
+            return Tagged(*self.encoding.tagged(loose))
+        return None
+
+    def tree(self, cell: bytes) -> Link | None:
+        """Return the link to the tree of a map or list, as the tree itself counts its size."""
+        if cell[0] != MARK or cell[1] not in (MAP_KIND, LIST_KIND):
+            return None
+        link = read_link(cell, 2)
+        return link._replace(size=link.size - container_header_size(link.count))
+
+    def blob(self, cell: bytes) -> Link | None:
+        """Return the link to the blob of a long str or bytes."""
+        if cell[0] != MARK or cell[1] not in (BYTES_KIND, TEXT_KIND):
+            return None
+        link = read_link(cell, 2)
+        return link._replace(size=link.count)
+
+    def entries(self, cell: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield key bytes and cells of a map, in order."""
+        link = self.tree(cell)
+        if link is not None:
+            return self.maps.items(link)
+        return iter(self.encoding.split_map(self.loosen(cell)).items())
+
+    def entries_from(self, cell: bytes, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield key bytes and cells of a map, in order, from the first key not before `start`."""
+        link = self.tree(cell)
+        if link is not None:
+            return self.maps.items(link, start=start)
+        return (pair for pair in self.entries(cell) if pair[0] >= start)
+
+    def elements(self, cell: bytes, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
+        """Yield the cells of a list."""
+        link = self.tree(cell)
+        if link is not None:
+            return self.lists.items(link, start, stop)
+        return iter(self.encoding.split_list(self.loosen(cell))[start:stop])
+
+    def length(self, cell: bytes) -> int:
+        """Return how many entries a map or list has."""
+        link = self.tree(cell)
+        if link is not None:
+            return link.count
+        loose = self.loosen(cell)
+        if self.kind(loose) == "map":
+            return len(self.encoding.split_map(loose))
+        return len(self.encoding.split_list(loose))
+
+    def entry(self, cell: bytes, key: bytes) -> bytes | None:
+        """Return the cell at a key of a map."""
+        link = self.tree(cell)
+        if link is not None:
+            return self.maps.get(link, key)
+        return self.encoding.split_map(self.loosen(cell)).get(key)
+
+    def edit_map(self, cell: bytes, edits: dict[bytes, bytes | None]) -> bytes:
+        """Return a map with these loose cells put in, or removed where None."""
+        link = self.tree(cell)
+        if link is not None:
+            return self.map_cell(self.maps.apply(link, self._settled(link, edits)))
+        entries = self.encoding.split_map(self.loosen(cell))
+        for key, new in edits.items():
+            if new is None:
+                entries.pop(key, None)
+            else:
+                entries[key] = new
+        return self._gather(sorted(entries.items()))
+
+    def _settled(self, link: Link, edits: dict[bytes, bytes | None]) -> list[Edit]:
+        """Settle new cells; one that is packed is probably like the one it replaces."""
+        out: list[Edit] = []
+        for key in sorted(edits):
+            new = edits[key]
+            base = None
+            if new is not None and new[0] != MARK and len(new) > INLINE_BYTES:
+                old = self.maps.get(link, key)
+                if old is not None and old[0] == MARK and old[1] == PACKED_KIND:
+                    base = Hash(old[2:34])
+            out.append((key, None if new is None else self.settle(new, base=base)))
+        return out
+
+    def _gather(self, entries: list[tuple[bytes, bytes]]) -> bytes:
+        """Return the loose cell of a map with these loose entries, in order."""
+        cells = [(key, self.loosen(cell)) for key, cell in entries]
+        if not any(is_link(cell) for _, cell in cells):
+            data = join_map(cells)
+            if len(data) <= PACKED_BYTES:
+                return data
+        return self.map_cell(self.maps.build((key, self.settle(cell)) for key, cell in cells))
+
+    def splice(self, cell: bytes, start: int, stop: int, parts: list[bytes]) -> bytes:
+        """Return a list with elements replaced by these loose cells."""
+        link = self.tree(cell)
+        if link is not None:
+            settled = [self.settle(part) for part in parts]
+            return self.list_cell(self.lists.splice(link, start, stop, settled))
+        elements = self.encoding.split_list(self.loosen(cell))
+        elements[start:stop] = [self.loosen(part) for part in parts]
+        if not any(map(is_link, elements)):
+            data = join_list(elements)
+            if len(data) <= PACKED_BYTES:
+                return data
+        return self.list_cell(self.lists.build(self.settle(part) for part in elements))
+
+    def full_size(self, cell: bytes) -> int:
+        """Return the length of the full encoding of the value in a cell, without reading it."""
+        return full_size(cell)
+
+    def root(self, cell: bytes, *, base: Hash | None = None) -> bytes:
+        """Return the cell of a whole state as it stands in a commit: always a link."""
+        return cell if is_link(cell) else self._packed(cell, base=base)
+
+    def same(self, a: bytes | None, b: bytes | None) -> bool:
+        """Tell whether two cells hold the same value, settled or loose."""
+        if a == b or a is None or b is None:
+            return a == b
+        return full_size(a) == full_size(b) and self.loosen(a) == self.loosen(b)
+
+
+_KINDS = {
+    MAP_KIND: "map",
+    LIST_KIND: "list",
+    BYTES_KIND: "bytes",
+    TEXT_KIND: "str",
+    TAGGED_KIND: "tagged",
+}
+
+
+def _first_byte_kind(first: int) -> str:
+    if first & 0xF0 == 0x80 or first in (0xDE, 0xDF):
+        return "map"
+    if first & 0xF0 == 0x90 or first in (0xDC, 0xDD):
+        return "list"
+    if first & 0xE0 == 0xA0 or 0xD9 <= first <= 0xDB:
+        return "str"
+    if 0xC4 <= first <= 0xC6:
+        return "bytes"
+    if 0xC7 <= first <= 0xC9 or 0xD4 <= first <= 0xD8:
+        return "tagged"
+    return "scalar"

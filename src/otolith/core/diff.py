@@ -1,0 +1,123 @@
+"""What differs between two states, by path, in time that grows with the difference."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+from typing import NamedTuple
+
+from otolith.core.cells import Cells
+from otolith.core.paths import Path, format_path
+from otolith.core.tree import Difference
+
+_MOST_MATCHES = 1_000_000
+"""Beyond so many pairs of equal elements, aligning two lists is not worth its time."""
+
+
+class Change:
+    """One path whose value was added, removed or changed. Values are read when asked for."""
+
+    __slots__ = ("_cells", "_new", "_old", "keys", "kind")
+
+    def __init__(self, cells: Cells, keys: Path, old: bytes | None, new: bytes | None) -> None:
+        self._cells = cells
+        self._old = old
+        self._new = new
+        self.keys = keys
+        self.kind = "added" if old is None else "removed" if new is None else "changed"
+
+    @property
+    def path(self) -> str:
+        """The path as text."""
+        return format_path(self.keys)
+
+    @property
+    def old(self) -> object:
+        """The value before; None if it was added."""
+        return None if self._old is None else self._cells.load(self._old)
+
+    @property
+    def new(self) -> object:
+        """The value after; None if it was removed."""
+        return None if self._new is None else self._cells.load(self._new)
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.path}>"
+
+
+class Hunk(NamedTuple):
+    """Elements `start` to `stop` of the old list that became other ones."""
+
+    start: int
+    stop: int
+    new_start: int
+    new: list[bytes]
+
+
+def differences(cells: Cells, old: bytes, new: bytes, path: Path = ()) -> Iterator[Change]:
+    """Yield the changes from one cell to another, in path order."""
+    if cells.same(old, new):
+        return
+    kind = cells.kind(old)
+    if kind == "map" and cells.kind(new) == "map":
+        for key, before, after in map_differences(cells, old, new):
+            where = (*path, cells.encoding.unkey(key))
+            if before is not None and after is not None:
+                yield from differences(cells, before, after, where)
+            else:
+                yield Change(cells, where, before, after)
+    elif kind == "list" and cells.kind(new) == "list":
+        yield from _list_changes(cells, old, new, path)
+    else:
+        yield Change(cells, path, old, new)
+
+
+def map_differences(cells: Cells, old: bytes, new: bytes) -> list[Difference]:
+    """Return the keys whose cells differ between two maps, in key order."""
+    old_tree, new_tree = cells.tree(old), cells.tree(new)
+    if old_tree is not None and new_tree is not None:
+        return cells.maps.diff(old_tree, new_tree)
+    before, after = dict(cells.entries(old)), dict(cells.entries(new))
+    keys = sorted(before.keys() | after.keys())
+    pairs = ((key, before.get(key), after.get(key)) for key in keys)
+    return [(key, a, b) for key, a, b in pairs if not cells.same(a, b)]
+
+
+def list_hunks(cells: Cells, old: bytes, new: bytes) -> list[Hunk]:
+    """Return how one list became another, as few replacements of runs of elements."""
+    start, before, after = _middle(cells, old, new)
+    if not before and not after:
+        return []
+    shared = Counter(before)
+    matches = sum(shared[cell] * count for cell, count in Counter(after).items())
+    if not matches or matches > _MOST_MATCHES:
+        return [Hunk(start, start + len(before), start, after)]
+    blocks = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    return [
+        Hunk(start + a, start + b, start + c, after[c:d])
+        for tag, a, b, c, d in blocks
+        if tag != "equal"
+    ]
+
+
+def _middle(cells: Cells, old: bytes, new: bytes) -> tuple[int, list[bytes], list[bytes]]:
+    old_tree, new_tree = cells.tree(old), cells.tree(new)
+    if old_tree is not None and new_tree is not None:
+        return cells.lists.middle(old_tree, new_tree)
+    before = [cells.settle(cell) for cell in cells.elements(old)]
+    after = [cells.settle(cell) for cell in cells.elements(new)]
+    return 0, before, after
+
+
+def _list_changes(cells: Cells, old: bytes, new: bytes, path: Path) -> Iterator[Change]:
+    for start, stop, new_start, elements in list_hunks(cells, old, new):
+        removed = list(cells.elements(old, start, stop))
+        if len(removed) == len(elements):
+            for at, (before, after) in enumerate(zip(removed, elements, strict=True), start):
+                yield from differences(cells, before, after, (*path, str(at)))
+            continue
+        for at, before in enumerate(removed, start):
+            yield Change(cells, (*path, str(at)), before, None)
+        for at, after in enumerate(elements, new_start):
+            yield Change(cells, (*path, str(at)), None, after)

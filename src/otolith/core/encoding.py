@@ -1,0 +1,274 @@
+"""Canonical bytes for values: one value, one encoding, whoever wrote it.
+
+Plain data is MessagePack in its shortest form, with three rules that make it canonical: a float
+is always 64 bits and a NaN always the same one; a dict is sorted by key bytes; a value that is
+not plain is an extension whose payload is the encoding of the plainer data its codec gives.
+
+*Key bytes* order every map: a str key is its UTF-8, any other key is 0xFF (which UTF-8 never
+contains) and its encoding. So strings sort by code point and come first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import msgspec
+from msgspec.msgpack import Decoder, Encoder, Ext
+
+from otolith.errors import BadValue, Corrupt, Error
+from otolith.types import Tagged
+
+MAX_DEPTH = 200
+"""Deeper values are refused: they are nearly always cycles."""
+
+_INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
+_pack = Encoder().encode
+_OTHER_KEY = b"\xff"
+_UNREADABLE = (msgspec.MsgspecError, TypeError, ValueError, RecursionError, OverflowError)
+
+
+class ValueCodec(Protocol):
+    """What the core needs from `codecs`: one step down for a value, one step up for a tag."""
+
+    def lower(self, value: object) -> Tagged: ...
+
+    def lift(self, code: int, data: object) -> object: ...
+
+
+class TooBig(Exception):
+    """The value does not fit the limit; the caller splits it."""
+
+
+class Encoding:
+    """Encodes and decodes whole values. Stateless, so threads may share it."""
+
+    def __init__(self, codec: ValueCodec) -> None:
+        self.codec = codec
+        self._pack = Encoder().encode
+        self._unpack = Decoder(ext_hook=self._lift).decode
+        self._slices = Decoder(list[msgspec.Raw]).decode
+
+    def encode(self, value: object, *, limit: int | None = None) -> bytes:
+        """Return the canonical bytes.
+
+        Raises:
+            BadValue: some part cannot be kept; the message names it by its place in the value.
+            TooBig: it is certain to be longer than `limit`.
+        """
+        kind = type(value)
+        if kind is bool or value is None or (kind is str and value.isascii()):  # type: ignore[attr-defined]
+            return self._pack(value)
+        room = [limit if limit is not None else 1 << 62]
+        try:
+            return self._pack(self._plain(value, 0, room))
+        except BadValue as error:
+            raise self._located(value, error) from None
+
+    def decode(self, data: bytes) -> object:
+        """Return the value these bytes encode."""
+        try:
+            return self._unpack(data)
+        except Error:
+            raise
+        except _UNREADABLE as error:
+            raise Corrupt(f"a value cannot be decoded: {error}", hint="run otolith fsck") from None
+
+    def key(self, key: object) -> bytes:
+        """Return the key bytes of one key of a map."""
+        if type(key) is str:
+            try:
+                return key.encode()
+            except UnicodeEncodeError:
+                pass
+        return _OTHER_KEY + self.encode(key)
+
+    def unkey(self, data: bytes) -> object:
+        """Return the key these key bytes stand for."""
+        if data[:1] == _OTHER_KEY:
+            return self.decode(data[1:])
+        return data.decode()
+
+    def split_map(self, data: bytes) -> dict[bytes, bytes]:
+        """Cut the encoding of a map into key bytes and encoded values, without decoding them."""
+        count, start = _length(data, 0x80, 0xDE)
+        flat = self._cut(_header(count * 2, 0x90, 0xDC) + data[start:])
+        return dict(zip(map(_key_of, flat[::2]), flat[1::2], strict=True))
+
+    def split_list(self, data: bytes) -> list[bytes]:
+        """Cut the encoding of a list into encoded elements, without decoding them."""
+        return self._cut(data)
+
+    def tagged(self, data: bytes) -> tuple[int, bytes]:
+        """Cut an extension into its code and the encoding of its data."""
+        first = data[0]
+        at = 1 if first >= 0xD4 else {0xC7: 2, 0xC8: 3, 0xC9: 5}[first]
+        return data[at], data[at + 1 :]
+
+    def _cut(self, data: bytes) -> list[bytes]:
+        try:
+            return [bytes(part) for part in self._slices(data)]
+        except _UNREADABLE as error:
+            raise Corrupt(f"a container cannot be decoded: {error}") from None
+
+    def _plain(self, value: Any, depth: int, room: list[int]) -> Any:
+        kind = type(value)
+        if kind is str:
+            return value if value.isascii() else self._text(value, depth, room)
+        if kind is bool or value is None or kind is bytes:
+            return value
+        if kind is int:
+            return value if _INT_MIN <= value <= _INT_MAX else self._lower(value, depth, room)
+        if kind is float:
+            return value if value == value else math.nan
+        if kind is list:
+            _enter(len(value), depth, room)
+            return [self._plain(part, depth + 1, room) for part in value]
+        if kind is dict:
+            _enter(len(value), depth, room)
+            return self._map(value, depth + 1, room)
+        return self._lower(value, depth, room)
+
+    def _text(self, value: str, depth: int, room: list[int]) -> Any:
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return self._lower(value, depth, room)
+        return value
+
+    def _map(self, value: dict[Any, Any], depth: int, room: list[int]) -> Any:
+        if all(type(key) is str and key.isascii() for key in value):
+            return {key: self._plain(value[key], depth, room) for key in sorted(value)}
+        parts = sorted((self.key(key), part) for key, part in _keyed(value))
+        return msgspec.Raw(
+            join_map((key, self._pack(self._plain(part.value, depth, room))) for key, part in parts)
+        )
+
+    def _lower(self, value: object, depth: int, room: list[int]) -> Ext:
+        _enter(0, depth, room)
+        code, data = self.codec.lower(value)
+        return Ext(int(code), self._pack(self._plain(data, depth + 1, room)))
+
+    def _lift(self, code: int, data: memoryview) -> object:
+        return self.codec.lift(code, self._unpack(data))
+
+    def _located(self, value: Any, error: BadValue) -> BadValue:
+        """Find the part that cannot be kept, now that one is known to be there."""
+        trail: list[str] = []
+        while (step := self._broken_part(value)) is not None and len(trail) <= MAX_DEPTH:
+            trail.append(step[0])
+            value = step[1]
+        if not trail:
+            return error
+        return BadValue(f"at {'/'.join(trail[:8])}: {error.message}", hint=error.hint)
+
+    def _broken_part(self, value: Any) -> tuple[str, Any] | None:
+        parts: Iterable[tuple[Any, Any]] = ()
+        if type(value) is dict:
+            parts = value.items()
+        elif type(value) in (list, tuple):
+            parts = enumerate(value)
+        for name, part in parts:
+            try:
+                self._pack(self._plain(part, 0, [1 << 62]))
+            except BadValue:
+                return str(name), part
+        return None
+
+
+class _Part:
+    """A map's value that sorting by key never compares."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+
+def _keyed(value: dict[Any, Any]) -> Iterable[tuple[Any, _Part]]:
+    return ((key, _Part(part)) for key, part in value.items())
+
+
+def _enter(parts: int, depth: int, room: list[int]) -> None:
+    if depth >= MAX_DEPTH:
+        raise BadValue(
+            f"nested deeper than {MAX_DEPTH} levels",
+            hint="does it contain itself? keep parts of it under paths of their own",
+        )
+    room[0] -= parts
+    if room[0] < 0:
+        raise TooBig
+
+
+def join_map(parts: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Put key bytes and encoded values, already sorted, together as the encoding of a map."""
+    flat = [piece for key, value in parts for piece in (encoded_key(key), value)]
+    return _header(len(flat) // 2, 0x80, 0xDE) + b"".join(flat)
+
+
+def join_list(parts: list[bytes]) -> bytes:
+    """Put encoded elements together as the encoding of a list."""
+    return _header(len(parts), 0x90, 0xDC) + b"".join(parts)
+
+
+def join_tagged(code: int, data: bytes) -> bytes:
+    """Put a code and the encoding of its data together as an extension."""
+    return _pack(Ext(int(code), data))
+
+
+def encoded_key(key: bytes) -> bytes:
+    """Return the encoding of the key that has these key bytes."""
+    return key[1:] if key[:1] == _OTHER_KEY else text_header(len(key)) + key
+
+
+def text_header(size: int) -> bytes:
+    """Return the MessagePack header of a str of so many bytes."""
+    if size < 32:
+        return bytes((0xA0 | size,))
+    if size < 256:
+        return bytes((0xD9, size))
+    if size < 65536:
+        return b"\xda" + size.to_bytes(2, "big")
+    return b"\xdb" + size.to_bytes(4, "big")
+
+
+def container_header_size(count: int) -> int:
+    """Return the length of the header of a map or list of so many parts."""
+    return 1 if count < 16 else 3 if count < 65536 else 5
+
+
+def extension_header_size(payload: int) -> int:
+    """Return the length of the header of an extension with a payload of so many bytes."""
+    if payload in (1, 2, 4, 8, 16):
+        return 2
+    return 3 if payload < 256 else 4 if payload < 65536 else 6
+
+
+def _header(count: int, fix: int, long: int) -> bytes:
+    if count < 16:
+        return bytes((fix | count,))
+    if count < 65536:
+        return bytes((long,)) + count.to_bytes(2, "big")
+    return bytes((long + 1,)) + count.to_bytes(4, "big")
+
+
+def _length(data: bytes, fix: int, long: int) -> tuple[int, int]:
+    first = data[0]
+    if first & 0xF0 == fix:
+        return first & 0x0F, 1
+    if first == long:
+        return int.from_bytes(data[1:3], "big"), 3
+    return int.from_bytes(data[1:5], "big"), 5
+
+
+def _key_of(encoded: bytes) -> bytes:
+    first = encoded[0]
+    if first & 0xE0 == 0xA0:
+        return encoded[1:]
+    if 0xD9 <= first <= 0xDB:
+        return encoded[{0xD9: 2, 0xDA: 3, 0xDB: 5}[first] :]
+    return _OTHER_KEY + encoded

@@ -1,0 +1,219 @@
+"""Commits and their ancestry: encode, decode, log, common ancestors, reachability.
+
+A commit is the letter C and a MessagePack array: the root cell, the parents, the generation, the
+time (microseconds), author, message, kind, what it read from other scopes, and a dict of more.
+Generation is one more than the highest of the parents; time is later than theirs, whatever the
+clock says. So ancestors always sort before descendants, by either.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from otolith.core.hashing import digest
+from otolith.core.objects import COMMIT, Objects, cell_links, node_links
+from otolith.errors import Corrupt
+from otolith.types import Hash
+
+_LEFT, _RIGHT, _STALE = 1, 2, 4
+
+
+class _Record(msgspec.Struct, array_like=True, frozen=True):
+    """What is hashed."""
+
+    cell: bytes
+    parents: list[bytes]
+    generation: int
+    time: int
+    author: str
+    message: str
+    kind: str
+    reads: dict[str, bytes]
+    meta: dict[str, Any]
+
+
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+_decode = msgspec.msgpack.Decoder(_Record).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What a commit added to the store, before compression."""
+
+    objects: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One step in the life of a state."""
+
+    id: str
+    cell: bytes = field(repr=False)
+    parents: tuple[str, ...]
+    generation: int
+    time: int
+    author: str
+    message: str
+    kind: str = "step"
+    reads: Mapping[str, str] = field(default_factory=dict)
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    stats: Stats | None = field(default=None, compare=False)
+
+    @property
+    def hash(self) -> Hash:
+        """The id as bytes."""
+        return Hash(bytes.fromhex(self.id))
+
+    @property
+    def root(self) -> str:
+        """The hash of the state itself: equal states have equal roots."""
+        return next(cell_links(self.cell)).hex()
+
+    @property
+    def short(self) -> str:
+        """The first ten digits of the id."""
+        return self.id[:10]
+
+
+def make_commit(
+    cell: bytes,
+    parents: tuple[Commit, ...],
+    *,
+    now: int,
+    author: str,
+    message: str,
+    kind: str = "step",
+    reads: Mapping[str, Hash] | None = None,
+    meta: Mapping[str, Any] | None = None,
+) -> tuple[Commit, bytes]:
+    """Return a new commit and its bytes."""
+    record = _Record(
+        cell=cell,
+        parents=[parent.hash for parent in parents],
+        generation=1 + max((parent.generation for parent in parents), default=0),
+        time=max([now, *(parent.time + 1 for parent in parents)]),
+        author=author,
+        message=message,
+        kind=kind,
+        reads=dict(reads or {}),
+        meta=dict(meta or {}),
+    )
+    data = COMMIT + _encode(record)
+    return _commit(digest(data), record), data
+
+
+def decode_commit(hash: Hash, data: bytes) -> Commit:
+    """Return the commit these bytes are."""
+    if data[:1] != COMMIT:
+        raise Corrupt(f"object {hash.hex()[:12]} is not a commit", hint="run otolith fsck")
+    return _commit(hash, _record(data))
+
+
+def links(data: bytes) -> Iterable[Hash]:
+    """Return the hashes of the objects that an object of any kind needs."""
+    if data[:1] != COMMIT:
+        return node_links(data)
+    record = _record(data)
+    return [
+        *cell_links(record.cell),
+        *map(Hash, record.parents),
+        *map(Hash, record.reads.values()),
+    ]
+
+
+def _record(data: bytes) -> _Record:
+    try:
+        return _decode(data[1:])
+    except msgspec.MsgspecError as error:
+        raise Corrupt(f"a commit cannot be decoded: {error}", hint="run otolith fsck") from None
+
+
+def _commit(hash: Hash, record: _Record) -> Commit:
+    return Commit(
+        id=hash.hex(),
+        cell=record.cell,
+        parents=tuple(parent.hex() for parent in record.parents),
+        generation=record.generation,
+        time=record.time,
+        author=record.author,
+        message=record.message,
+        kind=record.kind,
+        reads={name: read.hex() for name, read in record.reads.items()},
+        meta=record.meta,
+    )
+
+
+class Graph:
+    """The commits of a repo."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+
+    def commit(self, hash: Hash) -> Commit:
+        """Return a commit."""
+        return decode_commit(hash, self._objects.bytes(hash))
+
+    def parents(self, commit: Commit) -> list[Commit]:
+        """Return the parents of a commit."""
+        return [self.commit(Hash(bytes.fromhex(parent))) for parent in commit.parents]
+
+    def log(self, *tips: Commit) -> Iterator[Commit]:
+        """Yield commits and their ancestors, the latest first."""
+        heap = [(-tip.time, tip.id, tip) for tip in tips]
+        heapq.heapify(heap)
+        seen = {tip.id for tip in tips}
+        while heap:
+            commit = heapq.heappop(heap)[2]
+            yield commit
+            for parent in self.parents(commit):
+                if parent.id not in seen:
+                    seen.add(parent.id)
+                    heapq.heappush(heap, (-parent.time, parent.id, parent))
+
+    def is_ancestor(self, old: Commit, new: Commit) -> bool:
+        """Tell whether `old` is `new` or comes before it."""
+        queue, seen = [new], {new.id}
+        while queue:
+            commit = queue.pop()
+            if commit.id == old.id:
+                return True
+            if commit.generation > old.generation:
+                fresh = [parent for parent in self.parents(commit) if parent.id not in seen]
+                seen.update(parent.id for parent in fresh)
+                queue += fresh
+        return False
+
+    def bases(self, left: Iterable[Commit], right: Iterable[Commit]) -> list[Commit]:
+        """Return all lowest common ancestors of two sets of commits, the earliest first.
+
+        Commits are visited from the highest generation down, so all that is above a commit is
+        known when its turn comes: one that both sides reach is a base unless another base does.
+        """
+        marks: dict[str, int] = {}
+        heap: list[tuple[int, str, Commit]] = []
+
+        def mark(commit: Commit, side: int) -> None:
+            if commit.id not in marks:
+                heapq.heappush(heap, (-commit.generation, commit.id, commit))
+            marks[commit.id] = marks.get(commit.id, 0) | side
+
+        for commit in left:
+            mark(commit, _LEFT)
+        for commit in right:
+            mark(commit, _RIGHT)
+        found: list[Commit] = []
+        while any(not marks[id] & _STALE for _, id, _ in heap):
+            commit = heapq.heappop(heap)[2]
+            sides = marks[commit.id]
+            if sides == _LEFT | _RIGHT:
+                found.append(commit)
+                sides |= _STALE
+            for parent in self.parents(commit):
+                mark(parent, sides)
+        return sorted(found, key=lambda commit: (commit.time, commit.id))

@@ -1,0 +1,268 @@
+"""Where edits meet history: landing commits, merging, and the conflicts in between.
+
+A branch at hand has a head, a stage, and while a merge waits for decisions a second parent. The
+conflicts of such a merge are kept in the staged state itself, under `.conflicts`, so that they can
+be stored, shown and settled like any other value; they never become part of a commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from otolith.core.cells import EMPTY_MAP, Cells
+from otolith.core.graph import Commit, Stats, make_commit
+from otolith.core.merge import Conflict, Merger
+from otolith.core.objects import cell_links
+from otolith.core.paths import CONFLICTS, POLICY, Path, format_path
+from otolith.core.policy import Policies
+from otolith.core.stage import Stage
+from otolith.errors import (
+    Busy,
+    Conflict as ConflictError,
+    Full,
+    Invalid,
+    KeyNotFound,
+    MergeConflict,
+    StaleRef,
+    Unavailable,
+)
+from otolith.stores import Batch, Object, Swap
+from otolith.types import Hash
+
+if TYPE_CHECKING:
+    from otolith.core.repo import Repo
+
+_ATTEMPTS = 1000
+"""Each lost race means that somebody else's commit landed, so this many are never needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """What a merge did: a commit, or conflicts to decide."""
+
+    kind: str  # merged, fast-forward, up-to-date or conflicted
+    commit: Commit | None
+    conflicts: tuple[Conflict, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is nothing to decide."""
+        return not self.conflicts
+
+
+class Joining:
+    """The head of a branch at hand, and what waits to be joined to it."""
+
+    def __init__(self, repo: Repo, cells: Cells, stage: Stage, ref: str) -> None:
+        self._repo = repo
+        self._cells = cells
+        self._stage = stage
+        self._ref = ref
+        self._merger = Merger(cells, repo.graph, resolvers=repo.resolvers)
+        self.head: Commit | None = None
+        self.parent: Commit | None = None
+        self.shelf: Swap | None = None  # removes the shelved edits when these land
+        self._undecided: set[str] = set()
+
+    # Policies
+
+    def rules(self) -> dict[str, str]:
+        """Return the merge policies of the staged state, by pattern."""
+        cell = self._stage.get((POLICY,))
+        rules = self._cells.load(cell) if cell is not None else {}
+        return rules if isinstance(rules, dict) else {}
+
+    def policies(self) -> Policies:
+        """Return the merge policies of the staged state."""
+        return Policies(self.rules())
+
+    # Conflicts
+
+    def conflicts(self) -> list[Conflict]:
+        """Return what is left to decide."""
+        return list(self._recorded()) if self._undecided else []
+
+    def reload(self) -> None:
+        """Find the conflicts that a staged state from elsewhere brought along."""
+        cell = self._stage.get((CONFLICTS,))
+        recorded = self._cells.load(cell) if cell is not None else {}
+        self._undecided = set(recorded) if isinstance(recorded, dict) else set()
+
+    def _recorded(self) -> Iterator[Conflict]:
+        for path in sorted(self._undecided):
+            cell = self._stage.get((CONFLICTS, path))
+            record = self._cells.load(cell) if cell is not None else None
+            if isinstance(record, dict):
+                sides = (record.get(side) for side in ("base", "ours", "theirs"))
+                yield Conflict(path, str(record["kind"]), *sides, str(record["why"]))
+
+    def _record(self, merged: bytes, conflicts: list[Conflict]) -> None:
+        self._stage.reset(merged)
+        for conflict in conflicts:
+            record = {"kind": conflict.kind, "why": conflict.why}
+            sides = {side: getattr(conflict, side) for side in ("base", "ours", "theirs")}
+            record |= {side: value for side, value in sides.items() if value is not None}
+            self._stage.put((CONFLICTS, conflict.path), self._cells.put(record))
+        self._undecided = {conflict.path for conflict in conflicts}
+
+    def settled(self, path: Path) -> None:
+        """Note that somebody wrote to a path: conflicts at it, above or below it are decided."""
+        if not self._undecided:
+            return
+        written = format_path(path) + "/"
+        for conflict in list(self._undecided):
+            if (conflict + "/").startswith(written) or written.startswith(conflict + "/"):
+                self._decide(conflict)
+
+    def _decide(self, conflict: str) -> None:
+        self._undecided.discard(conflict)
+        self._stage.remove((CONFLICTS, conflict))
+        if not self._undecided:
+            self._stage.remove((CONFLICTS,))
+
+    def take(self, path: Path, side: str) -> None:
+        """Decide a conflict for one side."""
+        text = format_path(path)
+        if text not in self._undecided:
+            raise KeyNotFound(f"there is no conflict at {text}", hint="see state.conflicts")
+        if side not in ("ours", "theirs", "base"):
+            raise Invalid(f"{side!r} is not a side", hint="take ours, theirs or base")
+        cell = self._stage.get((CONFLICTS, text, side))
+        if cell is not None:
+            self._stage.put(path, cell)
+        elif self._stage.get(path) is not None:
+            self._stage.remove(path)
+        self._decide(text)
+
+    def check_resolved(self) -> None:
+        """Refuse to go on while something is undecided."""
+        if self._undecided:
+            paths = tuple(sorted(self._undecided))
+            raise MergeConflict(
+                f"{len(paths)} conflict(s) to decide first: {', '.join(paths[:5])}",
+                paths=paths,
+                hint="write to each path, or resolve_conflict(path, take='ours' or 'theirs')",
+            )
+
+    def forget(self) -> None:
+        """Drop the merge in progress."""
+        self.parent = None
+        self._undecided = set()
+
+    # Merging
+
+    def merge(self, theirs: Commit, details: Mapping[str, Any]) -> Merge:
+        """Merge a commit into the branch, again if somebody else was faster."""
+        for _ in range(_ATTEMPTS):
+            try:
+                return self._merge(theirs, details)
+            except StaleRef:
+                self.head = self._repo.refs.head(self._ref)
+        raise self._starved()
+
+    def _merge(self, theirs: Commit, details: Mapping[str, Any]) -> Merge:
+        ours = self.head
+        if ours is not None and self._repo.graph.is_ancestor(theirs, ours):
+            return Merge("up-to-date", ours)
+        if ours is None or self._repo.graph.is_ancestor(ours, theirs):
+            note = f"merge: fast-forward to {theirs.short}"
+            self._repo.move(self._ref, ours.hash if ours else None, theirs, note=note)
+            return Merge("fast-forward", theirs)
+        base = self._merger.virtual_base([ours], [theirs])
+        history = self._repo.history(self._cells)
+        merged, conflicts = self._merger.merge(
+            base,
+            ours.cell,
+            theirs.cell,
+            ours_first=(ours.time, ours.id) < (theirs.time, theirs.id),
+            theirs_later=lambda path: _later(history.writer, ours, theirs, path),
+        )
+        if conflicts:
+            self._record(merged, conflicts)
+            self.parent = theirs
+            return Merge("conflicted", None, tuple(conflicts))
+        self._stage.reset(merged)
+        return Merge("merged", self._write((ours, theirs), details, {}))
+
+    # Landing
+
+    def land(
+        self, details: Mapping[str, Any], fences: Mapping[str, int], *, is_rollback: bool = False
+    ) -> Commit:
+        """Commit the staged state, on top of whatever is there by now."""
+        for _ in range(_ATTEMPTS):
+            parents = tuple(commit for commit in (self.head, self.parent) if commit is not None)
+            try:
+                return self._write(parents, details, fences)
+            except StaleRef as stale:
+                if stale.name != self._ref:
+                    raise
+                self._catch_up(is_rollback)
+        raise self._starved()
+
+    def _catch_up(self, is_rollback: bool) -> None:
+        """Put the staged edits on top of what somebody else has committed."""
+        edited_from = self.head.cell if self.head is not None else EMPTY_MAP
+        self.head = self._repo.refs.head(self._ref)
+        if is_rollback:
+            return
+        now = self.head.cell if self.head is not None else EMPTY_MAP
+        merged, conflicts = self._merger.merge(edited_from, now, self._stage.root())
+        if conflicts:
+            self._record(merged, conflicts)
+            self.check_resolved()
+        self._stage.reset(merged)
+
+    def _write(
+        self, parents: tuple[Commit, ...], details: Mapping[str, Any], fences: Mapping[str, int]
+    ) -> Commit:
+        before = parents[0] if parents else None
+        resembles = next(cell_links(before.cell)) if before is not None else None
+        cell = self._cells.root(self._stage.root(), base=resembles)
+        commit, data = make_commit(cell, parents, **details)
+        root = next(cell_links(cell))
+        objects = [*self._cells.objects.reachable(root), Object(commit.hash, data)]
+        swaps = [Swap(self._ref, before.hash if before is not None else None, commit.hash)]
+        batch = Batch(
+            objects=objects,
+            swaps=swaps if self.shelf is None else [*swaps, self.shelf],
+            fences=fences,
+            needs=() if len(objects) > 1 else (root,),
+            time=commit.time,
+            note=f"{commit.kind}: {commit.message}",
+        )
+        self._send(batch, commit)
+        self._cells.objects.settle(objects)
+        self.shelf = None
+        return replace(commit, stats=Stats(len(objects), sum(len(new.data) for new in objects)))
+
+    def _send(self, batch: Batch, commit: Commit) -> None:
+        """Write; if the reply is lost, look whether the commit is there, as its id is a hash."""
+        try:
+            self._repo.store.write(batch)
+        except (Full, Busy):
+            raise
+        except Unavailable:
+            if not self._landed(commit):
+                raise
+
+    def _landed(self, commit: Commit) -> bool:
+        head: Hash | None = self._repo.store.ref(self._ref)
+        if head is None:
+            return False
+        return self._repo.graph.is_ancestor(commit, self._repo.graph.commit(head))
+
+    def _starved(self) -> ConflictError:
+        return ConflictError(
+            f"{self._ref} moved {_ATTEMPTS} times while this commit tried to land",
+            hint="try again; nothing was written and the edits are still staged",
+        )
+
+
+def _later(writer: Any, ours: Commit, theirs: Commit, path: Path) -> bool:
+    mine, yours = writer(ours, path), writer(theirs, path)
+    return bool((mine.time, mine.id) < (yours.time, yours.id))
+
+

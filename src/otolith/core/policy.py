@@ -1,0 +1,81 @@
+"""Merge policies: which rule decides at which path when both sides changed it.
+
+Rules live in the state under `.policy`, a map from path patterns to policy names, so they are
+versioned with it and both sides of a merge use the same ones. In a pattern `*` stands for one
+key and `**` for any number. An exact path beats a pattern, a longer pattern a shorter one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import TypeAlias
+
+from otolith.core.paths import Path, format_path, parse_path
+from otolith.errors import BadPolicy
+
+Resolver: TypeAlias = Callable[[object, object, object], object]
+"""A registered function: base, ours and theirs in, the merged value out. An absent base is None."""
+
+NAMES = (
+    "error",
+    "ours",
+    "theirs",
+    "last-writer",
+    "max",
+    "min",
+    "counter",
+    "set",
+    "append",
+    "map",
+    "text",
+)
+
+CALL = "call:"
+
+
+def check_policy(name: str, resolvers: Mapping[str, Resolver]) -> str:
+    """Return the name of a policy if it is one."""
+    known = name in NAMES or (name.startswith(CALL) and name[len(CALL) :] in resolvers)
+    if not known:
+        raise BadPolicy(
+            f"{name!r} is not a merge policy",
+            hint=f"use one of {', '.join(NAMES)}, or call:NAME after repo.resolver(NAME, function)",
+        )
+    return name
+
+
+def check_pattern(pattern: str) -> str:
+    """Return a pattern if it is one."""
+    parse_path(pattern)
+    return pattern
+
+
+class Policies:
+    """The rules of one state."""
+
+    def __init__(self, rules: Mapping[str, str]) -> None:
+        self._exact = {text: name for text, name in rules.items() if "*" not in text}
+        patterns = [text for text in rules if "*" in text]
+        patterns.sort(key=lambda text: (-len(text), text))
+        self._patterns = [(_compiled(text), rules[text]) for text in patterns]
+
+    def find(self, path: Path) -> str | None:
+        """Return the policy for a path, if a rule names one."""
+        text = format_path(path)
+        exact = self._exact.get(text)
+        if exact is not None:
+            return exact
+        return next((name for pattern, name in self._patterns if pattern.match(text)), None)
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    parts = []
+    for part in pattern.split("/"):
+        if part == "**":
+            parts.append(".*")
+        else:
+            parts.append(re.escape(part).replace(r"\*", "[^/]*"))
+    return re.compile("/".join(parts).replace("/.*/", "/(?:.*/)?") + r"\Z", re.DOTALL)

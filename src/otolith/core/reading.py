@@ -1,0 +1,91 @@
+"""Reading a state: what branches and snapshots have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
+from otolith.core.cells import Cells
+from otolith.core.handles import (
+    BlobHandle,
+    CounterHandle,
+    Holder,
+    ListHandle,
+    MapHandle,
+    SetHandle,
+)
+from otolith.core.paths import Path, format_path, parse_path
+from otolith.errors import KeyNotFound
+
+Default = TypeVar("Default")
+
+
+class Reading(Holder, Mapping[str, object]):
+    """A state as a read-only mapping: a path gives the value there, the top names are its keys."""
+
+    @property
+    @abstractmethod
+    def _cells(self) -> Cells: ...
+
+    @abstractmethod
+    def _root(self) -> bytes:
+        """Return the cell of the whole state."""
+
+    def __getitem__(self, path: str | Path) -> object:
+        keys = parse_path(path)
+        cell = self.cell_at(keys)
+        if cell is None:
+            raise KeyNotFound(
+                f"nothing at {format_path(keys)}", hint="list(state) shows what is at the top"
+            )
+        return self._cells.load(cell)
+
+    def __contains__(self, path: object) -> bool:
+        return isinstance(path, str | tuple) and self.cell_at(parse_path(path)) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        for key, _ in self._cells.entries(self._root()):
+            if not key.startswith(b"."):
+                yield str(self._cells.encoding.unkey(key))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def names(self, path: str | Path = ()) -> list[str]:
+        """Return the keys at a path, as parts of paths; the top by default."""
+        if not path:
+            return [format_path((name,)) for name in self]
+        handle = self.map(path)
+        return [format_path((key,)) for key in handle]
+
+    def size(self, path: str | Path = ()) -> int:
+        """Return how many bytes the full encoding of the value at a path takes, without reading it."""
+        cell = self.cell_at(parse_path(path)) if path else self._root()
+        if cell is None:
+            raise KeyNotFound(f"nothing at {format_path(parse_path(path))}")
+        return self._cells.full_size(cell)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the whole state as plain Python values."""
+        return {name: self[(name,)] for name in self}
+
+    def list(self, path: str | Path) -> ListHandle:
+        """Return a handle on a list: it reads and writes what it touches, and no more."""
+        return ListHandle(self, parse_path(path))
+
+    def map(self, path: str | Path) -> MapHandle:
+        """Return a handle on a dict; its keys may be of any plain type."""
+        return MapHandle(self, parse_path(path))
+
+    def set(self, path: str | Path) -> SetHandle:
+        """Return a handle on a set."""
+        return SetHandle(self, parse_path(path))
+
+    def counter(self, path: str | Path) -> CounterHandle:
+        """Return a handle on a number that merges by adding up."""
+        return CounterHandle(self, parse_path(path))
+
+    def blob(self, path: str | Path) -> BlobHandle:
+        """Return a handle on a long bytes value."""
+        return BlobHandle(self, parse_path(path))

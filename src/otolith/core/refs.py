@@ -1,0 +1,170 @@
+"""Names for commits: how refs are spelled, and what an expression like `main~2` means.
+
+    session/<id>/<branch>     a branch of a session; the id is percent-encoded
+    stage/<id>/<branch>       edits of that branch that a terminal has staged
+    tag/<name>                a name that does not move
+    .config                   the repo's constants
+
+An expression is a name and steps: `~n` goes to the nth first parent, `^n` to the nth parent,
+`@{n}` to where the ref was n moves ago. The name is `@` (the head of the branch at hand), a
+branch of the same session, `session/branch`, a full ref, a tag, or the first digits of an id.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote, unquote
+
+from otolith.core.graph import Commit, Graph
+from otolith.errors import BadRef, CommitNotFound, RefNotFound
+from otolith.stores import Store
+from otolith.types import Hash
+
+CONFIG = ".config"
+
+_NAME = re.compile(r"(?!.*(\.\.|//|@\{|\.lock$))[\w][\w.+=@:-]*(/[\w][\w.+=@:-]*)*\Z")
+_EXPRESSION = re.compile(r"(?P<name>.*?)(?P<steps>(?:~\d*|\^\d*|@\{\d+\})*)\Z", re.DOTALL)
+_STEP = re.compile(r"~\d*|\^\d*|@\{\d+\}")
+_HEX = re.compile(r"[0-9a-f]{4,64}\Z")
+
+
+def check_name(name: str, *, what: str = "branch") -> str:
+    """Return the name of a branch or tag if it is one.
+
+    Raises:
+        BadRef: it has a character that expressions need, or nothing in it.
+    """
+    if not isinstance(name, str) or not _NAME.match(name):
+        raise BadRef(
+            f"{name!r} cannot name a {what}",
+            hint="use letters, digits, and - _ . + = : / between them",
+        )
+    return name
+
+
+def session_ref(session: str, branch: str) -> str:
+    """Return the ref of a branch of a session."""
+    if not isinstance(session, str) or not session:
+        raise BadRef(f"{session!r} cannot name a session", hint="use a non-empty str")
+    return f"session/{quote(session, safe='')}/{check_name(branch)}"
+
+
+def stage_ref(session: str, branch: str) -> str:
+    """Return the ref of the staged edits of a branch."""
+    return "stage/" + session_ref(session, branch).partition("/")[2]
+
+
+def tag_ref(name: str) -> str:
+    """Return the ref of a tag."""
+    return f"tag/{check_name(name, what='tag')}"
+
+
+def split_session_ref(ref: str) -> tuple[str, str]:
+    """Return the session and branch of a ref of a session."""
+    _, session, branch = ref.split("/", 2)
+    return unquote(session), branch
+
+
+class Refs:
+    """Resolves names and expressions to commits."""
+
+    def __init__(self, store: Store, graph: Graph) -> None:
+        self._store = store
+        self._graph = graph
+
+    def head(self, ref: str) -> Commit | None:
+        """Return the commit a ref names."""
+        hash = self._store.ref(ref)
+        return self._graph.commit(hash) if hash is not None else None
+
+    def resolve(self, expression: str, *, at: str | None = None) -> Commit:
+        """Return the commit an expression names; `at` is the full ref of the branch at hand.
+
+        Raises:
+            BadRef: it is not an expression, or a prefix of several ids.
+            RefNotFound, CommitNotFound: there is no such thing.
+        """
+        found = _EXPRESSION.match(expression)
+        if not expression or found is None:
+            raise BadRef(f"{expression!r} does not name a commit", hint="try @, main~2 or a tag")
+        steps = _STEP.findall(found["steps"])
+        name = found["name"] or "@"
+        commit: Commit | None = None
+        if steps and steps[0].startswith("@{"):
+            commit = self._moved(name, int(steps.pop(0)[2:-1]), at)
+        for step in steps:
+            commit = self._step(commit or self._named(name, at), step, expression)
+        return commit or self._named(name, at)
+
+    def full_name(self, name: str, *, at: str | None = None) -> str | None:
+        """Return the full ref that a name stands for, if there is one."""
+        if name in ("@", "HEAD"):
+            return at
+        session, branch = split_session_ref(at) if at else ("", "")
+        candidates = [f"session/{quote(session, safe='')}/{name}"] if session else []
+        candidates += [f"tag/{name}", name]
+        if "/" in name:
+            session, _, branch = name.rpartition("/")
+            candidates.append(f"session/{quote(session, safe='')}/{branch}")
+        return next((ref for ref in candidates if self._store.ref(ref) is not None), None)
+
+    def _named(self, name: str, at: str | None) -> Commit:
+        ref = self.full_name(name, at=at)
+        head = self.head(ref) if ref is not None else None
+        if head is not None:
+            return head
+        if name in ("@", "HEAD"):
+            raise RefNotFound("this branch has no commit yet", hint="commit first")
+        if _HEX.match(name):
+            return self._by_prefix(name)
+        raise RefNotFound(
+            f"no branch, tag or commit is called {name!r}",
+            hint="list branches with `otolith branch`, tags with `otolith tag`",
+        )
+
+    def _by_prefix(self, digits: str) -> Commit:
+        prefix = bytes.fromhex(digits[: len(digits) // 2 * 2])
+        found = [hash for hash in self._store.find(prefix) if hash.hex().startswith(digits)]
+        commits = [hash for hash in found if self._is_commit(hash)]
+        if len(commits) > 1:
+            raise BadRef(
+                f"{digits} is the beginning of {len(commits)} commits",
+                hint="give more digits: " + ", ".join(hash.hex()[:14] for hash in commits),
+            )
+        if not commits:
+            raise CommitNotFound(f"no commit starts with {digits}", hint="see `otolith log`")
+        return self._graph.commit(commits[0])
+
+    def _is_commit(self, hash: Hash) -> bool:
+        return self._store.read([hash]).get(hash, b"")[:1] == b"C"
+
+    def _moved(self, name: str, moves: int, at: str | None) -> Commit:
+        ref = self.full_name(name, at=at)
+        history = self._store.moves(ref, limit=moves + 1) if ref else []
+        places = [move.new for move in history]
+        if history and len(places) <= moves:
+            places.append(history[-1].old)
+        hash = places[moves] if moves < len(places) else None
+        if hash is None:
+            raise CommitNotFound(
+                f"{name} has moved only {max(len(places) - 1, 0)} times", hint="see `otolith log`"
+            )
+        return self._graph.commit(hash)
+
+    def _step(self, commit: Commit, step: str, expression: str) -> Commit:
+        number = int(step[1:] or 1)
+        if step[0] == "^" and number != 1:
+            return self._parent(commit, number, expression)
+        for _ in range(number if step[0] == "~" else 1):
+            commit = self._parent(commit, 1, expression)
+        return commit
+
+    def _parent(self, commit: Commit, number: int, expression: str) -> Commit:
+        if number == 0:
+            return commit
+        if number > len(commit.parents):
+            raise CommitNotFound(
+                f"{expression}: commit {commit.short} has {len(commit.parents)} parents",
+                hint="history begins there; see `otolith log`",
+            )
+        return self._graph.commit(Hash(bytes.fromhex(commit.parents[number - 1])))

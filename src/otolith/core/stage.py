@@ -1,0 +1,189 @@
+"""Uncommitted edits over a state: written down as they come, put into the tree in one go.
+
+Edits wait in nested dicts that mirror the tree, so a thousand assignments cost one walk down the
+tree and not a thousand. Reading a path that has an edit finds it there; reading a container
+above an edit first applies what waits.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias, Union
+
+from otolith.core.cells import EMPTY_LIST, EMPTY_MAP, Cells
+from otolith.core.paths import Path, format_path
+from otolith.errors import BadPath, KeyNotFound
+
+Names: TypeAlias = tuple[bytes, ...]
+"""A path as key bytes."""
+
+
+class _Tail:
+    """Elements that wait to be appended to a list."""
+
+    __slots__ = ("base", "cells")
+
+    def __init__(self, base: bytes) -> None:
+        self.base = base
+        self.cells: list[bytes] = []
+
+
+_Waiting: TypeAlias = Union[bytes, None, _Tail, "dict[bytes, _Waiting]"]
+
+
+class Stage:
+    """The state that would be committed now."""
+
+    def __init__(self, cells: Cells, root: bytes) -> None:
+        self._cells = cells
+        self._root = root
+        self._waiting: dict[bytes, _Waiting] = {}
+
+    def root(self) -> bytes:
+        """Apply what waits; return the loose cell of the whole state."""
+        if self._waiting:
+            waiting, self._waiting = self._waiting, {}
+            self._root = self._apply(self._root, waiting)
+        return self._root
+
+    def reset(self, root: bytes) -> None:
+        """Forget all edits and start from another state."""
+        self._waiting = {}
+        self._root = root
+
+    def names(self, path: Path) -> Names:
+        """Return the key bytes of a path."""
+        return tuple(map(self._cells.encoding.key, path))
+
+    def get(self, path: Path) -> bytes | None:
+        """Return the cell at a path."""
+        names = self.names(path)
+        at: _Waiting = self._waiting
+        for depth, name in enumerate(names):
+            if isinstance(at, dict):
+                if name not in at:
+                    return walk(self._cells, self._root, names)
+                at = at[name]
+            elif isinstance(at, bytes):
+                return walk(self._cells, at, names[depth:])
+            elif at is None:
+                return None
+            else:
+                return walk(self._cells, self.root(), names)
+        if isinstance(at, dict | _Tail):
+            return walk(self._cells, self.root(), names)
+        return at
+
+    def put(self, path: Path, cell: bytes) -> None:
+        """Set what is at a path; maps on the way are made.
+
+        Raises:
+            BadPath: something on the way has no parts.
+        """
+        self._write(path, cell)
+
+    def remove(self, path: Path) -> None:
+        """Remove what is at a path.
+
+        Raises:
+            KeyNotFound: nothing is there.
+        """
+        if self.get(path) is None:
+            raise KeyNotFound(f"nothing at {format_path(path)}", hint="see `otolith ls`")
+        self._write(path, None)
+
+    def extend(self, path: Path, cells: list[bytes]) -> bool:
+        """Append to the list at a path; tell whether it was made for that."""
+        names = self.names(path)
+        tail = self._parent(path, names).get(names[-1])
+        if isinstance(tail, _Tail):
+            tail.cells += cells
+            return False
+        base = self.get(path)
+        if base is not None and self._cells.kind(base) != "list":
+            raise BadPath(f"{format_path(path)} is not a list", hint="see `otolith ls`")
+        tail = _Tail(EMPTY_LIST if base is None else base)
+        tail.cells += cells
+        self._write(path, tail)
+        return base is None
+
+    def _write(self, path: Path, cell: bytes | _Tail | None) -> None:
+        names = self.names(path)
+        if len(names) > 1:
+            holder = self.get(path[:-1])
+            if holder is not None and self._cells.kind(holder) == "list":
+                self._write_element(path, cell, holder)
+                return
+        self._parent(path, names)[names[-1]] = cell
+
+    def _write_element(self, path: Path, cell: bytes | _Tail | None, holder: bytes) -> None:
+        at = index_in(path[-1], self._cells.length(holder))
+        if at is None:
+            raise KeyNotFound(
+                f"nothing at {format_path(path)}", hint="append to a list with state.list(path)"
+            )
+        parts = [] if cell is None else [self._apply(None, cell)]
+        new = self._cells.splice(holder, at, at + 1, parts)
+        self._write(path[:-1], new)
+
+    def _parent(self, path: Path, names: Names) -> dict[bytes, _Waiting]:
+        """Return the waiting edits of the map that holds a path."""
+        at = self._waiting
+        for depth, name in enumerate(names[:-1]):
+            below = at.get(name, _NOTHING)
+            if below is _NOTHING:
+                self._check_map(path[: depth + 1], names[: depth + 1])
+                below = at[name] = {}
+            if not isinstance(below, dict):
+                self.root()  # what waits there becomes part of the tree, and can be entered
+                return self._parent(path, names)
+            at = below
+        return at
+
+    def _check_map(self, path: Path, names: Names) -> None:
+        cell = walk(self._cells, self._root, names)
+        kind = "map" if cell is None else self._cells.kind(cell)
+        if kind != "map":
+            raise BadPath(
+                f"{format_path(path)} is a {kind}, it has no parts to set",
+                hint=f"remove {format_path(path)} first, or choose another path",
+            )
+
+    def _apply(self, cell: bytes | None, waiting: _Waiting) -> bytes:
+        if isinstance(waiting, _Tail):
+            end = self._cells.length(waiting.base)
+            return self._cells.splice(waiting.base, end, end, waiting.cells)
+        if isinstance(waiting, bytes):
+            return waiting
+        base = EMPTY_MAP if cell is None else cell
+        edits: dict[bytes, bytes | None] = {}
+        for name, edit in (waiting or {}).items():
+            inner = self._cells.entry(base, name) if isinstance(edit, dict) else None
+            edits[name] = None if edit is None else self._apply(inner, edit)
+        return self._cells.edit_map(base, edits)
+
+
+_NOTHING = object()
+
+
+def walk(cells: Cells, cell: bytes, names: Names) -> bytes | None:
+    """Follow key bytes down from a cell."""
+    at: bytes | None = cell
+    for name in names:
+        kind = cells.kind(at) if at is not None else ""
+        if at is not None and kind == "map":
+            at = cells.entry(at, name)
+        elif at is not None and kind == "list":
+            found = index_in(cells.encoding.unkey(name), cells.length(at))
+            at = None if found is None else next(cells.elements(at, found, found + 1))
+        else:
+            return None
+    return at
+
+
+def index_in(key: object, length: int) -> int | None:
+    """Return the index that a key of a path names in a list of this length."""
+    if isinstance(key, str) and key.removeprefix("-").isdecimal():
+        key = int(key)
+    if type(key) is not int or not -length <= key < length:
+        return None
+    return key % length

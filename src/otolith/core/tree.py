@@ -1,0 +1,300 @@
+"""The persistent ordered map: get, scan, apply, diff; its shape depends on its content alone.
+
+Rule 1: a key ends a node of level n if its salted hash ends in at least 5 (n + 1) zero bits.
+Rule 2: the last node of a level ends where the keys end, whatever its last key is.
+Rule 3: a root has more than one entry, or is a leaf.
+
+Theory of operation. The rules speak of keys only, never of neighbours, sizes or the past, so two
+maps with equal content have equal nodes, however they came to be. That makes equality one
+comparison, and a diff skips everything the two share. An edit decides by one hash whether it
+splits a node, and a removal whether it opens one; nothing has to be scanned until it settles.
+
+`apply` walks down once with all its (sorted) edits, rebuilds the nodes on the way up, cuts them
+where rule 1 says so, and joins a node whose last key vanished with its right neighbour: such a
+node is *open*. Only the last node of a level may stay open (rule 2). Counts and sizes travel in
+the links, so they are kept up to date by differences; entries that did not change are not read.
+
+Nodes have 32 entries on average and their size is geometric. No rule bounds it: the salt is
+secret to the repo, so a node of more than 1,000 entries has a probability below 10**-13.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import TypeAlias
+
+from otolith.core.hashing import height
+from otolith.core.objects import MAP, Buffer, Link, Node, Objects, read_link
+from otolith.core.weights import entry_size
+from otolith.types import Hash
+
+Entry: TypeAlias = tuple[bytes, Link]
+"""A node as its parent sees it: its last key, and the link to it."""
+
+Edit: TypeAlias = tuple[bytes, bytes | None]
+"""Key bytes and the new cell, or None to remove it."""
+
+Difference: TypeAlias = tuple[bytes, bytes | None, bytes | None]
+"""Key bytes, the cell before and the cell after."""
+
+_MANY = 64
+
+
+class MapReader:
+    """Reads map trees."""
+
+    def __init__(self, objects: Objects | Buffer) -> None:
+        self._objects = objects
+
+    def get(self, link: Link, key: bytes) -> bytes | None:
+        """Return the cell at a key."""
+        node = self._objects.node(link.hash)
+        while True:
+            at = bisect_left(node.keys, key)
+            if at == len(node.keys):
+                return None
+            if node.level == 0:
+                return node.payloads[at] if node.keys[at] == key else None
+            node = self._objects.node(Hash(node.payloads[at][:32]))
+
+    def items(self, link: Link, *, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield keys and cells in order, from the first key that is not before `start`."""
+        yield from self._items(self._objects.node(link.hash), start)
+
+    def _items(self, node: Node, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+        at = bisect_left(node.keys, start)
+        if node.level == 0:
+            yield from zip(node.keys[at:], node.payloads[at:], strict=True)
+            return
+        children = [Hash(payload[:32]) for payload in node.payloads[at:]]
+        if node.level == 1:
+            self._objects.prefetch(children)
+        for child in children:
+            yield from self._items(self._objects.node(child), start)
+
+    def diff(self, old: Link | None, new: Link | None) -> list[Difference]:
+        """Return what differs, in key order, reading only nodes that the two do not share."""
+        before, after = self._unshared(old, new)
+        keys = sorted(before.keys() | after.keys())
+        return [
+            (key, before.get(key), after.get(key))
+            for key in keys
+            if before.get(key) != after.get(key)
+        ]
+
+    def _unshared(
+        self, old: Link | None, new: Link | None
+    ) -> tuple[dict[bytes, bytes], dict[bytes, bytes]]:
+        """Walk both trees down together, level by level, dropping the nodes they share."""
+        left, right = self._top(old), self._top(new)
+        while left or right:
+            shared = left.keys() & right.keys()
+            left = {hash: node for hash, node in left.items() if hash not in shared}
+            right = {hash: node for hash, node in right.items() if hash not in shared}
+            tallest = max((node.level for node in (*left.values(), *right.values())), default=0)
+            if tallest == 0:
+                break
+            left, right = self._down(left, tallest), self._down(right, tallest)
+        return _leaves(left), _leaves(right)
+
+    def _top(self, link: Link | None) -> dict[Hash, Node]:
+        return {link.hash: self._objects.node(link.hash)} if link else {}
+
+    def _down(self, nodes: dict[Hash, Node], tallest: int) -> dict[Hash, Node]:
+        below: list[Hash] = []
+        kept: dict[Hash, Node] = {}
+        for hash, node in nodes.items():
+            if node.level == tallest:
+                below.extend(Hash(payload[:32]) for payload in node.payloads)
+            else:
+                kept[hash] = node
+        return kept | dict(zip(below, self._objects.nodes(below), strict=True))
+
+
+def _leaves(nodes: dict[Hash, Node]) -> dict[bytes, bytes]:
+    cells: dict[bytes, bytes] = {}
+    for node in nodes.values():
+        cells.update(zip(node.keys, node.payloads, strict=True))
+    return cells
+
+
+class MapTree(MapReader):
+    """Builds and edits map trees into a buffer of new objects."""
+
+    def __init__(self, objects: Buffer, salt: int) -> None:
+        super().__init__(objects)
+        self._buffer = objects
+        self._salt = salt
+
+    def build(self, items: Iterable[tuple[bytes, bytes]]) -> Link | None:
+        """Return the tree of these items, which come in key order."""
+        pairs = list(items)
+        keys, cells = [key for key, _ in pairs], [cell for _, cell in pairs]
+        return self._root(self._cut(0, keys, cells, None), 0) if keys else None
+
+    def apply(self, link: Link | None, edits: list[Edit]) -> Link | None:
+        """Return the tree with these edits, which come in key order; None if nothing is left."""
+        if link is None:
+            return self.build((key, cell) for key, cell in edits if cell is not None)
+        if not edits:
+            return link
+        return self._root(self._edit(link, edits), self._objects.node(link.hash).level)
+
+    def _ends(self, key: bytes, level: int) -> bool:
+        return height(key, self._salt) > level
+
+    def _edit(self, link: Link, edits: list[Edit]) -> list[Entry]:
+        node = self._objects.node(link.hash)
+        if node.level:
+            return self._edit_inner(link, node, edits)
+        if len(edits) > _MANY:
+            return self._edit_leaf_wholesale(link, node, edits)
+        return self._edit_leaf(link, node, edits)
+
+    def _edit_leaf(self, link: Link, node: Node, edits: list[Edit]) -> list[Entry]:
+        keys, cells = node.keys.copy(), node.payloads.copy()
+        count, size, recut = link.count, link.size, False
+        for key, cell in edits:
+            at = bisect_left(keys, key)
+            present = at < len(keys) and keys[at] == key
+            if present:
+                size -= entry_size(key, cells[at])
+            if cell is not None:
+                size += entry_size(key, cell)
+            if present and cell is not None:
+                cells[at] = cell
+            elif present:
+                del keys[at], cells[at]
+                count -= 1
+            elif cell is not None:
+                recut = recut or at == len(keys) or self._ends(key, 0)
+                keys.insert(at, key)
+                cells.insert(at, cell)
+                count += 1
+        if recut:
+            return self._cut(0, keys, cells, link.hash)
+        return [self._entry(0, keys, cells, count, size, link.hash)] if keys else []
+
+    def _edit_leaf_wholesale(self, link: Link, node: Node, edits: list[Edit]) -> list[Entry]:
+        cells = dict(zip(node.keys, node.payloads, strict=True))
+        for key, cell in edits:
+            if cell is None:
+                cells.pop(key, None)
+            else:
+                cells[key] = cell
+        keys = sorted(cells)
+        return self._cut(0, keys, [cells[key] for key in keys], link.hash)
+
+    def _edit_inner(self, link: Link, node: Node, edits: list[Edit]) -> list[Entry]:
+        changed = [
+            (at, self._edit(read_link(node.payloads[at]), part))
+            for at, part in _by_child(node, edits)
+        ]
+        if all(len(new) == 1 and new[0][0] == node.keys[at] for at, new in changed):
+            return [self._relink(link, node, changed)]
+        entries: list[Entry] = []
+        done = 0
+        for at, new in changed:
+            entries += _entries(node, done, at)
+            entries += new
+            done = at + 1
+        entries += _entries(node, done, len(node.keys))
+        entries = self._join(entries, node.level)
+        keys, links = [key for key, _ in entries], [child.encode() for _, child in entries]
+        return self._cut(node.level, keys, links, link.hash)
+
+    def _relink(self, link: Link, node: Node, changed: list[tuple[int, list[Entry]]]) -> Entry:
+        """Replace children whose last keys stayed, which keeps the shape of this node."""
+        payloads = node.payloads.copy()
+        count, size = link.count, link.size
+        for at, new in changed:
+            before, after = read_link(payloads[at]), new[0][1]
+            count += after.count - before.count
+            size += after.size - before.size
+            payloads[at] = after.encode()
+        return self._entry(node.level, node.keys, payloads, count, size, link.hash)
+
+    def _join(self, entries: list[Entry], level: int) -> list[Entry]:
+        """Join children of a node of this level that were left open with what follows them."""
+        joined: list[Entry] = []
+        for entry in entries:
+            if joined and not self._ends(joined[-1][0], level - 1):
+                joined[-1] = self._fuse(joined[-1], entry, level - 1)
+            else:
+                joined.append(entry)
+        return joined
+
+    def _fuse(self, left: Entry, right: Entry, level: int) -> Entry:
+        a, b = self._objects.node(left[1].hash), self._objects.node(right[1].hash)
+        keys, payloads = a.keys + b.keys, a.payloads + b.payloads
+        count, size = left[1].count + right[1].count, left[1].size + right[1].size
+        if level:
+            children = self._join(_entries(a, 0, None) + _entries(b, 0, None), level)
+            keys, payloads = [key for key, _ in children], [link.encode() for _, link in children]
+        return self._entry(level, keys, payloads, count, size, left[1].hash)
+
+    def _cut(
+        self, level: int, keys: list[bytes], payloads: list[bytes], base: Hash | None
+    ) -> list[Entry]:
+        ends = [at + 1 for at, key in enumerate(keys[:-1]) if self._ends(key, level)]
+        cuts = [0, *ends, len(keys)]
+        return [
+            self._measured(level, keys[start:stop], payloads[start:stop], base)
+            for start, stop in pairwise(cuts)
+            if start < stop
+        ]
+
+    def _measured(
+        self, level: int, keys: list[bytes], payloads: list[bytes], base: Hash | None
+    ) -> Entry:
+        if level == 0:
+            size = sum(map(entry_size, keys, payloads))
+            return self._entry(0, keys, payloads, len(keys), size, base)
+        links = [read_link(payload) for payload in payloads]
+        count, size = sum(link.count for link in links), sum(link.size for link in links)
+        return self._entry(level, keys, payloads, count, size, base)
+
+    def _entry(
+        self,
+        level: int,
+        keys: list[bytes],
+        payloads: list[bytes],
+        count: int,
+        size: int,
+        base: Hash | None,
+    ) -> Entry:
+        hash = self._buffer.put_node(MAP, level, keys, payloads, base=base)
+        return keys[-1], Link(hash, count, size)
+
+    def _root(self, entries: list[Entry], level: int) -> Link | None:
+        if not entries:
+            return None
+        while len(entries) > 1:
+            level += 1
+            keys, links = [key for key, _ in entries], [link.encode() for _, link in entries]
+            entries = self._cut(level, keys, links, None)
+        link = entries[0][1]
+        node = self._objects.node(link.hash)
+        while node.level and len(node.keys) == 1:
+            link = read_link(node.payloads[0])
+            node = self._objects.node(link.hash)
+        return link
+
+
+def _entries(node: Node, start: int, stop: int | None) -> list[Entry]:
+    pairs = zip(node.keys[start:stop], node.payloads[start:stop], strict=True)
+    return [(key, read_link(payload)) for key, payload in pairs]
+
+
+def _by_child(node: Node, edits: list[Edit]) -> Iterator[tuple[int, list[Edit]]]:
+    """Deal sorted edits out to the children they belong to; the last child takes the rest."""
+    last, start = len(node.keys) - 1, 0
+    while start < len(edits):
+        at = min(bisect_left(node.keys, edits[start][0]), last)
+        stop = len(edits)
+        if at < last:
+            stop = bisect_left(edits, (node.keys[at] + b"\0",), lo=start)
+        yield at, edits[start:stop]
+        start = stop

@@ -1,0 +1,76 @@
+"""open(url): the one place where concrete parts are chosen and joined."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import time
+
+from otolith.codecs import Codecs
+from otolith.core import Repo
+from otolith.stores import Store, open_store
+from otolith.types import Clock
+
+
+def open(
+    url: str | os.PathLike[str] = "memory:",
+    *,
+    author: str | None = None,
+    codecs: Codecs | None = None,
+    clock: Clock | None = None,
+    durability: str = "full",
+    limit_bytes: int | None = None,
+    read_only: bool = False,
+    create: bool = True,
+    cache_bytes: int = 64 << 20,
+) -> Repo:
+    """Open a repo; a SQLite file is made if it is missing.
+
+    `url` is a path, `sqlite:///…` or `memory:`. `durability="fast"` lets a power cut (not a
+    crash) take the last commits. `limit_bytes` makes the store refuse what would not fit.
+
+    Raises:
+        StoreNotFound, NotAStore, FormatTooNew, Denied, Unsupported: as they say.
+    """
+    options: dict[str, object] = {"limit_bytes": limit_bytes}
+    place = os.fspath(url)
+    if place != "memory:":
+        options |= {"durability": durability, "read_only": read_only, "create": create}
+    return join(
+        open_store(place, **options),
+        author=author,
+        codecs=codecs,
+        clock=clock,
+        cache_bytes=cache_bytes,
+    )
+
+
+def join(
+    store: Store,
+    *,
+    author: str | None = None,
+    codecs: Codecs | None = None,
+    clock: Clock | None = None,
+    cache_bytes: int = 64 << 20,
+) -> Repo:
+    """Return a repo over a store that is open already."""
+    return Repo(
+        store,
+        codec=codecs if codecs is not None else Codecs(),
+        clock=clock if clock is not None else wall_clock,
+        author=author if author is not None else _user(),
+        entropy=os.urandom,
+        cache_bytes=cache_bytes,
+    )
+
+
+def wall_clock() -> int:
+    """Microseconds since 1970, as this machine sees it."""
+    return time.time_ns() // 1000
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "otolith"
