@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -55,11 +56,12 @@ class Step:
         print(f" {outcome} ({time.monotonic() - self.began:.1f} s)", flush=True)
 
 
-def run(command: Sequence[str | Path]) -> int:
+def run(command: Sequence[str | Path], **variables: str) -> int:
     """Run a program in the environment, show all it prints, and return its exit code."""
     environment = os.environ | {
         "VIRTUAL_ENV": str(VENV),
         "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+        **variables,
     }
     environment.pop("PYTHONHOME", None)
     try:
@@ -155,7 +157,13 @@ def test(arguments: list[str]) -> int:
     prepare("dev")
     everything = not [a for a in arguments if a != "--long"]
     workers = ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "worksteal"] if everything else []
-    return run([PYTHON, "-m", "pytest", *workers, *arguments])
+    # Sets have another order each time, to find out who relies on it; within a run, one order.
+    seed = os.environ.get("PYTHONHASHSEED") or str(random.randrange(2**32))
+    print(
+        f"to repeat this run: PYTHONHASHSEED={seed} python3 dev.py test {' '.join(arguments)}",
+        flush=True,
+    )
+    return run([PYTHON, "-m", "pytest", *workers, *arguments], PYTHONHASHSEED=seed)
 
 
 def check(_: list[str]) -> int:
