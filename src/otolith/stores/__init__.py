@@ -16,11 +16,14 @@ from otolith.stores.base import (
     Swap,
     Usage,
 )
+from otolith.stores.layers import CachedStore
 from otolith.stores.memory import MemoryStore
 from otolith.stores.sqlite import SqliteStore
+from otolith.stores.url import open_store
 
 __all__ = [
     "Batch",
+    "CachedStore",
     "Capabilities",
     "Collected",
     "Collector",
@@ -32,4 +35,5 @@ __all__ = [
     "Store",
     "Swap",
     "Usage",
+    "open_store",
 ]

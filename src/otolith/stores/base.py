@@ -39,7 +39,10 @@ class Swap(NamedTuple):
 class Batch:
     """Everything one write does: all of it happens, or nothing.
 
-    `needs` are objects that are not part of the batch and must still be there when it lands.
+    `objects` come in an order in which each follows those it needs (a collector drops them the
+    other way round). `needs` are objects that are not part of the batch and must still be there
+    when it lands, with everything below them. A ref appears in `swaps` once; a swap whose new value
+    is its old one is a check and leaves no move.
     A fence is refused if the store has seen a higher token under that name.
     `time` (microseconds) and `note` go into the history of each swapped ref.
     """
@@ -102,6 +105,7 @@ class Store(Protocol):
             StaleRef: a ref did not have its old value. Nothing was written.
             Fenced: a fence token is lower than one seen before. Nothing was written.
             NotFound: one of `needs` is gone. Nothing was written.
+            Invalid: the batch is not well formed (see `rules`). Nothing was written.
             Full, Busy, ReadOnly, Closed: as they say. Nothing was written.
         """
         ...
@@ -154,9 +158,10 @@ class Collector(Protocol):
         progress: Callable[[str, int, int], None] | None = None,
         dry_run: bool = False,
     ) -> Collected:
-        """Drop every object that no ref, and no remembered move of a ref, reaches.
+        """Drop every object that no ref, and neither end of a remembered move, reaches.
 
-        Moves older than `forget_moves_before` (microseconds) are forgotten first.
+        Moves older than `forget_moves_before` (microseconds) are forgotten first, from the old end
+        of each history up to its first move that is young enough.
         `progress` is called with a phase, how far it is, and how far it will go (0 if not known).
         """
         ...

@@ -21,7 +21,7 @@ def check(batch: Batch) -> None:
     Raises:
         Invalid: an object is not what its hash says, a ref is swapped twice, a hash or token
             has the wrong size.
-        BadRef: a ref has no name.
+        BadRef: a ref has no name, or one that is not text.
     """
     for item in batch.objects:
         if blake3(item.data).digest() != item.hash:
@@ -31,11 +31,15 @@ def check(batch: Batch) -> None:
             )
     if batch.swaps:
         _check_swaps(batch.swaps)
+    if not _is_text(batch.note):
+        raise Invalid("the note of a batch is not text", hint="leave out lone surrogates")
     for needed in batch.needs:
         _check_hash(needed)
     for name, token in batch.fences.items():
-        if not 0 <= token < TOKEN_LIMIT:
-            raise Invalid(f"fence {name!r}: token {token} is not a 63-bit number")
+        if not 0 <= token < TOKEN_LIMIT or not _is_text(name):
+            raise Invalid(
+                f"fence {name!r}: token {token} is not one of 63 bits", hint="count up from 0"
+            )
 
 
 def check_prefix(prefix: bytes) -> None:
@@ -59,14 +63,24 @@ def digest(data: bytes) -> Hash:
 def _check_swaps(swaps: Sequence[Swap]) -> None:
     names: set[str] = set()
     for name, old, new in swaps:
-        if not name:
-            raise BadRef("a ref has no name", hint="give it one")
+        if not name or "\0" in name or not _is_text(name):
+            raise BadRef(f"{name!r} cannot be the name of a ref", hint="use readable text")
         if name in names:
             raise Invalid(f"{name} is swapped twice in one batch", hint="swap it once")
         names.add(name)
         for side in (old, new):
             if side is not None:
                 _check_hash(side)
+
+
+def _is_text(text: str) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _check_hash(value: bytes) -> None:

@@ -21,9 +21,13 @@ from otolith.stores.sqlite.delta import (
     encode,
 )
 from otolith.stores.sqlite.failures import FSCK
+from otolith.stores.sqlite.query import ask
 from otolith.types import Hash
 
 _KEY = Struct(">q")
+_HANDFUL = 8
+_KEYS = "select key, key from object where key in (?, ?, ?, ?, ?, ?, ?, ?)"
+_IDS = "select id, key from object where id in (?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 class Draft(NamedTuple):
@@ -66,6 +70,9 @@ class Recent:
         self._add(name, item)
         self._young[item.id] = item
 
+    def keep(self, item: Base) -> None:
+        self._add(item.id, item)
+
     def clear(self) -> None:
         self._young, self._old, self._size = {}, {}, 0
 
@@ -97,9 +104,7 @@ class Objects:
         Raises:
             Corrupt: there is a row for it, but none that holds it.
         """
-        rows = connection.execute(
-            "select id, data from object where key=?", (key_of(name),)
-        ).fetchall()
+        rows = ask(connection, "select id, data from object where key=?", (key_of(name),))
         reason = ""
         for number, row in rows:
             try:
@@ -128,11 +133,12 @@ class Objects:
             if known is not None:
                 data = known.data
                 break
-            number, row = base, self._row(connection, base)
+            number, row = base, self.row(connection, base)
         else:
             data = decode(row, b"")
-        for _, row in reversed(chain):
+        for number, row in reversed(chain):
             data = decode(row, data)
+            self.recent.keep(Base(number, depth_of(row), data))
         return data
 
     def draft(self, connection: apsw.Connection | None, item: Object) -> Draft:
@@ -150,33 +156,50 @@ class Objects:
 
     def insert(
         self, connection: apsw.Connection, drafts: Sequence[Draft]
-    ) -> list[tuple[Hash, Base]]:
-        """Add the objects that are not there yet; return their rows. Needs the write lock."""
-        execute = connection.execute
-        added = []
+    ) -> tuple[list[tuple[Hash, Base]], set[int]]:
+        """Add the objects that are not there yet. The caller holds the write lock.
+
+        Returns their rows, and the keys that no row had before.
+        """
+        taken = {key for key, _ in _present(connection, _KEYS, [draft.key for draft in drafts])}
+        standing = self._standing(connection, drafts)
+        rows: dict[Hash, tuple[int, bytes]] = {}
         for draft in drafts:
-            if execute("select 1 from object where key=?", (draft.key,)).fetchall() and (
-                self._holds(connection, draft.hash)
-            ):
+            if draft.hash in rows or (draft.key in taken and self.holds(connection, draft.hash)):
                 continue
-            row = draft.row
-            if draft.base is not None and not self._stands(connection, *draft.base):
-                row = encode(draft.data, None)
-            execute("insert into object(key, data) values(?, ?)", (draft.key, row))
-            item = Base(connection.last_insert_rowid(), depth_of(row), draft.data)
-            added.append((draft.hash, item))
-        return added
+            sound = draft.base is None or draft.base in standing
+            rows[draft.hash] = (draft.key, draft.row if sound else encode(draft.data, None))
+        if not rows:
+            return [], set()
+        connection.executemany("insert into object(key, data) values(?, ?)", rows.values())
+        first = connection.last_insert_rowid() - len(rows) + 1
+        plain = {draft.hash: draft.data for draft in drafts}
+        added = [
+            (name, Base(first + place, depth_of(row), plain[name]))
+            for place, (name, (_, row)) in enumerate(rows.items())
+        ]
+        return added, {key for key, _ in rows.values() if key not in taken}
 
     def holds(self, connection: apsw.Connection, name: Hash) -> bool:
         """Tell whether an object is there and sound."""
-        return self._holds(connection, name)
+        try:
+            return self.load(connection, name) is not None
+        except Corrupt:
+            return False
+
+    def count(self, connection: apsw.Connection) -> int:
+        """Return how many objects there are."""
+        rows = "select count(*) from object", "select count(*) from object where key=0"
+        total, hidden = (ask(connection, query)[0][0] for query in rows)
+        return int(total) - int(hidden)
 
     def matching(self, connection: apsw.Connection, prefix: bytes) -> Iterator[Hash]:
         """Yield the hashes that start with these bytes, in order."""
         low, high = key_of(prefix.ljust(8, b"\0")), key_of(prefix.ljust(8, b"\xff"))
         seen: set[Hash] = set()
         rows = connection.execute(
-            "select id, key, data from object where key between ? and ? order by key", (low, high)
+            "select id, key, data from object where key between ? and ? and key<>0 order by key",
+            (low, high),
         )
         for number, key, row in rows:
             name = self._name(connection, number, key, row)
@@ -186,9 +209,7 @@ class Objects:
 
     def named(self, connection: apsw.Connection, key: int) -> Hash | None:
         """Return the hash of the oldest sound object with this key."""
-        rows = connection.execute(
-            "select id, data from object where key=? order by id", (key,)
-        ).fetchall()
+        rows = ask(connection, "select id, data from object where key=? order by id", (key,))
         for number, row in rows:
             try:
                 name = Hash(blake3(self.plain(connection, number, row)).digest())
@@ -207,8 +228,8 @@ class Objects:
             raise Corrupt(f"{self._path}: row {number} does not have its hash", hint=FSCK)
         return name
 
-    def _row(self, connection: apsw.Connection, number: int) -> bytes:
-        rows = connection.execute("select data from object where id=?", (number,)).fetchall()
+    def row(self, connection: apsw.Connection, number: int) -> bytes:
+        rows = ask(connection, "select data from object where id=?", (number,))
         if not rows:
             raise Damaged(f"row {number}, which it differs from, is missing")
         row: bytes = rows[0][0]
@@ -220,13 +241,21 @@ class Objects:
         except Corrupt:
             return None  # a damaged object is no base; the new one is stored whole
 
-    def _holds(self, connection: apsw.Connection, name: Hash) -> bool:
-        try:
-            return self.load(connection, name) is not None
-        except Corrupt:
-            return False
+    def _standing(
+        self, connection: apsw.Connection, drafts: Sequence[Draft]
+    ) -> set[tuple[int, int]]:
+        """Return the bases that are still there: another process may have collected some."""
+        ids = [draft.base[0] for draft in drafts if draft.base is not None]
+        return _present(connection, _IDS, ids)
 
-    def _stands(self, connection: apsw.Connection, number: int, key: int) -> bool:
-        # Another process may have collected the row since it was read.
-        rows = connection.execute("select key from object where id=?", (number,)).fetchall()
-        return bool(rows) and rows[0][0] == key
+
+def _present(
+    connection: apsw.Connection, query: str, wanted: Sequence[int]
+) -> set[tuple[int, int]]:
+    """Ask for numbers in handfuls, so that the number of statements stays small."""
+    found: set[tuple[int, int]] = set()
+    for start in range(0, len(wanted), _HANDFUL):
+        some = wanted[start : start + _HANDFUL]
+        bindings = (*some, *[some[0]] * (_HANDFUL - len(some)))
+        found.update((number, key) for number, key in ask(connection, query, bindings))
+    return found

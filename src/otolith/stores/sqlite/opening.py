@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep
 from urllib.parse import quote
 
 import apsw
@@ -16,10 +17,11 @@ from otolith.stores.sqlite.failures import explained
 
 OLDEST_SAFE_SQLITE = (3, 51, 3)
 NETWORK_FILE_SYSTEMS = frozenset(
-    "nfs nfs4 cifs smb2 smb3 smbfs 9p afs ceph glusterfs lustre ncpfs virtiofs vboxsf davfs "
-    "fuse.sshfs fuse.glusterfs fuse.davfs fuse.s3fs fuse.gcsfuse fuse.rclone fuse.goofys".split()
+    {"nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre"}
+    | {"ncpfs", "davfs", "fuse.sshfs", "fuse.glusterfs", "fuse.davfs", "fuse.s3fs", "fuse.rclone"}
+    | {"fuse.gcsfuse", "fuse.goofys"}
 )
-MOUNTS = "/proc/self/mountinfo"
+MOUNTS = Path("/proc/self/mountinfo")
 
 _MAGIC = b"SQLite format 3\0"
 _WAL_BYTES = 32 << 20
@@ -54,7 +56,7 @@ def check_library(version: str) -> None:
         )
 
 
-def check_path(path: str, *, create: bool) -> None:
+def check_path(path: Path, *, create: bool) -> None:
     """Refuse a path where no store can be.
 
     Raises:
@@ -62,13 +64,13 @@ def check_path(path: str, *, create: bool) -> None:
         NotAStore: there is something else.
         Denied: it cannot be read.
     """
-    if os.path.isdir(path):
+    if path.is_dir():
         raise NotAStore(f"{path} is a directory", hint="give the path of a file in it")
-    if not os.path.exists(path):
+    if not path.exists():
         _check_room_for(path, create=create)
         return
     try:
-        with open(path, "rb") as file:
+        with path.open("rb") as file:
             magic = file.read(len(_MAGIC))
     except PermissionError as error:
         raise Denied(f"{path} cannot be read", hint="check its permissions") from error
@@ -102,7 +104,7 @@ def check_file_system(path: str, mounts: Iterable[str]) -> None:
 def mounts() -> list[str]:
     """Return the mount table of this machine, empty where there is none."""
     try:
-        with open(MOUNTS, encoding="utf-8", errors="replace") as file:
+        with MOUNTS.open(encoding="utf-8", errors="replace") as file:
             return file.readlines()
     except OSError:
         return []
@@ -141,8 +143,8 @@ def connect_reader(place: Place) -> apsw.Connection:
     try:
         return _read_only(place, place.path, 0)
     except (apsw.CantOpenError, apsw.ReadOnlyError) as error:
-        wal = place.path + "-wal"
-        if not place.read_only or (os.path.exists(wal) and os.path.getsize(wal)):
+        wal = Path(place.path + "-wal")
+        if not place.read_only or (wal.exists() and wal.stat().st_size):
             raise ReadOnly(
                 f"{place.path} has writes beside it that cannot be read here",
                 hint="copy it together with its -wal file to a place that can be written",
@@ -156,16 +158,15 @@ def connect_reader(place: Place) -> apsw.Connection:
         raise explained(error, place.path) from error
 
 
-def _check_room_for(path: str, *, create: bool) -> None:
+def _check_room_for(path: Path, *, create: bool) -> None:
     if not create:
         raise StoreNotFound(f"no store at {path}", hint="check the path, or open it with create")
-    parent = os.path.dirname(path)
-    if not os.path.isdir(parent):
-        raise StoreNotFound(f"no directory {parent}", hint="make the directory first")
+    if not path.parent.is_dir():
+        raise StoreNotFound(f"no directory {path.parent}", hint="make the directory first")
 
 
 def _set_up_writer(connection: apsw.Connection, place: Place, *, create: bool) -> None:
-    connection.set_busy_timeout(int(place.busy_timeout_seconds * 1000))
+    connection.set_busy_handler(_patience(place.busy_timeout_seconds))
     if create:
         schema.prepare(connection)
     if connection.pragma("journal_mode") != "wal":
@@ -183,6 +184,22 @@ def _set_up_writer(connection: apsw.Connection, place: Place, *, create: bool) -
         connection.pragma("max_page_count", max(1, place.limit_bytes // schema.PAGE_BYTES))
 
 
+def _patience(seconds: float) -> Callable[[int], bool]:
+    """Return a handler that asks often: SQLite's own one sleeps up to a tenth of a second."""
+    started = 0.0
+
+    def wait(tries: int) -> bool:
+        nonlocal started
+        if tries == 0:
+            started = monotonic()
+        elif monotonic() - started > seconds:
+            return False
+        sleep(min(0.0005 * (tries + 1), 0.005))
+        return True
+
+    return wait
+
+
 def _set_up(connection: apsw.Connection) -> None:
     connection.pragma("cache_size", -_CACHE_KIB)
     connection.pragma("mmap_size", 0)
@@ -193,7 +210,7 @@ def _read_only(place: Place, name: str, flags: int) -> apsw.Connection:
     flags |= apsw.SQLITE_OPEN_READONLY
     connection = apsw.Connection(name, flags=flags, vfs=place.vfs)
     try:
-        connection.set_busy_timeout(int(place.busy_timeout_seconds * 1000))
+        connection.set_busy_handler(_patience(place.busy_timeout_seconds))
         _set_up(connection)
         schema.ensure(connection, place.path, create=False)
     except BaseException:

@@ -5,13 +5,14 @@ Layout, format 1:
     object  id, key, data               key: the first 64 bits of the hash, signed, big endian;
                                         data: see `delta`. The hash itself is not stored: it is
                                         computed at every read, which is also the check for rot.
-                                        Several rows may have one key. Ids only grow.
+                                        Several rows may have one key. Ids only grow. Key 0 marks
+                                        a row that is no object any more, only the base of others.
     ref     id, name, hash, last, sum   hash is NULL once the ref is gone; last: its newest move;
                                         sum: a checksum of the row. Row 0 has no name; its hash is
                                         the sum of all other sums, so a lost row is noticed.
-    move    seq, prev, old, new,        the history of refs. prev: how far back the same ref's
-            time, note, sum             earlier move lies, 0 for none. old and new: NULL, the key
-                                        of a stored object (an integer), or a hash (a blob).
+    move    seq, prev, old, new,        the history of refs. prev: the same ref's earlier move, 0
+            time, note, sum             for none. new: NULL, the key of a stored object, or a hash.
+                                        old: the same, but only where there is no prev.
     fence   name, token, sum            the highest token seen under a name
 """
 
@@ -20,6 +21,8 @@ from __future__ import annotations
 import apsw
 
 from otolith.errors import FormatTooNew, NotAStore
+from otolith.stores.sqlite.query import ask
+from otolith.stores.sqlite.refs import zero_row
 
 APPLICATION_ID = int.from_bytes(b"otol", "big")
 FORMAT = 1
@@ -29,12 +32,12 @@ _BEFORE_FIRST_TABLE = ("pragma page_size=4096", "pragma auto_vacuum=incremental"
 _TABLES = (
     "create table object(id integer primary key, key integer not null, data blob not null)",
     "create index object_key on object(key)",
-    "create table ref(id integer primary key, name text not null unique, hash blob,"
-    " last integer not null, sum integer not null)",
-    "create table move(seq integer primary key, prev integer not null, old, new,"
-    " time integer not null, note text not null, sum integer not null)",
-    "create table fence(name text primary key, token integer not null, sum integer not null)"
-    " without rowid",
+    """create table ref(id integer primary key, name text not null unique, hash blob,
+        last integer not null, sum integer not null)""",
+    """create table move(seq integer primary key, prev integer not null, old, new,
+        time integer not null, note text not null, sum integer not null)""",
+    """create table fence(name text primary key, token integer not null, sum integer not null)
+        without rowid""",
     "pragma application_id=1869901676",
     "pragma user_version=1",
 )
@@ -46,6 +49,19 @@ def prepare(connection: apsw.Connection) -> None:
         connection.execute(line)
 
 
+def _make(connection: apsw.Connection) -> None:
+    connection.execute("begin immediate")
+    try:
+        if _is_blank(connection):  # another process may have been quicker
+            for line in _TABLES:
+                connection.execute(line)
+            connection.execute("insert into ref values(0, '', ?, 0, ?)", zero_row())
+        connection.execute("commit")
+    except BaseException:
+        connection.execute("rollback")
+        raise
+
+
 def ensure(connection: apsw.Connection, path: str, *, create: bool) -> None:
     """Check that this file is a store, and make it one if it is empty.
 
@@ -54,21 +70,13 @@ def ensure(connection: apsw.Connection, path: str, *, create: bool) -> None:
         FormatTooNew: a newer otolith wrote it.
     """
     if create and _is_blank(connection):
-        connection.execute("begin immediate")
-        try:
-            if _is_blank(connection):
-                for line in _TABLES:
-                    connection.execute(line)
-        except BaseException:
-            connection.execute("rollback")
-            raise
-        connection.execute("commit")
+        _make(connection)
     _check(connection, path)
 
 
 def _is_blank(connection: apsw.Connection) -> bool:
-    (tables,) = connection.execute("select count(*) from sqlite_schema").fetchall()[0]
-    return tables == 0 and connection.pragma("application_id") == 0
+    (tables,) = ask(connection, "select count(*) from sqlite_schema")[0]
+    return bool(tables == 0 and connection.pragma("application_id") == 0)
 
 
 def _check(connection: apsw.Connection, path: str) -> None:

@@ -1,0 +1,226 @@
+"""The connections of one store: one that writes, a few that read, and what a fork does to them.
+
+SQLite keeps its locks per process, in tables that a fork copies but whose locks it does not. A
+child that merely ignored the inherited connections would believe it holds locks it does not have,
+and the parent's last close would then delete the WAL under it: acknowledged writes would be lost.
+So a fork waits until no connection is in use, and the child closes what it inherited, quietly
+(no checkpoint), before it opens its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from threading import Lock
+from time import monotonic, sleep
+from types import TracebackType
+from weakref import WeakSet
+
+import apsw
+
+from otolith.errors import Closed, Unsupported
+from otolith.stores.sqlite.failures import explained
+from otolith.stores.sqlite.opening import Place, connect_reader, connect_writer
+from otolith.stores.sqlite.query import ask
+
+_FORK_PATIENCE_SECONDS = 2.0
+
+
+class Connections:
+    """Lends connections. `lock` guards the writer; readers need none."""
+
+    def __init__(self, place: Place, *, create: bool) -> None:
+        self.place = place
+        self.lock = Lock()
+        self.closed = False
+        self._held = False
+        self._orphaned = False
+        self._idle: list[apsw.Connection] = []
+        self._lent = 0
+        self._count = Lock()
+        self._writer: apsw.Connection | None = None
+        if place.read_only:
+            self._idle.append(connect_reader(place))
+        else:
+            self._writer = connect_writer(place, create=create)
+        _living.add(self)
+
+    def writer(self) -> apsw.Connection:
+        """Return the connection that writes. The caller holds `lock`."""
+        if self._writer is None:
+            self.check_open()
+            self._writer = connect_writer(self.place, create=False)
+        return self._writer
+
+    def reading(self) -> Reading:
+        """Return a context that lends a connection inside one read transaction."""
+        return Reading(self)
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise Closed(f"{self.place.path} was closed", hint="open it again")
+        if self._orphaned:
+            raise Unsupported(
+                f"{self.place.path} was in use by another thread when this process was forked",
+                hint="start processes with the 'spawn' method, or fork before using the store",
+            )
+
+    def borrow(self) -> apsw.Connection:
+        self.check_open()
+        with self._count:
+            self._lent += 1
+            if self._idle:
+                return self._idle.pop()
+        try:
+            return connect_reader(self.place)
+        except BaseException:
+            with self._count:
+                self._lent -= 1
+            raise
+
+    def give_back(self, connection: apsw.Connection) -> None:
+        with self._count:
+            self._lent -= 1
+            if not self.closed:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    @contextmanager
+    def collecting(self) -> Iterator[apsw.Connection]:
+        """Lend a second connection that writes, so that writers wait for its steps only."""
+        with self._count:
+            self._lent += 1
+        connection = None
+        try:
+            self.check_open()
+            connection = connect_writer(replace(self.place, limit_bytes=None), create=False)
+            yield connection
+        except apsw.Error as error:
+            raise explained(error, self.place.path) from error
+        finally:
+            if connection is not None:
+                roll_back(connection)
+                connection.close()
+            with self._count:
+                self._lent -= 1
+
+    def close(self) -> None:
+        with self.lock:
+            if self.closed:
+                return
+            self.closed = True
+            with self._count:
+                idle, self._idle = self._idle, []
+            for connection in idle:
+                connection.close()
+            if self._writer is not None:
+                _tidy(self._writer)
+                self._writer.close()
+                self._writer = None
+
+    def hold(self) -> None:
+        """Wait, for a while, until nothing is in use."""
+        deadline = monotonic() + _FORK_PATIENCE_SECONDS
+        self._held = self.lock.acquire(timeout=_FORK_PATIENCE_SECONDS)
+        while self._lent and monotonic() < deadline:
+            sleep(0.0005)
+        self._count.acquire()
+        self._orphaned = not self._held or self._lent > 0
+
+    def let_go(self) -> None:
+        """Go on in the parent."""
+        self._orphaned = False
+        self._count.release()
+        if self._held:
+            self.lock.release()
+
+    def start_anew(self) -> None:
+        """Go on in the child."""
+        self.lock, self._count = Lock(), Lock()
+        inherited = [*self._idle, *([self._writer] if self._writer is not None else [])]
+        self._idle, self._writer, self._lent = [], None, 0
+        if self._orphaned:
+            _leaked.append(inherited)
+            return
+        for connection in inherited:
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            connection.close()
+
+
+class Reading:
+    """A snapshot to read from."""
+
+    __slots__ = ("_connection", "_connections")
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def __enter__(self) -> apsw.Connection:
+        self._connection = connection = self._connections.borrow()
+        try:
+            connection.execute("begin")
+        except apsw.Error as error:
+            self._connections.give_back(connection)
+            raise explained(error, self._connections.place.path) from error
+        return connection
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            roll_back(self._connection)
+        finally:
+            self._connections.give_back(self._connection)
+        if isinstance(error, apsw.Error):
+            raise explained(error, self._connections.place.path) from error
+
+
+def roll_back(connection: apsw.Connection) -> None:
+    """End a transaction if there is one; some errors have ended it already."""
+    if connection.in_transaction:
+        connection.execute("rollback")
+
+
+def _tidy(connection: apsw.Connection) -> None:
+    with suppress(apsw.Error):  # a courtesy to the next who opens the file, and will do it else
+        ask(connection, "pragma wal_checkpoint(passive)")
+
+
+_living: WeakSet[Connections] = WeakSet()
+_leaked: list[object] = []
+_forking = Lock()
+_held: list[Connections] = []
+
+
+def _before_fork() -> None:
+    _forking.acquire()
+    for connections in list(_living):
+        if not connections.closed:
+            connections.hold()
+            _held.append(connections)
+
+
+def _after_fork_in_parent() -> None:
+    while _held:
+        _held.pop().let_go()
+    _forking.release()
+
+
+def _after_fork_in_child() -> None:
+    while _held:
+        _held.pop().start_anew()
+    _forking.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )

@@ -1,0 +1,12 @@
+"""Asking SQLite: all rows at once, so that no statement stays open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apsw
+
+
+def ask(connection: apsw.Connection, query: str, bindings: Any = ()) -> list[tuple[Any, ...]]:
+    """Return every row of the answer."""
+    return connection.execute(query, bindings).fetchall()

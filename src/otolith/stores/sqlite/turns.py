@@ -1,0 +1,184 @@
+"""Group commit: whoever gets the turn writes for all who are waiting, in one transaction.
+
+A writer queues its ticket and then waits for the lock. The one who gets it serves every ticket
+queued so far; the others find theirs done when their turn comes. A lone writer pays for a queue
+of one. Each batch is checked before it writes anything, so one that is refused hurts no other;
+if a statement fails all the same, the group is rolled back and each batch is tried alone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+import apsw
+
+from otolith.errors import Error, NotFound, ReadOnly, Unavailable
+from otolith.stores.base import Batch, Move
+from otolith.stores.sqlite.connections import Connections, roll_back
+from otolith.stores.sqlite.delta import Base
+from otolith.stores.sqlite.failures import explained
+from otolith.stores.sqlite.history import History
+from otolith.stores.sqlite.objects import Draft, Objects
+from otolith.stores.sqlite.refs import Refs, Row
+from otolith.types import Hash
+
+
+class Ticket:
+    """One batch that waits to be written."""
+
+    __slots__ = ("added", "batch", "done", "drafts", "error")
+
+    def __init__(self, batch: Batch, drafts: Sequence[Draft]) -> None:
+        self.batch = batch
+        self.drafts = drafts
+        self.done = False
+        self.error: Error | None = None
+        self.added: list[tuple[Hash, Base]] = []
+
+
+class Turns:
+    """Writes batches for all threads of this process."""
+
+    def __init__(
+        self, connections: Connections, objects: Objects, refs: Refs, history: History
+    ) -> None:
+        self._connections = connections
+        self._objects = objects
+        self._refs = refs
+        self._history = history
+        self._waiting: deque[Ticket] = deque()
+        self._failure = ""
+        self._committing = False
+
+    def write(self, batch: Batch, drafts: Sequence[Draft]) -> None:
+        """Write a batch, together with those of other threads that wait."""
+        ticket = Ticket(batch, drafts)
+        self._waiting.append(ticket)
+        with self._connections.lock:
+            if not ticket.done:
+                self._serve(ticket)
+        if ticket.error is not None:
+            raise ticket.error
+
+    def check_writable(self) -> None:
+        """Refuse to write what cannot be made durable.
+
+        Raises:
+            ReadOnly: the store was opened so, or the disk has failed.
+        """
+        path = self._connections.place.path
+        self._connections.check_open()
+        if self._connections.place.read_only:
+            raise ReadOnly(f"{path} was opened to read", hint="open it without read_only")
+        if self._failure:
+            raise ReadOnly(
+                f"{path} takes no more writes since the disk failed: {self._failure}",
+                hint="check the disk, then open the store again",
+            )
+
+    def _serve(self, own: Ticket) -> None:
+        tickets = []
+        while self._waiting:
+            tickets.append(self._waiting.popleft())
+        try:
+            self.check_writable()
+            self._settle(tickets)
+        except Error as error:
+            _fail(tickets, error)
+        except BaseException:
+            # Interrupted: those who wait will serve themselves.
+            self._waiting.extend(each for each in tickets if not each.done and each is not own)
+            raise
+
+    def _settle(self, tickets: list[Ticket]) -> None:
+        try:
+            self._transact(tickets)
+        except apsw.IOError as error:
+            # After a failed sync nobody knows what is on the disk; a second one would lie.
+            self._failure = str(error)
+            _fail(tickets, self._disk_failure(error))
+        except apsw.Error as error:
+            if len(tickets) == 1:
+                _fail(tickets, self._explained(error))
+                return
+            for ticket in tickets:
+                self._settle([ticket])
+
+    def _transact(self, tickets: list[Ticket]) -> None:
+        connection = self._connections.writer()
+        self._committing = False
+        connection.execute("begin immediate")
+        try:
+            for ticket in tickets:
+                self._apply(connection, ticket)
+            self._committing = True
+            connection.execute("commit")
+        except apsw.Error:
+            roll_back(connection)
+            raise
+        except BaseException:
+            if not self._committing or connection.in_transaction:
+                roll_back(connection)
+            else:  # interrupted just after it landed
+                self._finish(tickets)
+            raise
+        self._finish(tickets)
+
+    def _finish(self, tickets: list[Ticket]) -> None:
+        for ticket in tickets:
+            for name, item in ticket.added:
+                self._objects.recent.put(name, item)
+            ticket.done = True
+
+    def _apply(self, connection: apsw.Connection, ticket: Ticket) -> None:
+        batch = ticket.batch
+        ticket.error, ticket.added = None, []
+        try:
+            self._refs.check_fences(connection, batch.fences)
+            rows = self._refs.check_swaps(connection, batch.swaps)
+            self._check_needs(connection, batch.needs)
+        except Error as error:
+            ticket.error = error
+            return
+        ticket.added, fresh = self._objects.insert(connection, ticket.drafts)
+        self._refs.raise_fences(connection, batch.fences)
+        if batch.swaps:
+            self._swap(connection, batch, rows, fresh)
+
+    def _swap(
+        self, connection: apsw.Connection, batch: Batch, rows: list[Row | None], fresh: set[int]
+    ) -> None:
+        change = 0
+        for (name, old, new), row in zip(batch.swaps, rows, strict=True):
+            if old == new:
+                continue
+            side = self._history.side(connection, new, fresh)
+            move = Move(name, old, new, batch.time, batch.note)
+            last = self._history.log(connection, row.last if row is not None else 0, move, side)
+            change += self._refs.put(connection, row, name, new, last)
+        if change:
+            self._refs.add_to_total(connection, change)
+
+    def _check_needs(self, connection: apsw.Connection, needs: Sequence[Hash]) -> None:
+        for name in needs:
+            if not self._objects.holds(connection, name):
+                path = self._connections.place.path
+                raise NotFound(f"{path}: object {name.hex()[:12]} is gone", hint="write it again")
+
+    def _explained(self, error: apsw.Error) -> Error:
+        place = self._connections.place
+        limit = None if self._committing else place.limit_bytes  # the limit refuses statements
+        return explained(error, place.path, limit_bytes=limit)
+
+    def _disk_failure(self, error: apsw.Error) -> Error:
+        return Unavailable(
+            f"{self._connections.place.path}: the disk failed during a write: {error}",
+            hint="check the disk, then open the store again to see whether the write landed",
+        )
+
+
+def _fail(tickets: list[Ticket], error: Error) -> None:
+    for ticket in tickets:
+        if not ticket.done:
+            ticket.error, ticket.done = error, True

@@ -1,0 +1,68 @@
+"""Naming a store by text: `memory:`, `sqlite:///abs/path`, `sqlite:relative.db`, or a plain path."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote
+
+from otolith.errors import Invalid, Unsupported
+from otolith.stores.base import Store
+from otolith.stores.memory import MemoryStore
+from otolith.stores.sqlite import SqliteStore
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")  # two letters or more: C:\ is a drive
+
+
+def open_store(url: str | os.PathLike[str], **options: Any) -> Store:
+    """Open the store that a URL or path names. Options go to the store that it is.
+
+    Raises:
+        Unsupported: there is no store for this scheme.
+        Invalid: the address does not say where, or the store has no such option.
+    """
+    text = os.fspath(url)
+    found = _SCHEME.match(text) if isinstance(url, str) else None
+    if found is None:
+        return _make(SqliteStore, text, options)
+    scheme = found[1].lower()
+    opener = _OPENERS.get(scheme)
+    if opener is None:
+        known = ", ".join(f"{name}:" for name in sorted(_OPENERS))
+        raise Unsupported(f"no store for {scheme}:", hint=f"use {known} or a path")
+    return opener(text[found.end() :], options)
+
+
+def _open_memory(rest: str, options: dict[str, Any]) -> Store:
+    if rest.strip("/"):
+        raise Invalid(f"memory: takes no address, not {rest!r}", hint="use memory:")
+    return _make(MemoryStore, None, options)
+
+
+def _open_sqlite(rest: str, options: dict[str, Any]) -> Store:
+    path = rest[2:] if rest.startswith("//") else rest
+    if rest.startswith("//") and not path.startswith("/"):
+        raise Invalid(
+            f"sqlite://{path} names a host", hint="use sqlite:///absolute/path or sqlite:relative"
+        )
+    path = unquote(path)
+    if re.match(r"/[A-Za-z]:[\\/]", path):
+        path = path[1:]
+    if not path:
+        raise Invalid("sqlite: does not say which file", hint="use sqlite:relative.db")
+    return _make(SqliteStore, path, options)
+
+
+def _make(kind: Callable[..., Store], place: str | None, options: dict[str, Any]) -> Store:
+    try:
+        return kind(**options) if place is None else kind(place, **options)
+    except TypeError as error:
+        raise Invalid(f"{kind.__name__}: {error}", hint="check the options") from error
+
+
+_OPENERS: dict[str, Callable[[str, dict[str, Any]], Store]] = {
+    "memory": _open_memory,
+    "sqlite": _open_sqlite,
+}

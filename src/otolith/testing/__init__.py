@@ -1,0 +1,1 @@
+"""Prove your own parts: contract suites, faults, and a disk that loses power."""
