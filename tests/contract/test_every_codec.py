@@ -33,7 +33,7 @@ MODELS = st.one_of(
     st.builds(c.Numbers, st.lists(st.integers())),
 )
 MEMBERS = st.one_of(
-    *map(st.sampled_from, [c.Color, c.Level, c.Word, c.Odd]),
+    st.sampled_from([*c.Color, *c.Level, *c.Word, *c.Odd]),
     st.integers(0, 7).map(c.Right),
     st.integers(0, 200).map(c.Bits),
 )

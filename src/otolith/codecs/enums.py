@@ -30,10 +30,10 @@ class Enums:
     def lowering(self, kind: type) -> Lowering | None:
         if not issubclass(kind, Enum):
             return None
-        type_name = self._names.name_of(kind)
+        type_name, code = self._names.name_of(kind), Tag.ENUM
 
         def lower(value: Enum) -> Tagged:
-            return Tagged(Tag.ENUM, [type_name, _called(value), value._value_])
+            return Tagged(code, [type_name, _called(value), value._value_])
 
         return lower
 

@@ -39,6 +39,7 @@ class Shape(NamedTuple):
     version: int
     family: Family
     fields: tuple[str, ...]
+    known: frozenset[str]
 
 
 class Models:
@@ -59,7 +60,10 @@ class Models:
 
     def lowering(self, kind: type) -> Lowering | None:
         shape = self._shape(kind)
-        return None if shape is None else _lowering(shape, self._names.name_of(kind))
+        if shape is None:
+            return None
+        _refuse_hidden_slots(shape)
+        return _lowering(shape, self._names.name_of(kind))
 
     def lift(self, code: int, data: object) -> object:
         longer = type(data) is list and len(data) == 4
@@ -89,13 +93,15 @@ class Models:
     def _shape(self, kind: type) -> Shape | None:
         shape = self._shapes.get(kind)
         if shape is None and (found := family_of(kind)):
-            shape = self._shapes[kind] = Shape(kind, _version(kind), *found)
+            family, fields = found
+            shape = Shape(kind, _version(kind), family, fields, frozenset(fields))
+            self._shapes[kind] = shape
         return shape
 
 
 def _lowering(shape: Shape, name: str) -> Lowering:
-    fields, known = shape.fields, frozenset(shape.fields)
-    version, rest_of = shape.version, shape.family.rest
+    fields, known, version = shape.fields, shape.known, shape.version
+    code, rest_of = Tag.MODEL, shape.family.rest
 
     def lower(value: object) -> Tagged:
         try:
@@ -106,7 +112,7 @@ def _lowering(shape: Shape, name: str) -> Lowering:
         if own and not own.keys() <= known:
             _refuse_strays(shape.kind, name, own.keys() - known)
         data = [name, version, parts]
-        return Tagged(Tag.MODEL, data if rest_of is None else [*data, rest_of(value)])
+        return Tagged(code, data if rest_of is None else [*data, rest_of(value)])
 
     return lower
 
@@ -117,6 +123,20 @@ def _refuse_strays(kind: type, name: str, strays: set[str]) -> None:
         if not isinstance(owner, cached_property):
             raise BadValue(
                 f"cannot keep a {name}: its attribute {stray!r} is not a field",
+                hint="make it a field, or register a codec for the class",
+            )
+
+
+def _refuse_hidden_slots(shape: Shape) -> None:
+    if shape.family.name not in {"dataclass", "namedtuple"}:
+        return  # The others make slots of their own, for what they can compute again.
+    for base in shape.kind.__mro__:
+        slots = vars(base).get("__slots__", ())
+        names = {slots} if isinstance(slots, str) else set(slots)
+        if hidden := names - shape.known - {"__dict__", "__weakref__"}:
+            raise BadValue(
+                f"cannot keep a {shape.kind.__module__}:{shape.kind.__qualname__}:"
+                f" its slot {min(hidden)!r} is not a field",
                 hint="make it a field, or register a codec for the class",
             )
 
@@ -132,14 +152,14 @@ def _version(kind: type) -> int:
 
 
 def _difference(shape: Shape, version: int, fields: dict[str, Any]) -> str:
+    if version == shape.version and fields.keys() == shape.known:
+        return ""
     if version != shape.version:
         return f"has version {shape.version} here and was stored with version {version}"
-    missing, unknown = set(shape.fields) - fields.keys(), fields.keys() - set(shape.fields)
-    if missing:
+    if missing := shape.known - fields.keys():
         return f"has fields here that were not stored: {', '.join(sorted(missing))}"
-    if unknown:
-        return f"was stored with fields it does not have here: {', '.join(sorted(unknown))}"
-    return ""
+    unknown = fields.keys() - shape.known
+    return f"was stored with fields it does not have here: {', '.join(sorted(unknown))}"
 
 
 def _changed(name: str, how: str) -> UnknownType:

@@ -22,7 +22,7 @@ was kept, and the value must not.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date, datetime, time, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
 from otolith.codecs.base import Lowering
@@ -31,12 +31,12 @@ from otolith.errors import BadValue, Corrupt, UnknownType
 from otolith.types import Tag, Tagged
 
 _EPOCH = datetime(1970, 1, 1)
+_EPOCH_DAY = _EPOCH.toordinal()
 _DAY = 86_400_000_000
+
+# Looking up a member of Tag each time would take as long as all the rest.
+_DATE, _TIME, _DATETIME, _TIMEDELTA = Tag.DATE, Tag.TIME, Tag.DATETIME, Tag.TIMEDELTA
 _FIRST, _LAST = date.min.toordinal(), date.max.toordinal()
-
-
-def _lower_date(value: date) -> Tagged:
-    return Tagged(Tag.DATE, value.toordinal())
 
 
 def _lift_date(data: object) -> date:
@@ -46,7 +46,7 @@ def _lift_date(data: object) -> date:
 
 
 def _lower_timedelta(value: timedelta) -> Tagged:
-    return Tagged(Tag.TIMEDELTA, [value.days, value.seconds, value.microseconds])
+    return Tagged(_TIMEDELTA, [value.days, value.seconds, value.microseconds])
 
 
 def _lift_timedelta(data: object) -> timedelta:
@@ -59,12 +59,11 @@ def _lift_timedelta(data: object) -> timedelta:
 
 
 def _lower_datetime(value: datetime) -> Tagged:
+    clock = (value.toordinal() - _EPOCH_DAY) * _DAY + _since_midnight(value)
     zone = value.tzinfo
-    shown = (value if zone is None else value.replace(tzinfo=None)) - _EPOCH
-    clock = shown.days * _DAY + shown.seconds * 1_000_000 + shown.microseconds
     if zone is None and not value.fold:
-        return Tagged(Tag.DATETIME, clock)
-    return Tagged(Tag.DATETIME, [clock, value.fold, _lower_zone(zone)])
+        return Tagged(_DATETIME, clock)
+    return Tagged(_DATETIME, [clock, value.fold, _lower_zone(zone)])
 
 
 def _lift_datetime(data: object) -> datetime:
@@ -77,11 +76,11 @@ def _lift_datetime(data: object) -> datetime:
 
 
 def _lower_time(value: time) -> Tagged:
-    seconds = (value.hour * 60 + value.minute) * 60 + value.second
-    clock = seconds * 1_000_000 + value.microsecond
-    if value.tzinfo is None and not value.fold:
-        return Tagged(Tag.TIME, clock)
-    return Tagged(Tag.TIME, [clock, value.fold, _lower_zone(value.tzinfo)])
+    clock = _since_midnight(value)
+    zone = value.tzinfo
+    if zone is None and not value.fold:
+        return Tagged(_TIME, clock)
+    return Tagged(_TIME, [clock, value.fold, _lower_zone(zone)])
 
 
 def _lift_time(data: object) -> time:
@@ -90,6 +89,11 @@ def _lift_time(data: object) -> time:
         raise Corrupt("a time is out of range", hint=VERIFY)
     shown = _EPOCH + timedelta(microseconds=clock)
     return shown.time().replace(fold=fold, tzinfo=zone)
+
+
+def _since_midnight(value: datetime | time) -> int:
+    seconds = (value.hour * 60 + value.minute) * 60 + value.second
+    return seconds * 1_000_000 + value.microsecond
 
 
 def _parts(data: object, what: str) -> tuple[int, int, tzinfo | None]:
@@ -104,6 +108,8 @@ def _parts(data: object, what: str) -> tuple[int, int, tzinfo | None]:
 def _lower_zone(zone: tzinfo | None) -> object:
     if zone is None:
         return None
+    if zone is UTC:
+        return 0
     if type(zone) is timezone:
         return _lower_offset(zone)
     if type(zone) is ZoneInfo and zone.key is not None:
@@ -125,7 +131,7 @@ def _lift_zone(zone: object) -> tzinfo:
     if type(zone) is str:
         return _find_zone(zone)
     if type(zone) is int:
-        return timezone(_offset(zone))
+        return UTC if zone == 0 else timezone(_offset(zone))
     clock, name = parts(zone, "a time zone with a name", int, str)
     return timezone(_offset(clock), name)
 
@@ -147,7 +153,7 @@ def _find_zone(key: str) -> tzinfo:
 
 
 LOWER: dict[type, Lowering] = {
-    date: _lower_date,
+    date: lambda value: Tagged(_DATE, value.toordinal()),
     timedelta: _lower_timedelta,
     datetime: _lower_datetime,
     time: _lower_time,

@@ -57,6 +57,14 @@ class Plain:
         return _LIFT[code](data)
 
 
+def _lowering(code: Tag, form: Callable[[Any], object]) -> Lowering:
+    # Looking up a member of Tag each time would take as long as all the rest.
+    def lower(value: object) -> Tagged:
+        return Tagged(code, form(value))
+
+    return lower
+
+
 def _lower_int(value: int) -> Tagged:
     # One bit more than the magnitude, for the sign; ~value of a negative is its magnitude less one.
     bits = (value if value >= 0 else ~value).bit_length() + 1
@@ -95,10 +103,6 @@ def _elements(data: object) -> dict[Any, None]:
     if type(data) is not dict or any(value is not None for value in data.values()):
         raise Corrupt("a set is not kept as a dict of its elements", hint=VERIFY)
     return data
-
-
-def _lower_decimal(value: Decimal) -> Tagged:
-    return Tagged(Tag.DECIMAL, _EXACT.to_sci_string(value))
 
 
 def _lift_decimal(data: object) -> Decimal:
@@ -156,13 +160,13 @@ def _bytes(data: object, what: str) -> bytes:
 _LOWER: dict[type, Lowering] = {
     int: _lower_int,
     str: _lower_text,
-    tuple: lambda value: Tagged(Tag.TUPLE, list(value)),
-    set: lambda value: Tagged(Tag.SET, dict.fromkeys(value)),
-    frozenset: lambda value: Tagged(Tag.FROZENSET, dict.fromkeys(value)),
-    Decimal: _lower_decimal,
-    UUID: lambda value: Tagged(Tag.UUID, value.bytes),
-    complex: lambda value: Tagged(Tag.COMPLEX, [value.real, value.imag]),
-    bytearray: lambda value: Tagged(Tag.BYTEARRAY, bytes(value)),
+    tuple: _lowering(Tag.TUPLE, list),
+    set: _lowering(Tag.SET, dict.fromkeys),
+    frozenset: _lowering(Tag.FROZENSET, dict.fromkeys),
+    Decimal: _lowering(Tag.DECIMAL, _EXACT.to_sci_string),
+    UUID: _lowering(Tag.UUID, lambda value: value.bytes),
+    complex: _lowering(Tag.COMPLEX, lambda value: [value.real, value.imag]),
+    bytearray: _lowering(Tag.BYTEARRAY, bytes),
     **{kind: _path_lowering(number) for number, kind in enumerate(_PATHS)},
     **moments.LOWER,
 }

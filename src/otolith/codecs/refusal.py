@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+
 from otolith.errors import BadValue
 
+_NAMED = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
 _PLAIN = (dict, list, tuple, set, frozenset, str, bytes, bytearray, bool, int, float, complex)
 _CONVERT = "convert it to plain data, make its class a dataclass, or register a codec for it"
 
@@ -18,9 +21,11 @@ def _way_out(kind: type) -> str:
         return "convert a scalar with int() or float(), an array with tolist()"
     if _is_handle(kind):
         return "keep the result, not the handle: what was read, or what is needed to open it again"
+    if kind is memoryview:
+        return "convert it with bytes(...)"
     if issubclass(kind, BaseException):
         return "keep what it says: str(error), or a dict of what matters"
-    if issubclass(kind, type) or callable(getattr(kind, "__code__", None)):
+    if issubclass(kind, _NAMED):
         return "keep its name, not the thing itself"
     for plain in _PLAIN:
         if issubclass(kind, plain):
@@ -38,5 +43,5 @@ def _is_handle(kind: type) -> bool:
 
 _HANDLES = {
     "_IOBase", "socket", "lock", "RLock", "Lock", "_RLock", "Condition", "Event", "Semaphore",
-    "Thread", "Popen", "Process", "Connection", "Cursor", "async_generator", "memoryview",
+    "Thread", "Popen", "Process", "Connection", "Cursor", "async_generator",
 }  # fmt: skip

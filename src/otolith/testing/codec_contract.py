@@ -96,56 +96,56 @@ class CodecContract:
         """Whether this data is rightly lifted to a value that is lowered to other data."""
         return False
 
-    def test_what_goes_in_comes_out_type_and_all(self):
+    def test_what_goes_in_comes_out_type_and_all(self) -> None:
         whole = _Alone(self.codec)
 
         @given(self.values)
-        def check(value):
+        def check(value: Any) -> None:
             assert identical(walk_up(walk_down(value, whole), whole), value)
 
         check()
 
-    def test_equal_values_are_lowered_alike(self):
+    def test_equal_values_are_lowered_alike(self) -> None:
         whole = _Alone(self.codec)
 
         @given(self.values)
-        def check(value):
+        def check(value: Any) -> None:
             lowered = walk_down(value, whole)
             assert identical(walk_down(deepcopy(value), whole), lowered)
             assert identical(walk_down(walk_up(lowered, whole), whole), lowered)
 
         check()
 
-    def test_lowering_leaves_the_value_as_it_was(self):
+    def test_lowering_leaves_the_value_as_it_was(self) -> None:
         @given(self.values)
-        def check(value):
+        def check(value: Any) -> None:
             before = deepcopy(value)
             walk_down(value, _Alone(self.codec))
             assert identical(value, before)
 
         check()
 
-    def test_every_code_it_gives_is_one_of_its_own(self):
+    def test_every_code_it_gives_is_one_of_its_own(self) -> None:
         @given(self.values)
-        def check(value):
+        def check(value: Any) -> None:
             assert self._lower(value).code in self.codec.codes
 
         check()
 
     @pytest.mark.parametrize("kind", [object, type, type(print), type(iter([]))])
-    def test_values_of_strangers_are_left_to_others(self, kind):
+    def test_values_of_strangers_are_left_to_others(self, kind: type) -> None:
         assert self.codec.lowering(kind) is None
 
-    def test_data_of_something_else_is_refused(self):
+    def test_data_of_something_else_is_refused(self) -> None:
         @given(st.sampled_from(sorted(self.codec.codes)), strategies.rich_values(max_leaves=6))
-        def check(code, data):
+        def check(code: int, data: Any) -> None:
             self._lift_or_refuse(code, data)
 
         check()
 
-    def test_damaged_data_is_refused_or_means_something_else(self):
+    def test_damaged_data_is_refused_or_means_something_else(self) -> None:
         @given(self.values, st.data())
-        def check(value, draw):
+        def check(value: Any, draw: st.DataObject) -> None:
             code, data = self._lower(value)
             self._lift_or_refuse(code, draw.draw(_damaged(data)))
 
@@ -169,22 +169,21 @@ class CodecContract:
 
 
 def _damaged(data: Any) -> strategies.Values:
-    anything = strategies.rich_values(max_leaves=4)
     if type(data) is list:
-        return anything | _damaged_list(data)
+        return _ANYTHING | _damaged_list(data)
     if type(data) is dict and data:
-        return st.builds(lambda key, part: {**data, key: part}, st.sampled_from([*data]), anything)
+        return st.builds(lambda key, part: {**data, key: part}, st.sampled_from([*data]), _ANYTHING)
     if type(data) is bytes:
         return st.integers(0, len(data)).map(lambda cut: data[:cut] + b"\xff" + data[cut + 1 :])
-    return anything
+    return _ANYTHING
 
 
 @st.composite
 def _damaged_list(draw: st.DrawFn, data: list[Any]) -> list[Any]:
     at = draw(st.integers(0, len(data)))
     how = draw(st.sampled_from(["insert", "drop", "replace"]))
-    put = [] if how == "drop" else [draw(_damaged(data[at]) if at < len(data) else _NEW)]
+    put = [] if how == "drop" else [draw(_damaged(data[at]) if at < len(data) else _ANYTHING)]
     return [*data[:at], *put, *data[at + (how != "insert") :]]
 
 
-_NEW = strategies.rich_values(max_leaves=4)
+_ANYTHING = strategies.rich_values(max_leaves=4)

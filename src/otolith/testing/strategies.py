@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from datetime import date, timedelta, timezone, tzinfo
 from decimal import Decimal
+from functools import cache
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo, available_timezones
@@ -67,9 +68,14 @@ def zones() -> st.SearchStrategy[tzinfo | None]:
     day = timedelta(days=1) - timedelta(microseconds=1)
     offsets = st.timedeltas(-day, day)
     fixed = st.builds(timezone, offsets) | st.builds(timezone, offsets, st.text(max_size=8))
-    keys_here = sorted(available_timezones())
-    named = st.sampled_from(keys_here).map(ZoneInfo) if keys_here else st.nothing()
+    known = _zones_of_this_machine()
+    named = st.sampled_from(known).map(ZoneInfo) if known else st.nothing()
     return st.none() | fixed | named
+
+
+@cache
+def _zones_of_this_machine() -> tuple[str, ...]:
+    return tuple(sorted(available_timezones()))
 
 
 def moments() -> Values:

@@ -122,7 +122,7 @@ class Numbers(pydantic.RootModel[list[int]]):
 class Color(Enum):
     RED = 1
     GREEN = "g"
-    ALSO_RED = 1
+    ALSO_RED = 1  # noqa: PIE796
 
 
 class Level(IntEnum):
@@ -171,3 +171,18 @@ def lift_money(data: Any) -> Money:
     if type(data) is not list or type(cents) is not int or type(unit) is not str:
         raise ValueError("not money")
     return Money(cents, unit)
+
+
+@dataclass(slots=True)
+class _Seen:
+    x: int
+
+
+class Slotted(_Seen):
+    """Has a slot that is not a field."""
+
+    __slots__ = ("hidden",)
+
+    def __init__(self, x: int, hidden: int) -> None:
+        super().__init__(x)
+        self.hidden = hidden

@@ -56,6 +56,8 @@ class _Own(tzinfo):
     def utcoffset(self, dt):
         return timedelta(0)
 
+    dst = tzname = utcoffset
+
 
 @pytest.mark.parametrize("value", [time(1, tzinfo=_Own()), datetime(2024, 1, 1, tzinfo=_Own())])
 def test_a_zone_of_another_kind_is_refused_with_the_way_out(value):
