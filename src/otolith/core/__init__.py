@@ -7,10 +7,13 @@ a merge finds two answers. No clock, randomness, file or thread is used here; th
 
 from otolith.core.branch import Branch
 from otolith.core.diff import Change
-from otolith.core.graph import Commit, Stats, decode_commit, links
+from otolith.core.encoding import Encoding
+from otolith.core.graph import Commit, Stats, decode_commit, is_commit, links
+from otolith.core.hashing import digest
 from otolith.core.history import Blame
 from otolith.core.joining import Merge
 from otolith.core.merge import Conflict
+from otolith.core.objects import decode_node, is_link, node_kind
 from otolith.core.paths import format_path, parse_path
 from otolith.core.repo import Repo, Session
 from otolith.core.snapshot import Snapshot
@@ -21,13 +24,19 @@ __all__ = [
     "Change",
     "Commit",
     "Conflict",
+    "Encoding",
     "Merge",
     "Repo",
     "Session",
     "Snapshot",
     "Stats",
     "decode_commit",
+    "decode_node",
+    "digest",
     "format_path",
+    "is_commit",
+    "is_link",
     "links",
+    "node_kind",
     "parse_path",
 ]

@@ -52,7 +52,7 @@ class BlobReader:
 
     def read(self, link: Link, start: int = 0, stop: int | None = None) -> bytes:
         """Return the bytes of a range."""
-        stop = link.count if stop is None else min(stop, link.count)
+        stop = link.length if stop is None else min(stop, link.length)
         if start >= stop:
             return b""
         chunks = list(self._chunks(link, start, stop))
@@ -65,19 +65,19 @@ class BlobReader:
         self._objects.prefetch([item.hash for item in links])
         at = self._start_of(link, start)
         for item in links:
-            yield at, self._objects.bytes(item.hash)[1:]
-            at += item.count
+            yield at, self._objects.data(item.hash)[1:]
+            at += item.length
 
     def _start_of(self, link: Link, position: int) -> int:
         """Return where the chunk that holds a position starts."""
         before = 0
         node = self._objects.node(link.hash)
         while True:
-            for payload in node.payloads:
-                child = read_link(payload)
-                if position < before + child.count:
-                    break
-                before += child.count
+            children = map(read_link, node.payloads)
+            child = next(children)
+            while position >= before + child.length:
+                before += child.length
+                child = next(children)
             if node.level == 0:
                 return before
             node = self._objects.node(child.hash)
@@ -104,10 +104,10 @@ class Blob(BlobReader):
 
     def splice(self, link: Link, start: int, stop: int, data: bytes) -> Link | None:
         """Return the blob with a range replaced by these bytes."""
-        first = self._start_of(link, min(start, link.count - 1))
+        first = self._start_of(link, min(start, link.length - 1))
         last, tail = self._after(link, stop)
         rest = self.read(link, first, start) + data + tail
-        while last < link.count and _is_open(rest):
+        while last < link.length and _is_open(rest):
             (_, following), *_ = self._chunks(link, last, last + 1)
             rest += following
             last += len(following)
@@ -115,8 +115,8 @@ class Blob(BlobReader):
 
     def _after(self, link: Link, position: int) -> tuple[int, bytes]:
         """Return where the chunk that holds a position ends, and its bytes from there on."""
-        if position >= link.count:
-            return link.count, b""
+        if position >= link.length:
+            return link.length, b""
         if position and self._start_of(link, position) == position:
             return position, b""
         (at, data), *_ = self._chunks(link, position, position + 1)

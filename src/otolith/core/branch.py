@@ -44,7 +44,7 @@ class Branch(Reading, MutableMapping[str, object]):
     # The state
 
     @property
-    def _cells(self) -> Cells:
+    def cells(self) -> Cells:
         return self._tree
 
     def _root(self) -> bytes:
@@ -195,7 +195,9 @@ class Branch(Reading, MutableMapping[str, object]):
         self._repo.move(ref, None, start, note=f"fork: from {self.name}")
         return Branch(self._repo, ref)
 
-    def merge(self, other: Branch | Target, *, message: str = "", author: str | None = None) -> Merge:
+    def merge(
+        self, other: Branch | Target, *, message: str = "", author: str | None = None
+    ) -> Merge:
         """Merge another branch or commit into this one.
 
         Without conflicts this is a commit. With conflicts nothing is committed: the merged
@@ -326,4 +328,3 @@ def _details(
         "kind": kind,
         "meta": meta or {},
     }
-

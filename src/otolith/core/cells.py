@@ -36,6 +36,7 @@ from otolith.core.objects import (
     TAGGED_KIND,
     Buffer,
     Link,
+    is_link,
     read_link,
 )
 from otolith.core.sequence import Sequence
@@ -55,11 +56,6 @@ EMPTY_LIST = b"\x90"
 def link_cell(kind: int, link: Link) -> bytes:
     """Return the cell that links to a value of its own."""
     return bytes((MARK, kind)) + link.encode()
-
-
-def is_link(cell: bytes) -> bool:
-    """Tell whether a cell links to a value instead of holding it."""
-    return cell[0] == MARK
 
 
 class Cells:
@@ -116,7 +112,7 @@ class Cells:
             return self.encoding.codec.lift(cell[2], self.load(cell[3:]))
         link = read_link(cell, 2)
         if kind == PACKED_KIND:
-            return self.encoding.decode(self.objects.bytes(link.hash)[1:])
+            return self.encoding.decode(self.objects.data(link.hash)[1:])
         if kind == MAP_KIND:
             pairs = list(self.maps.items(link))
             self._prefetch(cell for _, cell in pairs)
@@ -152,7 +148,7 @@ class Cells:
         if cell[0] == MARK and cell[1] == PACKED_KIND:
             link = read_link(cell, 2)
             if link.size <= PACKED_BYTES:
-                return self.objects.bytes(link.hash)[1:]
+                return self.objects.data(link.hash)[1:]
         return cell
 
     def _packed(self, data: bytes, *, base: Hash | None = None) -> bytes:
@@ -160,7 +156,7 @@ class Cells:
         return link_cell(PACKED_KIND, Link(hash, 1, len(data)))
 
     def _blob_cell(self, kind: int, link: Link | None) -> bytes:
-        size = 0 if link is None else link.count + (3 if link.count < 65536 else 5)
+        size = 0 if link is None else link.length + (3 if link.length < 65536 else 5)
         if link is None or size <= ATOM_BYTES:
             data = self.blobs.read(link) if link else b""
             return self._put_atom(data.decode() if kind == TEXT_KIND else data)
@@ -174,7 +170,7 @@ class Cells:
         """Return the loose cell of a map that is in this tree."""
         if link is None:
             return EMPTY_MAP
-        size = container_header_size(link.count) + link.size
+        size = container_header_size(link.length) + link.size
         if size <= PACKED_BYTES:
             return join_map((key, self.loosen(cell)) for key, cell in self.maps.items(link))
         return link_cell(MAP_KIND, link._replace(size=size))
@@ -183,7 +179,7 @@ class Cells:
         """Return the loose cell of a list that is in this sequence."""
         if link is None:
             return EMPTY_LIST
-        size = container_header_size(link.count) + link.size
+        size = container_header_size(link.length) + link.size
         if size <= PACKED_BYTES:
             return join_list([self.loosen(cell) for cell in self.lists.items(link)])
         return link_cell(LIST_KIND, link._replace(size=size))
@@ -203,7 +199,7 @@ class Cells:
         """Name what a cell holds: map, list, str, bytes, tagged or scalar."""
         if cell[0] == MARK:
             if cell[1] == PACKED_KIND:
-                return self.kind(self.objects.bytes(Hash(cell[2:34]))[1:])
+                return self.kind(self.objects.data(Hash(cell[2:34]))[1:])
             return _KINDS[cell[1]]
         return _first_byte_kind(cell[0])
 
@@ -221,14 +217,14 @@ class Cells:
         if cell[0] != MARK or cell[1] not in (MAP_KIND, LIST_KIND):
             return None
         link = read_link(cell, 2)
-        return link._replace(size=link.size - container_header_size(link.count))
+        return link._replace(size=link.size - container_header_size(link.length))
 
     def blob(self, cell: bytes) -> Link | None:
         """Return the link to the blob of a long str or bytes."""
         if cell[0] != MARK or cell[1] not in (BYTES_KIND, TEXT_KIND):
             return None
         link = read_link(cell, 2)
-        return link._replace(size=link.count)
+        return link._replace(size=link.length)
 
     def entries(self, cell: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield key bytes and cells of a map, in order."""
@@ -255,7 +251,7 @@ class Cells:
         """Return how many entries a map or list has."""
         link = self.tree(cell)
         if link is not None:
-            return link.count
+            return link.length
         loose = self.loosen(cell)
         if self.kind(loose) == "map":
             return len(self.encoding.split_map(loose))

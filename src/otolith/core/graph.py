@@ -115,6 +115,11 @@ def decode_commit(hash: Hash, data: bytes) -> Commit:
     return _commit(hash, _record(data))
 
 
+def is_commit(data: bytes) -> bool:
+    """Tell whether an object is a commit."""
+    return data[:1] == COMMIT
+
+
 def links(data: bytes) -> Iterable[Hash]:
     """Return the hashes of the objects that an object of any kind needs."""
     if data[:1] != COMMIT:
@@ -157,7 +162,7 @@ class Graph:
 
     def commit(self, hash: Hash) -> Commit:
         """Return a commit."""
-        return decode_commit(hash, self._objects.bytes(hash))
+        return decode_commit(hash, self._objects.data(hash))
 
     def parents(self, commit: Commit) -> list[Commit]:
         """Return the parents of a commit."""

@@ -17,7 +17,8 @@ class Holder(ABC):
 
     @property
     @abstractmethod
-    def _cells(self) -> Cells: ...
+    def cells(self) -> Cells:
+        """How values are read and written here."""
 
     @abstractmethod
     def cell_at(self, path: Path) -> bytes | None:
@@ -58,7 +59,7 @@ class Handle:
 
     @property
     def _cells(self) -> Cells:
-        return self._state._cells
+        return self._state.cells
 
     def _cell(self) -> bytes | None:
         return self._state.cell_at(self._path)
@@ -252,7 +253,9 @@ class SetHandle(Handle, MutableSet[Any]):
         self._edit(values, self._put(None))
 
     def _edit(self, values: Iterable[Any], cell: bytes | None) -> None:
-        elements = self._cells.edit_map(self._elements(), dict.fromkeys(map(self._key, values), cell))
+        elements = self._cells.edit_map(
+            self._elements(), dict.fromkeys(map(self._key, values), cell)
+        )
         self._state.write_cell(self._path, self._cells.tagged_cell(Tag.SET, elements))
 
     def _key(self, value: object) -> bytes:
@@ -301,7 +304,7 @@ class BlobHandle(Handle):
         if cell is None:
             return 0
         link = self._cells.blob(cell)
-        return link.count if link is not None else len(self._whole(cell))
+        return link.length if link is not None else len(self._whole(cell))
 
     def read(self, start: int = 0, stop: int | None = None) -> bytes:
         """Return a range of the bytes, reading only the chunks that hold it."""
@@ -332,7 +335,9 @@ class BlobHandle(Handle):
         link = self._cells.blob(cell) if cell is not None else None
         if link is None:
             whole = self._whole(cell) if cell is not None else b""
-            self._state.write_cell(self._path, self._put(whole[:start] + bytes(data) + whole[stop:]))
+            self._state.write_cell(
+                self._path, self._put(whole[:start] + bytes(data) + whole[stop:])
+            )
             return
         changed = self._cells.blobs.splice(link, start, stop, bytes(data))
         self._state.write_cell(self._path, self._cells.bytes_cell(changed))

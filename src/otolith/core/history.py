@@ -74,10 +74,10 @@ class History:
             rest = open_paths.pop(commit.id)
             for parent in self._graph.parents(commit):
                 same, rest = self._inherited(commit, parent, rest)
-                if same:
-                    if parent.id not in open_paths:
-                        heapq.heappush(heap, (-parent.time, parent.id, parent))
-                    open_paths.setdefault(parent.id, []).extend(same)
+                if same and parent.id not in open_paths:
+                    heapq.heappush(heap, (-parent.time, parent.id, parent))
+                    open_paths[parent.id] = []
+                open_paths.get(parent.id, []).extend(same)
             found.update(dict.fromkeys(rest, commit))
         return [Blame(format_path(path), found[path]) for path in paths]
 

@@ -46,9 +46,7 @@ def combine_lists(
 def combine_lines(base: str, ours: str, theirs: str, *, ours_first: bool) -> str | None:
     """Return a text with the edits of both sides, line by line, or None if they touch the same."""
     lines = base.splitlines(keepends=True)
-    edits = combine(
-        _line_edits(lines, ours), _line_edits(lines, theirs), ours_first=ours_first
-    )
+    edits = combine(_line_edits(lines, ours), _line_edits(lines, theirs), ours_first=ours_first)
     if edits is None:
         return None
     for first, last, parts in reversed(edits):

@@ -20,13 +20,15 @@ from otolith.core.policy import Policies
 from otolith.core.stage import Stage
 from otolith.errors import (
     Busy,
-    Conflict as ConflictError,
     Full,
     Invalid,
     KeyNotFound,
     MergeConflict,
     StaleRef,
     Unavailable,
+)
+from otolith.errors import (
+    Conflict as ConflictError,
 )
 from otolith.stores import Batch, Object, Swap
 from otolith.types import Hash
@@ -96,7 +98,7 @@ class Joining:
             record = self._cells.load(cell) if cell is not None else None
             if isinstance(record, dict):
                 sides = (record.get(side) for side in ("base", "ours", "theirs"))
-                yield Conflict(path, str(record["kind"]), *sides, str(record["why"]))
+                yield Conflict(path, str(record["kind"]), str(record["why"]), *sides)
 
     def _record(self, merged: bytes, conflicts: list[Conflict]) -> None:
         self._stage.reset(merged)
@@ -199,14 +201,14 @@ class Joining:
             except StaleRef as stale:
                 if stale.name != self._ref:
                     raise
-                self._catch_up(is_rollback)
+                self._catch_up(keep_root=is_rollback)
         raise self._starved()
 
-    def _catch_up(self, is_rollback: bool) -> None:
+    def _catch_up(self, *, keep_root: bool) -> None:
         """Put the staged edits on top of what somebody else has committed."""
         edited_from = self.head.cell if self.head is not None else EMPTY_MAP
         self.head = self._repo.refs.head(self._ref)
-        if is_rollback:
+        if keep_root:
             return
         now = self.head.cell if self.head is not None else EMPTY_MAP
         merged, conflicts = self._merger.merge(edited_from, now, self._stage.root())
@@ -264,5 +266,3 @@ class Joining:
 def _later(writer: Any, ours: Commit, theirs: Commit, path: Path) -> bool:
     mine, yours = writer(ours, path), writer(theirs, path)
     return bool((mine.time, mine.id) < (yours.time, yours.id))
-
-

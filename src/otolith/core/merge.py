@@ -20,27 +20,25 @@ content is kept in some order (lists), the side whose head is earlier comes firs
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from otolith.core.cells import EMPTY_MAP, Cells
 from otolith.core.diff import map_differences
 from otolith.core.graph import Commit, Graph
-from otolith.core.hunks import combine_lists, combine_lines
+from otolith.core.joins import Undecided, add_up, append, call, extreme, set_of, text, values
 from otolith.core.paths import POLICY, Path, format_path
 from otolith.core.policy import CALL, Policies, Resolver
-from otolith.types import Tag, Tagged
 
 
 class Conflict(NamedTuple):
     """A path on which both sides changed and no rule decides. Absent values are None."""
 
     path: str
-    kind: str  # edit/edit, edit/delete, add/add or policy
+    kind: str  # edit/edit, edit/delete or add/add
+    why: str
     base: object
     ours: object
     theirs: object
-    why: str = ""
 
 
 LaterWriter = Callable[[Path], bool]
@@ -68,8 +66,8 @@ class Merger:
         theirs_later: LaterWriter = lambda path: True,
     ) -> tuple[bytes, list[Conflict]]:
         """Return the merged state and what is left to decide."""
-        join = _Join(self._cells, self._resolvers, ours_first, theirs_later)
-        return join.run(base, ours, theirs), join.conflicts
+        walk = _Walk(self._cells, self._resolvers, theirs_later, ours_first=ours_first)
+        return walk.run(base, ours, theirs), walk.conflicts
 
     def virtual_base(self, left: list[Commit], right: list[Commit]) -> bytes:
         """Return what two sets of commits have in common, as a state."""
@@ -84,28 +82,28 @@ class Merger:
         merged, tips = bases[0].cell, bases[:1]
         for commit in bases[1:]:
             base = self.virtual_base(tips, [commit])
-            join = _Join(self._cells, self._resolvers, True, lambda path: True, is_virtual=True)
-            merged = join.run(base, merged, commit.cell)
+            walk = _Walk(self._cells, self._resolvers, lambda path: True, is_virtual=True)
+            merged = walk.run(base, merged, commit.cell)
             tips = [*tips, commit]
         return merged
 
 
-class _Join:
-    """One run of a merge."""
+class _Walk:
+    """One walk down three states."""
 
     def __init__(
         self,
         cells: Cells,
         resolvers: Mapping[str, Resolver],
-        ours_first: bool,
         theirs_later: LaterWriter,
         *,
+        ours_first: bool = True,
         is_virtual: bool = False,
     ) -> None:
         self._cells = cells
         self._resolvers = resolvers
-        self._ours_first = ours_first
         self._theirs_later = theirs_later
+        self._ours_first = ours_first
         self._is_virtual = is_virtual
         self._policies = Policies({})
         self.conflicts: list[Conflict] = []
@@ -113,8 +111,8 @@ class _Join:
     def run(self, base: bytes, ours: bytes, theirs: bytes) -> bytes:
         """Merge whole states: first the policies, then all the rest by them."""
         name = self._cells.encoding.key(POLICY)
-        rules = self._cell((POLICY,), *(self._cells.entry(cell, name) for cell in (base, ours, theirs)))
-        self._policies = Policies(self._rules(rules))
+        before, mine, yours = (self._cells.entry(cell, name) for cell in (base, ours, theirs))
+        self._policies = Policies(self._rules(self._cell((POLICY,), before, mine, yours)))
         self.conflicts = []  # those of the policies come up again on the way down
         return self._map((), base, ours, theirs)
 
@@ -134,15 +132,16 @@ class _Join:
         policy = self._natural(ours, theirs) if rule is None else rule
         if policy != "map" and rule not in _ADDING and self._cells.same(ours, theirs):
             return ours
-        if policy in _SIDES:
-            return self._take(policy, path, ours, theirs)
+        if policy == "last-writer":
+            policy = "theirs" if self._theirs_later(path) else "ours"
+        if policy in ("ours", "theirs"):
+            return ours if policy == "ours" else theirs
         if ours is None or theirs is None:
-            return self._conflict(path, base, ours, theirs)
-        if policy.startswith(CALL):
-            return self._call(policy[len(CALL) :], path, base, ours, theirs)
-        if policy not in _JOINS:
-            return self._conflict(path, base, ours, theirs, f"no policy is called {policy!r}")
-        return _JOINS[policy](self, path, base, ours, theirs)
+            return self._conflict(path, "", base, ours, theirs)
+        try:
+            return self._decide(policy, path, base, ours, theirs)
+        except Undecided as undecided:
+            return self._conflict(path, str(undecided), base, ours, theirs)
 
     def _natural(self, ours: bytes | None, theirs: bytes | None) -> str:
         """Return what two values of one kind do without a rule."""
@@ -152,164 +151,68 @@ class _Join:
         if kind != self._cells.kind(theirs):
             return "error"
         if kind == "tagged":
-            return "set" if self._both_sets(ours, theirs) else "error"
+            return "set" if self._sets(ours, theirs) else "error"
         return {"map": "map", "list": "append"}.get(kind, "error")
 
-    def _both_sets(self, *cells: bytes) -> bool:
-        tags = [self._cells.tag(cell) for cell in cells]
-        return all(tag is not None and tag.code in (Tag.SET, Tag.FROZENSET) for tag in tags) and (
-            len({tag.code for tag in tags if tag is not None}) == 1
-        )
+    def _sets(self, *cells: bytes | None) -> list[tuple[int, bytes]]:
+        """Return the elements of cells that are sets of one type, else nothing."""
+        sets = [found for cell in cells if (found := set_of(self._cells, cell)) is not None]
+        return sets if len(sets) == len(cells) and len({code for code, _ in sets}) == 1 else []
 
-    def _take(
-        self, policy: str, path: Path, ours: bytes | None, theirs: bytes | None
-    ) -> bytes | None:
-        if policy == "last-writer":
-            return theirs if self._theirs_later(path) else ours
-        return ours if policy == "ours" else theirs
-
-    def _error(self, path: Path, base: bytes | None, ours: bytes, theirs: bytes) -> bytes | None:
-        return self._conflict(path, base, ours, theirs)
+    def _decide(
+        self, policy: str, path: Path, base: bytes | None, ours: bytes, theirs: bytes
+    ) -> bytes:
+        if policy == "map":
+            return self._map(path, base, ours, theirs)
+        if policy == "set":
+            return self._set(path, base, ours, theirs)
+        if policy == "append":
+            first, twins = self._ours_first, self._policies.find(path) == "append"
+            return append(self._cells, base, ours, theirs, ours_first=first, keep_twins=twins)
+        if policy == "counter":
+            return add_up(self._cells, base, ours, theirs)
+        if policy in ("max", "min"):
+            return extreme(self._cells, ours, theirs, pick=max if policy == "max" else min)
+        if policy == "text":
+            return text(self._cells, base, ours, theirs, ours_first=self._ours_first)
+        if policy.startswith(CALL):
+            resolver = self._resolvers.get(policy[len(CALL) :])
+            return call(self._cells, resolver, base, ours, theirs)
+        raise Undecided("" if policy == "error" else f"no policy is called {policy!r}")
 
     def _map(self, path: Path, base: bytes | None, ours: bytes, theirs: bytes) -> bytes:
         if self._cells.kind(ours) != "map" or self._cells.kind(theirs) != "map":
-            merged = self._conflict(path, base, ours, theirs, "policy map needs maps")
-            return ours if merged is None else merged
+            raise Undecided("policy map needs maps")
         start = base if base is not None and self._cells.kind(base) == "map" else EMPTY_MAP
         mine = {key: new for key, _, new in map_differences(self._cells, start, ours)}
         edits: dict[bytes, bytes | None] = {}
         for key, before, after in map_differences(self._cells, start, theirs):
-            if key not in mine:
-                edits[key] = None if after is None else self._cells.loosen(after)
-                continue
-            where = (*path, self._cells.encoding.unkey(key))
-            merged = self._cell(where, before, mine[key], after)
+            merged = after
+            if key in mine:
+                where = (*path, self._cells.encoding.unkey(key))
+                merged = self._cell(where, before, mine[key], after)
             edits[key] = None if merged is None else self._cells.loosen(merged)
         return self._cells.edit_map(ours, edits) if edits else ours
 
-    def _append(self, path: Path, base: bytes | None, ours: bytes, theirs: bytes) -> bytes | None:
-        kinds = {self._cells.kind(cell) for cell in (ours, theirs)}
-        if kinds != {"list"}:
-            return self._conflict(path, base, ours, theirs, "policy append needs lists")
-        start = base if base is not None and self._cells.kind(base) == "list" else None
-        merged = combine_lists(
-            self._cells,
-            start,
-            ours,
-            theirs,
-            ours_first=self._ours_first,
-            keep_twins=self._policies.find(path) == "append",
-        )
-        if merged is None:
-            return self._conflict(path, base, ours, theirs, "both sides edited the same elements")
-        return merged
+    def _set(self, path: Path, base: bytes | None, ours: bytes, theirs: bytes) -> bytes:
+        both = self._sets(ours, theirs)
+        if not both:
+            raise Undecided("policy set needs two sets of one type")
+        (code, mine), (_, yours) = both
+        before = set_of(self._cells, base)
+        elements = self._map(path, None if before is None else before[1], mine, yours)
+        return self._cells.tagged_cell(code, elements)
 
-    def _set(self, path: Path, base: bytes | None, ours: bytes, theirs: bytes) -> bytes | None:
-        if not self._both_sets(ours, theirs):
-            return self._conflict(path, base, ours, theirs, "policy set needs two sets of one type")
-        start = self._cells.tag(base) if base is not None and self._both_sets(ours, base) else None
-        a, b = self._cells.tag(ours), self._cells.tag(theirs)
-        if a is None or b is None:
-            return ours
-        elements = self._map(path, _data(start) if start else None, _data(a), _data(b))
-        return self._cells.tagged_cell(a.code, elements)
-
-    def _counter(self, path: Path, base: bytes | None, ours: bytes, theirs: bytes) -> bytes | None:
-        numbers = self._numbers(base, ours, theirs)
-        if numbers is None:
-            return self._conflict(path, base, ours, theirs, "policy counter needs numbers of one type")
-        start, a, b = numbers
-        return self._cells.put(a + b - (0 if start is None else start))
-
-    def _max(self, path: Path, base: bytes | None, ours: bytes, theirs: bytes) -> bytes | None:
-        return self._extreme(path, base, ours, theirs, pick=max)
-
-    def _min(self, path: Path, base: bytes | None, ours: bytes, theirs: bytes) -> bytes | None:
-        return self._extreme(path, base, ours, theirs, pick=min)
-
-    def _extreme(
-        self,
-        path: Path,
-        base: bytes | None,
-        ours: bytes,
-        theirs: bytes,
-        *,
-        pick: Callable[[Any, Any], Any],
-    ) -> bytes | None:
-        a, b = self._cells.load(ours), self._cells.load(theirs)
-        try:
-            if a == b:  # 1 and 1.0: any choice will do if both sides make the same
-                return min(ours, theirs)
-            return ours if pick(a, b) is a else theirs
-        except TypeError:
-            return self._conflict(path, base, ours, theirs, "the two values cannot be compared")
-
-    def _text(self, path: Path, base: bytes | None, ours: bytes, theirs: bytes) -> bytes | None:
-        texts = [self._cells.load(cell) if cell is not None else "" for cell in (base, ours, theirs)]
-        if not all(type(text) is str for text in texts):
-            return self._conflict(path, base, ours, theirs, "policy text needs str")
-        merged = combine_lines(*map(str, texts), ours_first=self._ours_first)
-        if merged is None:
-            return self._conflict(path, base, ours, theirs, "both sides edited the same lines")
-        return self._cells.put(merged)
-
-    def _call(
-        self, name: str, path: Path, base: bytes | None, ours: bytes, theirs: bytes
-    ) -> bytes | None:
-        resolver = self._resolvers.get(name)
-        if resolver is None:
-            return self._conflict(path, base, ours, theirs, f"no resolver {name!r} is registered")
-        values = [None if cell is None else self._cells.load(cell) for cell in (base, ours, theirs)]
-        return self._cells.put(resolver(*values))
-
-    def _numbers(self, *cells: bytes | None) -> list[Any] | None:
-        """Return three numbers that can be added, or None if they cannot."""
-        values = [None if cell is None else self._cells.load(cell) for cell in cells]
-        if values[1] is None or values[2] is None:
-            return None
-        kinds = {type(value) for value in values if value is not None}
-        if kinds <= {int, float} or kinds == {Decimal} or kinds == {int, Decimal}:
-            return values
-        return None
-
-    def _conflict(
-        self,
-        path: Path,
-        base: bytes | None,
-        ours: bytes | None,
-        theirs: bytes | None,
-        why: str = "",
-    ) -> bytes | None:
+    def _conflict(self, path: Path, why: str, *sides: bytes | None) -> bytes | None:
+        base, ours, theirs = sides
         if self._is_virtual:
             return base
-        kind = "edit/edit"
+        kind = "edit/edit" if base is not None else "add/add"
         if ours is None or theirs is None:
             kind = "edit/delete"
-        elif base is None:
-            kind = "add/add"
-        values = [None if cell is None else self._cells.load(cell) for cell in (base, ours, theirs)]
-        self.conflicts.append(Conflict(format_path(path), kind, *values, why))
+        self.conflicts.append(Conflict(format_path(path), kind, why, *values(self._cells, *sides)))
         return ours
 
 
-_SIDES = ("ours", "theirs", "last-writer")
-
 _ADDING = ("counter", "append")
 """Where two equal edits are two edits: both sides counted, both sides appended."""
-
-_JOINS: dict[str, Callable[[_Join, Path, bytes | None, bytes, bytes], bytes | None]] = {
-    "error": _Join._error,
-    "max": _Join._max,
-    "min": _Join._min,
-    "counter": _Join._counter,
-    "set": _Join._set,
-    "append": _Join._append,
-    "map": _Join._map,
-    "text": _Join._text,
-}
-
-
-def _data(tag: Tagged) -> bytes:
-    if not isinstance(tag.data, bytes):
-        raise TypeError("a tag of a cell holds a cell")
-    return tag.data

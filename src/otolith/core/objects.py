@@ -40,12 +40,12 @@ class Link(NamedTuple):
     """A child: its hash, the elements below it, and the bytes their encoding takes."""
 
     hash: Hash
-    count: int
+    length: int
     size: int
 
     def encode(self) -> bytes:
         """Return the link as it stands in a node."""
-        return self.hash + varint(self.count) + varint(self.size)
+        return self.hash + varint(self.length) + varint(self.size)
 
 
 class Node:
@@ -116,6 +116,19 @@ def decode_node(data: bytes) -> Node:
     return Node(kind, level, [], flat)
 
 
+_NODE_KINDS = {MAP: "map", LIST: "list", BLOB: "blob", PACKED: "packed", CHUNK: "chunk"}
+
+
+def node_kind(data: bytes) -> str:
+    """Name what an object is: map, list, blob, packed, chunk or commit."""
+    return _NODE_KINDS.get(data[:1], "commit")
+
+
+def is_link(cell: bytes) -> bool:
+    """Tell whether a cell links to a value instead of holding it."""
+    return cell[0] == MARK
+
+
 def cell_links(cell: bytes) -> Iterator[Hash]:
     """Yield the hash a cell links to, if it does."""
     if cell[0] == MARK:
@@ -174,7 +187,7 @@ class Objects:
         self.prefetch(hashes)
         return [self.node(hash) for hash in hashes]
 
-    def bytes(self, hash: Hash) -> bytes:
+    def data(self, hash: Hash) -> bytes:
         """Return the bytes of a packed value, chunk or commit."""
         found = self._lookup(hash)
         if found is None:
@@ -265,10 +278,10 @@ class Buffer:
         self.prefetch(hashes)
         return [self.node(hash) for hash in hashes]
 
-    def bytes(self, hash: Hash) -> bytes:
+    def data(self, hash: Hash) -> bytes:
         """Return the bytes of a packed value, chunk or commit, new or stored."""
         found = self.fresh.get(hash)
-        return found.data if found is not None else self.stored.bytes(hash)
+        return found.data if found is not None else self.stored.data(hash)
 
     def prefetch(self, hashes: Iterable[Hash]) -> None:
         """Read what is neither new nor in the cache in one go."""
@@ -277,14 +290,23 @@ class Buffer:
     def reachable(self, root: Hash) -> list[Object]:
         """Return the new objects that `root` needs, each after what it needs itself."""
         needed: set[Hash] = set()
-        queue = [root]
+        queue = [root] if root in self.fresh else []
         while queue:
             hash = queue.pop()
-            new = self.fresh.get(hash)
-            if new is not None and hash not in needed:
+            if hash not in needed:
                 needed.add(hash)
-                queue.extend(node_links(new.data))
+                queue += self._fresh_below(hash)
         return [new for hash, new in self.fresh.items() if hash in needed]
+
+    def _fresh_below(self, hash: Hash) -> list[Hash]:
+        node = self._nodes.get(hash)
+        if node is None:
+            return []
+        if node.level or node.kind == BLOB:
+            below = [payload[:32] for payload in node.payloads]
+        else:
+            below = [link for cell in node.payloads if cell[0] == MARK for link in cell_links(cell)]
+        return [Hash(link) for link in below if link in self.fresh]
 
     def settle(self, written: Iterable[Object]) -> None:
         """Move what was written into the cache of stored objects, and forget the rest."""

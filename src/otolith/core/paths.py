@@ -36,7 +36,8 @@ def parse_path(path: str | Path) -> Path:
         )
     if not keys or any(key == "" for key in keys):
         raise BadPath(
-            f"{path!r} has an empty part", hint="write paths like 'plan/steps', without outer slashes"
+            f"{path!r} has an empty part",
+            hint="write paths like 'plan/steps', without outer slashes",
         )
     if len(keys) > _DEEPEST:
         raise BadPath(f"the path has {len(keys)} parts; the limit is {_DEEPEST}")

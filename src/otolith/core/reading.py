@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
-from otolith.core.cells import Cells
 from otolith.core.handles import (
     BlobHandle,
     CounterHandle,
@@ -24,10 +23,6 @@ Default = TypeVar("Default")
 class Reading(Holder, Mapping[str, object]):
     """A state as a read-only mapping: a path gives the value there, the top names are its keys."""
 
-    @property
-    @abstractmethod
-    def _cells(self) -> Cells: ...
-
     @abstractmethod
     def _root(self) -> bytes:
         """Return the cell of the whole state."""
@@ -39,15 +34,15 @@ class Reading(Holder, Mapping[str, object]):
             raise KeyNotFound(
                 f"nothing at {format_path(keys)}", hint="list(state) shows what is at the top"
             )
-        return self._cells.load(cell)
+        return self.cells.load(cell)
 
     def __contains__(self, path: object) -> bool:
         return isinstance(path, str | tuple) and self.cell_at(parse_path(path)) is not None
 
     def __iter__(self) -> Iterator[str]:
-        for key, _ in self._cells.entries(self._root()):
+        for key, _ in self.cells.entries(self._root()):
             if not key.startswith(b"."):
-                yield str(self._cells.encoding.unkey(key))
+                yield str(self.cells.encoding.unkey(key))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -60,11 +55,11 @@ class Reading(Holder, Mapping[str, object]):
         return [format_path((key,)) for key in handle]
 
     def size(self, path: str | Path = ()) -> int:
-        """Return how many bytes the full encoding of the value at a path takes, without reading it."""
+        """Return the length of the full encoding of the value at a path, without reading it."""
         cell = self.cell_at(parse_path(path)) if path else self._root()
         if cell is None:
             raise KeyNotFound(f"nothing at {format_path(parse_path(path))}")
-        return self._cells.full_size(cell)
+        return self.cells.full_size(cell)
 
     def to_dict(self) -> dict[str, object]:
         """Return the whole state as plain Python values."""

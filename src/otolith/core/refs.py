@@ -34,7 +34,7 @@ def check_name(name: str, *, what: str = "branch") -> str:
     Raises:
         BadRef: it has a character that expressions need, or nothing in it.
     """
-    if not isinstance(name, str) or not _NAME.match(name):
+    if not _NAME.match(name):
         raise BadRef(
             f"{name!r} cannot name a {what}",
             hint="use letters, digits, and - _ . + = : / between them",
@@ -44,7 +44,7 @@ def check_name(name: str, *, what: str = "branch") -> str:
 
 def session_ref(session: str, branch: str) -> str:
     """Return the ref of a branch of a session."""
-    if not isinstance(session, str) or not session:
+    if not session:
         raise BadRef(f"{session!r} cannot name a session", hint="use a non-empty str")
     return f"session/{quote(session, safe='')}/{check_name(branch)}"
 

@@ -68,7 +68,7 @@ class SequenceReader:
 
     def items(self, link: Link, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
         """Yield the elements that overlap this range of the count."""
-        stop = link.count if stop is None else min(stop, link.count)
+        stop = link.length if stop is None else min(stop, link.length)
         if start < stop:
             yield from self._items(self._objects.node(link.hash), start, stop)
 
@@ -165,7 +165,7 @@ class Sequence(SequenceReader):
 
         Both are counts, and lie between elements.
         """
-        if link is None or (start == 0 and stop == link.count):
+        if link is None or (start == 0 and stop == link.length):
             return self.build(items)
         left, right = self._path(link, start), self._path(link, stop)
         for depth in reversed(range(len(left))):
@@ -250,7 +250,7 @@ class _Run:
         self._measure = tree.measure_at(level)
         self._links: list[bytes] = []
         self._open: list[bytes] = []
-        self._count = self._size = 0
+        self._length = self._size = 0
 
     @property
     def is_open(self) -> bool:
@@ -261,19 +261,19 @@ class _Run:
         whole = step.at == len(step.node.payloads)
         self._open = step.node.payloads[: step.at]
         if whole:
-            self._count, self._size = step.link.count, step.link.size
+            self._length, self._size = step.link.length, step.link.size
             if self._tree.ends(self._open[-1], len(self._open)):
                 self._end()
         else:
             measures = [self._measure(item) for item in self._open]
-            self._count = sum(count for count, _ in measures)
+            self._length = sum(count for count, _ in measures)
             self._size = sum(size for _, size in measures)
 
     def feed(self, items: Iterable[bytes]) -> None:
         for item in items:
             count, size = self._measure(item)
             self._open.append(item)
-            self._count += count
+            self._length += count
             self._size += size
             if self._tree.ends(item, len(self._open)):
                 self._end()
@@ -286,5 +286,5 @@ class _Run:
 
     def _end(self) -> None:
         hash = self._tree.put(self._level, self._open, base=self._base)
-        self._links.append(Link(hash, self._count, self._size).encode())
-        self._open, self._count, self._size = [], 0, 0
+        self._links.append(Link(hash, self._length, self._size).encode())
+        self._open, self._length, self._size = [], 0, 0

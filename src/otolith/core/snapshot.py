@@ -17,7 +17,7 @@ class Snapshot(Reading):
         self.commit = commit
 
     @property
-    def _cells(self) -> Cells:
+    def cells(self) -> Cells:
         return self._tree
 
     def _root(self) -> bytes:

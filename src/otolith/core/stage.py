@@ -27,7 +27,7 @@ class _Tail:
         self.cells: list[bytes] = []
 
 
-_Waiting: TypeAlias = Union[bytes, None, _Tail, "dict[bytes, _Waiting]"]
+_Waiting: TypeAlias = Union[bytes, _Tail, "dict[bytes, _Waiting]", None]
 
 
 class Stage:

@@ -155,7 +155,7 @@ class MapTree(MapReader):
 
     def _edit_leaf(self, link: Link, node: Node, edits: list[Edit]) -> list[Entry]:
         keys, cells = node.keys.copy(), node.payloads.copy()
-        count, size, recut = link.count, link.size, False
+        count, size, recut = link.length, link.size, False
         for key, cell in edits:
             at = bisect_left(keys, key)
             present = at < len(keys) and keys[at] == key
@@ -175,7 +175,7 @@ class MapTree(MapReader):
                 count += 1
         if recut:
             return self._cut(0, keys, cells, link.hash)
-        return [self._entry(0, keys, cells, count, size, link.hash)] if keys else []
+        return [self._entry(0, keys, cells, (count, size), link.hash)] if keys else []
 
     def _edit_leaf_wholesale(self, link: Link, node: Node, edits: list[Edit]) -> list[Entry]:
         cells = dict(zip(node.keys, node.payloads, strict=True))
@@ -208,13 +208,13 @@ class MapTree(MapReader):
     def _relink(self, link: Link, node: Node, changed: list[tuple[int, list[Entry]]]) -> Entry:
         """Replace children whose last keys stayed, which keeps the shape of this node."""
         payloads = node.payloads.copy()
-        count, size = link.count, link.size
+        count, size = link.length, link.size
         for at, new in changed:
             before, after = read_link(payloads[at]), new[0][1]
-            count += after.count - before.count
+            count += after.length - before.length
             size += after.size - before.size
             payloads[at] = after.encode()
-        return self._entry(node.level, node.keys, payloads, count, size, link.hash)
+        return self._entry(node.level, node.keys, payloads, (count, size), link.hash)
 
     def _join(self, entries: list[Entry], level: int) -> list[Entry]:
         """Join children of a node of this level that were left open with what follows them."""
@@ -229,11 +229,11 @@ class MapTree(MapReader):
     def _fuse(self, left: Entry, right: Entry, level: int) -> Entry:
         a, b = self._objects.node(left[1].hash), self._objects.node(right[1].hash)
         keys, payloads = a.keys + b.keys, a.payloads + b.payloads
-        count, size = left[1].count + right[1].count, left[1].size + right[1].size
+        count, size = left[1].length + right[1].length, left[1].size + right[1].size
         if level:
             children = self._join(_entries(a, 0, None) + _entries(b, 0, None), level)
             keys, payloads = [key for key, _ in children], [link.encode() for _, link in children]
-        return self._entry(level, keys, payloads, count, size, left[1].hash)
+        return self._entry(level, keys, payloads, (count, size), left[1].hash)
 
     def _cut(
         self, level: int, keys: list[bytes], payloads: list[bytes], base: Hash | None
@@ -251,22 +251,21 @@ class MapTree(MapReader):
     ) -> Entry:
         if level == 0:
             size = sum(map(entry_size, keys, payloads))
-            return self._entry(0, keys, payloads, len(keys), size, base)
+            return self._entry(0, keys, payloads, (len(keys), size), base)
         links = [read_link(payload) for payload in payloads]
-        count, size = sum(link.count for link in links), sum(link.size for link in links)
-        return self._entry(level, keys, payloads, count, size, base)
+        count, size = sum(link.length for link in links), sum(link.size for link in links)
+        return self._entry(level, keys, payloads, (count, size), base)
 
     def _entry(
         self,
         level: int,
         keys: list[bytes],
         payloads: list[bytes],
-        count: int,
-        size: int,
+        totals: tuple[int, int],
         base: Hash | None,
     ) -> Entry:
         hash = self._buffer.put_node(MAP, level, keys, payloads, base=base)
-        return keys[-1], Link(hash, count, size)
+        return keys[-1], Link(hash, *totals)
 
     def _root(self, entries: list[Entry], level: int) -> Link | None:
         if not entries:

@@ -1,0 +1,37 @@
+"""Garbage collection beside writers: what no ref, tag or remembered move reaches is dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from otolith.core import Repo, links
+from otolith.errors import Unsupported
+from otolith.stores import Collected, Collector
+
+TWO_WEEKS_SECONDS = 14 * 24 * 3600.0
+
+
+def prune(
+    repo: Repo,
+    *,
+    expire_seconds: float = TWO_WEEKS_SECONDS,
+    dry_run: bool = False,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Collected:
+    """Drop objects that nothing reaches, and give their space back to the file system.
+
+    A ref's history keeps what it names reachable for `expire_seconds`, so that an undo, or a
+    branch deleted by mistake, can be taken back until then. Writers and readers go on meanwhile.
+
+    Raises:
+        Unsupported: the store cannot collect.
+    """
+    store = repo.store
+    if not isinstance(store, Collector) or not store.capabilities.collects:
+        raise Unsupported(f"{type(store).__name__} cannot collect garbage")
+    return store.collect(
+        links,
+        forget_moves_before=repo.clock() - int(expire_seconds * 1_000_000) + 1,
+        progress=progress,
+        dry_run=dry_run,
+    )

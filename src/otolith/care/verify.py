@@ -1,0 +1,158 @@
+"""Re-hash what is stored, say what is broken, and mend it from a replica.
+
+quick   every ref names a commit, every commit's parents and root are there
+full    every reachable object is there and has the bytes its hash says
+deep    also: every node is well formed and every value can be decoded
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from otolith.care.inspect import flaws
+from otolith.core import Repo, digest, is_commit, links
+from otolith.errors import Corrupt, Invalid
+from otolith.stores import Batch, Object, Store
+from otolith.types import Hash
+
+LEVELS = ("quick", "full", "deep")
+_TOGETHER = 256
+
+Progress = Callable[[str, int, int], None]
+
+
+class Problem(NamedTuple):
+    """Something that is broken: a ref or an object."""
+
+    kind: str  # missing, corrupt, malformed or store
+    name: str
+    message: str
+
+
+@dataclass(slots=True)
+class Report:
+    """What a verification found."""
+
+    level: str
+    commits: int = 0
+    objects: int = 0
+    bytes: int = 0
+    repaired: int = 0
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is broken, or all of it was mended."""
+        return not self.problems
+
+
+def verify(
+    repo: Repo,
+    *,
+    level: str = "full",
+    repair_from: Store | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Check everything that refs reach; with `repair_from`, fetch what is broken from there."""
+    if level not in LEVELS:
+        raise Invalid(f"{level!r} is not a level", hint=f"use one of {', '.join(LEVELS)}")
+    return _Inspection(
+        repo, level, repair_from, progress or (lambda phase, done, total: None)
+    ).run()
+
+
+class _Inspection:
+    """One walk over everything that is reachable."""
+
+    def __init__(self, repo: Repo, level: str, replica: Store | None, progress: Progress) -> None:
+        self._repo = repo
+        self._replica = replica
+        self._progress = progress
+        self._report = Report(level)
+        self._seen: set[Hash] = set()
+
+    def run(self) -> Report:
+        report = self._report
+        queue = self._unseen(self._tips())
+        while queue:
+            some, queue = queue[-_TOGETHER:], queue[:-_TOGETHER]
+            for hash, data in self._read(some).items():
+                report.objects += 1
+                report.bytes += len(data)
+                queue += self._unseen(self._visit(hash, data))
+            self._progress("verifying", report.objects, 0)
+        return report
+
+    def _tips(self) -> list[Hash]:
+        try:
+            refs = self._repo.store.refs()
+            moves = [move for name in refs for move in self._repo.store.moves(name)]
+        except Corrupt as error:
+            self._report.problems.append(Problem("corrupt", "refs", error.message))
+            return []
+        remembered = [hash for move in moves for hash in (move.old, move.new) if hash is not None]
+        return [*refs.values(), *remembered]
+
+    def _unseen(self, hashes: Iterable[Hash]) -> list[Hash]:
+        fresh = [hash for hash in dict.fromkeys(hashes) if hash not in self._seen]
+        self._seen.update(fresh)
+        return fresh
+
+    def _visit(self, hash: Hash, data: bytes) -> list[Hash]:
+        """Look at one object; return the ones to look at next."""
+        try:
+            below = list(links(data))
+        except Corrupt as error:
+            self._report.problems.append(Problem("malformed", hash.hex(), error.message))
+            return []
+        if is_commit(data):
+            self._report.commits += 1
+        elif self._report.level == "quick":
+            return []
+        if self._report.level == "deep":
+            for message in flaws(data, self._repo.encoding):
+                self._report.problems.append(Problem("malformed", hash.hex(), message))
+        return below
+
+    def _read(self, hashes: list[Hash]) -> dict[Hash, bytes]:
+        """Read objects together; if one of them is broken, one by one."""
+        try:
+            found = self._repo.store.read(hashes)
+        except Corrupt:
+            found = {}
+        for hash in hashes:
+            if hash not in found or digest(found[hash]) != hash:
+                data = self._read_one(hash)
+                found.pop(hash, None)
+                if data is not None:
+                    found[hash] = data
+        return found
+
+    def _read_one(self, hash: Hash) -> bytes | None:
+        try:
+            data = self._repo.store.read([hash]).get(hash)
+            kind, message = "missing", "the object is missing"
+        except Corrupt as error:
+            data, kind, message = None, "corrupt", error.message
+        if data is not None and digest(data) == hash:
+            return data
+        mended = self._mend(hash)
+        if mended is None:
+            self._report.problems.append(Problem(kind, hash.hex(), message))
+        return mended
+
+    def _mend(self, hash: Hash) -> bytes | None:
+        """Fetch an object from the replica; its hash proves that it is the right one."""
+        if self._replica is None:
+            return None
+        try:
+            data = self._replica.read([hash]).get(hash)
+        except Corrupt:
+            return None
+        if data is None or digest(data) != hash:
+            return None
+        self._repo.store.write(Batch(objects=[Object(hash, data)]))
+        self._report.repaired += 1
+        return data
