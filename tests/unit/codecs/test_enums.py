@@ -8,7 +8,7 @@ import pytest
 
 from otolith.codecs import Codecs, Opaque
 from otolith.errors import BadValue, Corrupt, UnknownType
-from otolith.testing.codec_contract import walk_down, walk_up
+from otolith.testing import codec_contract
 from otolith.types import Tag
 from tests.unit.codecs import classes as c
 
@@ -34,7 +34,7 @@ HERE = c.__name__
     ids=repr,
 )
 def test_a_member_comes_back_as_itself(member):
-    lifted = walk_up(walk_down(member, CODECS), CODECS)
+    lifted = codec_contract.walk_up(codec_contract.walk_down(member, CODECS), CODECS)
 
     assert lifted is member
 

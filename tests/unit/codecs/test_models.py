@@ -10,7 +10,7 @@ import pytest
 
 from otolith.codecs import Codecs, identical
 from otolith.errors import BadValue, Corrupt, Exists, UnknownType
-from otolith.testing.codec_contract import walk_down, walk_up
+from otolith.testing import codec_contract
 from otolith.types import Tag
 from tests.unit.codecs import classes as c
 
@@ -23,7 +23,7 @@ def codecs():
 
 
 def there_and_back(value, codecs):
-    return walk_up(walk_down(value, codecs), codecs)
+    return codec_contract.walk_up(codec_contract.walk_down(value, codecs), codecs)
 
 
 def stored(codecs, kind, *, version=1, **fields):

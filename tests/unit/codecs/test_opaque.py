@@ -7,8 +7,7 @@ from hypothesis import given
 
 from otolith.codecs import Codecs, Opaque, identical
 from otolith.errors import Corrupt
-from otolith.testing import strategies
-from otolith.testing.codec_contract import walk_down, walk_up
+from otolith.testing import codec_contract, strategies
 from otolith.types import Tag, Tagged
 
 TOOL = Codecs(opaque=True)
@@ -28,20 +27,22 @@ def test_it_shows_what_was_stored():
 
 @given(strategies.rich_values())
 def test_it_is_lowered_to_exactly_what_was_stored(content):
-    tagged = walk_down(content, TOOL)
-    outer = Tagged(Tag.MODEL, walk_down(["myapp:User", 2, {"content": content}], TOOL))
-    lifted = walk_up(outer, TOOL)
+    tagged = codec_contract.walk_down(content, TOOL)
+    outer = Tagged(
+        Tag.MODEL, codec_contract.walk_down(["myapp:User", 2, {"content": content}], TOOL)
+    )
+    lifted = codec_contract.walk_up(outer, TOOL)
 
     assert isinstance(lifted, Opaque)
-    assert identical(walk_down(lifted, TOOL), outer)
-    assert identical(walk_down(lifted, Codecs()), outer)
-    assert identical(tagged, walk_down(content, TOOL))
+    assert identical(codec_contract.walk_down(lifted, TOOL), outer)
+    assert identical(codec_contract.walk_down(lifted, Codecs()), outer)
+    assert identical(tagged, codec_contract.walk_down(content, TOOL))
 
 
 @given(strategies.rich_values())
 def test_every_one_can_be_a_key_and_is_found_again(content):
-    tagged = walk_down(["myapp:User", 2, {"content": content}], TOOL)
-    one, other = (TOOL.lift(Tag.MODEL, walk_up(tagged, TOOL)) for _ in range(2))
+    tagged = codec_contract.walk_down(["myapp:User", 2, {"content": content}], TOOL)
+    one, other = (TOOL.lift(Tag.MODEL, codec_contract.walk_up(tagged, TOOL)) for _ in range(2))
 
     assert one == other
     assert {one: 1}[other] == 1

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections import OrderedDict, defaultdict
-from decimal import Decimal
+from decimal import Context, Decimal, localcontext
 from pathlib import Path, PosixPath, PurePosixPath, PureWindowsPath
 
 import pytest
 
 from otolith.codecs import Codecs, identical
 from otolith.errors import BadValue, Corrupt
-from otolith.testing.codec_contract import walk_down, walk_up
+from otolith.testing import codec_contract
 from otolith.types import Tag
 
 CODECS = Codecs()
@@ -19,7 +19,7 @@ NAN = float("nan")
 
 
 def there_and_back(value):
-    return walk_up(walk_down(value, CODECS), CODECS)
+    return codec_contract.walk_up(codec_contract.walk_down(value, CODECS), CODECS)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +86,11 @@ def test_a_decimal_keeps_its_sign_digits_and_exponent(text):
     lifted = there_and_back(Decimal(text))
 
     assert lifted.as_tuple() == Decimal(text).as_tuple()
+
+
+def test_a_decimal_is_lowered_alike_in_every_decimal_context():
+    with localcontext(Context(prec=2, capitals=0)):
+        assert CODECS.lower(Decimal("1.23456E+90")).data == "1.23456E+90"
 
 
 def test_an_int_is_as_short_as_it_can_be():
