@@ -36,7 +36,7 @@ class Tag(IntEnum):
     COMPLEX = 14
     BYTEARRAY = 15
     MODEL = 20  # [type name, schema version, fields]
-    CUSTOM = 21  # [registered name, data]
+    CUSTOM = 21  # [registered name, version, data]
 
 
 class Tagged(NamedTuple):

@@ -26,12 +26,12 @@ PLANTS = {
     "a room that is on no floor": ("helpers.py", "", "Floors"),
     "a room that climbs through a window": (
         "care/__init__.py",
-        "import otolith.core.hashing",
+        "import otolith.core.trees",
         "Doors: core",
     ),
-    "core reading a clock": ("core/hashing.py", "import time", "Core is pure"),
+    "core reading a clock": ("core/paths.py", "import time", "Core is pure"),
     "core reading a clock inside a function": (
-        "core/hashing.py",
+        "core/paths.py",
         "def now():\n    import time\n    return time.time()",
         "Core is pure",
     ),

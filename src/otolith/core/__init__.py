@@ -1,4 +1,6 @@
-"""The versioned truth: pure values and functions over hashes. Read `repo.py`, then `tree.py`.
+"""The versioned truth: pure values and functions over hashes.
+
+Read `repo.py`, then `trees/maps.py`, then `merging/merge.py`.
 
 Glossary: a *cell* is a value as it stands in a tree; a *stage* holds edits that are not committed;
 a *branch* is a ref with a stage on top; a *snapshot* is a state as it was; a *policy* decides where
@@ -6,17 +8,17 @@ a merge finds two answers. No clock, randomness, file or thread is used here; th
 """
 
 from otolith.core.branch import Branch
-from otolith.core.diff import Change
-from otolith.core.encoding import Encoding
-from otolith.core.graph import Commit, Stats, decode_commit, is_commit, links
-from otolith.core.hashing import digest
-from otolith.core.history import Blame
+from otolith.core.history.graph import Commit, Stats, decode_commit, is_commit, links
+from otolith.core.history.past import Blame
 from otolith.core.joining import Merge
-from otolith.core.merge import Conflict
-from otolith.core.objects import decode_node, is_link, node_kind
+from otolith.core.merging.diff import Change
+from otolith.core.merging.merge import Conflict
 from otolith.core.paths import format_path, parse_path
 from otolith.core.repo import Repo, Session
 from otolith.core.snapshot import Snapshot
+from otolith.core.trees.encoding import Encoding
+from otolith.core.trees.hashing import digest
+from otolith.core.trees.layout import decode_node, is_link, node_kind
 
 __all__ = [
     "Blame",

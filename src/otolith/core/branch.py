@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from otolith.core.cells import EMPTY_MAP, Cells
-from otolith.core.diff import Change, differences
-from otolith.core.graph import Commit
-from otolith.core.history import Blame
+from otolith.core.archive import Archive
+from otolith.core.history.graph import Commit
+from otolith.core.history.past import Blame
+from otolith.core.history.refs import session_ref, split_session_ref
+from otolith.core.history.undo import Undo
 from otolith.core.joining import Joining, Merge
-from otolith.core.merge import Conflict
+from otolith.core.merging.diff import Change, differences
+from otolith.core.merging.merge import Conflict
+from otolith.core.merging.policy import check_pattern, check_policy
 from otolith.core.paths import POLICY, Path, format_path, parse_own_path, parse_path
-from otolith.core.policy import check_pattern, check_policy
 from otolith.core.reading import Reading
-from otolith.core.refs import session_ref, split_session_ref
 from otolith.core.shelf import Shelf
 from otolith.core.snapshot import Snapshot
 from otolith.core.stage import Stage
-from otolith.core.undo import Undo
+from otolith.core.trees.cells import EMPTY_MAP, Cells
 from otolith.errors import BadValue, CommitNotFound, RefExists, Uncommitted
-
-if TYPE_CHECKING:
-    from otolith.core.repo import Repo
+from otolith.types import Hash
 
 Target = Commit | str
 """A commit, or an expression that names one."""
@@ -31,14 +30,14 @@ Target = Commit | str
 class Branch(Reading, MutableMapping[str, object]):
     """One branch of a session, with edits of its own. Use one handle per thread."""
 
-    def __init__(self, repo: Repo, ref: str) -> None:
-        self._repo = repo
-        self._tree = repo.cells()
+    def __init__(self, archive: Archive, ref: str) -> None:
+        self._archive = archive
+        self._tree = archive.cells()
         self.ref = ref
         self.session, self.name = split_session_ref(ref)
         self._stage = Stage(self._tree, EMPTY_MAP)
-        self._joining = Joining(repo, self._tree, self._stage, ref)
-        self._joining.head = repo.refs.head(ref)
+        self._joining = Joining(archive, self._tree, self._stage, ref)
+        self._joining.head = archive.refs.head(ref)
         self._stage.reset(self._head_cell())
 
     # The state
@@ -85,7 +84,7 @@ class Branch(Reading, MutableMapping[str, object]):
 
     def policy(self, pattern: str, name: str) -> None:
         """Choose how a path, or all paths that fit a pattern, merge. Staged like any edit."""
-        check_policy(name, self._repo.resolvers)
+        check_policy(name, self._archive.resolvers)
         self._stage.put((POLICY, check_pattern(pattern)), self._tree.put(name))
 
     def policies(self) -> dict[str, str]:
@@ -112,11 +111,15 @@ class Branch(Reading, MutableMapping[str, object]):
 
     def at(self, target: Target) -> Snapshot:
         """Return the state as it was."""
-        return self._repo.at(self.resolve(target))
+        return Snapshot(self._archive.cells(), self.resolve(target))
 
     def resolve(self, target: Target) -> Commit:
         """Return the commit that an expression like `main~2`, `@`, a tag or a prefix names."""
-        return target if isinstance(target, Commit) else self._repo.resolve(target, at=self.ref)
+        return (
+            target
+            if isinstance(target, Commit)
+            else self._archive.refs.resolve(target, at=self.ref)
+        )
 
     def diff(self, old: Target | None = None, new: Target | None = None) -> list[Change]:
         """Return what changed from one commit to another.
@@ -138,9 +141,9 @@ class Branch(Reading, MutableMapping[str, object]):
         if target is None and self.head is None:
             return
         tip = self.resolve(target if target is not None else "@")
-        history = self._repo.history(self._tree)
+        history = self._archive.past(self._tree)
         commits = (
-            self._repo.graph.log(tip) if path is None else history.changes(tip, parse_path(path))
+            self._archive.graph.log(tip) if path is None else history.changes(tip, parse_path(path))
         )
         for count, commit in enumerate(commits):
             if limit is not None and count >= limit:
@@ -150,7 +153,7 @@ class Branch(Reading, MutableMapping[str, object]):
     def blame(self, path: str | Path = (), *, at: Target = "@") -> list[Blame]:
         """Return which commit set the value at a path, or each entry of the map there."""
         keys = parse_path(path) if path else ()
-        blames = self._repo.history(self._tree).blame(self.resolve(at), keys)
+        blames = self._archive.past(self._tree).blame(self.resolve(at), keys)
         return [blame for blame in blames if not blame.path.startswith(".")]
 
     # History
@@ -179,7 +182,7 @@ class Branch(Reading, MutableMapping[str, object]):
             return self.head
         if self._joining.parent is not None and kind == "step":
             kind = "merge"
-        details = _details(self._repo, message, author, kind, meta)
+        details = _details(self._archive, message, author, kind, meta)
         commit = self._joining.land(details, fences or {})
         self._arrive(commit)
         return commit
@@ -188,12 +191,12 @@ class Branch(Reading, MutableMapping[str, object]):
         """Start another branch at a commit, and return it. Staged edits stay here."""
         ref = session_ref(self.session, name)
         start = self.resolve(at)
-        if self._repo.store.ref(ref) is not None:
+        if self._archive.store.ref(ref) is not None:
             raise RefExists(
                 f"branch {name} is already there", hint=f"open it with session(…, branch={name!r})"
             )
-        self._repo.move(ref, None, start, note=f"fork: from {self.name}")
-        return Branch(self._repo, ref)
+        self._archive.move(ref, None, start, note=f"fork: from {self.name}")
+        return Branch(self._archive, ref)
 
     def merge(
         self, other: Branch | Target, *, message: str = "", author: str | None = None
@@ -210,7 +213,7 @@ class Branch(Reading, MutableMapping[str, object]):
         if theirs is None:
             raise CommitNotFound("the other branch has no commit yet", hint="commit there first")
         name = other.name if isinstance(other, Branch) else str(getattr(other, "short", other))
-        details = _details(self._repo, message or f"merge {name}", author, "merge", None)
+        details = _details(self._archive, message or f"merge {name}", author, "merge", None)
         result = self._joining.merge(theirs, details)
         if result.commit is not None:
             self._arrive(result.commit)
@@ -234,7 +237,7 @@ class Branch(Reading, MutableMapping[str, object]):
         self.discard()
         self.refresh()
         message = f"rollback to {goal.short} {goal.message}".rstrip()
-        details = _details(self._repo, message, None, "rollback", {"to": goal.id})
+        details = _details(self._archive, message, None, "rollback", {"to": goal.id})
         self._stage.reset(goal.cell)
         commit = self._joining.land(details, {}, is_rollback=True)
         self._arrive(commit)
@@ -246,12 +249,12 @@ class Branch(Reading, MutableMapping[str, object]):
         Undo twice goes two back; `redo` goes forward again.
         """
         self._require_clean("undo")
-        return self._move_to(*Undo(self._repo, self.ref).back())
+        return self._move_to(*Undo(self._archive.store.moves(self.ref)).back())
 
     def redo(self) -> Commit:
         """Take back the last undo."""
         self._require_clean("redo")
-        return self._move_to(*Undo(self._repo, self.ref).forward())
+        return self._move_to(*Undo(self._archive.store.moves(self.ref)).forward())
 
     def discard(self) -> None:
         """Drop all staged edits, and the merge in progress."""
@@ -261,7 +264,7 @@ class Branch(Reading, MutableMapping[str, object]):
 
     def shelve(self) -> None:
         """Put the staged edits away in the store, for another process to go on with."""
-        shelf = Shelf(self._repo, self.session, self.name)
+        shelf = Shelf(self._archive, self.session, self.name)
         if self.is_clean:
             shelf.clear()
             return
@@ -270,11 +273,11 @@ class Branch(Reading, MutableMapping[str, object]):
 
     def unshelve(self) -> None:
         """Go on with the edits that were put away, if there are any; committing takes them down."""
-        shelf = Shelf(self._repo, self.session, self.name)
+        shelf = Shelf(self._archive, self.session, self.name)
         held = shelf.load()
         if held is None:
             return
-        parents = self._repo.graph.parents(held)
+        parents = self._archive.graph.parents(held)
         self._joining.shelf = shelf.takedown()
         self._joining.head = parents[0] if parents else None
         self._joining.parent = parents[1] if len(parents) > 1 else None
@@ -283,13 +286,14 @@ class Branch(Reading, MutableMapping[str, object]):
 
     def refresh(self) -> Commit | None:
         """Look at what others committed; staged edits are merged when they are committed."""
-        head = self._repo.refs.head(self.ref)
+        head = self._archive.refs.head(self.ref)
         if head is not None and (self.head is None or head.id != self.head.id) and self.is_clean:
             self._arrive(head)
         return self.head
 
-    def _move_to(self, goal: Commit, note: str) -> Commit:
-        self._repo.move(self.ref, self._repo.store.ref(self.ref), goal, note=note)
+    def _move_to(self, hash: Hash, note: str) -> Commit:
+        goal = self._archive.graph.commit(hash)
+        self._archive.move(self.ref, self._archive.store.ref(self.ref), goal, note=note)
         self._arrive(goal)
         return goal
 
@@ -319,11 +323,11 @@ def _own(changes: Iterator[Change]) -> list[Change]:
 
 
 def _details(
-    repo: Repo, message: str, author: str | None, kind: str, meta: Mapping[str, Any] | None
+    archive: Archive, message: str, author: str | None, kind: str, meta: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     return {
-        "now": repo.clock(),
-        "author": repo.author if author is None else author,
+        "now": archive.clock(),
+        "author": archive.author if author is None else author,
         "message": message,
         "kind": kind,
         "meta": meta or {},

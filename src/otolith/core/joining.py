@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from otolith.core.cells import EMPTY_MAP, Cells
-from otolith.core.graph import Commit, Stats, make_commit
-from otolith.core.merge import Conflict, Merger
-from otolith.core.objects import cell_links
+from otolith.core.archive import Archive
+from otolith.core.history.graph import Commit, Stats, make_commit
+from otolith.core.merging.merge import Conflict, Merger
+from otolith.core.merging.policy import Policies
 from otolith.core.paths import CONFLICTS, POLICY, Path, format_path
-from otolith.core.policy import Policies
 from otolith.core.stage import Stage
+from otolith.core.trees.cells import EMPTY_MAP, Cells
+from otolith.core.trees.layout import cell_links
 from otolith.errors import (
     Busy,
     Full,
@@ -32,9 +33,6 @@ from otolith.errors import (
 )
 from otolith.stores import Batch, Object, Swap
 from otolith.types import Hash
-
-if TYPE_CHECKING:
-    from otolith.core.repo import Repo
 
 _ATTEMPTS = 1000
 """Each lost race means that somebody else's commit landed, so this many are never needed."""
@@ -57,12 +55,12 @@ class Merge:
 class Joining:
     """The head of a branch at hand, and what waits to be joined to it."""
 
-    def __init__(self, repo: Repo, cells: Cells, stage: Stage, ref: str) -> None:
-        self._repo = repo
+    def __init__(self, archive: Archive, cells: Cells, stage: Stage, ref: str) -> None:
+        self._archive = archive
         self._cells = cells
         self._stage = stage
         self._ref = ref
-        self._merger = Merger(cells, repo.graph, resolvers=repo.resolvers)
+        self._merger = Merger(cells, archive.graph, resolvers=archive.resolvers)
         self.head: Commit | None = None
         self.parent: Commit | None = None
         self.shelf: Swap | None = None  # removes the shelved edits when these land
@@ -161,19 +159,19 @@ class Joining:
             try:
                 return self._merge(theirs, details)
             except StaleRef:
-                self.head = self._repo.refs.head(self._ref)
+                self.head = self._archive.refs.head(self._ref)
         raise self._starved()
 
     def _merge(self, theirs: Commit, details: Mapping[str, Any]) -> Merge:
         ours = self.head
-        if ours is not None and self._repo.graph.is_ancestor(theirs, ours):
+        if ours is not None and self._archive.graph.is_ancestor(theirs, ours):
             return Merge("up-to-date", ours)
-        if ours is None or self._repo.graph.is_ancestor(ours, theirs):
+        if ours is None or self._archive.graph.is_ancestor(ours, theirs):
             note = f"merge: fast-forward to {theirs.short}"
-            self._repo.move(self._ref, ours.hash if ours else None, theirs, note=note)
+            self._archive.move(self._ref, ours.hash if ours else None, theirs, note=note)
             return Merge("fast-forward", theirs)
         base = self._merger.virtual_base([ours], [theirs])
-        history = self._repo.history(self._cells)
+        history = self._archive.past(self._cells)
         merged, conflicts = self._merger.merge(
             base,
             ours.cell,
@@ -207,7 +205,7 @@ class Joining:
     def _catch_up(self, *, keep_root: bool) -> None:
         """Put the staged edits on top of what somebody else has committed."""
         edited_from = self.head.cell if self.head is not None else EMPTY_MAP
-        self.head = self._repo.refs.head(self._ref)
+        self.head = self._archive.refs.head(self._ref)
         if keep_root:
             return
         now = self.head.cell if self.head is not None else EMPTY_MAP
@@ -243,7 +241,7 @@ class Joining:
     def _send(self, batch: Batch, commit: Commit) -> None:
         """Write; if the reply is lost, look whether the commit is there, as its id is a hash."""
         try:
-            self._repo.store.write(batch)
+            self._archive.store.write(batch)
         except (Full, Busy):
             raise
         except Unavailable:
@@ -251,10 +249,10 @@ class Joining:
                 raise
 
     def _landed(self, commit: Commit) -> bool:
-        head: Hash | None = self._repo.store.ref(self._ref)
+        head: Hash | None = self._archive.store.ref(self._ref)
         if head is None:
             return False
-        return self._repo.graph.is_ancestor(commit, self._repo.graph.commit(head))
+        return self._archive.graph.is_ancestor(commit, self._archive.graph.commit(head))
 
     def _starved(self) -> ConflictError:
         return ConflictError(

@@ -6,18 +6,15 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from otolith.core.archive import Archive
 from otolith.core.branch import Branch
-from otolith.core.cells import Cells
-from otolith.core.config import Config
-from otolith.core.encoding import Encoding, ValueCodec
-from otolith.core.graph import Commit, Graph
-from otolith.core.history import History
-from otolith.core.objects import Buffer, Objects
-from otolith.core.policy import Resolver
-from otolith.core.refs import Refs, session_ref, split_session_ref, tag_ref
+from otolith.core.history.graph import Commit
+from otolith.core.history.refs import session_ref, split_session_ref, tag_ref
+from otolith.core.merging.policy import Resolver
 from otolith.core.snapshot import Snapshot
+from otolith.core.trees.encoding import Encoding, ValueCodec
 from otolith.errors import Invalid, RefExists, RefNotFound
-from otolith.stores import Batch, Store, Swap
+from otolith.stores import Store
 from otolith.types import Clock, Hash
 
 
@@ -41,19 +38,33 @@ class Repo:
         entropy: Callable[[int], bytes],
         cache_bytes: int = 64 << 20,
     ) -> None:
-        self.store = store
-        self.clock = clock
-        self.author = author
-        self.resolvers: dict[str, Resolver] = {}
-        self.encoding = Encoding(codec)
-        self.objects = Objects(store, cache_bytes=cache_bytes)
-        self.graph = Graph(self.objects)
-        self.refs = Refs(store, self.graph)
-        self.config = Config.of(store, self.encoding, entropy=entropy, now=clock)
+        self.archive = Archive(
+            store,
+            codec=codec,
+            clock=clock,
+            author=author,
+            entropy=entropy,
+            cache_bytes=cache_bytes,
+        )
+
+    @property
+    def store(self) -> Store:
+        """The store underneath."""
+        return self.archive.store
+
+    @property
+    def clock(self) -> Clock:
+        """The clock that commits are stamped by."""
+        return self.archive.clock
+
+    @property
+    def encoding(self) -> Encoding:
+        """How values become bytes."""
+        return self.archive.encoding
 
     def session(self, id: str, *, branch: str = "main") -> Branch:
         """Return a branch of a session. It is made by its first commit."""
-        return Branch(self, session_ref(id, branch))
+        return Branch(self.archive, session_ref(id, branch))
 
     def sessions(self) -> list[Session]:
         """Return all sessions, by id."""
@@ -67,12 +78,15 @@ class Repo:
         """Return the branches of a session and their heads."""
         prefix = session_ref(id, "x")[:-1]
         heads = self.store.refs(prefix)
-        return {split_session_ref(ref)[1]: self.graph.commit(hash) for ref, hash in heads.items()}
+        return {
+            split_session_ref(ref)[1]: self.archive.graph.commit(hash)
+            for ref, hash in heads.items()
+        }
 
     def delete_branch(self, id: str, branch: str) -> None:
         """Delete a branch. Its commits stay until nothing names them and they are collected."""
         ref = session_ref(id, branch)
-        self.move(ref, self._existing(ref, f"branch {branch}"), None, note="delete")
+        self.archive.move(ref, self._existing(ref, f"branch {branch}"), None, note="delete")
 
     def tag(self, name: str, target: Commit | str, *, force: bool = False) -> Commit:
         """Give a commit a name that does not move."""
@@ -81,47 +95,35 @@ class Repo:
         old = self.store.ref(ref)
         if old is not None and not force:
             raise RefExists(f"tag {name} is already there", hint="choose another, or force=True")
-        self.move(ref, old, commit, note="tag")
+        self.archive.move(ref, old, commit, note="tag")
         return commit
 
     def tags(self) -> dict[str, Commit]:
         """Return all tags and their commits."""
         heads = self.store.refs("tag/")
-        return {ref.removeprefix("tag/"): self.graph.commit(hash) for ref, hash in heads.items()}
+        return {
+            ref.removeprefix("tag/"): self.archive.graph.commit(hash) for ref, hash in heads.items()
+        }
 
     def delete_tag(self, name: str) -> None:
         """Delete a tag."""
         ref = tag_ref(name)
-        self.move(ref, self._existing(ref, f"tag {name}"), None, note="delete")
+        self.archive.move(ref, self._existing(ref, f"tag {name}"), None, note="delete")
 
     def resolve(self, expression: str, *, at: str | None = None) -> Commit:
         """Return the commit that an expression names; `at` is the ref of the branch at hand."""
-        return self.refs.resolve(expression, at=at)
+        return self.archive.refs.resolve(expression, at=at)
 
     def at(self, target: Commit | str) -> Snapshot:
         """Return the state at a commit, read-only."""
         commit = target if isinstance(target, Commit) else self.resolve(target)
-        return Snapshot(self.cells(), commit)
+        return Snapshot(self.archive.cells(), commit)
 
     def resolver(self, name: str, function: Resolver) -> None:
         """Register a function for the merge policy `call:NAME`."""
         if not name.isidentifier():
             raise Invalid(f"{name!r} cannot name a resolver", hint="use a Python identifier")
-        self.resolvers[name] = function
-
-    def move(self, ref: str, old: Hash | None, new: Commit | None, *, note: str) -> None:
-        """Move a ref from where it is known to be to a commit that is stored, or remove it."""
-        needs = () if new is None else (new.hash,)
-        swap = Swap(ref, old, new.hash if new is not None else None)
-        self.store.write(Batch(swaps=[swap], needs=needs, time=self.clock(), note=note))
-
-    def cells(self) -> Cells:
-        """Return a way to read values, and to write new ones into a buffer of its own."""
-        return Cells(Buffer(self.objects), self.encoding, self.config.salt)
-
-    def history(self, cells: Cells) -> History:
-        """Return what can be asked of the past."""
-        return History(cells, self.graph)
+        self.archive.resolvers[name] = function
 
     def close(self) -> None:
         """Close the store."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from otolith.core.cells import Cells
-from otolith.core.graph import Commit
+from otolith.core.history.graph import Commit
 from otolith.core.paths import Path
 from otolith.core.reading import Reading
-from otolith.core.stage import walk
+from otolith.core.trees.cells import Cells
+from otolith.core.trees.walk import walk
 
 
 class Snapshot(Reading):

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from typing import TypeAlias, Union
 
-from otolith.core.cells import EMPTY_LIST, EMPTY_MAP, Cells
 from otolith.core.paths import Path, format_path
+from otolith.core.trees.cells import EMPTY_LIST, EMPTY_MAP, Cells
+from otolith.core.trees.walk import Names, index_in, walk
 from otolith.errors import BadPath, KeyNotFound
-
-Names: TypeAlias = tuple[bytes, ...]
-"""A path as key bytes."""
 
 
 class _Tail:
@@ -163,27 +161,3 @@ class Stage:
 
 
 _NOTHING = object()
-
-
-def walk(cells: Cells, cell: bytes, names: Names) -> bytes | None:
-    """Follow key bytes down from a cell."""
-    at: bytes | None = cell
-    for name in names:
-        kind = cells.kind(at) if at is not None else ""
-        if at is not None and kind == "map":
-            at = cells.entry(at, name)
-        elif at is not None and kind == "list":
-            found = index_in(cells.encoding.unkey(name), cells.length(at))
-            at = None if found is None else next(cells.elements(at, found, found + 1))
-        else:
-            return None
-    return at
-
-
-def index_in(key: object, length: int) -> int | None:
-    """Return the index that a key of a path names in a list of this length."""
-    if isinstance(key, str) and key.removeprefix("-").isdecimal():
-        key = int(key)
-    if type(key) is not int or not -length <= key < length:
-        return None
-    return key % length

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
-from otolith.core.cells import Cells
 from otolith.core.paths import Path, format_path
-from otolith.core.tree import Difference
+from otolith.core.trees.cells import Cells
+from otolith.core.trees.maps import Difference
 
 _MOST_MATCHES = 1_000_000
 """Beyond so many pairs of equal elements, aligning two lists is not worth its time."""

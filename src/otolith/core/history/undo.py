@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from otolith.core.graph import Commit
 from otolith.errors import NotFound
 from otolith.stores import Move
 from otolith.types import Hash
-
-if TYPE_CHECKING:
-    from otolith.core.repo import Repo
 
 UNDO, REDO = "undo: ", "redo: "
 
@@ -18,11 +12,10 @@ UNDO, REDO = "undo: ", "redo: "
 class Undo:
     """The moves of one ref, as what was done and what was undone."""
 
-    def __init__(self, repo: Repo, ref: str) -> None:
-        self._repo = repo
+    def __init__(self, moves: list[Move]) -> None:
         self._done: list[Move] = []
         self._undone: list[Move] = []
-        for move in reversed(repo.store.moves(ref)):
+        for move in reversed(moves):
             self._replay(move)
 
     def _replay(self, move: Move) -> None:
@@ -34,19 +27,16 @@ class Undo:
             self._done.append(move)
             self._undone.clear()
 
-    def back(self) -> tuple[Commit, str]:
+    def back(self) -> tuple[Hash, str]:
         """Return where undo leads, and what to note."""
         move = self._done[-1] if self._done else None
         if move is None or move.old is None:
             raise NotFound("there is nothing to undo", hint="this is where the branch began")
-        return self._commit(move.old), UNDO + move.note
+        return move.old, UNDO + move.note
 
-    def forward(self) -> tuple[Commit, str]:
+    def forward(self) -> tuple[Hash, str]:
         """Return where redo leads, and what to note."""
         move = self._undone[-1] if self._undone else None
         if move is None or move.new is None:
             raise NotFound("there is nothing to redo", hint="redo follows undo, before new commits")
-        return self._commit(move.new), REDO + move.note
-
-    def _commit(self, hash: Hash) -> Commit:
-        return self._repo.graph.commit(hash)
+        return move.new, REDO + move.note

@@ -20,28 +20,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from otolith.core.blob import Blob
-from otolith.core.encoding import (
+from otolith.core.trees.blob import Blob
+from otolith.core.trees.encoding import (
     Encoding,
     TooBig,
+    check_distinct,
     container_header_size,
     join_list,
     join_map,
     join_tagged,
 )
-from otolith.core.objects import (
-    LIST,
-    MARK,
-    PACKED,
-    TAGGED_KIND,
-    Buffer,
-    Link,
-    is_link,
-    read_link,
-)
-from otolith.core.sequence import Sequence
-from otolith.core.tree import Edit, MapTree
-from otolith.core.weights import full_size
+from otolith.core.trees.layout import LIST, MARK, PACKED, TAGGED_KIND, Link, is_link, read_link
+from otolith.core.trees.maps import Edit, MapTree
+from otolith.core.trees.objects import Buffer
+from otolith.core.trees.sequence import Sequence
+from otolith.core.trees.weights import full_size
 from otolith.errors import Corrupt
 from otolith.types import Hash, Tagged
 
@@ -95,9 +88,11 @@ class Cells:
     def _grow(self, value: object) -> bytes:
         """Give a value that is too long to be packed a tree of its own."""
         if type(value) is dict:
-            items = sorted((self.encoding.key(key), key) for key in value)
-            link = self.maps.build((name, self.settle(self.put(value[key]))) for name, key in items)
-            return self.map_cell(link)
+            named = {self.encoding.key(key): part for key, part in value.items()}
+            if len(named) != len(value):
+                check_distinct([self.encoding.key(key) for key in value])
+            items = ((name, self.settle(self.put(named[name]))) for name in sorted(named))
+            return self.map_cell(self.maps.build(items))
         if type(value) is list:
             return self.list_cell(self.lists.build(self.settle(self.put(part)) for part in value))
         code, data = self.encoding.codec.lower(value)

@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from otolith.core.hashing import digest
-from otolith.core.objects import BLOB, CHUNK, Buffer, Link, Objects, read_link
-from otolith.core.sequence import Sequence, SequenceReader, chunk_bytes
+from otolith.core.trees.hashing import digest
+from otolith.core.trees.layout import BLOB, CHUNK, Link, read_link
+from otolith.core.trees.objects import Buffer, Objects
+from otolith.core.trees.sequence import Sequence, SequenceReader, chunk_bytes
 from otolith.types import Hash
 
 SHORTEST, LONGEST = 16 << 10, 256 << 10

@@ -6,10 +6,10 @@ import heapq
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from otolith.core.cells import Cells
-from otolith.core.graph import Commit, Graph
+from otolith.core.history.graph import Commit, Graph
 from otolith.core.paths import Path, format_path
-from otolith.core.stage import walk
+from otolith.core.trees.cells import Cells
+from otolith.core.trees.walk import walk
 
 
 class Blame(NamedTuple):
@@ -19,7 +19,7 @@ class Blame(NamedTuple):
     commit: Commit
 
 
-class History:
+class Past:
     """Reads the same path at many commits."""
 
     def __init__(self, cells: Cells, graph: Graph) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from urllib.parse import quote, unquote
 
-from otolith.core.graph import Commit, Graph
+from otolith.core.history.graph import Commit, Graph
 from otolith.errors import BadRef, CommitNotFound, RefNotFound
 from otolith.stores import Store
 from otolith.types import Hash

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from otolith.core.cells import Cells
-from otolith.core.hunks import combine_lines, combine_lists
-from otolith.core.policy import Resolver
+from otolith.core.merging.hunks import combine_lines, combine_lists
+from otolith.core.merging.policy import Resolver
+from otolith.core.trees.cells import Cells
 from otolith.types import Tag
 
 

@@ -25,9 +25,10 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import TypeAlias
 
-from otolith.core.hashing import height
-from otolith.core.objects import MAP, Buffer, Link, Node, Objects, read_link
-from otolith.core.weights import entry_size
+from otolith.core.trees.hashing import height
+from otolith.core.trees.layout import MAP, Link, Node, read_link
+from otolith.core.trees.objects import Buffer, Objects
+from otolith.core.trees.weights import entry_size
 from otolith.types import Hash
 
 Entry: TypeAlias = tuple[bytes, Link]

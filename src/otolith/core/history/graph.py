@@ -15,8 +15,9 @@ from typing import Any
 
 import msgspec
 
-from otolith.core.hashing import digest
-from otolith.core.objects import COMMIT, Objects, cell_links, node_links
+from otolith.core.trees.hashing import digest
+from otolith.core.trees.layout import COMMIT, cell_links, node_links
+from otolith.core.trees.objects import Objects
 from otolith.errors import Corrupt
 from otolith.types import Hash
 

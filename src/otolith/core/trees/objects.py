@@ -1,162 +1,23 @@
-"""The immutable objects: nodes, packed values, chunks, commits; their bytes, cache and buffer.
-
-Layout. Byte 0 says what an object is:
-
-    p  packed value   the encoding of a value that is too long to sit in a node
-    c  chunk          a piece of a long str or bytes, as it is
-    m  map node       header, then key bytes and payload in turn, each a MessagePack bin
-    l  list node      header, then payloads, each a MessagePack bin
-    b  blob node      as a list node; its payloads at level 0 are links to chunks
-    C  commit         see graph.py
-
-The header of a node is 4 bytes: the letter, the level (0 at the leaves), the number of entries
-(16 bits, little endian). Above level 0 every payload is a *link*: the hash of a child (32 bytes),
-the elements below it and the encoded bytes below it (two varints). At level 0 of a map or list it
-is a *cell* (see cells.py): an encoded value, or a link to one, marked by the byte 0xC1 that
-MessagePack never uses.
-"""
+"""Objects within reach: those of a store, decoded once and cached, and new ones not written yet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
-from msgspec import MsgspecError
-from msgspec.msgpack import Decoder, Encoder
-
-from otolith.core.hashing import digest
+from otolith.core.trees.hashing import digest
+from otolith.core.trees.layout import (
+    BLOB,
+    LIST,
+    MAP,
+    MARK,
+    Node,
+    cell_links,
+    decode_node,
+    encode_node,
+)
 from otolith.errors import Corrupt
 from otolith.stores import Object, Store
 from otolith.types import Hash
-
-PACKED, CHUNK, MAP, LIST, BLOB, COMMIT = b"p", b"c", b"m", b"l", b"b", b"C"
-MARK = 0xC1
-
-_pack = Encoder().encode
-_unpack = Decoder(list[bytes]).decode
-
-
-class Link(NamedTuple):
-    """A child: its hash, the elements below it, and the bytes their encoding takes."""
-
-    hash: Hash
-    length: int
-    size: int
-
-    def encode(self) -> bytes:
-        """Return the link as it stands in a node."""
-        return self.hash + varint(self.length) + varint(self.size)
-
-
-class Node:
-    """A decoded node. Nobody changes a node; an edit makes another."""
-
-    __slots__ = ("keys", "kind", "level", "offsets", "payloads")
-
-    def __init__(self, kind: bytes, level: int, keys: list[bytes], payloads: list[bytes]) -> None:
-        self.kind = kind
-        self.level = level
-        self.keys = keys
-        self.payloads = payloads
-        self.offsets: list[int] | None = None  # where each entry of a sequence ends, on demand
-
-
-def varint(number: int) -> bytes:
-    """Encode a number, seven bits a byte, lowest first."""
-    if number < 0x80:
-        return bytes((number,))
-    if number < 0x4000:
-        return bytes((number & 0x7F | 0x80, number >> 7))
-    out = bytearray()
-    while number >= 0x80:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while (byte := data[at]) >= 0x80:
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        at += 1
-    return number | byte << shift, at + 1
-
-
-def read_link(data: bytes, start: int = 0) -> Link:
-    """Decode the link that starts here."""
-    count, at = _read_varint(data, start + 32)
-    size, _ = _read_varint(data, at)
-    return Link(Hash(data[start : start + 32]), count, size)
-
-
-def encode_node(kind: bytes, level: int, keys: list[bytes], payloads: list[bytes]) -> bytes:
-    """Return the bytes of a node."""
-    flat = payloads
-    if kind == MAP:
-        flat = [b""] * (2 * len(keys))
-        flat[::2], flat[1::2] = keys, payloads
-    body = _pack(flat)
-    first = body[0]
-    start = 1 if first & 0xF0 == 0x90 else 3 if first == 0xDC else 5
-    return kind + bytes((level,)) + len(payloads).to_bytes(2, "little") + body[start:]
-
-
-def decode_node(data: bytes) -> Node:
-    """Return the node these bytes are."""
-    kind, level, count = data[:1], data[1], int.from_bytes(data[2:4], "little")
-    items = count * 2 if kind == MAP else count
-    try:
-        flat = _unpack(b"\xdd" + items.to_bytes(4, "big") + data[4:])
-    except MsgspecError as error:
-        raise Corrupt(f"a node cannot be decoded: {error}", hint="run otolith fsck") from None
-    if kind == MAP:
-        return Node(kind, level, flat[::2], flat[1::2])
-    return Node(kind, level, [], flat)
-
-
-_NODE_KINDS = {MAP: "map", LIST: "list", BLOB: "blob", PACKED: "packed", CHUNK: "chunk"}
-
-
-def node_kind(data: bytes) -> str:
-    """Name what an object is: map, list, blob, packed, chunk or commit."""
-    return _NODE_KINDS.get(data[:1], "commit")
-
-
-def is_link(cell: bytes) -> bool:
-    """Tell whether a cell links to a value instead of holding it."""
-    return cell[0] == MARK
-
-
-def cell_links(cell: bytes) -> Iterator[Hash]:
-    """Yield the hash a cell links to, if it does."""
-    if cell[0] == MARK:
-        start = 2
-        while cell[start - 1] == TAGGED_KIND:  # 0xC1, kind, code, then the inner cell
-            start += 3
-        yield Hash(cell[start : start + 32])
-
-
-TAGGED_KIND = 5
-"""The kind byte of a cell that is a tag around another cell."""
-
-CommitLinks = Callable[[bytes], Iterable[Hash]]
-
-
-def node_links(data: bytes) -> Iterator[Hash]:
-    """Yield the hashes that a node, packed value or chunk needs."""
-    kind = data[:1]
-    if kind in (PACKED, CHUNK):
-        return
-    if kind not in (MAP, LIST, BLOB):
-        raise Corrupt(f"an object starts with the unknown byte {kind!r}", hint="run otolith fsck")
-    node = decode_node(data)
-    if node.level or kind == BLOB:
-        yield from (Hash(payload[:32]) for payload in node.payloads)
-    else:
-        for cell in node.payloads:
-            yield from cell_links(cell)
 
 
 class Objects:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from otolith.core.encoding import extension_header_size
-from otolith.core.objects import MARK, TAGGED_KIND, read_link
+from otolith.core.trees.encoding import extension_header_size
+from otolith.core.trees.layout import MARK, TAGGED_KIND, read_link
 
 
 def full_size(cell: bytes) -> int:

@@ -141,6 +141,7 @@ class Encoding:
         if all(type(key) is str and key.isascii() for key in value):
             return {key: self._plain(value[key], depth, room) for key in sorted(value)}
         parts = sorted((self.key(key), part) for key, part in _keyed(value))
+        check_distinct([key for key, _ in parts])
         return msgspec.Raw(
             join_map((key, self._pack(self._plain(part.value, depth, room))) for key, part in parts)
         )
@@ -187,6 +188,12 @@ class _Part:
 
     def __lt__(self, other: object) -> bool:
         return False
+
+
+def check_distinct(keys: list[bytes]) -> None:
+    """Refuse a map of which two keys are one in the store, as two NaNs are."""
+    if len(set(keys)) != len(keys):
+        raise BadValue("two of its keys have the same encoding", hint="do not use NaN as a key")
 
 
 def _keyed(value: dict[Any, Any]) -> Iterable[tuple[Any, _Part]]:

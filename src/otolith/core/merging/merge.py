@@ -22,12 +22,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from otolith.core.cells import EMPTY_MAP, Cells
-from otolith.core.diff import map_differences
-from otolith.core.graph import Commit, Graph
-from otolith.core.joins import Undecided, add_up, append, call, extreme, set_of, text, values
+from otolith.core.history.graph import Commit, Graph
+from otolith.core.merging.diff import map_differences
+from otolith.core.merging.joins import (
+    Undecided,
+    add_up,
+    append,
+    call,
+    extreme,
+    set_of,
+    text,
+    values,
+)
+from otolith.core.merging.policy import CALL, Policies, Resolver
 from otolith.core.paths import POLICY, Path, format_path
-from otolith.core.policy import CALL, Policies, Resolver
+from otolith.core.trees.cells import EMPTY_MAP, Cells
 
 
 class Conflict(NamedTuple):

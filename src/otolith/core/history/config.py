@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from otolith.core.encoding import Encoding
-from otolith.core.hashing import digest
-from otolith.core.objects import PACKED
-from otolith.core.refs import CONFIG
+from otolith.core.history.refs import CONFIG
+from otolith.core.trees.encoding import Encoding
+from otolith.core.trees.hashing import digest
+from otolith.core.trees.layout import PACKED
 from otolith.errors import Corrupt, FormatTooNew, StaleRef
 from otolith.stores import Batch, Object, Store, Swap
 from otolith.types import Clock, Hash

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import TypeVar
 
-from otolith.core.cells import EMPTY_LIST, Cells
-from otolith.core.diff import Hunk, list_hunks
+from otolith.core.merging.diff import Hunk, list_hunks
+from otolith.core.trees.cells import EMPTY_LIST, Cells
 
 Part = TypeVar("Part")
 Edit = tuple[int, int, list[Part]]

@@ -1,0 +1,85 @@
+"""What every handle on one value of a state has, and what it needs of the state."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from otolith.core.paths import Path, format_path
+from otolith.core.trees.cells import Cells
+from otolith.errors import BadPath, BadValue, ReadOnly
+
+
+class Holder(ABC):
+    """What a handle needs of the state it belongs to."""
+
+    @property
+    @abstractmethod
+    def cells(self) -> Cells:
+        """How values are read and written here."""
+
+    @abstractmethod
+    def cell_at(self, path: Path) -> bytes | None:
+        """Return the cell at a path."""
+
+    def write_cell(self, path: Path, cell: bytes | None) -> None:
+        """Set or remove the cell at a path."""
+        raise self._read_only(path)
+
+    def extend_cell(self, path: Path, cells: list[bytes]) -> None:
+        """Append to the list at a path; one that starts this way gets the policy append."""
+        raise self._read_only(path)
+
+    def adopt_policy(self, path: Path, policy: str) -> None:
+        """Give a path a merge policy, unless it has one."""
+        raise self._read_only(path)
+
+    @staticmethod
+    def _read_only(path: Path) -> ReadOnly:
+        return ReadOnly(
+            f"{format_path(path)}: a snapshot cannot be changed",
+            hint="write to a branch: repo.session(id), or fork() from this commit",
+        )
+
+
+class Handle:
+    """A value at a path of a state."""
+
+    def __init__(self, state: Holder, path: Path) -> None:
+        self._state = state
+        self._path = path
+        self._check()
+
+    @property
+    def path(self) -> str:
+        """The path as text."""
+        return format_path(self._path)
+
+    @property
+    def _cells(self) -> Cells:
+        return self._state.cells
+
+    def _cell(self) -> bytes | None:
+        return self._state.cell_at(self._path)
+
+    def _check(self) -> None:
+        """Refuse a value of another kind at once, where the mistake is."""
+        cell = self._cell()
+        if cell is not None and not self._fits(cell):
+            raise BadPath(
+                f"{self.path} is a {self._cells.kind(cell)}, not a {self._noun}",
+                hint="see `otolith ls`, or choose another path",
+            )
+
+    _noun = "value"
+
+    def _fits(self, cell: bytes) -> bool:
+        return True
+
+    def _put(self, value: object) -> bytes:
+        try:
+            return self._cells.put(value)
+        except BadValue as error:
+            raise BadValue(f"{self.path}: {error.message}", hint=error.hint) from None
+
+    def __repr__(self) -> str:
+        return f"<{self._noun} {self.path}>"

@@ -1,0 +1,1 @@
+"""Two states as one: what differs, which policy decides, and how values join."""
