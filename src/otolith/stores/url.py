@@ -1,4 +1,4 @@
-"""Naming a store by text: `memory:`, `sqlite:///abs/path`, `sqlite:relative.db`, or a plain path."""
+"""Naming a store: `memory:`, `sqlite:///abs/path`, `sqlite:relative.db`, or a plain path."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _open_memory(rest: str, options: dict[str, Any]) -> Store:
 
 
 def _open_sqlite(rest: str, options: dict[str, Any]) -> Store:
-    path = rest[2:] if rest.startswith("//") else rest
+    path = rest.removeprefix("//")
     if rest.startswith("//") and not path.startswith("/"):
         raise Invalid(
             f"sqlite://{path} names a host", hint="use sqlite:///absolute/path or sqlite:relative"

@@ -100,7 +100,7 @@ class Collection:
         tell("mark", self._marking.kept, self._marking.kept)
 
     def _catch_up(self, connection: apsw.Connection, until: float | None) -> bool:
-        changed = "select hash from ref where id>0 and (last>? or last=0)"
+        changed = "select hash from ref where name<>'' and (last>? or last=0)"
         rows = ask(connection, changed, (self._top_move,))
         self._marking.feed(value for (value,) in rows)
         for move in self._history.since(connection, self._top_move):

@@ -64,7 +64,7 @@ def encode(data: bytes, base: Base | None) -> bytes:
 
 def kind_of(row: bytes) -> int:
     """Return which of the four forms a row has."""
-    return row[0] & 7 if row else -1
+    return row[0] & 7 if row else -1  # also for NULL, which rot can make of a blob
 
 
 def depth_of(row: bytes) -> int:

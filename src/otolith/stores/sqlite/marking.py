@@ -57,7 +57,7 @@ class Marking:
 
     def feed_rows(self, connection: apsw.Connection, after: int) -> int:
         """Add every row newer than one as a root; return the newest."""
-        query = "select id, data from object where id>? and key<>0 order by id"
+        query = "select id, cast(data as blob) from object where id>? and key<>0 order by id"
         for number, row in ask(connection, query, (after,)):
             after = number
             try:
@@ -80,7 +80,7 @@ class Marking:
             self._todo.append(key)
 
     def _visit_key(self, connection: apsw.Connection, key: int) -> None:
-        rows = ask(connection, "select id, data from object where key=?", (key,))
+        rows = ask(connection, "select id, cast(data as blob) from object where key=?", (key,))
         damage = None
         for number, row in rows:
             try:

@@ -24,6 +24,7 @@ from otolith.stores.sqlite.failures import FSCK
 from otolith.stores.sqlite.query import ask
 from otolith.types import Hash
 
+# A flipped bit can turn a blob into text or NULL, hence the casts.
 _KEY = Struct(">q")
 _HANDFUL = 8
 _KEYS = "select key, key from object where key in (?, ?, ?, ?, ?, ?, ?, ?)"
@@ -104,7 +105,9 @@ class Objects:
         Raises:
             Corrupt: there is a row for it, but none that holds it.
         """
-        rows = ask(connection, "select id, data from object where key=?", (key_of(name),))
+        rows = ask(
+            connection, "select id, cast(data as blob) from object where key=?", (key_of(name),)
+        )
         reason = ""
         for number, row in rows:
             try:
@@ -122,12 +125,16 @@ class Objects:
         return None
 
     def plain(self, connection: apsw.Connection, number: int, row: bytes) -> bytes:
-        """Return the bytes in a row, following its chain of bases."""
+        """Return the bytes in a row, following its chain of bases.
+
+        Raises:
+            Damaged: they cannot be told.
+        """
         chain: list[tuple[int, bytes]] = []
         data = b""
         while (base := base_of(row)) is not None:
             chain.append((number, row))
-            if base >= number or len(chain) > DEPTH_LIMIT:
+            if base >= (number or 0) or len(chain) > DEPTH_LIMIT:  # rot can make it NULL
                 raise Damaged("its chain of differences is broken")
             known = self.recent.get(base)
             if known is not None:
@@ -198,7 +205,7 @@ class Objects:
         low, high = key_of(prefix.ljust(8, b"\0")), key_of(prefix.ljust(8, b"\xff"))
         seen: set[Hash] = set()
         rows = connection.execute(
-            "select id, key, data from object where key between ? and ? and key<>0 order by key",
+            "select id, key, cast(data as blob) from object where key between ? and ? and key<>0 order by key",
             (low, high),
         )
         for number, key, row in rows:
@@ -209,7 +216,9 @@ class Objects:
 
     def named(self, connection: apsw.Connection, key: int) -> Hash | None:
         """Return the hash of the oldest sound object with this key."""
-        rows = ask(connection, "select id, data from object where key=? order by id", (key,))
+        rows = ask(
+            connection, "select id, cast(data as blob) from object where key=? order by id", (key,)
+        )
         for number, row in rows:
             try:
                 name = Hash(blake3(self.plain(connection, number, row)).digest())
@@ -229,8 +238,8 @@ class Objects:
         return name
 
     def row(self, connection: apsw.Connection, number: int) -> bytes:
-        rows = ask(connection, "select data from object where id=?", (number,))
-        if not rows:
+        rows = ask(connection, "select cast(data as blob) from object where id=?", (number,))
+        if not rows or rows[0][0] is None:
             raise Damaged(f"row {number}, which it differs from, is missing")
         row: bytes = rows[0][0]
         return row

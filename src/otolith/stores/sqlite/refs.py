@@ -21,7 +21,6 @@ _MASK = (1 << 64) - 1
 class Row(NamedTuple):
     """One row of the ref table."""
 
-    id: int
     name: str
     hash: Hash | None
     last: int
@@ -31,22 +30,25 @@ class Row(NamedTuple):
 class Refs:
     """Reads and writes refs over whichever connection it is given.
 
-    Every row has a checksum, and row 0 the total of them. A lookup that finds nothing is believed
-    only if all rows together have that total. One such scan is enough for a total: what this
-    process then adds keeps it proven.
+    Every row has a checksum, and the row without a name the total of them. A lookup that finds
+    nothing is believed only if all rows together have that total and none has the name. One such
+    scan is enough for a total: what this process then adds keeps it proven.
     """
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._proven: int | None = None
+        self._names: set[str] = set()
 
     def get(self, connection: apsw.Connection, name: str) -> Row | None:
         """Return the row of a ref that is there or was there, or None."""
-        rows = ask(connection, "select id, name, hash, last, sum from ref where name=?", (name,))
+        rows = ask(connection, "select name, hash, last, sum from ref where name=?", (name,))
         if rows:
             return self._verified(Row._make(rows[0]))
-        if self._total(connection) != self._proven:
-            self.rows(connection)
+        if (self._total(connection) != self._proven or name in self._names) and any(
+            row.name == name for row in self.rows(connection)
+        ):
+            raise Corrupt(f"{self._path}: ref {name!r} is out of place", hint=FSCK)
         return None
 
     def rows(self, connection: apsw.Connection) -> list[Row]:
@@ -55,12 +57,12 @@ class Refs:
         Raises:
             Corrupt: one is damaged, or missing.
         """
-        scan = "select id, name, hash, last, sum from ref not indexed where id>0"
-        rows = [self._verified(Row._make(row)) for row in ask(connection, scan)]
+        scan = ask(connection, "select name, hash, last, sum from ref")
+        rows = [self._verified(row) for row in map(Row._make, scan) if row.name != ""]
         total = sum(row.sum for row in rows) & _MASK
         if total != self._total(connection):
             raise Corrupt(f"{self._path}: a ref is missing or damaged", hint=FSCK)
-        self._proven = total
+        self._proven, self._names = total, {row.name for row in rows}
         return rows
 
     def check_fences(self, connection: apsw.Connection, fences: Mapping[str, int]) -> None:
@@ -103,27 +105,30 @@ class Refs:
                 "insert into ref(name, hash, last, sum) values(?, ?, ?, ?)",
                 (name, value, last, fresh),
             )
+            self._names.add(name)
             return fresh
         connection.execute(
-            "update ref set hash=?, last=?, sum=? where id=?", (value, last, fresh, row.id)
+            "update ref set hash=?, last=?, sum=? where name=?", (value, last, fresh, name)
         )
         return fresh - row.sum
 
     def drop(self, connection: apsw.Connection, row: Row) -> int:
         """Remove the row of a ref that is gone; return by how much the total changes."""
-        connection.execute("delete from ref where id=?", (row.id,))
+        connection.execute("delete from ref where name=?", (row.name,))
         return -row.sum
 
     def add_to_total(self, connection: apsw.Connection, change: int) -> None:
         before = self._total(connection)
         after = (before + change) & _MASK
         blob = after.to_bytes(8, "big")
-        connection.execute("update ref set hash=?, sum=? where id=0", (blob, _row_sum("", blob, 0)))
+        connection.execute(
+            "update ref set hash=?, sum=? where name=''", (blob, _row_sum("", blob, 0))
+        )
         if self._proven == before:
             self._proven = after
 
     def _total(self, connection: apsw.Connection) -> int:
-        rows = ask(connection, "select hash, sum from ref where id=0")
+        rows = ask(connection, "select hash, sum from ref where name=''")
         if not rows or rows[0][1] != _row_sum("", rows[0][0], 0):
             raise Corrupt(f"{self._path}: the total of the refs is damaged", hint=FSCK)
         return int.from_bytes(rows[0][0], "big")
@@ -149,7 +154,7 @@ def zero_row() -> tuple[bytes, int]:
 
 
 def _row_sum(name: str, value: bytes | None, last: int) -> int:
-    text = b"%b\0%b\0%d" % (name.encode(), value or b"", last)
+    text = repr((name, value, last)).encode()  # works for whatever rot has made of a column
     return int.from_bytes(blake3(text).digest(8), "big", signed=True)
 
 

@@ -7,8 +7,8 @@ Layout, format 1:
                                         computed at every read, which is also the check for rot.
                                         Several rows may have one key. Ids only grow. Key 0 marks
                                         a row that is no object any more, only the base of others.
-    ref     id, name, hash, last, sum   hash is NULL once the ref is gone; last: its newest move;
-                                        sum: a checksum of the row. Row 0 has no name; its hash is
+    ref     name, hash, last, sum       hash is NULL once the ref is gone; last: its newest move;
+                                        sum: a checksum of the row. The row without a name holds
                                         the sum of all other sums, so a lost row is noticed.
     move    seq, prev, old, new,        the history of refs. prev: the same ref's earlier move, 0
             time, note, sum             for none. new: NULL, the key of a stored object, or a hash.
@@ -32,8 +32,8 @@ _BEFORE_FIRST_TABLE = ("pragma page_size=4096", "pragma auto_vacuum=incremental"
 _TABLES = (
     "create table object(id integer primary key, key integer not null, data blob not null)",
     "create index object_key on object(key)",
-    """create table ref(id integer primary key, name text not null unique, hash blob,
-        last integer not null, sum integer not null)""",
+    """create table ref(name text primary key, hash blob, last integer not null,
+        sum integer not null) without rowid""",
     """create table move(seq integer primary key, prev integer not null, old, new,
         time integer not null, note text not null, sum integer not null)""",
     """create table fence(name text primary key, token integer not null, sum integer not null)
@@ -55,7 +55,7 @@ def _make(connection: apsw.Connection) -> None:
         if _is_blank(connection):  # another process may have been quicker
             for line in _TABLES:
                 connection.execute(line)
-            connection.execute("insert into ref values(0, '', ?, 0, ?)", zero_row())
+            connection.execute("insert into ref values('', ?, 0, ?)", zero_row())
         connection.execute("commit")
     except BaseException:
         connection.execute("rollback")

@@ -1,0 +1,122 @@
+"""Stores around stores, and the names of stores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from otolith.errors import Invalid, NotFound, Unavailable, Unsupported
+from otolith.stores import Batch, CachedStore, MemoryStore, SqliteStore, open_store
+from otolith.testing.faults import Fault, FaultyStore
+from otolith.testing.store_contract import links, put, thing
+
+
+def test_an_object_is_fetched_once():
+    inner = FaultyStore(MemoryStore())
+    store = CachedStore(inner)
+    item = thing("a")
+    inner.inner.write(Batch(objects=[item]))
+    assert store.read([item.hash]) == store.read([item.hash]) == {item.hash: item.data}
+    assert inner.calls["read"] == 1
+
+
+def test_refs_are_asked_for_every_time():
+    inner = MemoryStore()
+    store = CachedStore(inner)
+    put(store, "main", thing("a"))
+    assert store.ref("main") == thing("a").hash
+    put(inner, "main", thing("b"))
+    assert store.ref("main") == thing("b").hash
+
+
+def test_the_limit_is_exact_and_the_oldest_goes_first():
+    inner = FaultyStore(MemoryStore())
+    store = CachedStore(inner, limit_bytes=30)
+    items = [thing(bytes([number]) * 10) for number in range(4)]
+    store.write(Batch(objects=items[:3]))
+    store.read([items[0].hash])
+    store.write(Batch(objects=items[3:]))
+    assert store.cached_bytes == 30
+    store.read([items[0].hash, items[2].hash, items[3].hash])
+    assert inner.calls["read"] == 0
+    store.read([items[1].hash])
+    assert inner.calls["read"] == 1
+    store.write(Batch(objects=[thing(bytes(31))]))
+    assert store.cached_bytes == 30
+
+
+def test_a_failed_write_is_not_remembered():
+    store = CachedStore(FaultyStore(MemoryStore(), [Fault("write")]))
+    with pytest.raises(Unavailable):
+        store.write(Batch(objects=[thing("a")]))
+    assert store.read([thing("a").hash]) == {}
+
+
+def test_needs_are_checked_below_the_cache():
+    inner = MemoryStore()
+    store = CachedStore(inner)
+    store.write(Batch(objects=[thing("a")]))
+    inner.collect(links)
+    assert store.read([thing("a").hash])
+    with pytest.raises(NotFound):
+        store.write(Batch(needs=[thing("a").hash]))
+
+
+def test_a_lost_reply_is_a_write_that_happened():
+    store = FaultyStore(MemoryStore(), [Fault("write", at=2, kind="lose")])
+    put(store, "main", thing("a"))
+    with pytest.raises(Unavailable):
+        put(store, "main", thing("b"))
+    assert store.ref("main") == thing("b").hash
+
+
+def test_a_flipped_bit_changes_what_is_read():
+    store = FaultyStore(MemoryStore(), [Fault("read", kind="flip")])
+    put(store, "main", thing("a"))
+    assert store.read([thing("a").hash])[thing("a").hash] != b"a"
+
+
+def test_a_plain_path_is_a_file(tmp_path):
+    store = open_store(tmp_path / "a.db", durability="fast")
+    assert isinstance(store, SqliteStore)
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("sqlite:{folder}/a b.db", "{folder}/a b.db"),
+        ("sqlite://{folder}/a%20b.db", "{folder}/a b.db"),
+        ("SQLITE:some.db", "{folder}/some.db"),
+        ("some.db", "{folder}/some.db"),
+        ("C:some.db", "{folder}/C:some.db"),
+    ],
+)
+def test_a_url_names_a_file(tmp_path, monkeypatch, url, path):
+    monkeypatch.chdir(tmp_path)
+    store = open_store(url.format(folder=tmp_path))
+    assert isinstance(store, SqliteStore)
+    assert Path(store.path).samefile(path.format(folder=tmp_path))
+    store.close()
+
+
+def test_memory_is_a_url():
+    assert isinstance(open_store("memory:"), MemoryStore)
+    assert open_store("memory:", limit_bytes=5).usage().limit_bytes == 5
+
+
+def test_an_unknown_scheme_says_which_are_known():
+    with pytest.raises(Unsupported, match=r"memory:, sqlite:"):
+        open_store("redis://localhost")
+
+
+@pytest.mark.parametrize("url", ["sqlite:", "sqlite://host/a.db", "memory:somewhere"])
+def test_an_address_that_makes_no_sense_is_invalid(url):
+    with pytest.raises(Invalid):
+        open_store(url)
+
+
+def test_an_unknown_option_is_invalid():
+    with pytest.raises(Invalid, match="colour"):
+        open_store("memory:", colour="red")

@@ -1,0 +1,156 @@
+"""Opening a store file: what is refused, and what the refusal says."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+
+import apsw
+import pytest
+
+from otolith.errors import (
+    Denied,
+    FormatTooNew,
+    Invalid,
+    NotAStore,
+    ReadOnly,
+    StoreNotFound,
+    Unsupported,
+)
+from otolith.stores import Batch, SqliteStore
+from otolith.stores.sqlite import opening
+from otolith.testing.store_contract import put, thing
+
+LOCAL = "36 1 254:0 / / rw,relatime shared:1 - ext4 /dev/root rw"
+SHARE = r"90 36 0:50 / /mnt/my\040share rw - nfs4 server:/x rw"
+
+
+@pytest.mark.parametrize("version", ["3.40.1", "3.51.2"])
+def test_an_sqlite_that_can_lose_writes_is_refused(version):
+    with pytest.raises(Unsupported, match="lose committed writes"):
+        opening.check_library(version)
+
+
+@pytest.mark.parametrize("version", ["3.51.3", "3.54.1", "4.0.0"])
+def test_a_safe_sqlite_is_taken(version):
+    opening.check_library(version)
+
+
+def test_the_guard_stands_at_the_door(tmp_path, monkeypatch):
+    monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: "3.51.2")
+    with pytest.raises(Unsupported):
+        SqliteStore(tmp_path / "a.db")
+
+
+def test_a_network_file_system_is_refused():
+    with pytest.raises(Unsupported, match="network file system"):
+        opening.check_file_system("/mnt/my share/a.db", [LOCAL, SHARE])
+    opening.check_file_system("/mnt/my shared/a.db", [LOCAL, SHARE])
+
+
+def test_a_missing_directory_is_named(tmp_path):
+    with pytest.raises(StoreNotFound, match="no directory"):
+        SqliteStore(tmp_path / "missing" / "a.db")
+
+
+def test_a_missing_file_is_not_made_unless_asked(tmp_path):
+    for options in ({"create": False}, {"read_only": True}):
+        with pytest.raises(StoreNotFound):
+            SqliteStore(tmp_path / "a.db", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_is_not_a_store(tmp_path):
+    with pytest.raises(NotAStore, match="directory"):
+        SqliteStore(tmp_path)
+
+
+def test_a_text_file_is_not_a_store_and_stays_as_it_is(tmp_path):
+    file = tmp_path / "notes.txt"
+    file.write_text("not a database, but longer than sixteen bytes")
+    with pytest.raises(NotAStore):
+        SqliteStore(file)
+    assert file.read_text().startswith("not a database")
+
+
+def test_the_database_of_another_program_is_not_a_store_and_stays_as_it_is(tmp_path):
+    with sqlite3.connect(tmp_path / "a.db") as other:
+        other.execute("create table t(x)")
+    other.close()
+    before = (tmp_path / "a.db").read_bytes()
+    with pytest.raises(NotAStore, match="not an otolith store"):
+        SqliteStore(tmp_path / "a.db")
+    assert (tmp_path / "a.db").read_bytes() == before
+
+
+def test_a_newer_format_is_refused(tmp_path):
+    SqliteStore(tmp_path / "a.db").close()
+    apsw.Connection(str(tmp_path / "a.db")).pragma("user_version", 2)
+    with pytest.raises(FormatTooNew, match="format 2"):
+        SqliteStore(tmp_path / "a.db")
+
+
+def test_durability_is_one_of_two_words(tmp_path):
+    with pytest.raises(Invalid):
+        SqliteStore(tmp_path / "a.db", durability="sometimes")
+
+
+def test_a_store_opened_to_read_takes_no_writes(tmp_path):
+    with_writer = SqliteStore(tmp_path / "a.db")
+    item = thing("a")
+    put(with_writer, "main", item)
+    store = SqliteStore(tmp_path / "a.db", read_only=True)
+    assert store.read([item.hash]) == {item.hash: item.data}
+    with pytest.raises(ReadOnly):
+        store.write(Batch(objects=[thing("b")]))
+    store.close()
+    with_writer.close()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_directory_that_cannot_be_written_is_denied_but_can_be_read(tmp_path):
+    SqliteStore(tmp_path / "a.db").close()
+    (tmp_path / "a.db").chmod(0o444)
+    tmp_path.chmod(0o555)
+    try:
+        with pytest.raises(Denied, match="read_only=True"):
+            SqliteStore(tmp_path / "a.db")
+        assert SqliteStore(tmp_path / "a.db", read_only=True).refs() == {}
+    finally:
+        tmp_path.chmod(0o755)
+
+
+def test_a_store_on_a_read_only_medium_is_read_as_it_is(tmp_path, monkeypatch):
+    item = thing("a")
+    store = SqliteStore(tmp_path / "a.db")
+    put(store, "main", item)
+    store.close()
+    connect = apsw.Connection
+
+    def without_shared_memory(name, *, flags, vfs=None):
+        if "immutable=1" not in name:
+            raise apsw.CantOpenError("unable to open database file")
+        return connect(name, flags=flags, vfs=vfs)
+
+    monkeypatch.setattr(apsw, "Connection", without_shared_memory)
+    assert SqliteStore(tmp_path / "a.db", read_only=True).ref("main") == item.hash
+    (tmp_path / "a.db-wal").write_bytes(b"x")
+    with pytest.raises(ReadOnly, match="writes beside it"):
+        SqliteStore(tmp_path / "a.db", read_only=True)
+
+
+def test_the_file_is_kept_as_the_design_says(tmp_path):
+    store = SqliteStore(tmp_path / "a.db")
+    connection = store._connections.writer()
+    settings = {
+        "journal_mode": "wal",
+        "synchronous": 2,
+        "auto_vacuum": 2,
+        "page_size": 4096,
+        "application_id": int.from_bytes(b"otol", "big"),
+        "user_version": 1,
+        "mmap_size": 0,
+    }
+    assert {name: connection.pragma(name) for name in settings} == settings
+    assert connection.pragma("journal_size_limit") >= 16 << 20
+    store.close()
