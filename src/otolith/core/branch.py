@@ -21,6 +21,7 @@ from otolith.core.snapshot import Snapshot
 from otolith.core.stage import Stage
 from otolith.core.trees.cells import EMPTY_MAP, Cells
 from otolith.errors import BadValue, CommitNotFound, RefExists, Uncommitted
+from otolith.stores import Swap
 from otolith.types import Hash
 
 Target = Commit | str
@@ -35,6 +36,7 @@ class Branch(Reading, MutableMapping[str, object]):
         self._tree = archive.cells()
         self.ref = ref
         self.session, self.name = split_session_ref(ref)
+        self._knows_shelf = False
         self._stage = Stage(self._tree, EMPTY_MAP)
         self._joining = Joining(archive, self._tree, self._stage, ref)
         self._joining.head = archive.refs.head(ref)
@@ -97,6 +99,11 @@ class Branch(Reading, MutableMapping[str, object]):
     def head(self) -> Commit | None:
         """The last commit this handle knows of."""
         return self._joining.head
+
+    @property
+    def merging(self) -> Commit | None:
+        """The commit whose merge waits for decisions, or to be committed."""
+        return self._joining.parent
 
     @property
     def is_clean(self) -> bool:
@@ -263,22 +270,31 @@ class Branch(Reading, MutableMapping[str, object]):
         self._tree.objects.clear()
 
     def shelve(self) -> None:
-        """Put the staged edits away in the store, for another process to go on with."""
+        """Put the staged edits away in the store, for another process to go on with.
+
+        Raises:
+            StaleRef: since `unshelve`, another process has put edits away. Nothing was written.
+        """
         shelf = Shelf(self._archive, self.session, self.name)
+        seen = self._joining.shelf if self._knows_shelf else shelf.takedown()
+        self._knows_shelf = True
         if self.is_clean:
-            shelf.clear()
+            shelf.clear(seen)
+            self._joining.shelf = None
             return
         parents = tuple(commit for commit in (self.head, self._joining.parent) if commit)
-        shelf.save(self._tree.root(self._stage.root()), parents, self._tree.objects)
+        cell = self._tree.root(self._stage.root())
+        self._joining.shelf = shelf.save(cell, parents, self._tree.objects, seen=seen)
 
     def unshelve(self) -> None:
         """Go on with the edits that were put away, if there are any; committing takes them down."""
         shelf = Shelf(self._archive, self.session, self.name)
+        self._knows_shelf = True
         held = shelf.load()
         if held is None:
             return
         parents = self._archive.graph.parents(held)
-        self._joining.shelf = shelf.takedown()
+        self._joining.shelf = Swap(shelf.ref, held.hash, None)
         self._joining.head = parents[0] if parents else None
         self._joining.parent = parents[1] if len(parents) > 1 else None
         self._stage.reset(held.cell)

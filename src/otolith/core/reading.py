@@ -16,6 +16,7 @@ from otolith.core.handles import (
 )
 from otolith.core.paths import Path, format_path, parse_path
 from otolith.errors import KeyNotFound
+from otolith.types import Tag
 
 Default = TypeVar("Default")
 
@@ -60,6 +61,17 @@ class Reading(Holder, Mapping[str, object]):
         if cell is None:
             raise KeyNotFound(f"nothing at {format_path(parse_path(path))}")
         return self.cells.full_size(cell)
+
+    def kind(self, path: str | Path = ()) -> str:
+        """Name what is at a path: map, list, str, bytes, the type of a number, or a tag's name."""
+        cell = self.cell_at(parse_path(path)) if path else self._root()
+        if cell is None:
+            raise KeyNotFound(f"nothing at {format_path(parse_path(path))}")
+        kind = self.cells.kind(cell)
+        if kind == "scalar":
+            return type(self.cells.load(cell)).__name__
+        tagged = self.cells.tag(cell) if kind == "tagged" else None
+        return kind if tagged is None else Tag(tagged.code).name.lower()
 
     def to_dict(self) -> dict[str, object]:
         """Return the whole state as plain Python values."""

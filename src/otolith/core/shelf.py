@@ -30,20 +30,22 @@ class Shelf:
         held = self._archive.store.ref(self.ref)
         return Swap(self.ref, held, None) if held is not None else None
 
-    def save(self, cell: bytes, parents: tuple[Commit, ...], objects: Buffer) -> None:
-        """Put a staged state away, in place of what is there."""
+    def save(
+        self, cell: bytes, parents: tuple[Commit, ...], objects: Buffer, *, seen: Swap | None
+    ) -> Swap:
+        """Put a staged state away in place of what was seen there; return what takes it down.
+
+        Raises:
+            StaleRef: another process has put something else there meanwhile.
+        """
         now, author = self._archive.clock(), self._archive.author
         commit, data = make_commit(cell, parents, now=now, author=author, message="", kind="stage")
         new = [*objects.reachable(next(cell_links(cell))), Object(commit.hash, data)]
-        held = self._archive.store.ref(self.ref)
-        self._archive.store.write(
-            Batch(objects=new, swaps=[Swap(self.ref, held, commit.hash)], time=now, note="stage: ")
-        )
+        swap = Swap(self.ref, seen.old if seen is not None else None, commit.hash)
+        self._archive.store.write(Batch(objects=new, swaps=[swap], time=now, note="stage: "))
+        return Swap(self.ref, commit.hash, None)
 
-    def clear(self) -> None:
-        """Empty the shelf."""
-        swap = self.takedown()
-        if swap is not None:
-            self._archive.store.write(
-                Batch(swaps=[swap], time=self._archive.clock(), note="stage: drop")
-            )
+    def clear(self, seen: Swap | None) -> None:
+        """Take down what was seen on the shelf."""
+        if seen is not None:
+            self._archive.store.write(Batch(swaps=[seen], time=self._archive.clock(), note="stage: drop"))
