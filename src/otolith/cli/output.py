@@ -1,0 +1,100 @@
+"""Onto the screen: plain lines, a pager for long ones, one JSON object for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import IO, Any
+
+import click
+
+from otolith.cli.asked import Asked
+
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs.")
+
+
+def emit(found: Any) -> None:
+    """Print one JSON object."""
+    click.echo(dumps(found))
+
+
+def dumps(found: Any) -> str:
+    """Return JSON for people and programs; ASCII only if there is something UTF-8 cannot say."""
+    text = json.dumps(found, indent=2, ensure_ascii=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(found, indent=2)
+    return text
+
+
+def page(lines: Iterable[str], asked: Asked) -> None:
+    """Print lines as they come, through the pager if the output is a terminal."""
+    command = _pager() if asked.is_paged and sys.stdout.isatty() else None
+    if command is None:
+        for line in lines:
+            click.echo(line)
+        return
+    color = click.get_current_context().color is not False
+    environment = {"LESS": "FRX", "LV": "-c"} | dict(os.environ)
+    try:
+        with subprocess.Popen(command, stdin=subprocess.PIPE, text=True, env=environment) as pager:
+            assert pager.stdin is not None
+            _feed(pager.stdin, lines, color=color)
+    except FileNotFoundError:
+        for line in lines:
+            click.echo(line)
+
+
+def _feed(pager: IO[str], lines: Iterable[str], *, color: bool) -> None:
+    try:
+        for line in lines:
+            click.echo(line, file=pager, color=color)
+    except BrokenPipeError:
+        return  # the reader has seen enough
+
+
+def _pager() -> Sequence[str] | None:
+    chosen = os.environ.get("PAGER", "less")
+    return shlex.split(chosen) if chosen not in ("", "cat") else None
+
+
+def table(rows: Sequence[Sequence[str]], *, right: Iterable[int] = ()) -> list[str]:
+    """Return rows as lines with aligned columns; `right` are the columns to align right."""
+    if not rows:
+        return []
+    widths = [max(len(click.unstyle(cell)) for cell in column) for column in zip(*rows, strict=True)]
+    aligned = frozenset(right)
+
+    def line(row: Sequence[str]) -> str:
+        cells = (_pad(cell, widths[at], right=at in aligned) for at, cell in enumerate(row))
+        return "  ".join(cells).rstrip()
+
+    return [line(row) for row in rows]
+
+
+def _pad(cell: str, width: int, *, right: bool) -> str:
+    gap = " " * (width - len(click.unstyle(cell)))
+    return gap + cell if right else cell + gap
+
+
+def progress_line() -> Callable[[str, int, int], None] | None:
+    """Return what shows the progress of long work on a terminal, or None elsewhere."""
+    if not sys.stderr.isatty():
+        return None
+
+    def show(phase: str, done: int, total: int) -> None:
+        share = f"{done:,} of {total:,}" if total else f"{done:,}"
+        click.echo(f"\r\x1b[K{phase}: {share}", err=True, nl=False)
+
+    return show
+
+
+def end_progress() -> None:
+    """Wipe the line of progress."""
+    if sys.stderr.isatty():
+        click.echo("\r\x1b[K", err=True, nl=False)

@@ -1,0 +1,194 @@
+"""Values as text: JSON that loses nothing, and one line for a person.
+
+JSON has no word for most of what a state can hold. Such a value is an object with a `$type`:
+
+    {"$type": "datetime", "value": "2026-01-02T03:04:05+00:00"}     likewise date, time
+    {"$type": "bytes", "value": "aGk="}                             base64; likewise bytearray
+    {"$type": "tuple", "value": [1, 2]}                             likewise set, frozenset
+    {"$type": "dict", "value": [[1, "one"]]}                        keys that are not str
+    {"$type": "decimal", "value": "1.10"}                           likewise uuid, path, timedelta
+    {"$type": "float", "value": "nan"}                              likewise inf, -inf
+    {"$type": "complex", "value": [1.0, 2.0]}
+    {"$type": "shop:Order", "version": 1, "value": {"id": 7}}       a class of the user's
+
+`otolith set` reads the same, except for classes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import Path, PurePath
+from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from otolith.codecs import Opaque
+from otolith.errors import BadValue
+
+TYPE, VALUE = "$type", "value"
+
+
+def to_json(value: object) -> Any:
+    """Return a value as what JSON can say."""
+    if value is None or type(value) in (bool, int, str):
+        return value
+    if type(value) is float:
+        return value if math.isfinite(value) else _typed("float", repr(value))
+    if type(value) is list:
+        return [to_json(part) for part in value]
+    if type(value) is dict:
+        return _dict_to_json(value)
+    if isinstance(value, Opaque):
+        content = to_json(value.fields)
+        return {TYPE: value.type_name, "version": value.version, VALUE: content}
+    return _other_to_json(value)
+
+
+def _typed(name: str, value: object) -> dict[str, object]:
+    return {TYPE: name, VALUE: value}
+
+
+def _dict_to_json(value: dict[object, object]) -> Any:
+    if TYPE not in value and all(type(key) is str for key in value):
+        return {key: to_json(part) for key, part in value.items()}
+    return _typed("dict", [[to_json(key), to_json(part)] for key, part in value.items()])
+
+
+def _other_to_json(value: object) -> dict[str, object]:
+    for kind, name, write in _WRITERS:
+        if isinstance(value, kind):
+            typed = _typed(name, write(value))
+            zone = getattr(value, "tzinfo", None)
+            if isinstance(zone, ZoneInfo) and zone.key:
+                typed |= {"zone": zone.key}
+            return typed | ({"fold": 1} if getattr(value, "fold", 0) else {})
+    return _typed(f"{type(value).__module__}:{type(value).__qualname__}", repr(value))
+
+
+def _sorted(value: Any) -> list[Any]:
+    """Return the elements of a set in an order that does not change from run to run."""
+    return sorted(map(to_json, value), key=lambda part: (type(part).__name__, json.dumps(part)))
+
+
+def _seconds(value: timedelta) -> str:
+    microseconds = (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
+    return str(Decimal(microseconds).scaleb(-6).normalize() + 0)
+
+
+_WRITERS: tuple[tuple[type, str, Callable[[Any], object]], ...] = (
+    (bytes, "bytes", lambda value: b64encode(value).decode()),
+    (bytearray, "bytearray", lambda value: b64encode(value).decode()),
+    (tuple, "tuple", lambda value: [to_json(part) for part in value]),
+    (set, "set", _sorted),
+    (frozenset, "frozenset", _sorted),
+    (datetime, "datetime", lambda value: value.isoformat()),
+    (date, "date", lambda value: value.isoformat()),
+    (time, "time", lambda value: value.isoformat()),
+    (timedelta, "timedelta", _seconds),
+    (Decimal, "decimal", str),
+    (UUID, "uuid", str),
+    (PurePath, "path", str),
+    (complex, "complex", lambda value: [to_json(value.real), to_json(value.imag)]),
+)
+
+
+def from_json(value: Any) -> object:
+    """Return the value that JSON stands for.
+
+    Raises:
+        BadValue: a `$type` is not known, or its value does not fit.
+    """
+    if isinstance(value, list):
+        return [from_json(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    if TYPE not in value:
+        return {key: from_json(part) for key, part in value.items()}
+    name = value[TYPE]
+    reader = _READERS.get(name) if isinstance(name, str) else None
+    if reader is None:
+        raise BadValue(
+            f"$type {name!r} cannot be written from a terminal", hint=f"use {', '.join(_READERS)}"
+        )
+    try:
+        read = reader(value[VALUE])
+        return _zoned(read, value) if isinstance(read, datetime | time) else read
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+        raise BadValue(f"this is no {name}: {value.get(VALUE)!r} ({error})") from None
+
+
+def _zoned(read: datetime | time, value: dict[str, Any]) -> datetime | time:
+    if "zone" in value:
+        read = read.replace(tzinfo=ZoneInfo(value["zone"]))
+    return read.replace(fold=int(value.get("fold", 0)))
+
+
+_READERS: dict[str, Callable[[Any], object]] = {
+    "bytes": lambda value: b64decode(value, validate=True),
+    "bytearray": lambda value: bytearray(b64decode(value, validate=True)),
+    "tuple": lambda value: tuple(map(from_json, value)),
+    "set": lambda value: set(map(from_json, value)),
+    "frozenset": lambda value: frozenset(map(from_json, value)),
+    "datetime": datetime.fromisoformat,
+    "date": date.fromisoformat,
+    "time": time.fromisoformat,
+    "timedelta": lambda value: timedelta(microseconds=int(Decimal(value).scaleb(6))),
+    "decimal": Decimal,
+    "uuid": UUID,
+    "path": Path,
+    "complex": lambda value: complex(*map(float, map(from_json, value))),  # type: ignore[arg-type]
+    "float": float,
+    "dict": lambda value: {from_json(key): from_json(part) for key, part in value},
+}
+
+
+def one_line(value: object, limit: int = 160) -> str:
+    """Return a value on one line for a person; a long one is cut."""
+    line = ""
+    for piece in _pieces(value):
+        line += piece
+        if len(line) > limit:
+            return line[: limit - 1] + "…"
+    return line
+
+
+def _pieces(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield json.dumps(value[:1000], ensure_ascii=not value.isprintable())
+    elif isinstance(value, bytes | bytearray):
+        yield f"{bytes(value[:40])!r}" + (f"… {len(value)} bytes" if len(value) > 40 else "")
+    elif isinstance(value, dict):
+        yield from _between("{", "}", (_entry(key, part) for key, part in value.items()))
+    elif isinstance(value, list):
+        yield from _between("[", "]", map(_pieces, value))
+    elif isinstance(value, tuple):
+        yield from _between("(", ")", map(_pieces, value))
+    elif isinstance(value, set | frozenset):
+        yield from _between("{", "}", (iter([line]) for line in sorted(map(one_line, value))))
+    elif isinstance(value, Opaque):
+        yield value.type_name.rpartition(":")[2]
+        yield from _between("(", ")", iter([_pieces(value.fields)]))
+    elif value is None or isinstance(value, bool):
+        yield json.dumps(value)
+    else:
+        yield str(value)
+
+
+def _entry(key: object, value: object) -> Iterator[str]:
+    yield key if isinstance(key, str) and key.isidentifier() else one_line(key)
+    yield ": "
+    yield from _pieces(value)
+
+
+def _between(first: str, last: str, parts: Iterator[Iterator[str]]) -> Iterator[str]:
+    yield first
+    for count, part in enumerate(parts):
+        if count:
+            yield ", "
+        yield from part
+    yield last

@@ -1,0 +1,171 @@
+"""How the things of the model are written on a screen: commits, times, sizes, changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timezone
+from difflib import unified_diff
+from typing import Any, Protocol
+
+import click
+
+from otolith.cli.values import one_line, to_json
+from otolith.core import Commit, Conflict, Repo
+
+Labels = Mapping[str, list[str]]
+"""Commit id -> names that point at it."""
+
+
+class Changed(Protocol):
+    """One path that differs."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def old(self) -> object: ...
+    @property
+    def new(self) -> object: ...
+
+
+SIGNS = {"added": "+", "removed": "-", "changed": "~"}
+_COLORS = {"added": "green", "removed": "red", "changed": "yellow"}
+
+
+def moment(microseconds: int) -> str:
+    """Return a time as this machine's clock on the wall shows it."""
+    when = datetime.fromtimestamp(microseconds / 1e6, tz=timezone.utc).astimezone()
+    return when.strftime("%Y-%m-%d %H:%M:%S %z")
+
+
+def size(count: float) -> str:
+    """Return a number of bytes in words."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number and its noun."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def first_line(commit: Commit) -> str:
+    """Return the first line of a commit's message."""
+    return commit.message.partition("\n")[0] or f"({commit.kind})"
+
+
+def labels(repo: Repo, session: str, *, here: str) -> Labels:
+    """Return the names that point at commits: branches of a session, and tags."""
+    found: dict[str, list[str]] = {}
+    for name, commit in repo.branches(session).items():
+        shown = click.style(f"@ {name}" if name == here else name, fg="green", bold=True)
+        found.setdefault(commit.id, []).append(shown)
+    for name, commit in repo.tags().items():
+        found.setdefault(commit.id, []).append(click.style(f"tag: {name}", fg="magenta"))
+    return found
+
+
+def oneline(commit: Commit, names: Labels) -> str:
+    """Return a commit on one line."""
+    pointing = f"({', '.join(names[commit.id])}) " if commit.id in names else ""
+    return f"{click.style(commit.short, fg='yellow')} {pointing}{first_line(commit)}"
+
+
+def heading(commit: Commit, names: Labels) -> list[str]:
+    """Return a commit as a few lines, the message below them."""
+    pointing = f" ({', '.join(names[commit.id])})" if commit.id in names else ""
+    lines = [click.style(f"commit {commit.id[:20]}", fg="yellow") + pointing]
+    if len(commit.parents) > 1:
+        lines.append("Merge:  " + " ".join(parent[:10] for parent in commit.parents))
+    lines += [f"Author: {commit.author}", f"Date:   {moment(commit.time)}"]
+    if commit.kind not in ("step", "merge"):
+        lines.append(f"Kind:   {commit.kind}")
+    return [*lines, "", *(f"    {line}" for line in commit.message.splitlines())]
+
+
+def commit_json(commit: Commit) -> dict[str, Any]:
+    """Return a commit for programs."""
+    return {
+        "id": commit.id,
+        "parents": list(commit.parents),
+        "root": commit.root,
+        "generation": commit.generation,
+        "time": commit.time,
+        "author": commit.author,
+        "message": commit.message,
+        "kind": commit.kind,
+        "meta": to_json(dict(commit.meta)),
+    }
+
+
+def change_json(change: Changed) -> dict[str, Any]:
+    """Return a change for programs; a value that is not there has no key."""
+    found: dict[str, Any] = {"path": change.path, "kind": change.kind}
+    if change.kind != "added":
+        found["old"] = to_json(change.old)
+    if change.kind != "removed":
+        found["new"] = to_json(change.new)
+    return found
+
+
+def brief(change: Changed) -> str:
+    """Return a change as a sign and its path."""
+    color = _COLORS[change.kind]
+    return f"{click.style(SIGNS[change.kind], fg=color)} {click.style(change.path, bold=True)}"
+
+
+def changes_text(changes: Iterable[Changed]) -> Iterator[str]:
+    """Yield lines that show what became of each path."""
+    for change in changes:
+        yield brief(change)
+        yield from _sides(change)
+
+
+def _sides(change: Changed) -> Iterator[str]:
+    old, new = change.old, change.new
+    if isinstance(old, str) and isinstance(new, str) and "\n" in old + new:
+        hunks = unified_diff(old.splitlines(), new.splitlines(), n=2, lineterm="")
+        yield from (f"    {_tinted(line)}" for line in list(hunks)[2:])
+        return
+    if change.kind != "added":
+        yield "    " + click.style(f"- {one_line(old)}", fg="red")
+    if change.kind != "removed":
+        yield "    " + click.style(f"+ {one_line(new)}", fg="green")
+
+
+def _tinted(line: str) -> str:
+    color = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
+    return click.style(line, fg=color) if color else line
+
+
+def summary(changes: Iterable[Changed]) -> str:
+    """Return how many paths were added, changed and removed."""
+    kinds = [change.kind for change in changes]
+    parts = [f"{kinds.count(kind)} {kind}" for kind in SIGNS if kind in kinds]
+    return ", ".join(parts) or "no difference"
+
+
+def conflict_lines(conflict: Conflict) -> list[str]:
+    """Return a conflict with its three sides."""
+    why = f"  {conflict.why}" if conflict.why else ""
+    title = click.style(conflict.path, bold=True)
+    sides = {"base": conflict.base, "ours": conflict.ours, "theirs": conflict.theirs}
+    return [
+        f"{click.style('!', fg='red', bold=True)} {title}  {conflict.kind}{why}",
+        *(f"    {side:7}{_side(value)}" for side, value in sides.items()),
+    ]
+
+
+def _side(value: object) -> str:
+    return click.style("absent", dim=True) if value is None else one_line(value)
+
+
+def conflict_json(conflict: Conflict) -> dict[str, Any]:
+    """Return a conflict for programs."""
+    sides = {"base": conflict.base, "ours": conflict.ours, "theirs": conflict.theirs}
+    found: dict[str, Any] = {"path": conflict.path, "kind": conflict.kind, "why": conflict.why}
+    return found | {side: to_json(value) for side, value in sides.items()}
