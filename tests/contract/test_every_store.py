@@ -7,7 +7,7 @@ from pathlib import Path
 
 from otolith import stores
 from otolith.stores import CachedStore, MemoryStore, SqliteStore
-from otolith.testing.store_contract import StoreContract
+from otolith.testing import StoreContract
 
 
 class TestMemory(StoreContract):

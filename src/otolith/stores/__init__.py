@@ -1,4 +1,6 @@
-"""Bytes at rest: objects named by hash, refs swapped atomically. Read `base.py` first.
+"""Bytes at rest: objects named by hash, refs swapped atomically.
+
+Read `base.py` first.
 
 Glossary: an *object* is immutable bytes; a *ref* is a mutable name for a hash; a *batch* is one
 atomic write; a *move* is an entry of a ref's history; a *layer* is a store around a store.

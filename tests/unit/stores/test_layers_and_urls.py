@@ -8,8 +8,7 @@ import pytest
 
 from otolith.errors import Invalid, NotFound, Unavailable, Unsupported
 from otolith.stores import Batch, CachedStore, MemoryStore, SqliteStore, open_store
-from otolith.testing.faults import Fault, FaultyStore
-from otolith.testing.store_contract import links, put, thing
+from otolith.testing import Fault, FaultyStore, links, put, thing
 
 
 def test_an_object_is_fetched_once():

@@ -19,7 +19,7 @@ from otolith.errors import (
 )
 from otolith.stores import Batch, SqliteStore
 from otolith.stores.sqlite import opening
-from otolith.testing.store_contract import put, thing
+from otolith.testing import put, thing
 
 LOCAL = "36 1 254:0 / / rw,relatime shared:1 - ext4 /dev/root rw"
 SHARE = r"90 36 0:50 / /mnt/my\040share rw - nfs4 server:/x rw"

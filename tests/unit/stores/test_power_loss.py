@@ -6,8 +6,7 @@ import pytest
 
 from otolith.errors import Full, ReadOnly, Unavailable
 from otolith.stores import Batch, SqliteStore
-from otolith.testing.powerloss import PowerLossVFS
-from otolith.testing.store_contract import put, thing
+from otolith.testing import PowerLossVFS, put, thing
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from otolith.errors import Busy, Corrupt, Error, Full, QuotaExceeded, StaleRef
 from otolith.stores import Batch, SqliteStore, Swap
-from otolith.testing.store_contract import links, node, put, thing
+from otolith.testing import links, node, put, thing
 
 BODY = b"".join(thing(str(number)).hash for number in range(40))
 
@@ -246,7 +246,7 @@ def test_a_forked_child_loses_nothing_when_its_parent_closes(tmp_path):
     code = """if True:
         import os, sys
         from otolith.stores import SqliteStore
-        from otolith.testing.store_contract import put, thing
+        from otolith.testing import put, thing
         store = SqliteStore(sys.argv[1])
         put(store, "parent", thing("a"))
         store.refs()

@@ -205,7 +205,8 @@ class Objects:
         low, high = key_of(prefix.ljust(8, b"\0")), key_of(prefix.ljust(8, b"\xff"))
         seen: set[Hash] = set()
         rows = connection.execute(
-            "select id, key, cast(data as blob) from object where key between ? and ? and key<>0 order by key",
+            "select id, key, cast(data as blob) from object"
+            " where key between ? and ? and key<>0 order by key",
             (low, high),
         )
         for number, key, row in rows:
