@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import click
 
@@ -13,11 +12,8 @@ from otolith.cli.asked import Asked
 from otolith.cli.place import Desk, at_hand
 from otolith.cli.values import from_json
 from otolith.cli.words import counted, first_line, summary
-from otolith.core import Branch
+from otolith.core import Branch, Commit
 from otolith.errors import BadValue, MergeConflict, StaleRef
-
-if TYPE_CHECKING:
-    from otolith.core import Commit
 
 
 @click.command("set")
@@ -129,7 +125,7 @@ def landed(
     merging = desk.branch.merging
     if message is None and merging is None:
         raise click.UsageError("a commit needs a message: -m TEXT")
-    text = message if message is not None or merging is None else f"merge {merging.short}"
+    text = message if message is not None or merging is None else f"merge {_name(desk, merging)}"
     changes = desk.branch.status()
     try:
         made = desk.branch.commit(text or "", author=author, allow_empty=allow_empty)
@@ -140,3 +136,8 @@ def landed(
     click.echo(f"{where} {first_line(made)}")
     click.echo(f" {counted(len(changes), 'path')}: {summary(changes)}")
     return made
+
+
+def _name(desk: Desk, commit: Commit) -> str:
+    heads = desk.repo.branches(desk.branch.session)
+    return next((name for name, head in heads.items() if head == commit), commit.short)

@@ -1,13 +1,13 @@
 """What went wrong, in a terminal's words: an exit code, one line of error, one line of hint.
 
-    0  it worked
-    1  there are differences (`diff --exit-code`), or a conflict to decide
-    2  the call is wrong: usage, a bad path, ref or value, a name that is taken
-    3  what was named is not there
-    4  not allowed, or read-only
-    5  stored bytes are damaged
-    6  not now: the store is busy, full or out of reach; a retry is safe
-    7  this installation cannot do that
+0  it worked
+1  there are differences (`diff --exit-code`), or a conflict to decide
+2  the call is wrong: usage, a bad path, ref or value, a name that is taken
+3  what was named is not there
+4  not allowed, or read-only
+5  stored bytes are damaged
+6  not now: the store is busy, full or out of reach; a retry is safe
+7  this installation cannot do that
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ _CODES: tuple[tuple[type[Error], int], ...] = (
 _HINTS: tuple[tuple[type[Error], str], ...] = (
     (
         MergeConflict,
-        "`otolith set PATH VALUE` or `otolith merge --take ours|theirs PATH`, then `otolith commit`",
+        "decide with `otolith set PATH VALUE` or `otolith merge --take ours|theirs PATH`; "
+        "then `otolith commit`",
     ),
     (Uncommitted, "`otolith commit -m …` keeps them, `otolith restore --all` drops them"),
     (KeyNotFound, "`otolith ls` shows what is there"),

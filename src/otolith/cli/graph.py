@@ -1,9 +1,9 @@
-"""The graph beside the log: one lane for each line of descent that is still going on.
+r"""The graph beside the log: one lane for each line of descent that is still going on.
 
 A lane waits for a commit. When it comes, lanes that wait for the same one are folded into the
 first; its own lane then waits for its first parent, and new lanes to the right for the others.
 
-    *      a commit                  |\\     a merge opens a lane
+    *      a commit                  |\     a merge opens a lane
     |      a lane goes by            |/     two lanes had the same ancestor
 """
 
@@ -27,12 +27,14 @@ class Lanes:
 
     def rows(self, commit: Commit, text: Sequence[str]) -> Iterator[str]:
         """Yield the lines for the next commit, its text beside them."""
-        yield from map(_tinted, self._fold(commit.id))
+        for row in self._fold(commit.id):
+            yield _tinted(row.rstrip())
         drawn = [self._mark(commit.id), *self._descend(commit)]
         rest = "| " * len(self._waiting)
+        width = max(map(len, [*drawn, rest]))
         for drawing, words in zip_longest(drawn, text):
-            lane = _tinted(rest if drawing is None else drawing)
-            yield f"{lane}{words or ''}".rstrip()
+            row = (rest if drawing is None else drawing).ljust(width)
+            yield _tinted(row) + words if words else _tinted(row.rstrip())
 
     def _fold(self, id: str) -> Iterator[str]:
         """Let all lanes that wait for this commit run into the first of them."""

@@ -26,6 +26,7 @@ from otolith.core import Commit
 @click.pass_obj
 def log(
     asked: Asked,
+    *,
     ref: str | None,
     as_graph: bool,
     on_one_line: bool,

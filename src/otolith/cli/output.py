@@ -42,7 +42,9 @@ def page(lines: Iterable[str], asked: Asked) -> None:
     color = click.get_current_context().color is not False
     environment = {"LESS": "FRX", "LV": "-c"} | dict(os.environ)
     try:
-        with subprocess.Popen(command, stdin=subprocess.PIPE, text=True, env=environment) as pager:
+        with subprocess.Popen(  # noqa: S603 - the pager that the user chose
+            command, stdin=subprocess.PIPE, text=True, env=environment
+        ) as pager:
             assert pager.stdin is not None
             _feed(pager.stdin, lines, color=color)
     except FileNotFoundError:
@@ -67,7 +69,9 @@ def table(rows: Sequence[Sequence[str]], *, right: Iterable[int] = ()) -> list[s
     """Return rows as lines with aligned columns; `right` are the columns to align right."""
     if not rows:
         return []
-    widths = [max(len(click.unstyle(cell)) for cell in column) for column in zip(*rows, strict=True)]
+    widths = [
+        max(len(click.unstyle(cell)) for cell in column) for column in zip(*rows, strict=True)
+    ]
     aligned = frozenset(right)
 
     def line(row: Sequence[str]) -> str:

@@ -188,4 +188,6 @@ def only_session(repo: Repo) -> str:
     if not ids:
         raise Invalid("the store has no session yet", hint="name one: `otolith -s ID …`")
     shown = ", ".join(ids[:8]) + (", …" if len(ids) > 8 else "")
-    raise Invalid(f"the store has {len(ids)} sessions: {shown}", hint="choose one: `otolith -s ID …`")
+    raise Invalid(
+        f"the store has {len(ids)} sessions: {shown}", hint="choose one: `otolith -s ID …`"
+    )

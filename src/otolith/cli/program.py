@@ -90,15 +90,15 @@ class Program(click.Group):
             with formatter.section(title):
                 formatter.write_dl([(verb.ljust(width), what) for verb, (_, what) in verbs.items()])
 
-    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+    def main(self, args: Any = None, *_: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         """Run a verb; leave with its exit code, and never with a traceback for an Error."""
         if not standalone_mode:
-            return super().main(*args, standalone_mode=False, **extra)
-        sys.exit(self._code(*args, **extra))
+            return super().main(args, standalone_mode=False, **extra)
+        sys.exit(self._code(args, extra))
 
-    def _code(self, *args: Any, **extra: Any) -> int:
+    def _code(self, args: Any, extra: dict[str, Any]) -> int:
         try:
-            code = super().main(*args, standalone_mode=False, **extra)
+            code = super().main(args, standalone_mode=False, **extra)
             sys.stdout.flush()
         except click.ClickException as error:
             return _usage(error)
@@ -150,6 +150,7 @@ def _is_global(option: str) -> bool:
 @click.pass_context
 def program(
     ctx: click.Context,
+    *,
     store: str | None,
     session: str | None,
     branch: str | None,

@@ -12,7 +12,9 @@ from otolith.errors import Exists, Invalid
 
 @click.command("init")
 @click.argument("url", required=False, metavar="[URL]")
-@click.option("-s", "--session", metavar="ID", help="The session to begin with.  [default: default]")
+@click.option(
+    "-s", "--session", metavar="ID", help="The session to begin with.  [default: default]"
+)
 @click.pass_obj
 def init(asked: Asked, url: str | None, session: str | None) -> None:
     """Make a store in this directory.

@@ -10,8 +10,8 @@ from otolith.cli.asked import Asked
 from otolith.cli.output import emit, json_option, page, table
 from otolith.cli.place import Desk, at_hand, find, opened
 from otolith.cli.words import (
-    changes_text,
     change_json,
+    changes_text,
     commit_json,
     conflict_json,
     conflict_lines,

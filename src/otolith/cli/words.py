@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from difflib import unified_diff
 from typing import Any, Protocol
 
@@ -35,7 +35,7 @@ _COLORS = {"added": "green", "removed": "red", "changed": "yellow"}
 
 def moment(microseconds: int) -> str:
     """Return a time as this machine's clock on the wall shows it."""
-    when = datetime.fromtimestamp(microseconds / 1e6, tz=timezone.utc).astimezone()
+    when = datetime.fromtimestamp(microseconds / 1e6, tz=UTC).astimezone()
     return when.strftime("%Y-%m-%d %H:%M:%S %z")
 
 

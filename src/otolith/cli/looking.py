@@ -1,0 +1,221 @@
+"""Looking at states: `show` and `diff` what changed, `cat` and `ls` what is there, `blame` who."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import click
+
+from otolith.cli.address import Address, divided, keys_of, place_in_state, range_of
+from otolith.cli.asked import Asked
+from otolith.cli.output import dumps, emit, json_option, page, table
+from otolith.cli.place import Desk, at_hand
+from otolith.cli.values import to_json
+from otolith.cli.words import (
+    Changed,
+    change_json,
+    changes_text,
+    commit_json,
+    first_line,
+    heading,
+    labels,
+    moment,
+    size,
+    summary,
+)
+from otolith.core import Branch, Commit, Snapshot, format_path
+from otolith.errors import KeyNotFound
+
+
+class Added(NamedTuple):
+    """A change that begins a history: there is no earlier state to compare with."""
+
+    path: str
+    new: object
+    kind: str = "added"
+    old: object = None
+
+
+@click.command("show")
+@click.argument("what", default="@", metavar="[REF[:PATH]]")
+@json_option
+@click.pass_obj
+def show(asked: Asked, what: str, as_json: bool) -> None:
+    """Show a commit and what it changed, or with :PATH the value there as it was.
+
+    A merge is compared with its first parent: what it brought into the branch.
+    """
+    with at_hand(asked, read_only=True) as desk:
+        place = divided(desk, what)
+        if place is not None:
+            value = to_json(_value(desk, place))
+            emit({"path": format_path(place.keys), "value": value} if as_json else value)
+            return
+        commit = desk.commit(what)
+        changes = _changes_of(desk, commit)
+        if as_json:
+            emit(commit_json(commit) | {"changes": [change_json(change) for change in changes]})
+            return
+        names = labels(desk.repo, desk.branch.session, here=desk.branch.name)
+        page([*heading(commit, names), "", *changes_text(changes)], asked)
+
+
+def _changes_of(desk: Desk, commit: Commit) -> Sequence[Changed]:
+    if commit.parents:
+        return desk.branch.diff(desk.commit(commit.parents[0]), commit)
+    state = desk.repo.at(commit)
+    return [Added(format_path((name,)), state[(name,)]) for name in state]
+
+
+@click.command("diff")
+@click.argument("refs", nargs=-1, metavar="[A [B] | A..B | A...B]")
+@click.option("--stat", is_flag=True, help="Only how many paths differ, below each top name.")
+@click.option("--name-only", is_flag=True, help="Only the paths.")
+@click.option("--exit-code", is_flag=True, help="Leave with 1 if there are differences.")
+@json_option
+@click.pass_context
+def diff(
+    ctx: click.Context,
+    *,
+    refs: tuple[str, ...],
+    stat: bool,
+    name_only: bool,
+    exit_code: bool,
+    as_json: bool,
+) -> None:
+    """Show what differs from A to B; from A to what is staged; or what is staged.
+
+    A...B shows what B changed since it left A. Branches of another session are `session/branch`.
+    """
+    asked: Asked = ctx.obj
+    with at_hand(asked, read_only=True) as desk:
+        changes = desk.branch.diff(*range_of(desk, refs))
+        if as_json:
+            emit({"changes": [change_json(change) for change in changes]})
+        elif name_only:
+            page((change.path for change in changes), asked)
+        elif stat:
+            page(_stat(changes), asked)
+        else:
+            page(changes_text(changes), asked)
+    ctx.exit(1 if exit_code and changes else 0)
+
+
+def _stat(changes: Sequence[Changed]) -> Iterator[str]:
+    below: dict[str, list[Changed]] = {}
+    for change in changes:
+        below.setdefault(change.path.partition("/")[0], []).append(change)
+    yield from table([[f" {name}", summary(some)] for name, some in below.items()])
+    yield f"{len(changes):,} in all: {summary(changes)}"
+
+
+@click.command("cat")
+@click.argument("place", metavar="[REF:]PATH")
+@json_option
+@click.pass_obj
+def cat(asked: Asked, place: str, as_json: bool) -> None:
+    """Print the value at PATH, as staged or as it was at REF.
+
+    Text and bytes come out as they are, anything else as JSON.
+    """
+    with at_hand(asked, read_only=True) as desk:
+        address = place_in_state(desk, place)
+        value = _value(desk, address)
+    if as_json:
+        emit({"path": format_path(address.keys), "value": to_json(value)})
+    elif isinstance(value, bytes | bytearray):
+        click.echo(bytes(value), nl=False)
+    else:
+        click.echo(value if isinstance(value, str) else dumps(to_json(value)))
+
+
+def _value(desk: Desk, address: Address) -> object:
+    state = address.state(desk)
+    return state[address.keys] if address.keys else state.to_dict()
+
+
+@click.command("ls")
+@click.argument("place", default="", metavar="[[REF:]PATH]")
+@click.option("-l", "is_long", is_flag=True, help="With kinds, counts and sizes.")
+@json_option
+@click.pass_obj
+def ls(asked: Asked, place: str, is_long: bool, as_json: bool) -> None:
+    """List the names at PATH, or at the top. A size is that of the full encoding."""
+    with at_hand(asked, read_only=True) as desk:
+        address = place_in_state(desk, place)
+        state = address.state(desk)
+        entries = [_entry(state, keys) for keys in _below(state, address.keys)]
+    if as_json:
+        found = [entry._asdict() for entry in entries]
+        emit({"path": format_path(address.keys), "entries": found})
+    elif is_long:
+        rows = [
+            [entry.kind, entry.shown_length, size(entry.bytes), entry.name] for entry in entries
+        ]
+        page(table(rows, right=(1, 2)), asked)
+    else:
+        page((entry.name for entry in entries), asked)
+
+
+class Entry(NamedTuple):
+    """One line of `ls`."""
+
+    name: str
+    kind: str
+    length: int | None
+    bytes: int
+
+    @property
+    def shown_length(self) -> str:
+        return "" if self.length is None else f"{self.length:,}"
+
+
+def _below(state: Branch | Snapshot, keys: tuple[object, ...]) -> list[tuple[object, ...]]:
+    """Return the places below one, or the place itself if it holds nothing."""
+    kind = state.kind(keys)
+    if not keys:
+        return [(name,) for name in state]
+    if kind == "map":
+        return [(*keys, key) for key in state.map(keys)]
+    if kind == "list":
+        return [(*keys, str(at)) for at in range(len(state.list(keys)))]
+    return [keys]
+
+
+def _entry(state: Branch | Snapshot, keys: tuple[object, ...]) -> Entry:
+    kind = state.kind(keys)
+    count = None
+    if kind == "map":
+        count = len(state.map(keys))
+    elif kind == "list":
+        count = len(state.list(keys))
+    name = format_path(keys[-1:]) + ("/" if kind == "map" else "")
+    return Entry(name, kind, count, state.size(keys))
+
+
+@click.command("blame")
+@click.argument("path", default="")
+@click.option("--at", "ref", default="@", metavar="REF", help="As of this commit.")
+@json_option
+@click.pass_obj
+def blame(asked: Asked, path: str, ref: str, as_json: bool) -> None:
+    """Show which commit gave PATH, or each entry of the map there, the value it has."""
+    with at_hand(asked, read_only=True) as desk:
+        found = desk.branch.blame(keys_of(path), at=desk.commit(ref))
+    if path and not found:
+        raise KeyNotFound(f"nothing at {path}")
+    if as_json:
+        emit({"blame": [{"path": b.path, "commit": commit_json(b.commit)} for b in found]})
+        return
+    rows = [
+        [
+            click.style(commit.short, fg="yellow"),
+            commit.author,
+            moment(commit.time),
+            click.style(where, bold=True),
+            first_line(commit),
+        ]
+        for where, commit in found
+    ]
+    page(table(rows), asked)
