@@ -10,7 +10,7 @@ So a fork waits until no connection is in use, and the child closes what it inhe
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from threading import Lock
@@ -35,6 +35,8 @@ class Connections:
         self.place = place
         self.lock = Lock()
         self.closed = False
+        self.distrusted = False  # set once the disk has failed: it is not asked to sync again
+        self.after_fork: list[Callable[[], None]] = []
         self._held = False
         self._orphaned = False
         self._idle: list[apsw.Connection] = []
@@ -117,9 +119,16 @@ class Connections:
             for connection in idle:
                 connection.close()
             if self._writer is not None:
-                _tidy(self._writer)
-                self._writer.close()
+                self._close_writer(self._writer)
                 self._writer = None
+
+    def _close_writer(self, connection: apsw.Connection) -> None:
+        if self.distrusted:
+            _close_quietly(connection)
+            return
+        with suppress(apsw.Error):  # a courtesy to the next who opens the file, and will do it else
+            ask(connection, "pragma wal_checkpoint(passive)")
+        connection.close()
 
     def hold(self) -> None:
         """Wait, for a while, until nothing is in use."""
@@ -142,12 +151,13 @@ class Connections:
         self.lock, self._count = Lock(), Lock()
         inherited = [*self._idle, *([self._writer] if self._writer is not None else [])]
         self._idle, self._writer, self._lent = [], None, 0
+        for forget in self.after_fork:
+            forget()
         if self._orphaned:
             _leaked.append(inherited)
             return
         for connection in inherited:
-            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-            connection.close()
+            _close_quietly(connection)
 
 
 class Reading:
@@ -162,9 +172,11 @@ class Reading:
         self._connection = connection = self._connections.borrow()
         try:
             connection.execute("begin")
-        except apsw.Error as error:
+        except BaseException as error:
             self._connections.give_back(connection)
-            raise explained(error, self._connections.place.path) from error
+            if isinstance(error, apsw.Error):
+                raise explained(error, self._connections.place.path) from error
+            raise
         return connection
 
     def __exit__(
@@ -187,9 +199,10 @@ def roll_back(connection: apsw.Connection) -> None:
         connection.execute("rollback")
 
 
-def _tidy(connection: apsw.Connection) -> None:
-    with suppress(apsw.Error):  # a courtesy to the next who opens the file, and will do it else
-        ask(connection, "pragma wal_checkpoint(passive)")
+def _close_quietly(connection: apsw.Connection) -> None:
+    """Close without touching the file."""
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    connection.close()
 
 
 _living: WeakSet[Connections] = WeakSet()

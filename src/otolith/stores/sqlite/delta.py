@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from struct import Struct
 from threading import local
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import zstandard
 
@@ -32,6 +32,7 @@ _BASE_ROW = Struct("<BIB")
 _DELTA_FROM_BYTES = 48  # below this a difference is no shorter than the object
 _ZSTD_FROM_BYTES = 96
 _MIDDLE_BYTES = 192  # a middle this small is not worth a frame
+_WINDOW = 256  # as many bytes are compared as one number
 _RAW = zstandard.DICT_TYPE_RAWCONTENT
 
 
@@ -170,27 +171,37 @@ def _bounded(tool: zstandard.ZstdDecompressor, frame: bytes) -> bytes:
 
 def common_prefix(a: bytes, b: bytes, start: int, end: int) -> int:
     """Return where two byte strings that agree before `start` first differ, at most `end`."""
-    step = 64
+    step = _WINDOW
     while start + step <= end and a[start : start + step] == b[start : start + step]:
         start += step
         step *= 2
-    while step := step >> 1:
+    while step > _WINDOW:
+        step >>= 1
         if start + step <= end and a[start : start + step] == b[start : start + step]:
             start += step
-    return start
+    stop = min(start + _WINDOW, end)
+    return start + _agreeing(a[start:stop], b[start:stop], "little")
 
 
 def common_suffix(a: bytes, b: bytes, most: int) -> int:
     """Return how many bytes at the end are the same, at most `most`."""
-    len_a, len_b, size, step = len(a), len(b), 0, 64
-    while (
-        size + step <= most
-        and a[len_a - size - step : len_a - size] == b[len_b - size - step : len_b - size]
-    ):
-        size += step
+    end_a, end_b, step = len(a), len(b), _WINDOW
+    last = end_a - most
+    while end_a - step >= last and a[end_a - step : end_a] == b[end_b - step : end_b]:
+        end_a, end_b = end_a - step, end_b - step
         step *= 2
-    while step := step >> 1:
-        end_a, end_b = len_a - size, len_b - size
-        if size + step <= most and a[end_a - step : end_a] == b[end_b - step : end_b]:
-            size += step
-    return size
+    while step > _WINDOW:
+        step >>= 1
+        if end_a - step >= last and a[end_a - step : end_a] == b[end_b - step : end_b]:
+            end_a, end_b = end_a - step, end_b - step
+    size = min(_WINDOW, end_a - last)
+    same = _agreeing(a[end_a - size : end_a], b[end_b - size : end_b], "big")
+    return len(a) - end_a + same
+
+
+def _agreeing(a: bytes, b: bytes, order: Literal["little", "big"]) -> int:
+    """Return how many bytes two strings of one length share, from the low end in this order."""
+    differing = int.from_bytes(a, order) ^ int.from_bytes(b, order)
+    if not differing:
+        return len(a)
+    return (differing & -differing).bit_length() - 1 >> 3

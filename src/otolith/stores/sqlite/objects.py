@@ -26,9 +26,9 @@ from otolith.types import Hash
 
 # A flipped bit can turn a blob into text or NULL, hence the casts.
 _KEY = Struct(">q")
-_HANDFUL = 8
-_KEYS = "select key, key from object where key in (?, ?, ?, ?, ?, ?, ?, ?)"
-_IDS = "select id, key from object where id in (?, ?, ?, ?, ?, ?, ?, ?)"
+_HANDFUL = 4  # a small commit has as many objects
+_KEYS = "select key, key from object where key in (?, ?, ?, ?)"
+_IDS = "select id, key from object where id in (?, ?, ?, ?)"
 
 
 class Draft(NamedTuple):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 
 import apsw
 
@@ -50,14 +51,20 @@ class Turns:
         self._waiting: deque[Ticket] = deque()
         self._failure = ""
         self._committing = False
+        connections.after_fork.append(self._waiting.clear)  # the parent's threads will serve those
 
     def write(self, batch: Batch, drafts: Sequence[Draft]) -> None:
         """Write a batch, together with those of other threads that wait."""
         ticket = Ticket(batch, drafts)
         self._waiting.append(ticket)
-        with self._connections.lock:
-            if not ticket.done:
-                self._serve(ticket)
+        try:
+            with self._connections.lock:
+                if not ticket.done:
+                    self._serve(ticket)
+        except BaseException:
+            with suppress(ValueError):  # interrupted while it waited: nobody else shall write it
+                self._waiting.remove(ticket)
+            raise
         if ticket.error is not None:
             raise ticket.error
 
@@ -97,6 +104,7 @@ class Turns:
         except apsw.IOError as error:
             # After a failed sync nobody knows what is on the disk; a second one would lie.
             self._failure = str(error)
+            self._connections.distrusted = True
             _fail(tickets, self._disk_failure(error))
         except apsw.Error as error:
             if len(tickets) == 1:
@@ -114,16 +122,18 @@ class Turns:
                 self._apply(connection, ticket)
             self._committing = True
             connection.execute("commit")
-        except apsw.Error:
-            roll_back(connection)
-            raise
-        except BaseException:
-            if not self._committing or connection.in_transaction:
-                roll_back(connection)
-            else:  # interrupted just after it landed
-                self._finish(tickets)
+        except BaseException as error:
+            landed = self._committing and not connection.in_transaction
+            if landed and not isinstance(error, apsw.Error):
+                self._finish(tickets)  # interrupted just after it landed
+            else:
+                self._undo(connection)
             raise
         self._finish(tickets)
+
+    def _undo(self, connection: apsw.Connection) -> None:
+        roll_back(connection)
+        self._objects.recent.clear()  # it may have seen rows whose ids will now be given again
 
     def _finish(self, tickets: list[Ticket]) -> None:
         for ticket in tickets:
