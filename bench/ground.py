@@ -1,0 +1,141 @@
+"""The ground a run stands on: where files go, how much of everything, and the stores all share."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from time import perf_counter
+
+import otolith
+from bench.words import Words
+
+ROOT = Path(__file__).resolve().parents[1]
+SESSION = "bench"
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much of everything."""
+
+    few_keys: int = 100
+    some_keys: int = 10_000
+    many_keys: int = 1_000_000
+    blocks: int = 40
+    block_steps: int = 15
+    warm_up: int = 400
+    counted_commits: int = 1000
+    some_messages: int = 1000
+    many_messages: int = 10_000
+    deep_commits: int = 10_000
+    reads: int = 300
+    opens: int = 30
+    changes: int = 300
+    dropped_commits: int = 2000
+    dropped_commits_of_peers: int = 300
+    collections: int = 3
+    threads: int = 8
+    commits_per_thread: int = 25
+    starts: int = 30
+
+
+QUICK = Sizes(
+    few_keys=10,
+    some_keys=100,
+    many_keys=2000,
+    blocks=2,
+    block_steps=3,
+    warm_up=2,
+    counted_commits=20,
+    some_messages=40,
+    many_messages=80,
+    deep_commits=50,
+    reads=10,
+    opens=2,
+    changes=20,
+    dropped_commits=30,
+    dropped_commits_of_peers=10,
+    collections=1,
+    threads=3,
+    commits_per_thread=3,
+    starts=2,
+)
+
+
+@dataclass
+class Ground:
+    """A directory that is removed in the end, and what is built in it once."""
+
+    directory: Path
+    sizes: Sizes = field(default_factory=Sizes)
+    _keyed: dict[int, Path] = field(default_factory=dict)
+
+    def place(self, name: str) -> Path:
+        """Return a path in which nothing is."""
+        return self.directory / f"{name}-{len(list(self.directory.iterdir()))}"
+
+    def keyed(self, keys: int) -> Path:
+        """Return a store with this many keys in its session; it is built once and shared."""
+        if keys not in self._keyed:
+            place = self.place(f"keys-{keys}")
+            tell(f"building a store of {keys:,} keys")
+            with otolith.open(place, durability="fast") as repo:
+                state = repo.session(SESSION)
+                state.update(items(keys))
+                state.commit("filled")
+            self._keyed[keys] = place
+        return self._keyed[keys]
+
+
+@contextmanager
+def ground(*, quick: bool) -> Iterator[Ground]:
+    """Lend a directory on the disk that the project is on: a memory disk would have no syncs."""
+    parent = ROOT / ".cache" / "bench"
+    parent.mkdir(parents=True, exist_ok=True)
+    directory = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
+    try:
+        yield Ground(directory, QUICK if quick else Sizes())
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def key(number: int) -> str:
+    return f"key-{number:07d}"
+
+
+def items(keys: int) -> dict[str, object]:
+    """Return keys with values of some 45 bytes."""
+    words = Words(2).text(40 * 997)
+    return {key(n): f"{words[n % 997 * 40 :][:40]}{n % 100_000:05d}" for n in range(keys)}
+
+
+_made = count()  # shared by all, so that no change repeats what is there already
+
+
+class Changes:
+    """An endless supply of small changes: to keys at random, or to the same few."""
+
+    def __init__(self, keys: int, *, seed: int = 3, warm: bool = False) -> None:
+        self._random = random.Random(seed)
+        self._keys = keys
+        self._few = [self._random.randrange(keys) for _ in range(4)] if warm else []
+        self._text = Words(4).text(40 * 499)
+
+    def next(self) -> tuple[str, str]:
+        made = next(_made)
+        number = self._random.choice(self._few) if self._few else self._random.randrange(self._keys)
+        return key(number), f"{self._text[made % 499 * 40 :][:40]}{made % 100_000:05d}"
+
+
+_began = perf_counter()
+
+
+def tell(what: str) -> None:
+    """Say what is being done, to whoever watches."""
+    print(f"  {perf_counter() - _began:6.1f} s  {what}", file=sys.stderr, flush=True)

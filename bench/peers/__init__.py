@@ -1,0 +1,65 @@
+"""What we are measured beside: one file each, loaded only if the peer is installed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol
+
+from bench.table import Absent
+
+DISTRIBUTIONS = ("kvgit", "agex", "stratadb", "langgraph-checkpoint-sqlite", "apsw", "diskcache")
+
+
+class Keeper(Protocol):
+    """A state that is kept in versions."""
+
+    place: Path
+
+    def fill(self, items: dict[str, object]) -> None:
+        """Set many keys in one commit."""
+
+    def change(self, key: str, value: object) -> None:
+        """Set one key and commit."""
+
+    def append(self, message: str) -> None:
+        """Add a message to a list and commit."""
+
+    def settle(self) -> None:
+        """Bring all to where it stays, as closing would, and go on."""
+
+    def close(self) -> None:
+        """Let go of the files."""
+
+
+class Maker(Protocol):
+    """What makes a keeper at a place that does not exist yet."""
+
+    def __call__(self, place: Path) -> Keeper: ...
+
+
+class Missing(Exception):
+    """A peer cannot take part; the message says why."""
+
+
+def peer(name: str) -> Maker:
+    """Return what makes a peer's keeper.
+
+    Raises:
+        Missing: it is not installed here.
+    """
+    room, _, variant = name.partition(":")
+    try:
+        module = import_module(f"bench.peers.{room}")
+    except ImportError as error:
+        raise Missing(f"not installed ({error.name or error})") from error
+    maker: Maker = module.make(variant) if variant else module.make()
+    return maker
+
+
+def start(name: str, place: Path) -> Keeper | Absent:
+    """Return a peer's keeper, or why there is none."""
+    try:
+        return peer(name)(place)
+    except Missing as why:
+        return Absent(str(why))

@@ -1,0 +1,149 @@
+"""One row per comparison: what was done, what it cost us and a peer, and what it may cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from bench.timing import Samples
+
+Format = Callable[[float], str]
+
+
+def seconds(value: float) -> str:
+    if value >= 1:
+        return f"{value:.2f} s"
+    return f"{value * 1e3:.2f} ms" if value >= 1e-3 else f"{value * 1e6:.0f} us"
+
+
+def size(value: float) -> str:
+    if value >= 10 << 20:
+        return f"{value / (1 << 20):.1f} MB"
+    return f"{value / 1024:.1f} KB" if value >= 10 << 10 else f"{value:.0f} B"
+
+
+def times(value: float) -> str:
+    return f"{value:.0f}x" if value >= 100 else f"{value:.2f}x"
+
+
+def count(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+UNITS: dict[str, Format] = {
+    "s": seconds,
+    "B": size,
+    "x": times,
+    "": count,
+    "/s": lambda value: f"{value:,.0f}/s",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number with its unit, and where known the tenth and ninetieth percentile."""
+
+    value: float
+    unit: str
+    low: float | None = None
+    high: float | None = None
+
+    def __str__(self) -> str:
+        show = UNITS[self.unit]
+        if self.low is None or self.high is None:
+            return show(self.value)
+        return f"{show(self.value)} ({show(self.low)}..{show(self.high)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """Why there is no figure."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A limit on our figure, or on the ratio of ours to the peer's."""
+
+    limit: float
+    unit: str
+    of: str = "ours"
+    at_least: bool = False
+
+    def __str__(self) -> str:
+        sign = ">=" if self.at_least else "<="
+        return f"{sign} {UNITS[self.unit](self.limit)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table."""
+
+    name: str
+    work: str
+    ours: Figure
+    peer: str = ""
+    theirs: Figure | Absent | None = None
+    ratio: float | None = None
+    budget: Budget | None = None
+
+    @property
+    def verdict(self) -> str:
+        if self.budget is None:
+            return ""
+        value = self.ratio if self.budget.of == "ratio" else self.ours.value
+        if value is None:
+            return "no peer"
+        limit = self.budget.limit
+        return "ok" if (value >= limit if self.budget.at_least else value <= limit) else "MISSED"
+
+    def cells(self) -> tuple[str, ...]:
+        ratio = times(self.ratio) if self.ratio is not None else ""
+        budget = str(self.budget) if self.budget is not None else ""
+        theirs = str(self.theirs) if self.theirs is not None else ""
+        return (self.work, str(self.ours), self.peer, theirs, ratio, budget, self.verdict)
+
+
+HEADS = ("work", "otolith", "beside", "figure", "ratio", "budget", "")
+
+
+def time_of(samples: Samples) -> Figure:
+    """Return the median and spread of samples."""
+    return Figure(samples.p50, "s", samples.at(0.1), samples.at(0.9))
+
+
+def against(name: str, work: str, ours: Figure, peer: str, theirs: Figure | Absent) -> Row:
+    """Return a row for information, with the plain ratio of two figures."""
+    has_ratio = isinstance(theirs, Figure) and theirs.value
+    ratio = ours.value / theirs.value if isinstance(theirs, Figure) and has_ratio else None
+    return Row(name, work, ours, peer, theirs, ratio)
+
+
+def text(rows: Iterable[Row]) -> str:
+    """Return the table for a terminal."""
+    lines = [HEADS, *(row.cells() for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADS))]
+    drawn = [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        for line in lines
+    ]
+    rule = "  ".join("-" * width for width in widths)
+    return "\n".join(line.rstrip() for line in (drawn[0], rule, *drawn[1:]))
+
+
+def markdown(rows: Iterable[Row]) -> str:
+    """Return the table for a document."""
+    lines = [HEADS, ("---",) * len(HEADS), *(row.cells() for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def as_json(rows: Iterable[Row], about: dict[str, Any]) -> str:
+    """Return everything for a program."""
+    listed = [asdict(row) | {"verdict": row.verdict} for row in rows]
+    return json.dumps({"about": about, "rows": listed}, indent=1)
