@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import TypeVar
+from itertools import takewhile
 
 from otolith.core.handles import (
     BlobHandle,
@@ -18,7 +18,8 @@ from otolith.core.paths import Path, format_path, parse_path
 from otolith.errors import KeyNotFound
 from otolith.types import Tag
 
-Default = TypeVar("Default")
+_HIDDEN = b"."
+"""How the names that belong to otolith begin."""
 
 
 class Reading(Holder, Mapping[str, object]):
@@ -41,19 +42,21 @@ class Reading(Holder, Mapping[str, object]):
         return isinstance(path, str | tuple) and self.cell_at(parse_path(path)) is not None
 
     def __iter__(self) -> Iterator[str]:
+        unkey = self.cells.encoding.unkey
         for key, _ in self.cells.entries(self._root()):
-            if not key.startswith(b"."):
-                yield str(self.cells.encoding.unkey(key))
+            if not key.startswith(_HIDDEN):
+                yield format_path((unkey(key),))
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        root = self._root()
+        hidden = takewhile(
+            lambda pair: pair[0].startswith(_HIDDEN), self.cells.entries_from(root, _HIDDEN)
+        )
+        return self.cells.length(root) - sum(1 for _ in hidden)
 
     def names(self, path: str | Path = ()) -> list[str]:
         """Return the keys at a path, as parts of paths; the top by default."""
-        if not path:
-            return [format_path((name,)) for name in self]
-        handle = self.map(path)
-        return [format_path((key,)) for key in handle]
+        return [format_path((key,)) for key in self.map(path)] if path else list(self)
 
     def size(self, path: str | Path = ()) -> int:
         """Return the length of the full encoding of the value at a path, without reading it."""
@@ -75,7 +78,7 @@ class Reading(Holder, Mapping[str, object]):
 
     def to_dict(self) -> dict[str, object]:
         """Return the whole state as plain Python values."""
-        return {name: self[(name,)] for name in self}
+        return {name: self[name] for name in self}
 
     def list(self, path: str | Path) -> ListHandle:
         """Return a handle on a list: it reads and writes what it touches, and no more."""

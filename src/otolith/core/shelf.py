@@ -48,4 +48,6 @@ class Shelf:
     def clear(self, seen: Swap | None) -> None:
         """Take down what was seen on the shelf."""
         if seen is not None:
-            self._archive.store.write(Batch(swaps=[seen], time=self._archive.clock(), note="stage: drop"))
+            self._archive.store.write(
+                Batch(swaps=[seen], time=self._archive.clock(), note="stage: drop")
+            )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import TypeVar
 
-from otolith.core.merging.diff import Hunk, list_hunks
+from otolith.core.merging.diff import list_hunks
 from otolith.core.trees.cells import EMPTY_LIST, Cells
 
 Part = TypeVar("Part")
@@ -27,20 +28,75 @@ def combine_lists(
 
     What both sides insert at the same place is kept, the earlier side's first. Where both
     insert the same, it is one edit, unless `keep_twins` says that they are two.
+
+    Histories that crossed can keep the same elements in different orders, and then an element
+    that only stands elsewhere looks like one removed and one inserted. With `keep_twins` such
+    lists are joined by what each side has more or less of, so that nothing is kept twice.
     """
     start = EMPTY_LIST if base is None else base
-    edits = combine(
-        [_edit(hunk) for hunk in list_hunks(cells, start, ours)],
-        [_edit(hunk) for hunk in list_hunks(cells, start, theirs)],
-        ours_first=ours_first,
-        keep_twins=keep_twins,
-    )
-    if edits is None:
+    mine, yours = _Edits(cells, start, ours), _Edits(cells, start, theirs)
+    if keep_twins and (mine.moved() or yours.moved()):
+        return _add(cells, ours, yours) if ours_first else _add(cells, theirs, mine)
+    edits = combine(mine.edits, yours.edits, ours_first=ours_first, keep_twins=keep_twins)
+    if edits is None or _doubled(cells, start, edits, mine.moved() & yours.moved()):
         return None
     merged = start
     for first, last, parts in reversed(edits):
         merged = cells.splice(merged, first, last, [cells.loosen(part) for part in parts])
     return merged
+
+
+class _Edits:
+    """How one side changed a list."""
+
+    def __init__(self, cells: Cells, base: bytes, side: bytes) -> None:
+        hunks = list_hunks(cells, base, side)
+        self.edits: list[Edit[bytes]] = [(hunk.start, hunk.stop, hunk.new) for hunk in hunks]
+        self.added = [part for hunk in hunks for part in hunk.new]
+        self.removed = _removed(cells, base, self.edits)
+
+    def moved(self) -> Counter[bytes]:
+        """Return the elements that are still there, at another place."""
+        return self.removed & Counter(self.added)
+
+
+def _removed(cells: Cells, base: bytes, edits: list[Edit[bytes]]) -> Counter[bytes]:
+    spans = (cells.elements(base, start, stop) for start, stop, _ in edits if start < stop)
+    return Counter(cells.settle(part) for span in spans for part in span)
+
+
+def _doubled(cells: Cells, base: bytes, edits: list[Edit[bytes]], moved: Counter[bytes]) -> bool:
+    """Tell whether an element that each side moved elsewhere would now be there twice."""
+    if not moved:
+        return False
+    added = Counter(part for _, _, parts in edits for part in parts)
+    return bool((added - _removed(cells, base, edits)) & moved)
+
+
+def _add(cells: Cells, first: bytes, second: _Edits) -> bytes:
+    """Return one side's list with what the other has more at its end, and without what it lacks."""
+    gone = second.removed - Counter(second.added)
+    staying = second.moved()
+    merged = _without(cells, first, gone) if gone else first
+    more = [part for part in second.added if not _taken(staying, part)]
+    end = cells.length(merged)
+    return cells.splice(merged, end, end, [cells.loosen(part) for part in more])
+
+
+def _without(cells: Cells, list: bytes, gone: Counter[bytes]) -> bytes:
+    parts = map(cells.settle, cells.elements(list))
+    places = [at for at, part in enumerate(parts) if _taken(gone, part)]
+    for at in reversed(places):
+        list = cells.splice(list, at, at + 1, [])
+    return list
+
+
+def _taken(some: Counter[bytes], part: bytes) -> bool:
+    """Take a part out of a bag, if it is there."""
+    found = some[part] > 0
+    if found:
+        some[part] -= 1
+    return found
 
 
 def combine_lines(base: str, ours: str, theirs: str, *, ours_first: bool) -> str | None:
@@ -80,10 +136,6 @@ def combine(
         else:
             return None
     return edits + mine + yours
-
-
-def _edit(hunk: Hunk) -> Edit[bytes]:
-    return hunk.start, hunk.stop, hunk.new
 
 
 def _line_edits(lines: list[str], text: str) -> list[Edit[str]]:

@@ -23,7 +23,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from otolith.core.trees.hashing import height
 from otolith.core.trees.layout import MAP, Link, Node, read_link
@@ -88,37 +88,41 @@ class MapReader:
     def _unshared(
         self, old: Link | None, new: Link | None
     ) -> tuple[dict[bytes, bytes], dict[bytes, bytes]]:
-        """Walk both trees down together, level by level, dropping the nodes they share."""
+        """Walk both trees down together, level by level, never entering what they share."""
         left, right = self._top(old), self._top(new)
-        while left or right:
-            shared = left.keys() & right.keys()
-            left = {hash: node for hash, node in left.items() if hash not in shared}
-            right = {hash: node for hash, node in right.items() if hash not in shared}
-            tallest = max((node.level for node in (*left.values(), *right.values())), default=0)
-            if tallest == 0:
-                break
-            left, right = self._down(left, tallest), self._down(right, tallest)
-        return _leaves(left), _leaves(right)
+        while True:
+            if left.level == right.level:
+                shared = set(left.hashes) & set(right.hashes)
+                left, right = left.without(shared), right.without(shared)
+            level = max(left.level, right.level)
+            if level == 0 or not (left.hashes or right.hashes):
+                return self._leaves(left), self._leaves(right)
+            left, right = self._down(left, level), self._down(right, level)
 
-    def _top(self, link: Link | None) -> dict[Hash, Node]:
-        return {link.hash: self._objects.node(link.hash)} if link else {}
+    def _top(self, link: Link | None) -> _Row:
+        return _Row(self._objects.node(link.hash).level, [link.hash]) if link else _Row(0, [])
 
-    def _down(self, nodes: dict[Hash, Node], tallest: int) -> dict[Hash, Node]:
-        below: list[Hash] = []
-        kept: dict[Hash, Node] = {}
-        for hash, node in nodes.items():
-            if node.level == tallest:
-                below.extend(Hash(payload[:32]) for payload in node.payloads)
-            else:
-                kept[hash] = node
-        return kept | dict(zip(below, self._objects.nodes(below), strict=True))
+    def _down(self, row: _Row, level: int) -> _Row:
+        if row.level < level:
+            return row
+        nodes = self._objects.nodes(row.hashes)
+        return _Row(level - 1, [Hash(entry[:32]) for node in nodes for entry in node.payloads])
+
+    def _leaves(self, row: _Row) -> dict[bytes, bytes]:
+        cells: dict[bytes, bytes] = {}
+        for node in self._objects.nodes(row.hashes):
+            cells.update(zip(node.keys, node.payloads, strict=True))
+        return cells
 
 
-def _leaves(nodes: dict[Hash, Node]) -> dict[bytes, bytes]:
-    cells: dict[bytes, bytes] = {}
-    for node in nodes.values():
-        cells.update(zip(node.keys, node.payloads, strict=True))
-    return cells
+class _Row(NamedTuple):
+    """Nodes of one level of a tree."""
+
+    level: int
+    hashes: list[Hash]
+
+    def without(self, shared: set[Hash]) -> _Row:
+        return _Row(self.level, [hash for hash in self.hashes if hash not in shared])
 
 
 class MapTree(MapReader):
