@@ -16,7 +16,7 @@ from otolith.core import Branch, Commit
 from otolith.errors import BadValue, MergeConflict, StaleRef
 
 
-@click.command("set")
+@click.command("set", context_settings={"ignore_unknown_options": True})  # -5 is a value
 @click.argument("path")
 @click.argument("value")
 @click.option(

@@ -43,11 +43,7 @@ _CODES: tuple[tuple[type[Error], int], ...] = (
 
 # The library's hints speak Python; where a terminal has a better word, it is here.
 _HINTS: tuple[tuple[type[Error], str], ...] = (
-    (
-        MergeConflict,
-        "decide with `otolith set PATH VALUE` or `otolith merge --take ours|theirs PATH`; "
-        "then `otolith commit`",
-    ),
+    (MergeConflict, "`otolith set PATH VALUE` or `otolith merge --take ours|theirs PATH` decides"),
     (Uncommitted, "`otolith commit -m …` keeps them, `otolith restore --all` drops them"),
     (KeyNotFound, "`otolith ls` shows what is there"),
     (StoreNotFound, "`otolith init` makes a store; `--store` names another"),

@@ -126,8 +126,10 @@ def cat(asked: Asked, place: str, as_json: bool) -> None:
         emit({"path": format_path(address.keys), "value": to_json(value)})
     elif isinstance(value, bytes | bytearray):
         click.echo(bytes(value), nl=False)
+    elif isinstance(value, str):
+        click.echo(value.encode("utf-8", "surrogatepass"))
     else:
-        click.echo(value if isinstance(value, str) else dumps(to_json(value)))
+        click.echo(dumps(to_json(value)))
 
 
 def _value(desk: Desk, address: Address) -> object:

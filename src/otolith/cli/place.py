@@ -60,7 +60,7 @@ def find(asked: Asked) -> Place:
         StoreNotFound: there is neither.
     """
     if asked.store is not None:
-        return Place(_from(asked.directory, asked.store), asked.session, asked.branch or "main")
+        return Place(seen_from(asked.directory, asked.store), asked.session, asked.branch or "main")
     here = asked.directory.resolve()
     root = next((up for up in (here, *here.parents) if (up / FOLDER / FILE).is_file()), None)
     if root is None:
@@ -77,7 +77,8 @@ def find(asked: Asked) -> Place:
     return replace(place, branch=asked.branch or place.branch)
 
 
-def _from(directory: Path, store: str) -> str:
+def seen_from(directory: Path, store: str) -> str:
+    """Return the address of a store, as seen from anywhere."""
     return Place(store, None, "main", root=directory.resolve()).url
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import signal
 import sys
@@ -58,6 +59,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
 }
 
 _HOME = {verb: home for group in VERBS.values() for verb, (home, _) in group.items()}
+_UNAVAILABLE = 6
 _INTERRUPTED, _BROKEN_PIPE = 128 + signal.SIGINT, 128 + 13  # as a shell counts them
 
 
@@ -109,6 +111,9 @@ class Program(click.Group):
             # The reader left. Python flushes stdout again on its way out; let that go nowhere.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return _BROKEN_PIPE
+        except OSError as error:
+            report(str(error), "check the path, its permissions and the room on the disk")
+            return _UNAVAILABLE
         except (click.Abort, KeyboardInterrupt):
             return _INTERRUPTED
         return code if isinstance(code, int) else 0
@@ -175,5 +180,8 @@ def _color(choice: str) -> bool | None:
 
 def main() -> NoReturn:
     """Run `otolith` with the arguments of this process."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # say what this terminal cannot, in escapes
+            stream.reconfigure(errors="backslashreplace")
     program.main()
     raise SystemExit(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from otolith.cli.asked import Asked
-from otolith.cli.place import FOLDER, STORE, Place, opened, save
+from otolith.cli.place import FILE, FOLDER, STORE, Place, opened, save
 from otolith.core import Repo
 from otolith.errors import Exists, Invalid
 
@@ -24,7 +24,7 @@ def init(asked: Asked, url: str | None, session: str | None) -> None:
     """
     root = asked.directory.resolve()
     store = url or asked.store or STORE
-    if (root / FOLDER).exists():
+    if (root / FOLDER / FILE).exists():
         raise Exists(
             f"{root / FOLDER} is already there", hint="`otolith status` shows what it holds"
         )
@@ -32,7 +32,7 @@ def init(asked: Asked, url: str | None, session: str | None) -> None:
         raise Invalid("a store in memory is gone when this command ends", hint="give a path")
     place = Place(store, session or asked.session, asked.branch or "main", root)
     if store == STORE:
-        (root / FOLDER).mkdir()
+        (root / FOLDER).mkdir(exist_ok=True)
     with opened(place.url, create=True) as repo:
         place = Place(store, place.session or _first(repo), place.branch, root)
     save(place)

@@ -54,6 +54,10 @@ def _status_lines(desk: Desk) -> Iterator[str]:
         branch.name, fg="green", bold=True
     )
     yield f"Head    {oneline(branch.head, {})}" if branch.head else "No commit yet."
+    now = desk.repo.branches(branch.session).get(branch.name)
+    if now is not None and now != branch.head:
+        yield f"Moved   {oneline(now, {})}"
+        yield "        Others have committed; `otolith commit` merges what is staged into that."
     if branch.merging is not None:
         yield f"Merging {oneline(branch.merging, {})}"
     yield ""
@@ -110,7 +114,7 @@ def sessions(asked: Asked, as_json: bool) -> None:
     rows = [
         [
             click.style(session.id, bold=True),
-            counted(len(session.branches), "branch").replace("branchs", "branches"),
+            counted(len(session.branches), "branch", "branches"),
             moment(last.time),
             first_line(last),
         ]

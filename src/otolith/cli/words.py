@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from difflib import unified_diff
@@ -48,9 +50,9 @@ def size(count: float) -> str:
     raise AssertionError
 
 
-def counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str, plural: str = "") -> str:
     """Return a number and its noun."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {plural or noun + 's'}"
 
 
 def first_line(commit: Commit) -> str:
@@ -118,23 +120,29 @@ def brief(change: Changed) -> str:
     return f"{click.style(SIGNS[change.kind], fg=color)} {click.style(change.path, bold=True)}"
 
 
-def changes_text(changes: Iterable[Changed]) -> Iterator[str]:
-    """Yield lines that show what became of each path."""
+def changes_text(changes: Iterable[Changed], *, width: int | None = None) -> Iterator[str]:
+    """Yield lines that show what became of each path; values are cut to the width of the screen."""
+    limit = width if width is not None else max(40, screen_width() - 6)
     for change in changes:
         yield brief(change)
-        yield from _sides(change)
+        yield from _sides(change, limit)
 
 
-def _sides(change: Changed) -> Iterator[str]:
+def screen_width() -> int:
+    """Return how wide a line may be; a file takes more than a screen."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 160
+
+
+def _sides(change: Changed, limit: int) -> Iterator[str]:
     old, new = change.old, change.new
     if isinstance(old, str) and isinstance(new, str) and "\n" in old + new:
         hunks = unified_diff(old.splitlines(), new.splitlines(), n=2, lineterm="")
         yield from (f"    {_tinted(line)}" for line in list(hunks)[2:])
         return
     if change.kind != "added":
-        yield "    " + click.style(f"- {one_line(old)}", fg="red")
+        yield "    " + click.style(f"- {one_line(old, limit)}", fg="red")
     if change.kind != "removed":
-        yield "    " + click.style(f"+ {one_line(new)}", fg="green")
+        yield "    " + click.style(f"+ {one_line(new, limit)}", fg="green")
 
 
 def _tinted(line: str) -> str:
