@@ -36,6 +36,8 @@ def log(
     as_json: bool,
 ) -> None:
     """Show commits, the latest first: of the branch at hand, or up to REF."""
+    if as_graph and path is not None:
+        raise click.UsageError("--graph draws whole histories\nleave out --path, or --graph")
     with at_hand(asked, read_only=True) as desk:
         commits = islice(_commits(desk, ref, path, everything=everything), limit)
         if as_json:

@@ -107,8 +107,10 @@ class Program(click.Group):
         except Error as error:
             report(error.message, hint_of(error))
             return exit_code(error)
+        except SystemExit:  # click leaves like this for one reason: the reader of a pipe left
+            return _BROKEN_PIPE
         except BrokenPipeError:
-            # The reader left. Python flushes stdout again on its way out; let that go nowhere.
+            # Python flushes stdout again on its way out; let that go nowhere.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return _BROKEN_PIPE
         except OSError as error:

@@ -75,9 +75,10 @@ def _nothing_lost(state: Branch, said: list[tuple[int, str]], teller: Teller) ->
     teller.check(kept == len(said), f"{len(said)} commits were acknowledged, {kept} are there")
     done, events = state["done"], state.list("events")
     whole = len(events) == done and events[-1]["step"] == done
-    teller.check(
-        whole, f"the state is whole: {done} steps done, {len(events)} events, not a half one"
-    )
+    teller.check(whole, f"the state is whole: {done} steps done, {len(events)} events")
+    last = said[-1][0]
+    landed = "is there, as a whole" if done != last else "is not there, not even in part"
+    teller.say(f"step {last + 1}, which it was busy with, {landed}")
 
 
 def _resumed(url: str, teller: Teller) -> None:
@@ -170,11 +171,9 @@ def _weighed(repo: Repo, state: Branch, teller: Teller) -> None:
     commits = list(state.log())
     stored = repo.store.usage().stored_bytes
     pickled = sum(_pickled(repo, commit) for commit in commits)
-    each = size(stored / len(commits))
-    teller.say(f"{len(commits)} commits of a state of {size(state.size())}: {size(stored)} on disk")
-    teller.say(
-        f"{each} a commit; pickling the state each time: {size(pickled / len(commits))} each"
-    )
+    each, whole = size(stored / len(commits)), size(pickled / len(commits))
+    teller.say(f"{len(commits)} commits of a state of {size(state.size())}: {size(stored)} at rest")
+    teller.say(f"that is {each} for each; pickling the state at each would be {whole}")
     ratio = pickled / stored
     teller.check(ratio > 2, f"{ratio:.0f} times less than a pickle per step, with all of history")
     report = verify(repo, level="deep")
