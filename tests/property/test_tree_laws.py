@@ -129,7 +129,7 @@ def test_appending_to_a_long_list_writes_one_node_a_level() -> None:
     root = tree.build([cell(number) for number in range(20_000)])
     assert root is not None
     before = len(new.fresh)
-    tree.splice(root, root.count, root.count, [cell(1)])
+    tree.splice(root, root.length, root.length, [cell(1)])
     assert len(new.fresh) - before <= 5
 
 

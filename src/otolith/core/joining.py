@@ -209,7 +209,13 @@ class Joining:
         if keep_root:
             return
         now = self.head.cell if self.head is not None else EMPTY_MAP
-        merged, conflicts = self._merger.merge(edited_from, now, self._stage.root())
+        merged, conflicts = self._merger.merge(
+            edited_from,
+            self._stage.root(),
+            now,
+            ours_first=False,
+            theirs_later=lambda path: False,
+        )
         if conflicts:
             self._record(merged, conflicts)
             self.check_resolved()
@@ -231,7 +237,6 @@ class Joining:
             fences=fences,
             needs=() if len(objects) > 1 else (root,),
             time=commit.time,
-            note=f"{commit.kind}: {commit.message}",
         )
         self._send(batch, commit)
         self._cells.objects.settle(objects)

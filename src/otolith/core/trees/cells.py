@@ -279,9 +279,7 @@ class Cells:
             new = edits[key]
             base = None
             if new is not None and new[0] != MARK and len(new) > INLINE_BYTES:
-                old = self.maps.get(link, key)
-                if old is not None and old[0] == MARK and old[1] == PACKED_KIND:
-                    base = Hash(old[2:34])
+                base = _packed_hash(self.maps.get(link, key))
             out.append((key, None if new is None else self.settle(new, base=base)))
         return out
 
@@ -298,7 +296,7 @@ class Cells:
         """Return a list with elements replaced by these loose cells."""
         link = self.tree(cell)
         if link is not None:
-            settled = [self.settle(part) for part in parts]
+            settled = self._settled_after(link, start, parts)
             return self.list_cell(self.lists.splice(link, start, stop, settled))
         elements = self.encoding.split_list(self.loosen(cell))
         elements[start:stop] = [self.loosen(part) for part in parts]
@@ -307,6 +305,17 @@ class Cells:
             if len(data) <= PACKED_BYTES:
                 return data
         return self.list_cell(self.lists.build(self.settle(part) for part in elements))
+
+    def _settled_after(self, link: Link, start: int, parts: list[bytes]) -> list[bytes]:
+        """Settle new elements of a list; one that is packed is probably like the one before it."""
+        if start == 0 or not any(len(part) > INLINE_BYTES for part in parts):
+            return [self.settle(part) for part in parts]
+        before = next(self.lists.items(link, start - 1, start))
+        settled: list[bytes] = []
+        for part in parts:
+            before = self.settle(part, base=_packed_hash(before))
+            settled.append(before)
+        return settled
 
     def full_size(self, cell: bytes) -> int:
         """Return the length of the full encoding of the value in a cell, without reading it."""
@@ -330,6 +339,13 @@ _KINDS = {
     TEXT_KIND: "str",
     TAGGED_KIND: "tagged",
 }
+
+
+def _packed_hash(cell: bytes | None) -> Hash | None:
+    """Return the object of a packed value."""
+    if cell is None or cell[0] != MARK or cell[1] != PACKED_KIND:
+        return None
+    return Hash(cell[2:34])
 
 
 def _first_byte_kind(first: int) -> str:

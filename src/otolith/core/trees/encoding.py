@@ -82,6 +82,10 @@ class Encoding:
                 return key.encode()
             except UnicodeEncodeError:
                 pass
+        try:
+            hash(key)
+        except TypeError:
+            raise BadValue(f"{key!r} cannot be a key", hint="a key is hashable") from None
         return _OTHER_KEY + self.encode(key)
 
     def unkey(self, data: bytes) -> object:

@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple
 import zstandard
 
 PLAIN, ZSTD, SPLICE, PATCH = range(4)
-DEPTH_LIMIT = 16
+DEPTH_LIMIT = 31
 OBJECT_LIMIT_BYTES = 64 << 20
 DELTA_LIMIT_BYTES = 0xFFFF
 

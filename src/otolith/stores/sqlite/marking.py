@@ -80,7 +80,11 @@ class Marking:
             self._todo.append(key)
 
     def _visit_key(self, connection: apsw.Connection, key: int) -> None:
-        rows = ask(connection, "select id, cast(data as blob) from object where key=?", (key,))
+        rows = ask(
+            connection,
+            "select id, cast(data as blob) from object where key >> 32 = ?1 >> 32 and key = ?1",
+            (key,),
+        )
         damage = None
         for number, row in rows:
             try:

@@ -27,7 +27,9 @@ from otolith.types import Hash
 # A flipped bit can turn a blob into text or NULL, hence the casts.
 _KEY = Struct(">q")
 _HANDFUL = 4  # a small commit has as many objects
-_KEYS = "select key, key from object where key in (?, ?, ?, ?)"
+_KEYS = """select key, key from object where key >> 32 in (?1 >> 32, ?2 >> 32, ?3 >> 32, ?4 >> 32)
+    and key in (?1, ?2, ?3, ?4)"""
+_ROWS = "select id, cast(data as blob) from object where key >> 32 = ?1 >> 32 and key = ?1"
 _IDS = "select id, key from object where id in (?, ?, ?, ?)"
 
 
@@ -105,9 +107,7 @@ class Objects:
         Raises:
             Corrupt: there is a row for it, but none that holds it.
         """
-        rows = ask(
-            connection, "select id, cast(data as blob) from object where key=?", (key_of(name),)
-        )
+        rows = ask(connection, _ROWS, (key_of(name),))
         reason = ""
         for number, row in rows:
             try:
@@ -196,7 +196,10 @@ class Objects:
 
     def count(self, connection: apsw.Connection) -> int:
         """Return how many objects there are."""
-        rows = "select count(*) from object", "select count(*) from object where key=0"
+        rows = (
+            "select count(*) from object",
+            "select count(*) from object where key >> 32 = 0 and key = 0",
+        )
         total, hidden = (ask(connection, query)[0][0] for query in rows)
         return int(total) - int(hidden)
 
@@ -206,7 +209,8 @@ class Objects:
         seen: set[Hash] = set()
         rows = connection.execute(
             "select id, key, cast(data as blob) from object"
-            " where key between ? and ? and key<>0 order by key",
+            " where key >> 32 between ?1 >> 32 and ?2 >> 32 and key between ?1 and ?2 and key <> 0"
+            " order by key",
             (low, high),
         )
         for number, key, row in rows:
@@ -217,9 +221,7 @@ class Objects:
 
     def named(self, connection: apsw.Connection, key: int) -> Hash | None:
         """Return the hash of the oldest sound object with this key."""
-        rows = ask(
-            connection, "select id, cast(data as blob) from object where key=? order by id", (key,)
-        )
+        rows = ask(connection, _ROWS + " order by id", (key,))
         for number, row in rows:
             try:
                 name = Hash(blake3(self.plain(connection, number, row)).digest())

@@ -7,6 +7,8 @@ Layout, format 1:
                                         computed at every read, which is also the check for rot.
                                         Several rows may have one key. Ids only grow. Key 0 marks
                                         a row that is no object any more, only the base of others.
+                                        The index holds the upper half of the key: the few rows
+                                        that share it cost less than four bytes for every row.
     ref     name, hash, last, sum       hash is NULL once the ref is gone; last: its newest move;
                                         sum: a checksum of the row. The row without a name holds
                                         the sum of all other sums, so a lost row is noticed.
@@ -31,7 +33,7 @@ PAGE_BYTES = 4096
 _BEFORE_FIRST_TABLE = ("pragma page_size=4096", "pragma auto_vacuum=incremental")
 _TABLES = (
     "create table object(id integer primary key, key integer not null, data blob not null)",
-    "create index object_key on object(key)",
+    "create index object_key on object(key >> 32)",
     """create table ref(name text primary key, hash blob, last integer not null,
         sum integer not null) without rowid""",
     """create table move(seq integer primary key, prev integer not null, old, new,
