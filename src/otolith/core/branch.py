@@ -69,6 +69,7 @@ class Branch(Reading, MutableMapping[str, object]):
         self._joining.settled(keys)
 
     def write_cell(self, path: Path, cell: bytes | None) -> None:
+        parse_own_path(path[:1])
         if cell is None:
             self._stage.remove(path)
         else:
@@ -76,6 +77,7 @@ class Branch(Reading, MutableMapping[str, object]):
         self._joining.settled(path)
 
     def extend_cell(self, path: Path, cells: list[bytes]) -> None:
+        parse_own_path(path[:1])
         if self._stage.extend(path, cells):
             self.adopt_policy(path, "append")
         self._joining.settled(path)
@@ -88,6 +90,7 @@ class Branch(Reading, MutableMapping[str, object]):
         """Choose how a path, or all paths that fit a pattern, merge. Staged like any edit."""
         check_policy(name, self._archive.resolvers)
         self._stage.put((POLICY, check_pattern(pattern)), self._tree.put(name))
+        self._joining.settled((POLICY, pattern))
 
     def policies(self) -> dict[str, str]:
         """Return the merge policies by pattern."""

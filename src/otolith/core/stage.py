@@ -25,6 +25,15 @@ class _Tail:
         self.cells: list[bytes] = []
 
 
+class _InList(Exception):
+    """On the way down there is a list, which is edited at once and not later."""
+
+    def __init__(self, depth: int, cell: bytes) -> None:
+        super().__init__(depth)
+        self.depth = depth
+        self.cell = cell
+
+
 _Waiting: TypeAlias = Union[bytes, _Tail, "dict[bytes, _Waiting]", None]
 
 
@@ -91,8 +100,7 @@ class Stage:
 
     def extend(self, path: Path, cells: list[bytes]) -> bool:
         """Append to the list at a path; tell whether it was made for that."""
-        names = self.names(path)
-        tail = self._parent(path, names).get(names[-1])
+        tail = self._waiting_at(path)
         if isinstance(tail, _Tail):
             tail.cells += cells
             return False
@@ -104,24 +112,38 @@ class Stage:
         self._write(path, tail)
         return base is None
 
+    def _waiting_at(self, path: Path) -> _Waiting:
+        at: _Waiting = self._waiting
+        for name in self.names(path):
+            at = at.get(name) if isinstance(at, dict) else None
+        return at
+
     def _write(self, path: Path, cell: bytes | _Tail | None) -> None:
         names = self.names(path)
-        if len(names) > 1:
-            holder = self.get(path[:-1])
-            if holder is not None and self._cells.kind(holder) == "list":
-                self._write_element(path, cell, holder)
-                return
-        self._parent(path, names)[names[-1]] = cell
+        try:
+            self._parent(path, names)[names[-1]] = cell
+        except _InList as inside:
+            parts, elements = path[: inside.depth], path[inside.depth :]
+            new = None if cell is None else self._apply(None, cell)
+            self._write(parts, self._edited(inside.cell, elements, new, parts))
 
-    def _write_element(self, path: Path, cell: bytes | _Tail | None, holder: bytes) -> None:
-        at = index_in(path[-1], self._cells.length(holder))
-        if at is None:
+    def _edited(self, cell: bytes, path: Path, new: bytes | None, above: Path) -> bytes:
+        """Return a cell in which a path below it is set, or removed."""
+        here = (*above, path[0])
+        kind = self._cells.kind(cell)
+        if kind not in ("list", "map"):
+            raise _no_parts(above, kind)
+        old = walk(self._cells, cell, self.names(path[:1]))
+        if old is None and (kind == "list" or new is None):
             raise KeyNotFound(
-                f"nothing at {format_path(path)}", hint="append to a list with state.list(path)"
+                f"nothing at {format_path(here)}", hint="append to a list with state.list(path)"
             )
-        parts = [] if cell is None else [self._apply(None, cell)]
-        new = self._cells.splice(holder, at, at + 1, parts)
-        self._write(path[:-1], new)
+        if len(path) > 1:
+            new = self._edited(EMPTY_MAP if old is None else old, path[1:], new, here)
+        if kind == "map":
+            return self._cells.edit_map(cell, {self.names(path)[0]: new})
+        at = index_in(path[0], self._cells.length(cell)) or 0
+        return self._cells.splice(cell, at, at + 1, [] if new is None else [new])
 
     def _parent(self, path: Path, names: Names) -> dict[bytes, _Waiting]:
         """Return the waiting edits of the map that holds a path."""
@@ -140,11 +162,10 @@ class Stage:
     def _check_map(self, path: Path, names: Names) -> None:
         cell = walk(self._cells, self._root, names)
         kind = "map" if cell is None else self._cells.kind(cell)
+        if cell is not None and kind == "list":
+            raise _InList(len(path), cell)
         if kind != "map":
-            raise BadPath(
-                f"{format_path(path)} is a {kind}, it has no parts to set",
-                hint=f"remove {format_path(path)} first, or choose another path",
-            )
+            raise _no_parts(path, kind)
 
     def _apply(self, cell: bytes | None, waiting: _Waiting) -> bytes:
         if isinstance(waiting, _Tail):
@@ -161,3 +182,10 @@ class Stage:
 
 
 _NOTHING = object()
+
+
+def _no_parts(path: Path, kind: str) -> BadPath:
+    return BadPath(
+        f"{format_path(path)} is a {kind}, it has no parts to set",
+        hint=f"remove {format_path(path)} first, or choose another path",
+    )

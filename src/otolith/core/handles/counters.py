@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from otolith.core.handles.base import Handle
+from otolith.errors import BadValue
 
 
 class CounterHandle(Handle):
@@ -23,9 +24,12 @@ class CounterHandle(Handle):
 
     def add(self, amount: Any = 1) -> Any:
         """Add to the number and return it."""
-        self._state.adopt_policy(self._path, "counter")
-        value = self.value + amount
+        try:
+            value = self.value + amount
+        except TypeError as error:
+            raise BadValue(f"{self.path}: {error}", hint="a counter adds numbers") from None
         self._state.write_cell(self._path, self._put(value))
+        self._state.adopt_policy(self._path, "counter")
         return value
 
     def __int__(self) -> int:

@@ -41,7 +41,8 @@ class SetHandle(Handle, MutableSet[Any]):
 
     def discard(self, value: Any) -> None:
         """Remove an element if it is there."""
-        self._edit([value], None)
+        if value in self:
+            self._edit([value], None)
 
     def update(self, values: Iterable[Any]) -> None:
         """Add elements."""

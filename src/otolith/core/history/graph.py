@@ -18,7 +18,7 @@ import msgspec
 from otolith.core.trees.hashing import digest
 from otolith.core.trees.layout import COMMIT, cell_links, node_links
 from otolith.core.trees.objects import Objects
-from otolith.errors import Corrupt
+from otolith.errors import BadValue, Corrupt
 from otolith.types import Hash
 
 _LEFT, _RIGHT, _STALE = 1, 2, 4
@@ -105,7 +105,13 @@ def make_commit(
         reads=dict(reads or {}),
         meta=dict(meta or {}),
     )
-    data = COMMIT + _encode(record)
+    try:
+        data = COMMIT + _encode(record)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadValue(
+            f"the message, author or meta of a commit cannot be kept: {error}",
+            hint="use plain data there, and text without lone surrogates",
+        ) from None
     return _commit(digest(data), record), data
 
 

@@ -19,9 +19,9 @@ class Undo:
             self._replay(move)
 
     def _replay(self, move: Move) -> None:
-        if move.note.startswith(UNDO) and self._done:
+        if move.note.startswith(UNDO) and self._done and move.new == self._done[-1].old:
             self._undone.append(self._done.pop())
-        elif move.note.startswith(REDO) and self._undone:
+        elif move.note.startswith(REDO) and self._undone and move.new == self._undone[-1].new:
             self._done.append(self._undone.pop())
         else:
             self._done.append(move)

@@ -26,18 +26,23 @@ def add_up(cells: Cells, base: bytes | None, ours: bytes, theirs: bytes) -> byte
     kinds = {type(number) for number in (0 if start is None else start, mine, yours)}
     if not (kinds <= {int, float} or kinds <= {int, Decimal}):
         raise Undecided("policy counter needs numbers of one type")
-    return cells.put(mine + yours - (0 if start is None else start))
+    try:
+        return cells.put(mine + yours - (0 if start is None else start))
+    except ArithmeticError:  # infinities, or an int that no float can hold
+        raise Undecided("policy counter cannot add these numbers") from None
 
 
 def extreme(cells: Cells, ours: bytes, theirs: bytes, *, pick: Callable[..., Any]) -> bytes:
     """Keep the larger or the smaller value."""
-    mine, yours = cells.load(ours), cells.load(theirs)
+    mine, yours = values(cells, ours, theirs)
     try:
         if mine == yours:  # 1 and 1.0: any choice will do if both sides make the same
             return min(ours, theirs)
-        return ours if pick(mine, yours) is mine else theirs
-    except TypeError:
-        raise Undecided("the two values cannot be compared") from None
+        if mine < yours or yours < mine:  # not so for NaN, nor for sets that overlap
+            return ours if pick(mine, yours) is mine else theirs
+    except (TypeError, ArithmeticError):
+        pass
+    raise Undecided("the two values cannot be compared")
 
 
 def append(

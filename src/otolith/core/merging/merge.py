@@ -139,7 +139,8 @@ class _Walk:
             return theirs
         rule = self._policies.find(path)
         policy = self._natural(ours, theirs) if rule is None else rule
-        if policy != "map" and rule not in _ADDING and self._cells.same(ours, theirs):
+        is_twice = policy == "map" or rule in _ADDING
+        if (ours is None or not is_twice) and self._cells.same(ours, theirs):
             return ours
         if policy == "last-writer":
             policy = "theirs" if self._theirs_later(path) else "ours"

@@ -78,4 +78,6 @@ def _compiled(pattern: str) -> re.Pattern[str]:
             parts.append(".*")
         else:
             parts.append(re.escape(part).replace(r"\*", "[^/]*"))
-    return re.compile("/".join(parts).replace("/.*/", "/(?:.*/)?") + r"\Z", re.DOTALL)
+    text = "/".join(parts).replace("/.*/", "/(?:.*/)?")
+    text = "(?:.*/)?" + text[3:] if text.startswith(".*/") else text
+    return re.compile(text + r"\Z", re.DOTALL)
