@@ -62,7 +62,9 @@ def test_a_power_cut_leaves_a_prefix_of_history_and_full_durability_all_of_it(
                 work(state, number)
             disk.crash(into=image)
             repo.close()
-        survived = assert_whole(image / "a.db", at_least=acknowledged if durability == "full" else 0)
+        survived = assert_whole(
+            image / "a.db", at_least=acknowledged if durability == "full" else 0
+        )
         lost += survived < acknowledged
         shutil.rmtree(folder)
         shutil.rmtree(image)

@@ -1,6 +1,6 @@
 """A process that commits until it is killed, and says which commits were acknowledged.
 
-    python writer.py PATH NAME DURABILITY LIMIT
+python writer.py PATH NAME DURABILITY LIMIT
 """
 
 from __future__ import annotations

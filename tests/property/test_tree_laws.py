@@ -174,7 +174,9 @@ def test_bytes_inserted_into_a_blob_make_few_new_chunks() -> None:
 leaves = st.none() | st.booleans() | st.integers() | st.text(max_size=40) | st.binary(max_size=40)
 values = st.recursive(
     leaves | st.integers(200, 5000).map(lambda size: "x" * size),
-    lambda inner: st.lists(inner, max_size=30) | st.dictionaries(st.text(max_size=8), inner, max_size=30),
+    lambda inner: (
+        st.lists(inner, max_size=30) | st.dictionaries(st.text(max_size=8), inner, max_size=30)
+    ),
     max_leaves=150,
 )
 

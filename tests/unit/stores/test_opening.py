@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
 
 import apsw
 import pytest
@@ -21,6 +24,7 @@ from otolith.stores import Batch, SqliteStore
 from otolith.stores.sqlite import opening
 from otolith.testing import put, thing
 
+NOBODY = 65534
 LOCAL = "36 1 254:0 / / rw,relatime shared:1 - ext4 /dev/root rw"
 SHARE = r"90 36 0:50 / /mnt/my\040share rw - nfs4 server:/x rw"
 
@@ -107,17 +111,28 @@ def test_a_store_opened_to_read_takes_no_writes(tmp_path):
     with_writer.close()
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_directory_that_cannot_be_written_is_denied_but_can_be_read(tmp_path):
-    SqliteStore(tmp_path / "a.db").close()
-    (tmp_path / "a.db").chmod(0o444)
-    tmp_path.chmod(0o555)
-    try:
-        with pytest.raises(Denied, match="read_only=True"):
-            SqliteStore(tmp_path / "a.db")
-        assert SqliteStore(tmp_path / "a.db", read_only=True).refs() == {}
-    finally:
-        tmp_path.chmod(0o755)
+@pytest.fixture
+def as_nobody():
+    """A directory of one's own, and no right beyond it: root could write everywhere."""
+    with tempfile.TemporaryDirectory() as folder:
+        is_root = os.geteuid() == 0
+        if is_root:
+            os.chown(folder, NOBODY, NOBODY)
+            os.seteuid(NOBODY)
+        yield Path(folder)
+        if is_root:
+            os.seteuid(0)
+        Path(folder).chmod(0o700)
+
+
+def test_a_directory_that_cannot_be_written_is_denied_but_can_be_read(as_nobody):
+    SqliteStore(as_nobody / "a.db").close()
+    (as_nobody / "a.db").chmod(0o444)
+    as_nobody.chmod(0o555)
+    with pytest.raises(Denied, match="read_only=True"):
+        SqliteStore(as_nobody / "a.db")
+    with closing(SqliteStore(as_nobody / "a.db", read_only=True)) as store:
+        assert store.refs() == {}
 
 
 def test_a_store_on_a_read_only_medium_is_read_as_it_is(tmp_path, monkeypatch):
