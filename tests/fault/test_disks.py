@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from otolith.care import verify
-from otolith.errors import Corrupt, Error, Full, NotFound, ReadOnly
+from otolith.errors import Corrupt, Error, Full, ReadOnly
 from otolith.opening import join
 from otolith.stores import SqliteStore
 from otolith.testing import PowerLossVFS
@@ -72,10 +72,19 @@ def test_a_power_cut_leaves_a_prefix_of_history_and_full_durability_all_of_it(
         assert lost == 0
 
 
+def work_until_full(state) -> tuple[int, str]:
+    """Go on until the disk is full; return the step that was refused, and the hint given."""
+    number = 1
+    try:
+        for number in range(2, 200):
+            work(state, number)
+    except Full as error:
+        return number, error.hint
+    return number, ""
+
+
 def test_a_full_disk_at_any_offset_refuses_the_commit_and_loses_nothing(tmp_path, rounds):
-    refused = 0
-    step = rounds(491, 53)
-    for budget in range(0, 100_000, step):
+    for budget in range(0, 100_000, rounds(491, 53)):
         folder = tmp_path / str(budget)
         folder.mkdir()
         with PowerLossVFS(budget) as disk:
@@ -83,21 +92,15 @@ def test_a_full_disk_at_any_offset_refuses_the_commit_and_loses_nothing(tmp_path
             state = repo.session("job")
             work(state, 1)
             disk.budget_bytes = budget
-            number = 1
-            try:
-                for number in range(2, 200):
-                    work(state, number)
-            except Full as error:
-                refused += 1
-                assert error.hint
-                assert state.at("@")["number"] == number - 1
+            refused, hint = work_until_full(state)
+            assert hint
+            assert state.at("@")["number"] == refused - 1
             disk.budget_bytes = None
             state.commit("the staged edits are still there")
-            assert state.at("@")["number"] == number
+            assert state.at("@")["number"] == refused
             repo.close()
-        assert_whole(folder / "a.db", at_least=number)
+        assert_whole(folder / "a.db", at_least=refused)
         shutil.rmtree(folder)
-    assert refused >= 100_000 // step - 1
 
 
 def test_after_a_failed_sync_the_repo_reads_but_no_longer_writes(tmp_path):
@@ -138,8 +141,7 @@ def test_a_flipped_bit_is_an_error_and_never_another_answer(tmp_path, rounds):
             again = open_repo(copy, create=False)
             state = again.session("job")
             assert {ref: state.at(ref).to_dict() for ref in truth} == truth
-        except (Error, NotFound) as error:
-            assert isinstance(error, Error)
+        except Error:
             noticed += 1
         for leftover in tmp_path.glob(f"{number}.db*"):
             leftover.unlink()

@@ -13,9 +13,9 @@ from otolith.core.trees.blob import Blob
 from otolith.core.trees.cells import Cells
 from otolith.core.trees.encoding import Encoding
 from otolith.core.trees.layout import LIST, Link
+from otolith.core.trees.maps import MapTree
 from otolith.core.trees.objects import Buffer, Objects
 from otolith.core.trees.sequence import Sequence
-from otolith.core.trees.maps import MapTree
 from otolith.stores import MemoryStore
 
 SALT = 7
@@ -218,3 +218,15 @@ def test_a_list_edited_in_place_sits_where_a_new_one_would(
         at = some.splice(at, low, high, [some.put(part) for part in new])
         assert at == cells().put(model)
         assert some.load(at) == model
+
+
+def test_a_diff_of_large_maps_reads_only_what_they_do_not_share() -> None:
+    new = buffer()
+    tree = MapTree(new, SALT)
+    root = tree.build([(b"k%06d" % number, cell(number)) for number in range(50_000)])
+    changed = tree.apply(root, [(b"k%06d" % 777, cell(1))])
+    visited: list[int] = []
+    nodes = new.nodes
+    new.nodes = lambda hashes: visited.append(len(hashes)) or nodes(hashes)
+    assert len(tree.diff(root, changed)) == 1
+    assert sum(visited) <= 10
