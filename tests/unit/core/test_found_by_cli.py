@@ -88,8 +88,19 @@ def test_a_merge_in_progress_is_taken_up_by_another_process(open_again):
 
 @pytest.mark.parametrize(
     ("value", "kind"),
-    [({}, "map"), ([1], "list"), ("x", "str"), (b"x", "bytes"), (1, "int"), (True, "bool")]
-    + [(None, "NoneType"), (1.5, "float"), ((1,), "tuple"), ({1}, "set"), (1 << 80, "bigint")],
+    [
+        ({}, "map"),
+        ([1], "list"),
+        ("x", "str"),
+        (b"x", "bytes"),
+        (1, "int"),
+        (True, "bool"),
+        (None, "NoneType"),
+        (1.5, "float"),
+        ((1,), "tuple"),
+        ({1}, "set"),
+        (1 << 80, "bigint"),
+    ],
 )
 def test_the_kind_of_a_value_is_known_by_name(open_again, value, kind):
     here = open_again()

@@ -1,0 +1,129 @@
+"""The program itself: verbs load late, errors have codes, and the reference names everything."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from otolith import errors
+from otolith.cli import program
+from otolith.cli.failures import exit_code
+from otolith.cli.place import Place
+from otolith.cli.program import VERBS
+
+REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "cli.md"
+NAMES = [verb for group in VERBS.values() for verb in group]
+
+
+@pytest.fixture
+def run():
+    def invoke(*words, **options):
+        return CliRunner().invoke(program, list(words), **options)
+
+    return invoke
+
+
+def _command(verb: str) -> click.Command:
+    command = program.get_command(click.Context(program), verb)
+    assert command is not None
+    return command
+
+
+def _section(verb: str) -> str:
+    pattern = rf"(?ms)^### {verb}\n(.*?)(?=^##|\Z)"
+    found = re.search(pattern, REFERENCE.read_text())
+    assert found, f"the reference has no section {verb}"
+    return found[1]
+
+
+@pytest.mark.parametrize("verb", NAMES)
+def test_a_verb_and_all_its_options_are_in_the_reference(verb):
+    section = _section(verb)
+    options = [p for p in _command(verb).params if isinstance(p, click.Option)]
+
+    missing = [name for option in options for name in option.opts if f"`{name}" not in section]
+
+    assert missing == []
+
+
+def test_the_options_before_the_verb_are_in_the_reference():
+    everywhere = REFERENCE.read_text().partition("## Everywhere")[2].partition("\n## ")[0]
+
+    assert [o for p in program.params for o in p.opts if f"`{o}" not in everywhere] == []
+
+
+def test_the_reference_describes_no_option_that_is_not_there():
+    for verb in NAMES:
+        described = re.findall(r"(?m)^\| `(-[^ `]+)(?:[^|]*?`, `(--[\w-]+))?", _section(verb))
+        there = {name for p in _command(verb).params for name in p.opts}
+        assert {name for pair in described for name in pair if name} <= there, verb
+
+
+@pytest.mark.parametrize("verb", NAMES)
+def test_a_verb_explains_itself(verb, run):
+    done = run(verb, "--help")
+
+    assert done.exit_code == 0
+    assert done.output == run("help", verb).output
+
+
+def test_no_arguments_show_the_verbs(run):
+    done = run()
+
+    assert done.exit_code == 0
+    assert all(f"  {verb} " in done.output for verb in NAMES)
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("staus", "status"), ("comit", "commit")])
+def test_a_verb_that_is_nearly_right_is_suggested(typed, meant, run):
+    done = run(typed)
+
+    assert done.exit_code == 2
+    assert f"did you mean `otolith {meant}`?" in done.stderr
+
+
+def test_an_option_after_the_verb_that_belongs_before_it_is_explained(run):
+    done = run("log", "--store", "x")
+
+    assert done.exit_code == 2
+    assert "before the verb" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.MergeConflict("m", paths=()), 1),
+        (errors.StaleRef("r", expected=None, actual=None), 1),
+        (errors.BadPath("m"), 2),
+        (errors.RefExists("m"), 2),
+        (errors.StoreNotFound("m"), 3),
+        (errors.Denied("m"), 4),
+        (errors.ReadOnly("m"), 4),
+        (errors.Corrupt("m"), 5),
+        (errors.Busy("m"), 6),
+        (errors.QuotaExceeded("m"), 6),
+        (errors.FormatTooNew("m"), 7),
+    ],
+    ids=lambda value: getattr(value, "kind", value),
+)
+def test_an_error_has_its_exit_code(error, code):
+    assert exit_code(error) == code
+
+
+@pytest.mark.parametrize(
+    ("store", "url"),
+    [
+        (".otolith/store.db", "/home/x/.otolith/store.db"),
+        ("/elsewhere/a.db", "/elsewhere/a.db"),
+        ("sqlite:a%20b.db", "/home/x/a b.db"),
+        ("sqlite:///elsewhere/a.db", "sqlite:///elsewhere/a.db"),
+        ("memory:", "memory:"),
+        ("redis://host", "redis://host"),
+    ],
+)
+def test_a_relative_store_is_relative_to_the_directory_of_its_folder(store, url):
+    assert Place(store, None, "main", Path("/home/x")).url == url
