@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from otolith.care import verify
+from otolith import care
 from otolith.cli.graph import Lanes
 from otolith.cli.job import SESSION, STEPS
 from otolith.cli.place import opened
@@ -176,7 +176,7 @@ def _weighed(repo: Repo, state: Branch, teller: Teller) -> None:
     teller.say(f"that is {each} for each; pickling the state at each would be {whole}")
     ratio = pickled / stored
     teller.check(ratio > 2, f"{ratio:.0f} times less than a pickle per step, with all of history")
-    report = verify(repo, level="deep")
+    report = care.verify(repo, level="deep")
     teller.check(report.ok, f"every one of {report.objects} objects was read back and re-hashed")
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import click
 
-from otolith.care import Report, prune, verify
+from otolith import care
 from otolith.cli.asked import Asked
 from otolith.cli.output import emit, end_progress, json_option, progress_line
 from otolith.cli.place import find, opened, seen_from
@@ -33,7 +33,7 @@ def fsck(ctx: click.Context, level: str, repair_from: str | None, as_json: bool)
         opened(find(asked).url, read_only=repair_from is None) as repo,
         _replica(asked, repair_from) as replica,
     ):
-        report = verify(repo, level=level, repair_from=replica, progress=progress_line())
+        report = care.verify(repo, level=level, repair_from=replica, progress=progress_line())
     end_progress()
     if as_json:
         emit(_report_json(report))
@@ -55,7 +55,7 @@ def _replica(asked: Asked, url: str | None) -> Iterator[Store | None]:
         store.close()
 
 
-def _report_json(report: Report) -> dict[str, object]:
+def _report_json(report: care.Report) -> dict[str, object]:
     return {
         "ok": report.ok,
         "level": report.level,
@@ -67,7 +67,7 @@ def _report_json(report: Report) -> dict[str, object]:
     }
 
 
-def _report_lines(report: Report) -> Iterator[str]:
+def _report_lines(report: care.Report) -> Iterator[str]:
     for problem in report.problems:
         yield f"{click.style(problem.kind, fg='red', bold=True)} {problem.name}: {problem.message}"
     if report.repaired:
@@ -96,7 +96,9 @@ def gc(asked: Asked, dry_run: bool, expire: str, as_json: bool) -> None:
     """
     expire_seconds = _seconds(expire)
     with opened(find(asked).url) as repo:
-        done = prune(repo, expire_seconds=expire_seconds, dry_run=dry_run, progress=progress_line())
+        done = care.prune(
+            repo, expire_seconds=expire_seconds, dry_run=dry_run, progress=progress_line()
+        )
     end_progress()
     if as_json:
         emit({"dry_run": dry_run} | _collected_json(done))
