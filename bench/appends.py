@@ -10,7 +10,7 @@ import otolith
 from bench.commits import label, short
 from bench.disk import resting_bytes
 from bench.ground import SESSION, Ground, tell
-from bench.peers import start
+from bench.peers import attempt, start
 from bench.table import Absent, Budget, Figure, Row, against, time_of
 from bench.timing import Samples, Step, alternate, ratio
 from bench.words import MESSAGE_BYTES, Words
@@ -97,7 +97,7 @@ def _against_budget(ours: Log, count: int, disk_limit: float) -> Iterator[Row]:
 
 def _against_peer(ground: Ground, ours: Log, count: int, name: str) -> Iterator[Row]:
     row, work = f"append-{label(count)}-{short(name)}", f"{label(count)} appends"
-    theirs = _peer(ground, name, count)
+    theirs = attempt(_peer, ground, name, count)
     if isinstance(theirs, Absent):
         yield Row(row, f"{work}: disk / message bytes", ours.stored, name, theirs)
         return
@@ -119,8 +119,9 @@ def _peer(ground: Ground, name: str, count: int) -> Log | Absent:
     keeper.settle()
     empty = resting_bytes(keeper.place)
     first, last = Samples(), Samples()
+    keeper.append(next(said))  # one that was settled opens again
     first.run(lambda: keeper.append(next(said)), end)
-    for _ in range(count - 2 * end):
+    for _ in range(count - 2 * end - 1):
         keeper.append(next(said))
     last.run(lambda: keeper.append(next(said)), end)
     keeper.settle()

@@ -9,7 +9,7 @@ from pathlib import Path
 import otolith
 from bench.disk import resting_bytes
 from bench.ground import SESSION, Changes, Ground, items, tell
-from bench.peers import Keeper, start
+from bench.peers import Keeper, attempt, start
 from bench.peers.bare import BLOB_BYTES, Bare
 from bench.table import Absent, Budget, Figure, Row, against, time_of
 from bench.timing import Samples, Step, alternate, ratio
@@ -109,11 +109,17 @@ def _started(
 ) -> dict[str, Keeper | Absent]:
     started = {}
     for name, peer in names.items():
-        keeper = started[name] = start(peer, ground.place(peer.replace(":", "-")))
+        keeper = started[name] = attempt(_filled, peer, ground, keys)
         if not isinstance(keeper, Absent):
             stack.callback(keeper.close)
-            keeper.fill(items(keys))
     return started
+
+
+def _filled(peer: str, ground: Ground, keys: int) -> Keeper | Absent:
+    keeper = start(peer, ground.place(peer.replace(":", "-")))
+    if not isinstance(keeper, Absent):
+        keeper.fill(items(keys))
+    return keeper
 
 
 def _beside_bare(
@@ -177,7 +183,7 @@ def _stored(ground: Ground) -> Iterator[Row]:
         if keys == sizes.some_keys:
             for peer, room in {**PEERS["fast"], **SLOW}.items():
                 few = max(2, sizes.counted_commits // (40 if peer in SLOW else 4))
-                theirs = _peer_bytes_each(ground, room, keys, few)
+                theirs = attempt(_peer_bytes_each, ground, room, keys, few)
                 yield against(f"{name}-{short(peer)}", work, ours, peer, theirs)
 
 

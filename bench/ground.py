@@ -38,8 +38,7 @@ class Sizes:
     opens: int = 30
     changes: int = 300
     dropped_commits: int = 2000
-    dropped_commits_of_peers: int = 300
-    collections: int = 3
+    collections: int = 5
     threads: int = 8
     commits_per_thread: int = 25
     starts: int = 30
@@ -60,7 +59,6 @@ QUICK = Sizes(
     opens=2,
     changes=20,
     dropped_commits=30,
-    dropped_commits_of_peers=10,
     collections=1,
     threads=3,
     commits_per_thread=3,
@@ -75,10 +73,11 @@ class Ground:
     directory: Path
     sizes: Sizes = field(default_factory=Sizes)
     _keyed: dict[int, Path] = field(default_factory=dict)
+    _numbers: Iterator[int] = field(default_factory=count)
 
     def place(self, name: str) -> Path:
         """Return a path in which nothing is."""
-        return self.directory / f"{name}-{len(list(self.directory.iterdir()))}"
+        return self.directory / f"{name}-{next(self._numbers)}"
 
     def keyed(self, keys: int) -> Path:
         """Return a store with this many keys in its session; it is built once and shared."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import otolith
 from bench.ground import SESSION, Ground, tell
-from bench.peers import start
+from bench.peers import attempt, start
 from bench.table import Absent, Budget, Figure, Row, against
 
 Work = Callable[[int], Callable[[int], object]]
@@ -34,7 +34,7 @@ def rows(ground: Ground) -> Iterator[Row]:
     work = f"{sizes.threads} threads x {sizes.commits_per_thread} commits on one branch"
     tell(work)
     races = {durability: _ours(ground, durability) for durability in ("full", "fast")}
-    theirs = _kvgit(ground)
+    theirs = attempt(_kvgit, ground)
     for durability, race in races.items():
         landed = Figure(race.landed, "")
         name = f"threads-{durability}"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol
+from typing import ParamSpec, Protocol, TypeVar
 
 from bench.table import Absent
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 DISTRIBUTIONS = ("kvgit", "agex", "stratadb", "langgraph-checkpoint-sqlite", "apsw", "diskcache")
 
@@ -63,3 +67,11 @@ def start(name: str, place: Path) -> Keeper | Absent:
         return peer(name)(place)
     except Missing as why:
         return Absent(str(why))
+
+
+def attempt(measure: Callable[P, R], *arguments: P.args, **options: P.kwargs) -> R | Absent:
+    """Measure a peer; if it fails, that is what the table says."""
+    try:
+        return measure(*arguments, **options)
+    except Exception as error:
+        return Absent(f"failed: {type(error).__name__}: {error}"[:80])

@@ -14,28 +14,33 @@ class Strata:
     def __init__(self, place: Path, *, durability: str) -> None:
         self.place = place
         self._durability = durability
-        self._open()
-
-    def _open(self) -> None:
-        self._db = stratadb.open(str(self.place), durability=self._durability, ipc="off")
+        self._db: stratadb.Strata | None = None
 
     def fill(self, items: dict[str, object]) -> None:
         entries = [(key, str(value)) for key, value in items.items()]
         for start in range(0, len(entries), 1000):
-            self._db.kv.put_many(entries[start : start + 1000])
+            self._opened().kv.put_many(entries[start : start + 1000])
 
     def change(self, key: str, value: object) -> None:
-        self._db.kv.put(key, str(value))
+        self._opened().kv.put(key, str(value))
 
     def append(self, message: str) -> None:
-        self._db.events.append("message", {"text": message})
+        self._opened().events.append("message", {"text": message})
 
     def settle(self) -> None:
-        self._db.close()
-        self._open()
+        """Close it: while it is open, it tidies up in the background; the next use opens it."""
+        self._opened()
+        self.close()
 
     def close(self) -> None:
-        self._db.close()
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    def _opened(self) -> stratadb.Strata:
+        if self._db is None:
+            self._db = stratadb.open(str(self.place), durability=self._durability, ipc="off")
+        return self._db
 
 
 def make(durability: str = "standard"):
