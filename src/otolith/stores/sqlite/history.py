@@ -10,6 +10,7 @@ from binascii import crc_hqx
 from typing import NamedTuple, TypeAlias
 
 import apsw
+from msgspec.msgpack import encode
 
 from otolith.errors import Corrupt
 from otolith.stores.base import Move
@@ -119,4 +120,4 @@ class History:
 
 
 def _sum(prev: int, old: Side, new: Side, time: int, note: str) -> int:
-    return crc_hqx(repr((prev, old, new, time, note)).encode(), 0)
+    return crc_hqx(encode((prev, old, new, time, note)), 0)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import apsw
 from blake3 import blake3
+from msgspec.msgpack import encode
 
 from otolith.errors import Corrupt, Fenced, StaleRef
 from otolith.stores.base import Swap
@@ -154,9 +155,9 @@ def zero_row() -> tuple[bytes, int]:
 
 
 def _row_sum(name: str, value: bytes | None, last: int) -> int:
-    text = repr((name, value, last)).encode()  # works for whatever rot has made of a column
-    return int.from_bytes(blake3(text).digest(8), "big", signed=True)
+    fields = encode((name, value, last))  # works for whatever rot has made of a column
+    return int.from_bytes(blake3(fields).digest(8), "big", signed=True)
 
 
 def _fence_sum(name: str, token: int) -> int:
-    return crc_hqx(f"{name}\0{token}".encode(), 0)
+    return crc_hqx(encode((name, token)), 0)
