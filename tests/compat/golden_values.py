@@ -107,7 +107,8 @@ def _texts(count: int, size: int) -> list[str]:
 SCALARS: dict[str, Any] = {
     "none": None,
     "bool": [True, False],
-    "int": [0, 1, -1, 127, 128, -32, -33, 255, 256, 65535, 65536, 2**32, 2**63, 2**64 - 1, -(2**63)],
+    "int": [0, 1, -1, 127, 128, -32, -33, 255, 256, 65535, 65536, 2**32, 2**63, 2**64 - 1],
+    "lowest int": -(2**63),
     "bigint": [2**64, -(2**63) - 1, 10**40, -(10**40)],
     "float": [0.0, -0.0, 1.5, math.inf, -math.inf, math.nan, 5e-324],
     "str": ["", "a", "ä", "汉字", "🙂", "x" * 31, "x" * 32, "\0", "e\u0301"],
@@ -118,7 +119,7 @@ SCALARS: dict[str, Any] = {
     "set": {1, "two", (3,)},
     "frozenset": frozenset({b"a", None}),
     "complex": complex(1.0, -0.0),
-    "decimal": [Decimal("1.50"), Decimal("-0"), Decimal("1E+5"), Decimal("NaN"), Decimal("Infinity")],
+    "decimal": [Decimal(text) for text in ("1.50", "-0", "1E+5", "NaN", "Infinity")],
     "uuid": UUID(int=0x12345678123456781234567812345678),
     "path": [PurePosixPath("a/b"), PureWindowsPath("C:\\a")],
 }
@@ -127,7 +128,7 @@ MOMENTS: dict[str, Any] = {
     "date": date(2026, 2, 28),
     "timedelta": timedelta(days=-1, seconds=5, microseconds=7),
     "time": [time(1, 2, 3), time(1, 2, 3, 4, tzinfo=UTC), time(1, fold=1)],
-    "naive": datetime(2026, 2, 28, 12, 30),
+    "naive": datetime(2026, 2, 28, 12, 30),  # noqa: DTZ001 - a value like any other
     "utc": datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
     "offset": datetime(2026, 1, 1, tzinfo=timezone(timedelta(hours=5, minutes=30))),
     "named": datetime(2026, 1, 1, tzinfo=timezone(timedelta(hours=-5), "EST")),

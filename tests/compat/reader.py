@@ -17,6 +17,7 @@ from tests.compat.reader_rows import Rows
 from tests.compat.reader_values import Ext, canonical, header, parse, text_header
 
 INLINE, PACKED, ATOM = 256, 4096, 65536
+FIELDS = ["cell", "parents", "generation", "time", "author", "message", "kind", "reads", "meta"]
 
 
 class Wrong(Exception):
@@ -30,7 +31,7 @@ def check(condition: object, message: str) -> None:
 
 class Link(NamedTuple):
     hash: bytes
-    count: int
+    elements: int
     size: int
 
 
@@ -38,7 +39,7 @@ class Whole(NamedTuple):
     """A tree as read: its entries, and what its link must say."""
 
     parts: list[tuple[bytes, bytes]]
-    count: int
+    elements: int
     size: int
 
 
@@ -65,11 +66,10 @@ class Reader:
         """Return a commit, and the full encoding of its state."""
         data = self.object(id)
         check(data[:1] == b"C", "this is no commit")
-        names = ("cell", "parents", "generation", "time", "author", "message", "kind", "reads", "meta")
         fields = parse(data[1:])
-        check(len(fields) == len(names), "a commit has nine fields")
+        check(len(fields) == len(FIELDS), "a commit has nine fields")
         check(canonical(fields) == data[1:], "a commit is not in its canonical form")
-        commit = dict(zip(names, fields, strict=True))
+        commit = dict(zip(FIELDS, fields, strict=True))
         check(commit["cell"][:1] == b"\xc1", "the cell of a commit is a link")
         commit["state"] = self.value(commit["cell"], is_root=True)
         return commit
@@ -105,7 +105,7 @@ class Reader:
 
     def _packed(self, link: Link) -> bytes:
         data = self.object(link.hash)
-        check(data[:1] == b"p" and link.count == 1, "this is no packed value")
+        check(data[:1] == b"p" and link.elements == 1, "this is no packed value")
         check(canonical(parse(data[1:])) == data[1:], "a packed value is not canonical")
         return data[1:]
 
@@ -129,7 +129,7 @@ class Reader:
             chunk = read_link(payload)
             data = self.object(chunk.hash)
             check(data[:1] == b"c", "this is no chunk")
-            check(len(data) - 1 == chunk.count == chunk.size, "a chunk has another length")
+            check(len(data) - 1 == chunk.elements == chunk.size, "a chunk has another length")
             chunks.append(data[1:])
         whole = b"".join(chunks)
         check(chunk_lengths(whole) == [len(chunk) for chunk in chunks], "chunks end elsewhere")
@@ -152,7 +152,7 @@ class Reader:
         level, entries = self._node(link.hash, kind)
         check(level == 0 or len(entries) > 1, "a root has one entry and is no leaf")
         whole = self._level(kind, level, [(link.hash, entries)])
-        check(whole.count == link.count, "a link says another count")
+        check(whole.elements == link.elements, "a link says another count")
         return whole
 
     def _level(self, kind: bytes, level: int, nodes: list[tuple[bytes, list[Any]]]) -> Whole:
@@ -171,14 +171,14 @@ class Reader:
             below.append((child.hash, entries))
         whole = self._level(kind, level - 1, below)
         links = [read_link(payload) for _, payload in flat]
-        check(sum(link.count for link in links) == whole.count, "counts do not add up")
+        check(sum(link.elements for link in links) == whole.elements, "counts do not add up")
         check(sum(link.size for link in links) == whole.size, "sizes do not add up")
         return whole
 
     def _totals(self, kind: bytes, flat: list[tuple[bytes, bytes]]) -> tuple[int, int]:
         if kind == b"b":
             links = [read_link(payload) for _, payload in flat]
-            return sum(link.count for link in links), sum(link.size for link in links)
+            return sum(link.elements for link in links), sum(link.size for link in links)
         keys = sum(len(_key(key)) for key, _ in flat) if kind == b"m" else 0
         return len(flat), keys + sum(_full_size(cell) for _, cell in flat)
 

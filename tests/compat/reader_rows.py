@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from binascii import crc_hqx
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import apsw
@@ -21,7 +23,7 @@ class Rows:
         assert self._db.pragma("user_version") == 1
         self.refs: dict[str, bytes] = {}
         self.last: dict[str, int] = {}
-        total = 0
+        total = expected = 0
         for name, hash, last, sum in self._db.execute("select name, hash, last, sum from ref"):
             assert sum == row_sum(name, hash, last), name
             if name == "":
@@ -40,7 +42,8 @@ class Rows:
 
     def object(self, hash: bytes) -> bytes:
         """Return the object of this hash."""
-        for data in self._by_key(int.from_bytes(hash[:8], "big", signed=True)):
+        found = self._by_key(int.from_bytes(hash[:8], "big", signed=True))
+        for data in found:
             if blake3(data).digest() == hash:
                 return data
         raise KeyError(hash.hex())
@@ -54,7 +57,7 @@ class Rows:
             assert sum == crc_hqx(encode(fields), 0)
             seq, old, new, time, note = fields
             found.append([self._side(old), self._side(new), time, note])
-        for upper, lower in zip(found, found[1:], strict=False):
+        for upper, lower in pairwise(found):
             upper[0] = lower[1]
         return found
 
@@ -63,9 +66,10 @@ class Rows:
             return None if side is None else side.hex()
         return blake3(next(self._by_key(side))).hexdigest()
 
-    def _by_key(self, key: int) -> Any:
-        query = "select id, data from object where key=? order by id"
-        return (self._plain(id, row) for id, row in self._db.execute(query, (key,)).fetchall())
+    def _by_key(self, key: int) -> Iterator[bytes]:
+        query = "select id, data from object where key >> 32 = ? >> 32 and key = ? order by id"
+        rows: list[Any] = self._db.execute(query, (key, key)).fetchall()
+        return (self._plain(id, row) for id, row in rows)
 
     def _plain(self, id: int, row: bytes) -> bytes:
         kind, depth = row[0] & 7, row[0] >> 3

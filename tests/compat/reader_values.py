@@ -48,7 +48,8 @@ def _parse(data: bytes, at: int) -> tuple[Any, int]:
         return _ext(data, at + 1, 1 << (first - 0xD4))
     width, read = _SIZED[first]
     size = int.from_bytes(data[at + 1 : at + 1 + width], "big")
-    return read(data, at + 1 + width, size)
+    value: tuple[Any, int] = read(data, at + 1 + width, size)
+    return value
 
 
 def _map(data: bytes, at: int, count: int) -> tuple[Map, int]:

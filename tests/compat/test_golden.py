@@ -12,7 +12,14 @@ from otolith.codecs import identical
 from otolith.errors import RefNotFound
 from otolith.stores import MemoryStore, SqliteStore
 from tests.compat.golden_values import VALUES
-from tests.compat.make_golden import GOLDEN, expectations, golden_repo, row_kinds, state_digest, tell
+from tests.compat.make_golden import (
+    GOLDEN,
+    expectations,
+    golden_repo,
+    row_kinds,
+    state_digest,
+    tell,
+)
 
 EXPECTED = json.loads((GOLDEN / "format-v1.json").read_text())
 COMMITS = EXPECTED["commits"]
@@ -29,7 +36,7 @@ def repo(tmp_path):
 
 
 def _named(message: str) -> str:
-    return next(id for id, commit in COMMITS.items() if commit["message"] == message)
+    return next(str(id) for id, commit in COMMITS.items() if commit["message"] == message)
 
 
 def test_everything_is_as_it_was_written(repo):
@@ -89,7 +96,7 @@ def test_what_was_put_away_can_be_gone_on_with(repo):
 def test_a_deleted_branch_is_gone_and_remembered(repo):
     with pytest.raises(RefNotFound):
         repo.resolve("values/deleted")
-    assert [move.note for move in repo.store.moves("session/values/deleted")][0] == "delete"
+    assert repo.store.moves("session/values/deleted")[0].note == "delete"
 
 
 def test_telling_the_story_again_gives_the_same_commits():
@@ -108,11 +115,11 @@ def test_a_state_built_from_nothing_has_the_same_root(repo, id):
     old = repo.at(id)
     for name, value in old.to_dict().items():
         fresh[name] = value
-    for pattern, policy in (old[".policy"] if ".policy" in old else {}).items():
+    for pattern, policy in old.get(".policy", {}).items():
         fresh.policy(pattern, policy)
-    fresh.commit("all at once", allow_empty=True)
+    again = fresh.commit("all at once", allow_empty=True)
 
-    assert fresh.head.root == COMMITS[id]["root"]
+    assert again.root == COMMITS[id]["root"]
 
 
 def test_a_digest_tells_two_states_apart(repo):

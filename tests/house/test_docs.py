@@ -171,7 +171,7 @@ def test_every_name_of_the_front_door_is_in_the_reference(name):
     assert re.search(rf"`(otolith\.)?{name}[`(]", API) or f"\n## {name}\n" in API
 
 
-@pytest.mark.parametrize(("kind", "heading"), CLASSES, ids=lambda each: str(each))
+@pytest.mark.parametrize(("kind", "heading"), CLASSES, ids=str)
 def test_every_public_method_is_in_the_reference_as_it_is_called(kind, heading):
     plumbing = {name for name in vars(Holder) if not name.startswith("_")} | {"path"}
     section = _section(heading)
@@ -199,4 +199,6 @@ def test_every_kind_of_error_is_in_the_reference():
 def test_every_argument_of_open_is_in_the_settings():
     page = (DOCS / "reference/settings.md").read_text()
 
-    assert [name for name in inspect.signature(otolith.open).parameters if f"| `{name}` |" not in page] == []
+    arguments = inspect.signature(otolith.open).parameters
+
+    assert [name for name in arguments if f"| `{name}` |" not in page] == []

@@ -1,6 +1,8 @@
-"""Writes the worked examples of the specification again: `python tests/compat/refresh_page.py`.
+"""Makes the golden store and the worked examples of the specification anew, in one go.
 
-To be run after `make_golden.py`, and only while the format is not released.
+.venv/bin/python tests/compat/regenerate.py
+
+Only while the format is not released: a released golden store never changes.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from blake3 import blake3
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from otolith.core import Encoding
+from tests.compat import make_golden
 from tests.compat.golden_values import codecs
 from tests.compat.make_golden import GOLDEN
 from tests.compat.reader import Reader
@@ -22,6 +25,7 @@ from tests.compat.spec import NAMES, PAGE, table
 
 
 def main() -> None:
+    make_golden.main()
     text = PAGE.read_text()
     for title, rows in {
         "Examples of values": _values(),
