@@ -118,8 +118,8 @@ class Store(Protocol):
         """Return all refs whose name starts with `prefix`, sorted by name."""
         ...
 
-    def moves(self, name: str, *, limit: int | None = None) -> list[Move]:
-        """Return the history of a ref, newest first; it outlives the ref."""
+    def moves(self, name: str | None = None, *, limit: int | None = None) -> list[Move]:
+        """Return the history of a ref, or of all refs, newest first; it outlives the ref."""
         ...
 
     def find(self, prefix: bytes, *, limit: int = 16) -> list[Hash]:

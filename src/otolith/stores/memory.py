@@ -7,7 +7,7 @@ from threading import Lock
 
 from otolith.errors import Closed, Fenced, NotFound, QuotaExceeded, StaleRef
 from otolith.stores.base import Batch, Capabilities, Collected, Links, Move, Usage
-from otolith.stores.rules import check, check_prefix
+from otolith.stores.rules import check, check_prefix, newest_first
 from otolith.types import Hash
 
 
@@ -53,10 +53,12 @@ class MemoryStore:
             names = sorted(name for name in self._refs if name.startswith(prefix))
             return {name: self._refs[name] for name in names}
 
-    def moves(self, name: str, *, limit: int | None = None) -> list[Move]:
+    def moves(self, name: str | None = None, *, limit: int | None = None) -> list[Move]:
         with self._lock:
             self._check_open()
-            return self._moves.get(name, [])[::-1][:limit]
+            if name is not None:
+                return self._moves.get(name, [])[::-1][:limit]
+            return newest_first(moves[::-1] for moves in self._moves.values())[:limit]
 
     def find(self, prefix: bytes, *, limit: int = 16) -> list[Hash]:
         check_prefix(prefix)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from heapq import merge
 
 from blake3 import blake3
 
 from otolith.errors import BadRef, Invalid
-from otolith.stores.base import Batch, Swap
+from otolith.stores.base import Batch, Move, Swap
 from otolith.types import Hash
 
 HASH_BYTES = 32
@@ -86,3 +87,8 @@ def _is_text(text: str) -> bool:
 def _check_hash(value: bytes) -> None:
     if len(value) != HASH_BYTES:
         raise Invalid(f"{value.hex()[:16]!r} is not a hash of {HASH_BYTES} bytes")
+
+
+def newest_first(histories: Iterable[Sequence[Move]]) -> list[Move]:
+    """Return the histories of several refs, each newest first, as one."""
+    return list(merge(*histories, key=lambda move: -move.time))

@@ -73,7 +73,7 @@ class FaultyStore:
     def refs(self, prefix: str = "") -> dict[str, Hash]:
         return self._after(self._meet("refs"), lambda: self.inner.refs(prefix))
 
-    def moves(self, name: str, *, limit: int | None = None) -> list[Move]:
+    def moves(self, name: str | None = None, *, limit: int | None = None) -> list[Move]:
         return self._after(self._meet("moves"), lambda: self.inner.moves(name, limit=limit))
 
     def find(self, prefix: bytes, *, limit: int = 16) -> list[Hash]:

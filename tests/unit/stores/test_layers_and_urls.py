@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from otolith.errors import Invalid, NotFound, Unavailable, Unsupported
-from otolith.stores import Batch, CachedStore, MemoryStore, SqliteStore, open_store
+from otolith.stores import Batch, CachedStore, MemoryStore, SqliteStore, Swap, open_store
 from otolith.testing import Fault, FaultyStore, links, put, thing
 
 
@@ -119,3 +119,15 @@ def test_an_address_that_makes_no_sense_is_invalid(url):
 def test_an_unknown_option_is_invalid():
     with pytest.raises(Invalid, match="colour"):
         open_store("memory:", colour="red")
+
+
+def test_the_moves_of_all_refs_come_newest_first(tmp_path):
+    for store in (MemoryStore(), SqliteStore(tmp_path / "a.db")):
+        for time, (name, text) in enumerate([("a", "1"), ("b", "2"), ("a", "3")]):
+            item = thing(text)
+            swap = Swap(name, store.ref(name), item.hash)
+            store.write(Batch(objects=[item], swaps=[swap], time=time, note=text))
+        store.write(Batch(swaps=[Swap("b", store.ref("b"), None)], time=3, note="4"))
+        assert [move.note for move in store.moves()] == ["4", "3", "2", "1"]
+        assert [move.note for move in store.moves(limit=2)] == ["4", "3"]
+        store.close()

@@ -65,7 +65,7 @@ class CachedStore:
     def refs(self, prefix: str = "") -> dict[str, Hash]:
         return self._inner.refs(prefix)
 
-    def moves(self, name: str, *, limit: int | None = None) -> list[Move]:
+    def moves(self, name: str | None = None, *, limit: int | None = None) -> list[Move]:
         return self._inner.moves(name, limit=limit)
 
     def find(self, prefix: bytes, *, limit: int = 16) -> list[Hash]:

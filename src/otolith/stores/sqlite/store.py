@@ -18,7 +18,7 @@ import apsw
 
 from otolith.errors import Invalid
 from otolith.stores.base import Batch, Capabilities, Collected, Links, Move, Usage
-from otolith.stores.rules import check, check_prefix
+from otolith.stores.rules import check, check_prefix, newest_first
 from otolith.stores.sqlite import opening
 from otolith.stores.sqlite.collect import Collection
 from otolith.stores.sqlite.connections import Connections
@@ -91,10 +91,14 @@ class SqliteStore:
         found = {row.name: row.hash for row in rows if row.hash is not None}
         return {name: found[name] for name in sorted(found) if name.startswith(prefix)}
 
-    def moves(self, name: str, *, limit: int | None = None) -> list[Move]:
+    def moves(self, name: str | None = None, *, limit: int | None = None) -> list[Move]:
         with self._connections.reading() as connection:
-            row = self._refs.get(connection, name)
-            return self._history.read(connection, name, row.last if row else 0, limit)
+            if name is not None:
+                row = self._refs.get(connection, name)
+                return self._history.read(connection, name, row.last if row else 0, limit)
+            rows = self._refs.rows(connection)
+            each = [self._history.read(connection, row.name, row.last, limit) for row in rows]
+        return newest_first(each)[:limit]
 
     def find(self, prefix: bytes, *, limit: int = 16) -> list[Hash]:
         check_prefix(prefix)

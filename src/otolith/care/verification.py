@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from otolith.care.inspect import flaws
+from otolith.care.flaws import flaws
 from otolith.core import Repo, digest, is_commit, links
 from otolith.errors import Corrupt, Invalid
 from otolith.stores import Batch, Object, Store
@@ -26,7 +26,7 @@ Progress = Callable[[str, int, int], None]
 class Problem(NamedTuple):
     """Something that is broken: a ref or an object."""
 
-    kind: str  # missing, corrupt, malformed or store
+    kind: str  # missing, corrupt or malformed
     name: str
     message: str
 
@@ -74,8 +74,14 @@ class _Inspection:
         self._seen: set[Hash] = set()
 
     def run(self) -> Report:
+        """Walk from the refs, then from where they were: that can be read once heads are mended."""
+        self._walk(self._heads())
+        self._walk(self._remembered())
+        return self._report
+
+    def _walk(self, tips: Iterable[Hash]) -> None:
         report = self._report
-        queue = self._unseen(self._tips())
+        queue = self._unseen(tips)
         while queue:
             some, queue = queue[-_TOGETHER:], queue[:-_TOGETHER]
             for hash, data in self._read(some).items():
@@ -83,17 +89,21 @@ class _Inspection:
                 report.bytes += len(data)
                 queue += self._unseen(self._visit(hash, data))
             self._progress("verifying", report.objects, 0)
-        return report
 
-    def _tips(self) -> list[Hash]:
+    def _heads(self) -> Iterable[Hash]:
         try:
-            refs = self._repo.store.refs()
-            moves = [move for name in refs for move in self._repo.store.moves(name)]
+            return self._repo.store.refs().values()
         except Corrupt as error:
             self._report.problems.append(Problem("corrupt", "refs", error.message))
             return []
-        remembered = [hash for move in moves for hash in (move.old, move.new) if hash is not None]
-        return [*refs.values(), *remembered]
+
+    def _remembered(self) -> Iterable[Hash]:
+        try:
+            moves = self._repo.store.moves()
+        except Corrupt as error:
+            self._report.problems.append(Problem("corrupt", "history of refs", error.message))
+            return []
+        return [hash for move in moves for hash in (move.old, move.new) if hash is not None]
 
     def _unseen(self, hashes: Iterable[Hash]) -> list[Hash]:
         fresh = [hash for hash in dict.fromkeys(hashes) if hash not in self._seen]
