@@ -73,7 +73,7 @@ class Program(click.Group):
         home = _HOME.get(cmd_name)
         if home is None:
             return None
-        module = importlib.import_module(f"otolith.cli.{home}")
+        module = importlib.import_module(f"otolith.cli.verbs.{home}")
         found = (item for item in vars(module).values() if isinstance(item, click.Command))
         return next(command for command in found if command.name == cmd_name)
 

@@ -10,8 +10,8 @@ import click
 
 from otolith.cli.asked import Asked
 from otolith.cli.place import Desk, at_hand
-from otolith.cli.values import from_json
-from otolith.cli.words import counted, first_line, summary
+from otolith.cli.screen.values import from_json
+from otolith.cli.screen.words import counted, first_line, summary
 from otolith.core import Branch, Commit
 from otolith.errors import BadValue, MergeConflict, StaleRef
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import click
 
 from otolith.cli.asked import Asked
-from otolith.cli.output import emit, json_option, page, table
 from otolith.cli.place import Desk, at_hand, find, opened
-from otolith.cli.words import (
+from otolith.cli.screen.output import emit, json_option, page, table
+from otolith.cli.screen.words import (
     change_json,
     changes_text,
     commit_json,

@@ -17,9 +17,9 @@ import click
 
 from otolith import __version__
 from otolith.cli.asked import Asked
-from otolith.cli.output import emit, json_option, table
 from otolith.cli.place import find, opened
-from otolith.cli.words import counted, size
+from otolith.cli.screen.output import emit, json_option, table
+from otolith.cli.screen.words import counted, size
 from otolith.errors import Error, StoreNotFound
 
 _NEEDED = ("apsw", "blake3", "click", "msgspec", "xxhash", "zstandard")

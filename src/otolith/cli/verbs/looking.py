@@ -9,10 +9,10 @@ import click
 
 from otolith.cli.address import Address, divided, keys_of, place_in_state, range_of
 from otolith.cli.asked import Asked
-from otolith.cli.output import dumps, emit, json_option, page, table
 from otolith.cli.place import Desk, at_hand
-from otolith.cli.values import to_json
-from otolith.cli.words import (
+from otolith.cli.screen.output import dumps, emit, json_option, page, table
+from otolith.cli.screen.values import to_json
+from otolith.cli.screen.words import (
     Changed,
     change_json,
     changes_text,

@@ -7,9 +7,9 @@ from dataclasses import replace
 import click
 
 from otolith.cli.asked import Asked
-from otolith.cli.output import emit, json_option, page, table
 from otolith.cli.place import Desk, Place, at_hand, find, opened, save, suggesting
-from otolith.cli.words import commit_json, first_line, moment, oneline
+from otolith.cli.screen.output import emit, json_option, page, table
+from otolith.cli.screen.words import commit_json, first_line, moment, oneline
 from otolith.core import Commit
 from otolith.errors import Exists, Invalid, NotFound, RefExists, Uncommitted
 

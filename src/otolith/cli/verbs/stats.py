@@ -9,9 +9,9 @@ from typing import NamedTuple
 import click
 
 from otolith.cli.asked import Asked
-from otolith.cli.output import emit, json_option, page, table
 from otolith.cli.place import find, only_session, opened
-from otolith.cli.words import size
+from otolith.cli.screen.output import emit, json_option, page, table
+from otolith.cli.screen.words import size
 from otolith.core import Branch, Repo, format_path
 
 _LARGEST = 10

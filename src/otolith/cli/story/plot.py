@@ -10,12 +10,12 @@ import time
 from collections.abc import Iterator
 
 from otolith import care
-from otolith.cli.graph import Lanes
-from otolith.cli.job import SESSION, STEPS
 from otolith.cli.place import opened
-from otolith.cli.telling import Teller
-from otolith.cli.values import one_line
-from otolith.cli.words import changes_text, conflict_lines, first_line, labels, oneline, size
+from otolith.cli.screen.graph import Lanes
+from otolith.cli.screen.values import one_line
+from otolith.cli.screen.words import changes_text, conflict_lines, first_line, labels, oneline, size
+from otolith.cli.story.job import SESSION, STEPS
+from otolith.cli.story.teller import Teller
 from otolith.core import Branch, Commit, Repo
 
 _KILL_AFTER = 11
@@ -38,7 +38,7 @@ def tell(url: str, teller: Teller) -> None:
 
 
 def _agent(url: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "otolith.cli.job", url]
+    command = [sys.executable, "-m", "otolith.cli.story.job", url]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own job
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import click
 
-from otolith.cli.values import one_line, to_json
+from otolith.cli.screen.values import one_line, to_json
 from otolith.core import Commit, Conflict, Repo
 
 Labels = Mapping[str, list[str]]

@@ -11,10 +11,10 @@ from pathlib import Path
 import click
 
 from otolith.cli.asked import Asked
-from otolith.cli.job import SESSION
 from otolith.cli.place import FOLDER, STORE, Place, opened, save
-from otolith.cli.story import tell
-from otolith.cli.telling import Teller
+from otolith.cli.story.job import SESSION
+from otolith.cli.story.plot import tell
+from otolith.cli.story.teller import Teller
 from otolith.errors import Exists
 
 _PAUSE_SECONDS = 1.2

@@ -10,9 +10,9 @@ import click
 
 from otolith import care
 from otolith.cli.asked import Asked
-from otolith.cli.output import emit, end_progress, json_option, progress_line
 from otolith.cli.place import find, opened, seen_from
-from otolith.cli.words import counted, size
+from otolith.cli.screen.output import emit, end_progress, json_option, progress_line
+from otolith.cli.screen.words import counted, size
 from otolith.stores import Collected, Store, open_store
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}

@@ -8,10 +8,10 @@ from itertools import islice
 import click
 
 from otolith.cli.asked import Asked
-from otolith.cli.graph import Lanes
-from otolith.cli.output import emit, json_option, page
 from otolith.cli.place import Desk, at_hand
-from otolith.cli.words import Labels, commit_json, heading, labels, oneline
+from otolith.cli.screen.graph import Lanes
+from otolith.cli.screen.output import emit, json_option, page
+from otolith.cli.screen.words import Labels, commit_json, heading, labels, oneline
 from otolith.core import Commit
 
 

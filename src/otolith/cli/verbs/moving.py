@@ -6,7 +6,7 @@ import click
 
 from otolith.cli.asked import Asked
 from otolith.cli.place import at_hand
-from otolith.cli.words import oneline
+from otolith.cli.screen.words import oneline
 from otolith.errors import Uncommitted
 
 

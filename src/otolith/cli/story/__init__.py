@@ -1,0 +1,1 @@
+"""The story that `otolith demo` tells, with real processes."""
