@@ -44,7 +44,9 @@ def test_everything_is_as_it_was_written(repo):
 
 
 def test_it_is_sound_all_the_way_down(repo):
-    assert verify(repo, level="deep").problems == []
+    report = verify(repo, level="deep")
+
+    assert (report.problems, report.commits) == ([], len(COMMITS))
 
 
 def test_every_kind_of_value_comes_out_as_it_went_in(repo):
