@@ -108,6 +108,13 @@ def test_the_second_reader_notices_a_node_that_ends_elsewhere():
     reader.rows.close()
 
 
+@pytest.mark.parametrize("name", ["reader.py", "reader_rows.py", "reader_values.py"])
+def test_the_second_reader_owes_nothing_to_the_first(name):
+    source = (GOLDEN.parent / name).read_text()
+
+    assert not re.search(r"^\s*(from|import) otolith", source, re.MULTILINE)
+
+
 def test_a_chunk_is_never_shorter_or_longer_than_the_page_says():
     lengths = chunk_lengths(bytes(600_000))
 
