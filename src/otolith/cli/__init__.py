@@ -1,7 +1,7 @@
 """The terminal: git's words on an agent's state.
 
-Read `program.py` (options, verbs, exit codes), then `place.py` (which store, which branch). A file
-beside them has the verbs of one kind; `words`, `values`, `graph` and `output` put things on screen.
+Read `program.py` (options, verbs, exit codes), then `place.py` (which store, which branch).
+`verbs` has a file for each kind of verb, `screen` shows what they found, `story` is the demo.
 """
 
 from otolith.cli.program import main, program
