@@ -33,6 +33,7 @@ class Sizes:
     counted_commits: int = 1000
     some_messages: int = 1000
     many_messages: int = 10_000
+    logs: int = 3
     deep_commits: int = 10_000
     reads: int = 300
     opens: int = 30
@@ -54,6 +55,7 @@ QUICK = Sizes(
     counted_commits=20,
     some_messages=40,
     many_messages=80,
+    logs=1,
     deep_commits=50,
     reads=10,
     opens=2,
