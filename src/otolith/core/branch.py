@@ -20,7 +20,7 @@ from otolith.core.shelf import Shelf
 from otolith.core.snapshot import Snapshot
 from otolith.core.stage import Stage
 from otolith.core.trees.cells import EMPTY_MAP, Cells
-from otolith.errors import BadValue, CommitNotFound, RefExists, Uncommitted
+from otolith.errors import BadValue, CommitNotFound, Error, RefExists, Uncommitted
 from otolith.stores import Swap
 from otolith.types import Hash
 
@@ -249,7 +249,11 @@ class Branch(Reading, MutableMapping[str, object]):
         message = f"rollback to {goal.short} {goal.message}".rstrip()
         details = _details(self._archive, message, None, "rollback", {"to": goal.id})
         self._stage.reset(goal.cell)
-        commit = self._joining.land(details, {}, is_rollback=True)
+        try:
+            commit = self._joining.land(details, {}, is_rollback=True)
+        except Error:
+            self.discard()
+            raise
         self._arrive(commit)
         return commit
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from otolith.core.archive import Archive
 from otolith.core.history.graph import Commit, Stats, make_commit
-from otolith.core.merging.merge import Conflict, Merger
+from otolith.core.merging.merge import SIDES, Conflict, Merger
 from otolith.core.merging.policy import Policies
 from otolith.core.paths import CONFLICTS, POLICY, Path, format_path
 from otolith.core.stage import Stage
@@ -95,15 +95,17 @@ class Joining:
             cell = self._stage.get((CONFLICTS, path))
             record = self._cells.load(cell) if cell is not None else None
             if isinstance(record, dict):
-                sides = (record.get(side) for side in ("base", "ours", "theirs"))
-                yield Conflict(path, str(record["kind"]), str(record["why"]), *sides)
+                base, ours, theirs = (record.get(side) for side in SIDES)
+                absent = tuple(side for side in SIDES if side not in record)
+                why = str(record["why"])
+                yield Conflict(path, str(record["kind"]), why, base, ours, theirs, absent)
 
     def _record(self, merged: bytes, conflicts: list[Conflict]) -> None:
         self._stage.reset(merged)
         for conflict in conflicts:
             record = {"kind": conflict.kind, "why": conflict.why}
-            sides = {side: getattr(conflict, side) for side in ("base", "ours", "theirs")}
-            record |= {side: value for side, value in sides.items() if value is not None}
+            present = [side for side in SIDES if side not in conflict.absent]
+            record |= {side: getattr(conflict, side) for side in present}
             self._stage.put((CONFLICTS, conflict.path), self._cells.put(record))
         self._undecided = {conflict.path for conflict in conflicts}
 
@@ -127,7 +129,7 @@ class Joining:
         text = format_path(path)
         if text not in self._undecided:
             raise KeyNotFound(f"there is no conflict at {text}", hint="see state.conflicts")
-        if side not in ("ours", "theirs", "base"):
+        if side not in SIDES:
             raise Invalid(f"{side!r} is not a side", hint="take ours, theirs or base")
         cell = self._stage.get((CONFLICTS, text, side))
         if cell is not None:
@@ -184,7 +186,10 @@ class Joining:
             self.parent = theirs
             return Merge("conflicted", None, tuple(conflicts))
         self._stage.reset(merged)
-        return Merge("merged", self._write((ours, theirs), details, {}))
+        try:
+            return Merge("merged", self._write((ours, theirs), details, {}))
+        finally:
+            self._stage.reset(ours.cell)
 
     # Landing
 

@@ -20,7 +20,7 @@ content is kept in some order (lists), the side whose head is earlier comes firs
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from otolith.core.history.graph import Commit, Graph
 from otolith.core.merging.diff import map_differences
@@ -40,7 +40,10 @@ from otolith.core.trees.cells import EMPTY_MAP, Cells
 
 
 class Conflict(NamedTuple):
-    """A path on which both sides changed and no rule decides. Absent values are None."""
+    """A path on which both sides changed and no rule decides.
+
+    A side without a value there has None, and is named in `absent`.
+    """
 
     path: str
     kind: str  # edit/edit, edit/delete or add/add
@@ -48,10 +51,17 @@ class Conflict(NamedTuple):
     base: object
     ours: object
     theirs: object
+    absent: tuple[str, ...] = ()
 
+
+SIDES = ("base", "ours", "theirs")
 
 LaterWriter = Callable[[Path], bool]
 """Tells whether the last writer of a path was on their side."""
+
+_Known: TypeAlias = dict[tuple[frozenset[str], frozenset[str]], bytes]
+"""Virtual bases by what they are the base of. Their objects are never stored, so they are good for
+one merge only."""
 
 
 class Merger:
@@ -62,8 +72,7 @@ class Merger:
     ) -> None:
         self._cells = cells
         self._graph = graph
-        self._resolvers = resolvers or {}
-        self._virtual: dict[tuple[frozenset[str], frozenset[str]], bytes] = {}
+        self._resolvers = {} if resolvers is None else resolvers
 
     def merge(
         self,
@@ -80,17 +89,20 @@ class Merger:
 
     def virtual_base(self, left: list[Commit], right: list[Commit]) -> bytes:
         """Return what two sets of commits have in common, as a state."""
-        key = frozenset(commit.id for commit in left), frozenset(commit.id for commit in right)
-        if key not in self._virtual:
-            self._virtual[key] = self._fold(self._graph.bases(left, right))
-        return self._virtual[key]
+        return self._common(left, right, {})
 
-    def _fold(self, bases: list[Commit]) -> bytes:
+    def _common(self, left: list[Commit], right: list[Commit], known: _Known) -> bytes:
+        key = frozenset(commit.id for commit in left), frozenset(commit.id for commit in right)
+        if key not in known:
+            known[key] = self._fold(self._graph.bases(left, right), known)
+        return known[key]
+
+    def _fold(self, bases: list[Commit], known: _Known) -> bytes:
         if not bases:
             return EMPTY_MAP
         merged, tips = bases[0].cell, bases[:1]
         for commit in bases[1:]:
-            base = self.virtual_base(tips, [commit])
+            base = self._common(tips, [commit], known)
             walk = _Walk(self._cells, self._resolvers, lambda path: True, is_virtual=True)
             merged = walk.run(base, merged, commit.cell)
             tips = [*tips, commit]
@@ -137,7 +149,7 @@ class _Walk:
             return ours
         if self._cells.same(base, ours):
             return theirs
-        rule = self._policies.find(path)
+        rule = self._policies.find(path, is_map=self._natural(ours, theirs) == "map")
         policy = self._natural(ours, theirs) if rule is None else rule
         is_twice = policy == "map" or rule in _ADDING
         if (ours is None or not is_twice) and self._cells.same(ours, theirs):
@@ -213,14 +225,18 @@ class _Walk:
         elements = self._map(path, None if before is None else before[1], mine, yours)
         return self._cells.tagged_cell(code, elements)
 
-    def _conflict(self, path: Path, why: str, *sides: bytes | None) -> bytes | None:
-        base, ours, theirs = sides
+    def _conflict(
+        self, path: Path, why: str, base: bytes | None, ours: bytes | None, theirs: bytes | None
+    ) -> bytes | None:
         if self._is_virtual:
             return base
         kind = "edit/edit" if base is not None else "add/add"
         if ours is None or theirs is None:
             kind = "edit/delete"
-        self.conflicts.append(Conflict(format_path(path), kind, why, *values(self._cells, *sides)))
+        cells = {"base": base, "ours": ours, "theirs": theirs}
+        absent = tuple(side for side, cell in cells.items() if cell is None)
+        start, mine, yours = values(self._cells, base, ours, theirs)
+        self.conflicts.append(Conflict(format_path(path), kind, why, start, mine, yours, absent))
         return ours
 
 

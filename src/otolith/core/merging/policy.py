@@ -2,7 +2,8 @@
 
 Rules live in the state under `.policy`, a map from path patterns to policy names, so they are
 versioned with it and both sides of a merge use the same ones. In a pattern `*` stands for one
-key and `**` for any number. An exact path beats a pattern, a longer pattern a shorter one.
+key and `**` for any number. An exact path beats a pattern, a longer pattern a shorter one. A
+pattern that ends in `**` leaves maps alone: it decides about what is in them.
 """
 
 from __future__ import annotations
@@ -60,14 +61,18 @@ class Policies:
         patterns = [text for text in rules if "*" in text]
         patterns.sort(key=lambda text: (-len(text), text))
         self._patterns = [(_compiled(text), rules[text]) for text in patterns]
+        self._map_patterns = [
+            (_compiled(text), rules[text]) for text in patterns if not text.endswith("**")
+        ]
 
-    def find(self, path: Path) -> str | None:
-        """Return the policy for a path, if a rule names one."""
+    def find(self, path: Path, *, is_map: bool = False) -> str | None:
+        """Return the policy for a path, if a rule names one; `is_map` if both sides are maps."""
         text = format_path(path)
         exact = self._exact.get(text)
         if exact is not None:
             return exact
-        return next((name for pattern, name in self._patterns if pattern.match(text)), None)
+        patterns = self._map_patterns if is_map else self._patterns
+        return next((name for pattern, name in patterns if pattern.match(text)), None)
 
 
 @lru_cache(maxsize=1024)

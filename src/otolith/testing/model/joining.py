@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from otolith.codecs import identical
-from otolith.testing.model.changes import Edit, edits
+from otolith.testing.model.lists import brute_list_merge, by_place
 from otolith.testing.model.places import ABSENT, Path, State, find
 
 POLICY = ".policy"
@@ -70,7 +69,8 @@ class _Walk:
             return ours
         if identical(base, ours):
             return theirs
-        rule = policy_of(self.rules, path)
+        is_map = type(ours) is dict and type(theirs) is dict
+        rule = policy_of(self.rules, path, is_map=is_map)
         policy = rule or _natural(ours, theirs)
         gone = ours is ABSENT or theirs is ABSENT
         twins = policy == "map" or rule in {"counter", "append"}
@@ -139,7 +139,7 @@ class _Walk:
         start = "" if base is ABSENT else base
         _require(str, start, ours, theirs)
         lines = [text.splitlines(keepends=True) for text in (start, ours, theirs)]
-        merged = _by_place(*lines, ours_first=self.ours_first, keep_twins=False)
+        merged = by_place(*lines, ours_first=self.ours_first, keep_twins=False)
         if merged is None:
             raise _Undecided
         return "".join(merged)
@@ -151,11 +151,13 @@ class _Walk:
         return ours
 
 
-def policy_of(rules: Mapping[str, str], path: Path) -> str | None:
+def policy_of(rules: Mapping[str, str], path: Path, *, is_map: bool = False) -> str | None:
     """Return the policy of a path: an exact rule, else that of the longest pattern that fits."""
     keys = [str(key).replace("~", "~0").replace("/", "~1") for key in path]
     exact = rules.get("/".join(keys))
     fitting = [text for text in rules if "*" in text and _fits(text.split("/"), keys)]
+    if is_map:
+        fitting = [text for text in fitting if not text.endswith("**")]
     best = min(fitting, key=lambda text: (-len(text), text), default="")
     return exact if exact is not None else rules.get(best)
 
@@ -208,76 +210,3 @@ def _extreme(ours: Any, theirs: Any, *, largest: bool) -> Any:
     except TypeError:
         pass
     raise _Undecided
-
-
-def brute_list_merge(
-    base: list[Any], ours: list[Any], theirs: list[Any], *, ours_first: bool, keep_twins: bool
-) -> list[Any] | None:
-    """Return a list with the edits of both sides, or None if they cannot be told apart."""
-    first, second = (ours, theirs) if ours_first else (theirs, ours)
-    if keep_twins and (_moved(base, ours) or _moved(base, theirs)):
-        return _by_content(base, first, second)
-    merged = _by_place(base, ours, theirs, ours_first=ours_first, keep_twins=keep_twins)
-    both = _moved(base, ours) & _moved(base, theirs)
-    if merged is None or any(_bag(merged)[part] > _bag(base)[part] for part in both):
-        return None
-    return merged
-
-
-def _by_place(
-    base: list[Any], ours: list[Any], theirs: list[Any], *, ours_first: bool, keep_twins: bool
-) -> list[Any] | None:
-    mine, yours = edits(base, ours), edits(base, theirs)
-    if any(_clash(a, b) for a in mine for b in yours):
-        return None
-    merged: list[Any] = []
-    at = 0
-    while at <= len(base):
-        sides = [mine, yours] if ours_first else [yours, mine]
-        new = [edit.new for side in sides for edit in side if edit.start == edit.stop == at]
-        if len(new) == 2 and identical(new[0], new[1]) and not keep_twins:
-            new.pop()
-        merged += [part for parts in new for part in parts]
-        cut = next((edit for edit in mine + yours if edit.start == at < edit.stop), None)
-        merged += base[at : at + 1] if cut is None else cut.new
-        at = at + 1 if cut is None else cut.stop
-    return merged
-
-
-def _clash(a: Edit, b: Edit) -> bool:
-    if a.start == a.stop and b.start == b.stop:
-        return False
-    if (a.start, a.stop) == (b.start, b.stop):
-        return not identical(a.new, b.new)
-    if a.start == a.stop or b.start == b.stop:
-        insert, cut = (a, b) if a.start == a.stop else (b, a)
-        return cut.start < insert.start < cut.stop
-    return max(a.start, b.start) < min(a.stop, b.stop)
-
-
-def _moved(base: list[Any], side: list[Any]) -> Counter[str]:
-    """Return the elements that an edit removes and another one puts back."""
-    some = edits(base, side)
-    removed = [part for edit in some for part in base[edit.start : edit.stop]]
-    return _bag(removed) & _bag([part for edit in some for part in edit.new])
-
-
-def _by_content(base: list[Any], first: list[Any], second: list[Any]) -> list[Any]:
-    """Return the first list, with what the second has more, and without what it has less."""
-    known, other = _bag(base), _bag(second)
-    gone, more = known - other, other - known
-    merged = [part for part in first if not _take(gone, part)]
-    fresh = [part for edit in edits(base, second) for part in edit.new]
-    moved = _moved(base, second)
-    extra = [part for part in fresh if not _take(moved, part)]
-    return merged + [part for part in extra if _take(more, part)]
-
-
-def _bag(parts: list[Any]) -> Counter[str]:
-    return Counter(map(repr, parts))
-
-
-def _take(bag: Counter[str], part: Any) -> bool:
-    found = bag[repr(part)] > 0
-    bag[repr(part)] -= found
-    return found

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from otolith.codecs import identical
-from otolith.errors import KeyNotFound, MergeConflict, NotFound, RefExists, Uncommitted
+from otolith.errors import BadPath, KeyNotFound, MergeConflict, NotFound, RefExists, Uncommitted
 from otolith.testing.model.joining import (
     POLICY,
     ModelConflict,
@@ -151,6 +151,8 @@ class ModelBranch:
     def extend(self, path: Path, values: list[Any]) -> None:
         """Append to a list; one that starts this way merges by keeping both sides' elements."""
         old = self.get(path)
+        if old is not ABSENT and type(old) is not list:
+            raise BadPath(f"{path} is not a list")
         self.set(path, [*([] if old is ABSENT else old), *values])
         if old is ABSENT:
             self._adopt(path, "append")

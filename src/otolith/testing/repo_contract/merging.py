@@ -1,0 +1,214 @@
+"""What merges promise: each policy, conflicts as values, races won inside, nothing half done."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+
+from otolith.core import Branch, Repo
+from otolith.errors import BadPolicy
+from otolith.testing.repo_contract.making import DELETE, fork
+
+
+def add(path: str, amount: Any = 1) -> Any:
+    """Return an edit that counts."""
+    return lambda state: state.counter(path).add(amount)
+
+
+def append(path: str, *values: Any) -> Any:
+    """Return an edit that appends."""
+    return lambda state: state.list(path).extend(values)
+
+
+def rule(pattern: str, name: str) -> Any:
+    """Return an edit that chooses a policy."""
+    return lambda state: state.policy(pattern, name)
+
+
+POLICIES = [
+    # policy, base, ours, theirs, merged; no answer is a conflict
+    ("error", 1, 2, 3, None),
+    ("ours", 1, 2, 3, 2),
+    ("theirs", 1, 2, 3, 3),
+    ("last-writer", 1, 2, 3, 3),
+    ("max", 1, 2, 3, 3),
+    ("max", 1, "text", 3, None),
+    ("max", 1.0, float("nan"), 3.0, None),
+    ("min", 1, 2, 3, 2),
+    ("counter", 1, 2, 4, 5),
+    ("counter", 1, 2.5, 4, 5.5),
+    ("counter", 1, "text", 4, None),
+    ("counter", 1.0, 10**400, 1.5, None),
+    ("set", {1, 2}, {1, 2, 3}, {2}, {2, 3}),
+    ("set", {1}, {2}, [3], None),
+    ("append", [1], [1, 2], [1, 3], [1, 2, 3]),
+    ("append", [1, 2], [1, 5], [1, 6], None),
+    ("append", [1], 2, [1, 3], None),
+    ("map", {"a": 1}, {"a": 1, "b": 2}, {"a": 1, "c": 3}, {"a": 1, "b": 2, "c": 3}),
+    ("map", {"a": 1}, 5, {"a": 2}, None),
+    ("text", "a\nb\nc\n", "A\nb\nc\n", "a\nb\nC\n", "A\nb\nC\n"),
+    ("text", "a\n", "b\n", "c\n", None),
+    ("text", "a", 1, "b", None),
+    ("call:join", 1, 2, 3, [1, 2, 3]),
+]
+
+TWINS = [
+    # policy, base, what both sides make of it, merged
+    ("error", 1, 2, 2),
+    ("append", [1], [1, 2], [1, 2, 2]),
+    ("counter", 1, 3, 5),
+    ("set", {1}, {1, 2}, {1, 2}),
+    ("map", {"a": 1}, {"a": 2}, {"a": 2}),
+    ("text", "a\n", "a\nb\n", "a\nb\n"),
+]
+
+
+class Case(NamedTuple):
+    """What each side makes of a value under a policy, and what the merge makes of it."""
+
+    policy: str
+    base: Any
+    ours: Any
+    theirs: Any
+    merged: Any
+
+
+class MergePromises:
+    """Promises about two branches that become one."""
+
+    @pytest.mark.parametrize("case", [Case(*case) for case in POLICIES], ids=str)
+    def test_a_policy_decides_where_both_sides_changed(
+        self, repo: Repo, state: Branch, case: Case
+    ) -> None:
+        repo.resolver("join", lambda base, ours, theirs: [base, ours, theirs])
+        start = {"deep/x": case.base, "rule": rule("deep/*", case.policy)}
+        here, there = fork(state, start, {"deep/x": case.ours}, {"deep/x": case.theirs})
+        result = here.merge(there)
+        if case.merged is None:
+            assert [conflict.path for conflict in result.conflicts] == ["deep/x"]
+        else:
+            assert (result.kind, here["deep/x"]) == ("merged", case.merged)
+
+    @pytest.mark.parametrize(("policy", "base", "both", "merged"), TWINS)
+    def test_equal_edits_are_one_unless_they_add(
+        self, state: Branch, policy: str, base: Any, both: Any, merged: Any
+    ) -> None:
+        start = {"x": base, "rule": rule("x", policy)}
+        here, there = fork(state, start, {"x": both, "a": 1}, {"x": both, "b": 1})
+        assert here.merge(there).ok
+        assert here["x"] == merged
+
+    @pytest.mark.parametrize("policy", ["append", "counter", "error"])
+    def test_what_both_sides_removed_is_gone(self, state: Branch, policy: str) -> None:
+        start = {"x": [1] if policy == "append" else 1, "rule": rule("x", policy)}
+        here, there = fork(state, start, {"x": DELETE, "a": 1}, {"x": DELETE})
+        assert here.merge(there).ok
+        assert here.to_dict() == {"a": 1}
+
+    def test_where_one_side_changed_no_policy_is_asked(self, repo: Repo, state: Branch) -> None:
+        repo.resolver("refuse", lambda base, ours, theirs: 1 / 0)
+        start = {"a": 1, "b": 1, "c": 1, "rule": rule("**", "call:refuse")}
+        here, there = fork(state, start, {"a": 2, "c": DELETE}, {"b": 3})
+        assert here.merge(there).ok
+        assert here.to_dict() == {"a": 2, "b": 3}
+
+    def test_without_a_policy_maps_lists_and_sets_merge_inside(self, state: Branch) -> None:
+        base = {"m": {"a": 1, "b": 2}, "l": [1, 2, 3, 4, 5], "s": {1, 2}}
+        ours = {"m/a": 5, "l": [0, 1, 2, 3, 4, 5], "s": {2, 3}}
+        theirs = {"m/b": DELETE, "l": [1, 2, 4, 5, 6], "s": {1, 2, 4}}
+        here, there = fork(state, base, ours, theirs)
+        assert here.merge(there).kind == "merged"
+        assert here.to_dict() == {"m": {"a": 5}, "l": [0, 1, 2, 4, 5, 6], "s": {2, 3, 4}}
+
+    def test_handles_bring_their_policy(self, state: Branch) -> None:
+        here, there = fork(
+            state,
+            {"n": add("n", 5), "log": append("log", "start")},
+            {"n": add("n"), "log": append("log", "x")},
+            {"n": add("n"), "log": append("log", "x")},
+        )
+        assert here.policies() == {"n": "counter", "log": "append"}
+        assert here.merge(there).ok
+        assert here.to_dict() == {"n": 7, "log": ["start", "x", "x"]}
+
+    def test_a_policy_of_ones_own_is_not_replaced_by_a_handle(self, state: Branch) -> None:
+        state.policy("n*", "max")
+        state.counter("n1").add(1)
+        assert state.policies() == {"n*": "max"}
+
+    @pytest.mark.parametrize(
+        ("patterns", "path", "policy"),
+        [
+            ({"*": "max"}, "a", "max"),
+            ({"*": "max"}, "a/b", None),
+            ({"**": "max"}, "a/b", "max"),
+            ({"**/b": "max"}, "b", "max"),
+            ({"**/b": "max"}, "a/c/b", "max"),
+            ({"a/**": "max"}, "a/b/c", "max"),
+            ({"a/**/c": "max"}, "a/c", "max"),
+            ({"a/*": "max", "a/b": "min"}, "a/b", "min"),
+            ({"**": "max", "a/*": "min"}, "a/b", "min"),
+            ({"a/b*": "max"}, "a/bcd", "max"),
+        ],
+    )
+    def test_an_exact_path_beats_a_pattern_and_a_longer_one_a_shorter(
+        self, state: Branch, patterns: dict[str, str], path: str, policy: str | None
+    ) -> None:
+        base = {path: 1} | {text: rule(text, name) for text, name in patterns.items()}
+        here, there = fork(state, base, {path: 2}, {path: 3})
+        result = here.merge(there)
+        assert result.ok == (policy is not None)
+        assert here[path] == {"max": 3, "min": 2, None: 2}[policy]
+
+    def test_policies_are_versioned_with_the_state(self, state: Branch) -> None:
+        here, there = fork(state, {"x": 1}, {"x": 2}, {"x": 3, "rule": rule("x", "max")})
+        assert here.merge(there).ok
+        assert (here["x"], here.policies()) == (3, {"x": "max"})
+        here.rollback("@~1")
+        assert here.policies() == {}
+
+    @pytest.mark.parametrize("name", ["nonsense", "call:nobody", ""])
+    def test_a_policy_that_is_none_is_refused(self, state: Branch, name: str) -> None:
+        with pytest.raises(BadPolicy):
+            state.policy("x", name)
+        assert state.is_clean
+
+    def test_the_later_write_wins_whoever_merges(self, state: Branch) -> None:
+        start = {"x": 1, "y": 1, "rule": rule("*", "last-writer")}
+        here, there = fork(state, start, {"x": 2, "y": 2}, {"x": 3})
+        here["y"] = 4
+        here.commit()
+        there["z"] = 1
+        there.commit()
+        back = there.fork("back")
+        here.merge(there)
+        back.merge("main~1")
+        assert here.to_dict() == back.to_dict() == {"x": 3, "y": 4, "z": 1}
+
+    def test_a_merge_says_what_it_did(self, state: Branch) -> None:
+        here, there = fork(state, {}, {"a": 1}, {"b": 1})
+        merged = here.merge(there, message="together", author="me")
+        assert merged.commit is not None
+        assert (merged.kind, merged.commit.kind, merged.commit.message) == (
+            "merged", "merge", "together",
+        )  # fmt: skip
+        assert (merged.ok, merged.commit.author, len(merged.commit.parents)) == (True, "me", 2)
+        assert here.merge("other").kind == "up-to-date"
+        assert there.merge("main").kind == "fast-forward"
+        assert there.head == here.head
+
+    def test_a_session_without_commits_takes_the_other_as_it_is(self, repo: Repo) -> None:
+        state = repo.session("one")
+        state["a"] = 1
+        made = state.commit()
+        assert repo.session("two").merge(made).kind == "fast-forward"
+        assert repo.session("two").head == made
+
+    def test_sessions_that_share_nothing_merge_too(self, repo: Repo) -> None:
+        one, two = repo.session("one"), repo.session("two")
+        one["a"], two["b"] = 1, 2
+        one.commit()
+        two.commit()
+        assert one.merge(two).kind == "merged"
+        assert one.to_dict() == {"a": 1, "b": 2}

@@ -1,0 +1,32 @@
+"""Every way to open a repo keeps every promise."""
+
+from __future__ import annotations
+
+import otolith
+from otolith.opening import join
+from otolith.stores import CachedStore, SqliteStore
+from otolith.testing import RepoContract
+
+
+class TestMemory(RepoContract):
+    def make(self, folder):
+        return otolith.open("memory:")
+
+
+class TestSqliteFull(RepoContract):
+    def make(self, folder):
+        return otolith.open(folder / "repo.db")
+
+    def reopen(self, repo, folder):
+        repo.close()
+        return self.make(folder)
+
+
+class TestSqliteFast(TestSqliteFull):
+    def make(self, folder):
+        return otolith.open(folder / "repo.db", durability="fast")
+
+
+class TestCachedSqlite(TestSqliteFull):
+    def make(self, folder):
+        return join(CachedStore(SqliteStore(folder / "repo.db", durability="fast")), cache_bytes=0)

@@ -1,0 +1,36 @@
+"""Random histories: a repo does what its model does, whatever is done to it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import otolith
+from otolith.testing import RepoMachine
+
+
+class MemoryMachine(RepoMachine):
+    def make(self):
+        return otolith.open("memory:")
+
+
+class SqliteMachine(RepoMachine):
+    def make(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="otolith-"))
+        return self._open()
+
+    def _open(self):
+        return otolith.open(self.folder / "repo.db", durability="fast")
+
+    def reopen(self, repo):
+        repo.close()
+        return self._open()
+
+    def teardown(self):
+        super().teardown()
+        shutil.rmtree(self.folder)
+
+
+TestMemory = MemoryMachine.TestCase
+TestSqlite = SqliteMachine.TestCase
