@@ -90,8 +90,8 @@ def _class(byte: int, place: int) -> bool:
 
 
 def blob_of_many_chunks() -> bytes:
-    """Return 40 chunks of a little over 16 KiB, each with a number and almost no content."""
-    pieces = (b"%06d" % number + bytes(16 << 10) + chunk_end() for number in range(40))
+    """Return 48 chunks of a little over 16 KiB, each with a number and almost no content."""
+    pieces = (b"%06d" % number + bytes(16 << 10) + chunk_end() for number in range(48))
     return b"".join(pieces)
 
 
@@ -177,11 +177,11 @@ VALUES: dict[str, Any] = {
         "65537": "x" * 65_534,
     },
     "map": {f"k{number:04d}": number % 7 for number in range(1200)},
-    "list": list(range(1200)),
+    "list": list(range(2000)),
     "nested": {"deep": {"deeper": [{"text": text} for text in _texts(30, 300)]}},
     "long set": set(range(900)),
     "long frozenset": frozenset(f"element {number}" for number in range(200)),
-    "long tuple": tuple(range(900)),
+    "long tuple": tuple(range(2000)),
     "long model": Turn("user " * 2000, 3),
     "long bytes": bytes(300_000),
     "many chunks": blob_of_many_chunks(),

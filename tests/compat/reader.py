@@ -49,6 +49,7 @@ class Reader:
     def __init__(self, path: str) -> None:
         self.rows = Rows(path)
         self._known: dict[bytes, bytes] = {}
+        self.nodes: set[tuple[bytes, int]] = set()  # the kinds and levels that were met
         config = self.object(self.rows.refs[".config"])
         check(config[:1] == b"p", "the constants are a packed value")
         fields = dict(parse(config[1:]))
@@ -198,6 +199,7 @@ class Reader:
     def _node(self, hash: bytes, kind: bytes) -> tuple[int, list[tuple[bytes, bytes]]]:
         data = self.object(hash)
         check(data[:1] == kind, "a node of another kind")
+        self.nodes.add((kind, data[1]))
         count = int.from_bytes(data[2:4], "little")
         parts = list(_bins(data[4:]))
         if kind != b"m":

@@ -84,6 +84,7 @@ def test_every_commit_of_the_golden_store_can_be_read_from_the_page_alone(reader
         assert dict(commit["meta"]) == expected["meta"]
         for name in ("generation", "time", "author", "message", "kind"):
             assert commit[name] == expected[name]
+    assert {(b"m", 2), (b"l", 2), (b"b", 1)} <= reader.nodes  # trees tall enough to prove the rules
 
 
 def test_every_ref_and_move_can_be_read_from_the_page_alone(reader):
