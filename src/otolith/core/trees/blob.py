@@ -1,13 +1,15 @@
 """Long str and bytes: chunks cut by content, so that an insertion moves nothing but its chunk.
 
-A chunk ends after four bytes that fall into four fixed classes of 16 values each, one place in
-65,536 on average, but not before 16 KiB and no later than 256 KiB. The regular-expression engine
-looks for that place at memory speed, which no loop in Python could.
+A chunk ends where a mixture of the last 13 bytes comes out as zero, one place in 65,536, but not
+before 16 KiB and no later than 256 KiB. To mix, every byte is replaced by another (a fixed
+permutation), and bytes are spread over the ones that follow by shifting and XOR; then once more.
+Both steps work on whole blocks at a time, as bytes and as one long number, so that no loop over
+bytes is needed: about 100 MB/s in plain Python, the same for any data.
 """
 
 from __future__ import annotations
 
-import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
@@ -19,26 +21,55 @@ from otolith.types import Hash
 
 SHORTEST, LONGEST = 16 << 10, 256 << 10
 
-
-def _class(number: int) -> bytes:
-    """Return 16 of the 256 bytes, spread so that text and binary data meet each as often."""
-    members = [byte for byte in range(256) if digest(bytes((byte,)))[number] < 16]
-    return b"[" + b"".join(b"\\x%02x" % byte for byte in members) + b"]"
+_BLOCK = 256 << 10
+_BEFORE = 16  # bytes ahead of a block that its first places depend on
+_TOGETHER = 1 << 20
 
 
-_END = re.compile(b"".join(map(_class, range(4))), re.DOTALL)
+def _permutation(number: int) -> bytes:
+    """Rank the 256 bytes by the hash of the number and the byte."""
+    ranked = sorted(range(256), key=lambda byte: digest(bytes((number, byte))))
+    return bytes(ranked.index(byte) for byte in range(256))
+
+
+_FIRST, _SECOND = _permutation(0), _permutation(1)
+
+
+def mixed(data: bytes) -> bytes:
+    """Return, for each byte, the mixture of it and the twelve bytes before it."""
+    spread = int.from_bytes(data.translate(_FIRST), "little")
+    spread ^= (spread << 11) ^ (spread << 29) ^ (spread << 53)
+    again = spread.to_bytes(len(data) + 7, "little")[: len(data)].translate(_SECOND)
+    spread = int.from_bytes(again, "little")
+    spread ^= (spread << 13) ^ (spread << 41)
+    return spread.to_bytes(len(data) + 6, "little")[: len(data)]
+
+
+def _places(data: bytes) -> list[int]:
+    """Return where a chunk may end: after two bytes in a row whose mixtures are zero."""
+    places: list[int] = []
+    for start in range(SHORTEST, len(data), _BLOCK):
+        first = start - _BEFORE
+        block = mixed(data[first : start + _BLOCK])
+        at = block.find(b"\0\0", _BEFORE - 2)
+        while at >= 0:
+            places.append(first + at + 2)
+            at = block.find(b"\0\0", at + 1)
+    return places
 
 
 def cut(data: bytes, *, final: bool = True) -> list[int]:
     """Return where the chunks of this data end. Without `final`, more data may follow."""
+    places = _places(data)
     ends: list[int] = []
     start = 0
     while len(data) - start > SHORTEST:
-        found = _END.search(data, start + SHORTEST - 4, start + LONGEST)
-        if found is None and len(data) - start < LONGEST:
+        at = bisect_left(places, start + SHORTEST)
+        end = min(places[at] if at < len(places) else len(data) + 1, start + LONGEST)
+        if end > len(data):
             break
-        start = found.end() if found else start + LONGEST
-        ends.append(start)
+        ends.append(end)
+        start = end
     if final and start < len(data):
         ends.append(len(data))
     return ends
@@ -95,13 +126,14 @@ class Blob(BlobReader):
     def build(self, pieces: Iterable[bytes]) -> Link | None:
         """Return the blob that these pieces make up, one after the other."""
         links: list[bytes] = []
-        rest = b""
+        rest = bytearray()
         for piece in pieces:
             rest += piece
-            ends = cut(rest, final=False)
-            links += self._put(rest, ends)
-            rest = rest[ends[-1] :] if ends else rest
-        return self._tree.build(links + self._put(rest, cut(rest)))
+            if len(rest) >= _TOGETHER:
+                ends = cut(bytes(rest), final=False)
+                links += self._put(bytes(rest), ends)
+                del rest[: ends[-1]]
+        return self._tree.build(links + self._put(bytes(rest), cut(bytes(rest))))
 
     def splice(self, link: Link, start: int, stop: int, data: bytes) -> Link | None:
         """Return the blob with a range replaced by these bytes."""
