@@ -215,15 +215,37 @@ def height(key: bytes, salt: int) -> int:
     return zeros // 5
 
 
+def permutation(number: int) -> list[int]:
+    order = sorted(range(256), key=lambda byte: blake3(bytes((number, byte))).digest())
+    return [order.index(byte) for byte in range(256)]
+
+
+def mixtures(data: bytes) -> list[int]:
+    """Return the mixture of every byte, one by one, as the page has it."""
+    for number, shifts in ((0, (11, 29, 53)), (1, (13, 41))):
+        ranks = permutation(number)
+        plain = [0] * 8 + [ranks[byte] for byte in data]
+        data = bytes(
+            _spread(plain[at - 7 : at + 1], shifts) for at in range(8, len(plain))
+        )  # fmt: skip
+    return list(data)
+
+
+def _spread(last: list[int], shifts: tuple[int, ...]) -> int:
+    """XOR the last of eight bytes with what a shift of the ones before it brings there."""
+    value = last[-1]
+    for shift in shifts:
+        whole, bits = divmod(shift, 8)
+        value ^= (last[-1 - whole] << bits | last[-2 - whole] >> 8 - bits) & 0xFF
+    return value
+
+
 def chunk_lengths(data: bytes) -> list[int]:
-    classes = [{byte for byte in range(256) if blake3(bytes((byte,))).digest()[n] < 16}
-               for n in range(4)]  # fmt: skip
+    mixed = mixtures(data)
     lengths, start, at = [], 0, 16384
     while at < len(data):
-        length = at - start
-        hit = all(data[at - 4 + n] in classes[n] for n in range(4)) if data[at - 1] else False
-        if hit or length == 262144:
-            lengths.append(length)
+        if mixed[at - 2] == mixed[at - 1] == 0 or at - start == 262144:
+            lengths.append(at - start)
             start, at = at, at + 16384
         else:
             at += 1
