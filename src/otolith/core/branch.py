@@ -291,7 +291,10 @@ class Branch(Reading, MutableMapping[str, object]):
             return
         parents = tuple(commit for commit in (self.head, self._joining.parent) if commit)
         cell = self._tree.root(self._stage.root())
-        self._joining.shelf = shelf.save(cell, parents, self._tree.objects, seen=seen)
+        older = self._joining.edited_from
+        self._joining.shelf = shelf.save(
+            cell, parents, self._tree.objects, seen=seen, edited_from=older
+        )
 
     def unshelve(self) -> None:
         """Go on with the edits that were put away, if there are any; committing takes them down."""
@@ -301,6 +304,7 @@ class Branch(Reading, MutableMapping[str, object]):
         if held is None:
             return
         parents = self._archive.graph.parents(held)
+        self._joining.forget()
         self._joining.shelf = Swap(shelf.ref, held.hash, None)
         self._joining.head = parents[0] if parents else None
         self._joining.parent = parents[1] if len(parents) > 1 else None

@@ -64,6 +64,7 @@ class Joining:
         self.head: Commit | None = None
         self.parent: Commit | None = None
         self.shelf: Swap | None = None  # removes the shelved edits when these land
+        self.edited_from: list[Hash] = []  # earlier heads whose objects the stage may share
         self._undecided: set[str] = set()
 
     # Policies
@@ -151,6 +152,7 @@ class Joining:
     def forget(self) -> None:
         """Drop the merge in progress."""
         self.parent = None
+        self.edited_from = []
         self._undecided = set()
 
     # Merging
@@ -209,13 +211,14 @@ class Joining:
 
     def _catch_up(self, *, keep_root: bool) -> None:
         """Put the staged edits on top of what somebody else has committed."""
-        edited_from = self.head.cell if self.head is not None else EMPTY_MAP
+        before = self.head.cell if self.head is not None else EMPTY_MAP
+        self.edited_from += [self.head.hash] if self.head is not None else []
         self.head = self._archive.refs.head(self._ref)
         if keep_root:
             return
         now = self.head.cell if self.head is not None else EMPTY_MAP
         merged, conflicts = self._merger.merge(
-            edited_from,
+            before,
             self._stage.root(),
             now,
             ours_first=False,
@@ -240,13 +243,17 @@ class Joining:
             objects=objects,
             swaps=swaps if self.shelf is None else [*swaps, self.shelf],
             fences=fences,
-            needs=() if len(objects) > 1 else (root,),
+            needs=[*self._shared(parents), *([] if len(objects) > 1 else [root])],
             time=commit.time,
         )
         self._send(batch, commit)
         self._cells.objects.settle(objects)
         self.shelf = None
         return replace(commit, stats=Stats(len(objects), sum(len(new.data) for new in objects)))
+
+    def _shared(self, parents: tuple[Commit, ...]) -> list[Hash]:
+        """Return what the new objects may link to and the swap of the ref does not vouch for."""
+        return [*(parent.hash for parent in parents[1:]), *self.edited_from]
 
     def _send(self, batch: Batch, commit: Commit) -> None:
         """Write; if the reply is lost, look whether the commit is there, as its id is a hash."""

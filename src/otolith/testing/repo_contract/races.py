@@ -6,11 +6,17 @@ from typing import Any
 
 import pytest
 
+from otolith.care import prune, verify
 from otolith.core import Branch, Repo
-from otolith.errors import MergeConflict, Unavailable
+from otolith.errors import Corrupt, MergeConflict, NotFound, Unavailable
 from otolith.testing.faults import Fault, FaultyStore
 from otolith.testing.repo_contract.making import SESSION, fork, race, write
 from otolith.testing.repo_contract.merging import add, append
+from otolith.testing.repo_contract.state import WIDE
+
+
+COLLECTED = (NotFound, Corrupt)
+"""What is raised depends on what of it is still in a cache."""
 
 
 class RacePromises:
@@ -86,3 +92,35 @@ class RacePromises:
         repo.archive.store = repo.archive.store.inner
         assert repo.session(SESSION)["n"] == 2
         assert len(list(state.log())) == 2
+
+    @pytest.mark.parametrize("verb", ["commit", "shelve"])
+    def test_edits_of_what_was_collected_are_refused_and_break_nothing(
+        self, repo: Repo, state: Branch, verb: str
+    ) -> None:
+        if not repo.store.capabilities.collects:
+            pytest.skip("this store does not collect")
+        state.policy("wide", "ours")
+        state.commit()
+        state["wide"] = WIDE
+        state.commit()
+        stale = repo.session(SESSION)
+        stale["wide/key 0001"] = "edited"
+        state.undo()
+        prune(repo, expire_seconds=0)
+        with pytest.raises(COLLECTED):
+            getattr(stale, verb)()
+        assert verify(repo, level="deep").ok
+        assert repo.session(SESSION).to_dict() == {}
+
+    def test_a_commit_that_was_collected_cannot_be_merged(self, repo: Repo, state: Branch) -> None:
+        if not repo.store.capabilities.collects:
+            pytest.skip("this store does not collect")
+        here, there = fork(state, {"wide": WIDE}, {"a": 1}, {"wide/key 0001": 2})
+        gone = there.resolve("@")
+        repo.delete_branch(SESSION, "other")
+        prune(repo, expire_seconds=0)
+        for act in (lambda: here.merge(gone), lambda: here.rollback(gone)):
+            with pytest.raises(COLLECTED):
+                act()
+        assert verify(repo, level="deep").ok
+        assert here.to_dict() == {"a": 1, "wide": WIDE}
