@@ -12,7 +12,7 @@ from bench.commits import label, short
 from bench.disk import resting_bytes
 from bench.ground import SESSION, Ground, tell
 from bench.peers import attempt, start
-from bench.table import Absent, Budget, Figure, Row, against, time_of
+from bench.table import Absent, Budget, Figure, Row, against, compared, time_of
 from bench.timing import Samples, Step, alternate, ratio
 from bench.words import MESSAGE_BYTES, Words
 
@@ -94,15 +94,8 @@ def _against_budget(ours: Log, count: int, disk_limit: float) -> Iterator[Row]:
     name, work = f"append-{label(count)}", f"{label(count)} appends of {MESSAGE_BYTES} B"
     disk = Budget(disk_limit, "x")
     yield Row(f"{name}-disk", f"{work}: disk / message bytes", ours.stored, budget=disk)
-    yield Row(
-        f"{name}-latency",
-        f"{work}: last 5 % over first",
-        time_of(ours.last),
-        "first 5 %",
-        time_of(ours.first),
-        ours.slowing,
-        Budget(1.5, "x", of="ratio"),
-    )
+    flat, slower = Budget(1.5, "x", of="ratio"), f"{work}: last 5 % over first"
+    yield compared(f"{name}-latency", slower, ours.last, "first 5 %", ours.first, budget=flat)
 
 
 def _against_peer(ground: Ground, ours: Log, count: int, name: str) -> Iterator[Row]:

@@ -11,8 +11,8 @@ from bench.disk import resting_bytes
 from bench.ground import SESSION, Changes, Ground, items, tell
 from bench.peers import Keeper, attempt, start
 from bench.peers.bare import BLOB_BYTES, Bare
-from bench.table import Absent, Budget, Figure, Row, against, time_of
-from bench.timing import Samples, Step, alternate, ratio
+from bench.table import Absent, Budget, Figure, Row, against, compared, time_of
+from bench.timing import Samples, Step, alternate
 
 # Beside us at the same durability: what each peer promises when a change returns.
 PEERS = {
@@ -129,28 +129,26 @@ def _beside_bare(
     for keys in sizes:
         for path in ("random", "warm"):
             ours = took[f"{keys} {path}"]
-            yield Row(
+            yield compared(
                 f"commit-{label(keys).lower()}-{durability}-{path}",
                 f"commit, 1 of {label(keys)} keys, {path}, {durability}",
-                time_of(ours),
+                ours,
                 "bare SQLite",
-                time_of(bare),
-                ratio(ours, bare),
-                Budget(3, "x", of="ratio"),
+                bare,
+                budget=Budget(3, "x", of="ratio"),
             )
 
 
 def _growth(took: dict[str, Samples], durability: str, few: int, many: int) -> Iterator[Row]:
     for path, limit in (("random", 3), ("warm", 2)):
         large, small = took[f"{many} {path}"], took[f"{few} {path}"]
-        yield Row(
+        yield compared(
             f"commit-growth-{durability}-{path}",
             f"commit at {label(many)} keys over {label(few)}, {path}, {durability}",
-            time_of(large),
+            large,
             f"at {label(few)}",
-            time_of(small),
-            ratio(large, small),
-            Budget(limit, "x", of="ratio"),
+            small,
+            budget=Budget(limit, "x", of="ratio"),
         )
 
 
@@ -165,8 +163,7 @@ def _beside_peers(
         if isinstance(keeper, Absent):
             yield Row(row, work, time_of(ours), name, keeper, None, budget)
         else:
-            theirs = took[name]
-            yield Row(row, work, time_of(ours), name, time_of(theirs), ratio(ours, theirs), budget)
+            yield compared(row, work, ours, name, took[name], budget=budget)
 
 
 def _stored(ground: Ground) -> Iterator[Row]:

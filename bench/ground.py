@@ -42,6 +42,7 @@ class Sizes:
     collections: int = 5
     threads: int = 8
     commits_per_thread: int = 25
+    races: int = 5
     starts: int = 30
 
 
@@ -64,6 +65,7 @@ QUICK = Sizes(
     collections=1,
     threads=3,
     commits_per_thread=3,
+    races=1,
     starts=2,
 )
 

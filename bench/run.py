@@ -51,7 +51,9 @@ def main(arguments: list[str]) -> int:
     print("\n".join(f"{key}: {value}" for key, value in about.items()))
     print(table.markdown(rows) if options.markdown else table.text(rows))
     missed = [row.name for row in rows if row.verdict == "MISSED"]
-    print(f"\nmissed: {', '.join(missed)}" if missed else "\nall budgets kept")
+    print(f"\nmissed: {', '.join(missed)}" if missed else "\nno budget missed")
+    if unsure := [row.name for row in rows if row.verdict == "UNSURE"]:
+        print(f"unsure, for the machine was too busy to tell: {', '.join(unsure)}")
     if options.json:
         Path(options.json).write_text(table.as_json(rows, about))
     return 0

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from bench.ground import Ground, tell
 from bench.table import Absent, Budget, Figure, Row, against
-from bench.timing import Samples, alternate, ratio
+from bench.timing import Samples, alternate, quiet_ratio, ratio
 
 PEERS = ("kvgit", "agex", "stratadb", "langgraph.checkpoint.sqlite")
 
@@ -29,6 +29,7 @@ def rows(ground: Ground) -> Iterator[Row]:
         _figure(bare),
         ratio(ours, bare),
         Budget(3, "x", of="ratio"),
+        quiet_ratio(ours, bare),
     )
     opening = _figure(took["open"])
     work = "import otolith, and all that open needs"
