@@ -106,10 +106,11 @@ def _load(home: str) -> object:
     try:
         return __import__(home, fromlist=["_"])
     except ModuleNotFoundError as error:
-        if error.name not in _EXTRA:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in _EXTRA:
             raise
         raise MissingExtra(
-            f"{home} needs {error.name}, which is not installed",
+            f"{home} needs {missing}, which is not installed",
             hint="pip install 'otolith[testing]'",
         ) from None
 

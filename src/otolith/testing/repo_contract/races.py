@@ -14,7 +14,6 @@ from otolith.testing.repo_contract.making import SESSION, fork, race, write
 from otolith.testing.repo_contract.merging import add, append
 from otolith.testing.repo_contract.state import WIDE
 
-
 COLLECTED = (NotFound, Corrupt)
 """What is raised depends on what of it is still in a cache."""
 
