@@ -15,6 +15,9 @@ from otolith.core.history.refs import (
     tag_ref,
 )
 from otolith.errors import BadRef, CommitNotFound, RefNotFound
+from otolith.opening import join
+from otolith.stores import MemoryStore
+from otolith.types import Hash
 
 
 @given(st.text(st.characters(codec="utf-8"), min_size=1))
@@ -115,3 +118,17 @@ def test_another_session_is_named_before_a_slash():
 def test_where_a_branch_was_is_known_after_undo(state):
     state.undo()
     assert [state.resolve(f"@{{{moves}}}").message for moves in range(5)] == [*"23210"]
+
+
+class Haystack(MemoryStore):
+    """A store with so many objects that a hundred begin like any commit."""
+
+    def find(self, prefix, *, limit=16):
+        hay = [Hash(prefix + bytes(29) + bytes([number])) for number in range(100)]
+        return [*hay, *super().find(prefix, limit=limit)][:limit]
+
+
+def test_a_prefix_finds_its_commit_among_many_objects():
+    repo = join(Haystack())
+    made = repo.session("s").commit("needle")
+    assert repo.resolve(made.id[:4]) == made

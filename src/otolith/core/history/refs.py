@@ -25,6 +25,9 @@ CONFIG = ".config"
 _NAME = re.compile(r"(?!.*(\.\.|//|@\{|\.lock$))[\w][\w.+=@:-]*(/[\w][\w.+=@:-]*)*\Z")
 _EXPRESSION = re.compile(r"(?P<name>.*?)(?P<steps>(?:~\d*|\^\d*|@\{\d+\})*)\Z", re.DOTALL)
 _STEP = re.compile(r"~\d*|\^\d*|@\{\d+\}")
+_MOST_FOUND = 4096
+"""Objects of all kinds share the digits of ids; four digits fit one in 65,536."""
+
 _HEX = re.compile(r"[0-9a-f]{4,64}\Z")
 
 
@@ -124,7 +127,8 @@ class Refs:
 
     def _by_prefix(self, digits: str) -> Commit:
         prefix = bytes.fromhex(digits[: len(digits) // 2 * 2])
-        found = [hash for hash in self._store.find(prefix) if hash.hex().startswith(digits)]
+        near = self._store.find(prefix, limit=_MOST_FOUND)
+        found = [hash for hash in near if hash.hex().startswith(digits)]
         commits = [hash for hash in found if self._is_commit(hash)]
         if len(commits) > 1:
             raise BadRef(
