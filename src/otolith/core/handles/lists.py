@@ -37,7 +37,7 @@ class ListHandle(Handle, MutableSequence[Any]):
                 return [self[index] for index in range(start, stop, step)]
             return self._cells.load_all(self._cells.elements(cell, start, stop))
         index = self._index(at, cell)
-        return self._cells.load(next(self._cells.elements(cell, index, index + 1)))
+        return self._cells.load(self._cells.element(cell, index))
 
     @overload
     def __setitem__(self, at: int, value: Any) -> None: ...

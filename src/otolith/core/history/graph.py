@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from otolith.core.trees.hashing import digest
-from otolith.core.trees.layout import COMMIT, cell_links, node_links
+from otolith.core.trees.layout import COMMIT, cell_links, check_cells, is_link, node_links
 from otolith.core.trees.objects import Objects
 from otolith.errors import BadValue, Corrupt
 from otolith.types import Hash
@@ -94,6 +94,12 @@ def make_commit(
     meta: Mapping[str, Any] | None = None,
 ) -> tuple[Commit, bytes]:
     """Return a new commit and its bytes."""
+    _check_words(author=author, message=message, kind=kind)
+    if not is_plain(dict(meta or {})):
+        raise BadValue(
+            "the meta of a commit is not plain data",
+            hint="use None, bool, numbers, str, bytes, and lists and str-keyed dicts of them",
+        )
     record = _Record(
         cell=cell,
         parents=[parent.hash for parent in parents],
@@ -113,6 +119,21 @@ def make_commit(
             hint="use plain data there, and text without lone surrogates",
         ) from None
     return _commit(digest(data), record), data
+
+
+def _check_words(**words: object) -> None:
+    for name, word in words.items():
+        if not isinstance(word, str):
+            raise BadValue(f"the {name} of a commit is a str, not {type(word).__name__}")
+
+
+def is_plain(value: object) -> bool:
+    """Tell whether a value comes back from JSON-like bytes as it went in."""
+    if type(value) is dict:
+        return all(type(key) is str and is_plain(part) for key, part in value.items())
+    if type(value) is list:
+        return all(map(is_plain, value))
+    return value is None or type(value) in (bool, int, float, str, bytes)
 
 
 def decode_commit(hash: Hash, data: bytes) -> Commit:
@@ -141,9 +162,13 @@ def links(data: bytes) -> Iterable[Hash]:
 
 def _record(data: bytes) -> _Record:
     try:
-        return _decode(data[1:])
+        record = _decode(data[1:])
     except msgspec.MsgspecError as error:
         raise Corrupt(f"a commit cannot be decoded: {error}", hint="run otolith fsck") from None
+    check_cells([record.cell])
+    if not is_link(record.cell):
+        raise Corrupt("a commit has no root", hint="run otolith fsck")
+    return record
 
 
 def _commit(hash: Hash, record: _Record) -> Commit:

@@ -17,6 +17,7 @@ from otolith.core.trees.hashing import digest
 from otolith.core.trees.layout import BLOB, CHUNK, Link, read_link
 from otolith.core.trees.objects import Buffer, Objects
 from otolith.core.trees.sequence import Sequence, SequenceReader, chunk_bytes
+from otolith.errors import Corrupt
 from otolith.types import Hash
 
 SHORTEST, LONGEST = 16 << 10, 256 << 10
@@ -109,7 +110,7 @@ class BlobReader:
             child = next(children)
             while position >= before + child.length:
                 before += child.length
-                child = next(children)
+                child = _or_corrupt(next(children, None))
             if node.level == 0:
                 return before
             node = self._objects.node(child.hash)
@@ -168,3 +169,9 @@ class Blob(BlobReader):
 def _is_open(data: bytes) -> bool:
     """Tell whether the last chunk ends only because the data does."""
     return bool(data) and cut(data, final=False)[-1:] != [len(data)]
+
+
+def _or_corrupt(link: Link | None) -> Link:
+    if link is None:
+        raise Corrupt("a blob is shorter than it says", hint="run otolith fsck")
+    return link

@@ -117,8 +117,14 @@ class Cells:
         if kind == BYTES_KIND:
             return self.blobs.read(link)
         if kind == TEXT_KIND:
-            return self.blobs.read(link).decode()
+            return self._text(self.blobs.read(link))
         raise Corrupt(f"a cell has the unknown kind {kind}", hint="run otolith fsck")
+
+    def _text(self, data: bytes) -> str:
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise Corrupt(f"a text is not text: {error}", hint="run otolith fsck") from None
 
     def load_all(self, cells: Iterable[bytes]) -> list[object]:
         """Return the values of many cells, reading their objects together."""
@@ -242,6 +248,13 @@ class Cells:
             return self.lists.items(link, start, stop)
         return iter(self.encoding.split_list(self.loosen(cell))[start:stop])
 
+    def element(self, cell: bytes, at: int) -> bytes:
+        """Return the cell of one element of a list."""
+        found = next(iter(self.elements(cell, at, at + 1)), None)
+        if found is None:
+            raise Corrupt(f"a list has no element {at}, but counts it", hint="run otolith fsck")
+        return found
+
     def length(self, cell: bytes) -> int:
         """Return how many entries a map or list has."""
         link = self.tree(cell)
@@ -310,7 +323,7 @@ class Cells:
         """Settle new elements of a list; one that is packed is probably like the one before it."""
         if start == 0 or not any(len(part) > INLINE_BYTES for part in parts):
             return [self.settle(part) for part in parts]
-        before = next(self.lists.items(link, start - 1, start))
+        before = self.element(link_cell(LIST_KIND, link), start - 1)
         settled: list[bytes] = []
         for part in parts:
             before = self.settle(part, base=_packed_hash(before))

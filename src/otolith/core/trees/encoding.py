@@ -92,11 +92,14 @@ class Encoding:
         """Return the key these key bytes stand for."""
         if data[:1] == _OTHER_KEY:
             return self.decode(data[1:])
-        return data.decode()
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise Corrupt(f"a key is not text: {error}", hint="run otolith fsck") from None
 
     def split_map(self, data: bytes) -> dict[bytes, bytes]:
         """Cut the encoding of a map into key bytes and encoded values, without decoding them."""
-        count, start = _length(data, 0x80, 0xDE)
+        count, start = _map_length(data)
         flat = self._cut(_header(count * 2, 0x90, 0xDC) + data[start:])
         return dict(zip(map(_key_of, flat[::2]), flat[1::2], strict=True))
 
@@ -267,13 +270,16 @@ def _header(count: int, fix: int, long: int) -> bytes:
     return bytes((long + 1,)) + count.to_bytes(4, "big")
 
 
-def _length(data: bytes, fix: int, long: int) -> tuple[int, int]:
+def _map_length(data: bytes) -> tuple[int, int]:
+    """Return how many entries a map has, and where they start."""
     first = data[0]
-    if first & 0xF0 == fix:
+    if first & 0xF0 == 0x80:
         return first & 0x0F, 1
-    if first == long:
+    if first == 0xDE:
         return int.from_bytes(data[1:3], "big"), 3
-    return int.from_bytes(data[1:5], "big"), 5
+    if first == 0xDF and len(data) >= 5 + int.from_bytes(data[1:5], "big"):
+        return int.from_bytes(data[1:5], "big"), 5
+    raise Corrupt("a map was expected, and something else is there", hint="run otolith fsck")
 
 
 def _key_of(encoded: bytes) -> bytes:

@@ -30,6 +30,14 @@ from otolith.types import Hash
 PACKED, CHUNK, MAP, LIST, BLOB, COMMIT = b"p", b"c", b"m", b"l", b"b", b"C"
 MARK = 0xC1
 
+TAGGED_KIND = 5
+"""The kind byte of a cell that is a tag around another cell."""
+
+_MARK, _TAGGED = bytes((MARK,)), bytes((TAGGED_KIND,))
+_SHORTEST_LINK = 34
+_DEEPEST_TAGS = 3 * 64
+_FSCK = "run otolith fsck"
+
 _pack = Encoder().encode
 _unpack = Decoder(list[bytes]).decode
 
@@ -84,8 +92,11 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 def read_link(data: bytes, start: int = 0) -> Link:
     """Decode the link that starts here."""
-    count, at = _read_varint(data, start + 32)
-    size, _ = _read_varint(data, at)
+    try:
+        count, at = _read_varint(data, start + 32)
+        size, _ = _read_varint(data, at)
+    except IndexError:
+        raise Corrupt("a link is cut short", hint=_FSCK) from None
     return Link(Hash(data[start : start + 32]), count, size)
 
 
@@ -102,16 +113,48 @@ def encode_node(kind: bytes, level: int, keys: list[bytes], payloads: list[bytes
 
 
 def decode_node(data: bytes) -> Node:
-    """Return the node these bytes are."""
+    """Return the node these bytes are.
+
+    Raises:
+        Corrupt: they are none. A hash proves that bytes are those that were written, not that
+            whoever wrote them meant well.
+    """
     kind, level, count = data[:1], data[1], int.from_bytes(data[2:4], "little")
     items = count * 2 if kind == MAP else count
     try:
         flat = _unpack(b"\xdd" + items.to_bytes(4, "big") + data[4:])
     except MsgspecError as error:
-        raise Corrupt(f"a node cannot be decoded: {error}", hint="run otolith fsck") from None
-    if kind == MAP:
-        return Node(kind, level, flat[::2], flat[1::2])
-    return Node(kind, level, [], flat)
+        raise Corrupt(f"a node cannot be decoded: {error}", hint=_FSCK) from None
+    keys, payloads = (flat[::2], flat[1::2]) if kind == MAP else ([], flat)
+    if level or kind == BLOB:
+        _check_links(payloads)
+    else:
+        check_cells(payloads)
+    return Node(kind, level, keys, payloads)
+
+
+def _check_links(payloads: list[bytes]) -> None:
+    if not payloads or min(map(len, payloads)) < _SHORTEST_LINK:
+        raise Corrupt("a node has no entries, or a link that is cut short", hint=_FSCK)
+
+
+def check_cells(cells: list[bytes]) -> None:
+    """Refuse cells that cannot be followed."""
+    if not cells or b"" in cells:
+        raise Corrupt("a node has no entries, or an empty one", hint=_FSCK)
+    for cell in cells:
+        if cell[0] == MARK and not _is_sound(cell):
+            raise Corrupt("a cell is malformed", hint=_FSCK)
+
+
+def _is_sound(cell: bytes) -> bool:
+    start = 0
+    while cell[start + 1 : start + 2] == _TAGGED and start < _DEEPEST_TAGS:
+        start += 3
+        if cell[start : start + 1] != _MARK:
+            return False
+    kind = cell[start + 1 : start + 2]
+    return kind < _TAGGED and len(cell) >= start + 2 + _SHORTEST_LINK
 
 
 _NODE_KINDS = {MAP: "map", LIST: "list", BLOB: "blob", PACKED: "packed", CHUNK: "chunk"}
@@ -134,10 +177,6 @@ def cell_links(cell: bytes) -> Iterator[Hash]:
         while cell[start - 1] == TAGGED_KIND:  # 0xC1, kind, code, then the inner cell
             start += 3
         yield Hash(cell[start : start + 32])
-
-
-TAGGED_KIND = 5
-"""The kind byte of a cell that is a tag around another cell."""
 
 
 def node_links(data: bytes) -> Iterator[Hash]:

@@ -73,7 +73,7 @@ class MapReader:
         if node.level == 1:
             self._objects.prefetch(children)
         for child in children:
-            yield from self._items(self._objects.node(child), start)
+            yield from self._items(self._objects.child(node, child), start)
 
     def diff(self, old: Link | None, new: Link | None) -> list[Difference]:
         """Return what differs, in key order, reading only nodes that the two do not share."""

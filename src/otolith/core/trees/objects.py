@@ -43,6 +43,10 @@ class Objects:
             raise Corrupt(f"object {hash.hex()[:12]} is not a node", hint="run otolith fsck")
         return found
 
+    def child(self, parent: Node, hash: Hash) -> Node:
+        """Return a node that must be one level below another."""
+        return _below(parent, self.node(hash))
+
     def nodes(self, hashes: Sequence[Hash]) -> list[Node]:
         """Return several nodes, read together."""
         self.prefetch(hashes)
@@ -134,6 +138,10 @@ class Buffer:
         found = self._nodes.get(hash)
         return found if found is not None else self.stored.node(hash)
 
+    def child(self, parent: Node, hash: Hash) -> Node:
+        """Return a node, new or stored, that must be one level below another."""
+        return _below(parent, self.node(hash))
+
     def nodes(self, hashes: Sequence[Hash]) -> list[Node]:
         """Return several nodes, new or stored."""
         self.prefetch(hashes)
@@ -180,3 +188,9 @@ class Buffer:
         """Forget all new objects."""
         self.fresh = {}
         self._nodes = {}
+
+
+def _below(parent: Node, child: Node) -> Node:
+    if child.level != parent.level - 1 or child.kind != parent.kind:
+        raise Corrupt("a node is not where it belongs", hint="run otolith fsck")
+    return child

@@ -85,7 +85,9 @@ class SequenceReader:
         for at, child in enumerate(children, first):
             before = ends[at - 1] if at else 0
             yield from self._items(
-                self._objects.node(child), max(start - before, 0), min(stop, ends[at]) - before
+                self._objects.child(node, child),
+                max(start - before, 0),
+                min(stop, ends[at]) - before,
             )
 
     def _offsets(self, node: Node) -> list[int]:

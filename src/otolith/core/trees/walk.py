@@ -19,7 +19,7 @@ def walk(cells: Cells, cell: bytes, names: Names) -> bytes | None:
             at = cells.entry(at, name)
         elif at is not None and kind == "list":
             found = index_in(cells.encoding.unkey(name), cells.length(at))
-            at = None if found is None else next(cells.elements(at, found, found + 1))
+            at = None if found is None else cells.element(at, found)
         else:
             return None
     return at
