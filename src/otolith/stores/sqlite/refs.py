@@ -34,12 +34,18 @@ class Refs:
     Every row has a checksum, and the row without a name the total of them. A lookup that finds
     nothing is believed only if all rows together have that total and none has the name. One such
     scan is enough for a total: what this process then adds keeps it proven.
+
+    With `remembers`, rows that were written are not read again, until `forget` is called. That is
+    for the one writer that knows when somebody else has written.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, remembers: bool = False) -> None:
         self._path = path
+        self._remembers = remembers
         self._proven: int | None = None
         self._names: set[str] = set()
+        self._written: dict[str, Row] = {}
+        self._written_total: int | None = None
 
     def get(self, connection: apsw.Connection, name: str) -> Row | None:
         """Return the row of a ref that is there or was there, or None."""
@@ -82,7 +88,7 @@ class Refs:
         Raises:
             StaleRef: one of them does not have its old value.
         """
-        rows = [self.get(connection, swap.name) for swap in swaps]
+        rows = [self._written.get(swap.name) or self.get(connection, swap.name) for swap in swaps]
         for swap, row in zip(swaps, rows, strict=True):
             actual = row.hash if row is not None else None
             if actual != swap.old:
@@ -107,11 +113,18 @@ class Refs:
                 (name, value, last, fresh),
             )
             self._names.add(name)
-            return fresh
-        connection.execute(
-            "update ref set hash=?, last=?, sum=? where name=?", (value, last, fresh, name)
-        )
-        return fresh - row.sum
+        else:
+            connection.execute(
+                "update ref set hash=?, last=?, sum=? where name=?", (value, last, fresh, name)
+            )
+        if self._remembers:
+            self._written[name] = Row(name, value, last, fresh)
+        return fresh if row is None else fresh - row.sum
+
+    def forget(self) -> None:
+        """Read everything again: somebody else has written, or what we wrote was undone."""
+        self._written.clear()
+        self._written_total = None
 
     def drop(self, connection: apsw.Connection, row: Row) -> int:
         """Remove the row of a ref that is gone; return by how much the total changes."""
@@ -119,12 +132,15 @@ class Refs:
         return -row.sum
 
     def add_to_total(self, connection: apsw.Connection, change: int) -> None:
-        before = self._total(connection)
+        before = self._written_total
+        if before is None:
+            before = self._total(connection)
         after = (before + change) & _MASK
         blob = after.to_bytes(8, "big")
         connection.execute(
             "update ref set hash=?, sum=? where name=''", (blob, _row_sum("", blob, 0))
         )
+        self._written_total = after if self._remembers else None
         if self._proven == before:
             self._proven = after
 

@@ -28,6 +28,8 @@ from otolith.stores.sqlite.refs import Refs
 from otolith.stores.sqlite.turns import Turns
 from otolith.types import Hash
 
+_CAPABILITIES = Capabilities(verified=True, durable=True, shared=True, collects=True)
+
 
 class SqliteStore:
     """Objects and refs in one SQLite file.
@@ -58,7 +60,7 @@ class SqliteStore:
         opening.check_file_system(str(Path(file).resolve()), opening.mounts())
         self._connections = Connections(place, create=create)
         self._objects = Objects(file)
-        self._refs = Refs(file)
+        self._refs = Refs(file, remembers=True)
         self._history = History(file, self._objects)
         self._turns = Turns(self._connections, self._objects, self._refs, self._history)
 
@@ -69,7 +71,7 @@ class SqliteStore:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(verified=True, durable=True, shared=True, collects=True)
+        return _CAPABILITIES
 
     def read(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
         with self._connections.reading() as connection:
@@ -126,7 +128,7 @@ class SqliteStore:
     ) -> Collected:
         self._turns.check_writable()
         collection = Collection(
-            self._connections, self._objects, self._refs, self._history, links=links
+            self._connections, self._objects, Refs(self.path), self._history, links=links
         )
         return collection.run(forget_moves_before, progress=progress, dry_run=dry_run)
 

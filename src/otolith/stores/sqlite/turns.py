@@ -50,6 +50,8 @@ class Turns:
         self._history = history
         self._waiting: deque[Ticket] = deque()
         self._failure = ""
+        self._version: int | None = None  # of the data, as of our last commit
+        self._alone = False
         self._committing = False
         connections.after_fork.append(self._waiting.clear)  # the parent's threads will serve those
 
@@ -117,11 +119,15 @@ class Turns:
         connection = self._connections.writer()
         self._committing = False
         connection.execute("begin immediate")
+        self._alone = connection.data_version() == self._version
+        if not self._alone:
+            self._refs.forget()
         try:
             for ticket in tickets:
                 self._apply(connection, ticket)
             self._committing = True
             connection.execute("commit")
+            self._version = connection.data_version()
         except BaseException as error:
             landed = self._committing and not connection.in_transaction
             if landed and not isinstance(error, apsw.Error):
@@ -133,6 +139,8 @@ class Turns:
 
     def _undo(self, connection: apsw.Connection) -> None:
         roll_back(connection)
+        self._refs.forget()
+        self._version = None
         self._objects.recent.clear()  # it may have seen rows whose ids will now be given again
 
     def _finish(self, tickets: list[Ticket]) -> None:
@@ -151,7 +159,7 @@ class Turns:
         except Error as error:
             ticket.error = error
             return
-        ticket.added, fresh = self._objects.insert(connection, ticket.drafts)
+        ticket.added, fresh = self._objects.insert(connection, ticket.drafts, alone=self._alone)
         self._refs.raise_fences(connection, batch.fences)
         if batch.swaps:
             self._swap(connection, batch, rows, fresh)
