@@ -8,11 +8,11 @@ be stored, shown and settled like any other value; they never become part of a c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from otolith.core.archive import Archive
-from otolith.core.history.graph import Commit, Stats, make_commit
+from otolith.core.history.graph import Commit, make_commit
 from otolith.core.merging.merge import SIDES, Conflict, Merger
 from otolith.core.merging.policy import Policies
 from otolith.core.paths import CONFLICTS, POLICY, Path, format_path
@@ -235,9 +235,10 @@ class Joining:
         before = parents[0] if parents else None
         resembles = next(cell_links(before.cell)) if before is not None else None
         cell = self._cells.root(self._stage.root(), base=resembles)
-        commit, data = make_commit(cell, parents, **details)
         root = next(cell_links(cell))
-        objects = [*self._cells.objects.reachable(root), Object(commit.hash, data)]
+        objects = self._cells.objects.reachable(root)
+        commit, data = make_commit(cell, parents, objects=objects, **details)
+        objects.append(Object(commit.hash, data))
         swaps = [Swap(self._ref, before.hash if before is not None else None, commit.hash)]
         batch = Batch(
             objects=objects,
@@ -249,7 +250,7 @@ class Joining:
         self._send(batch, commit)
         self._cells.objects.settle(objects)
         self.shelf = None
-        return replace(commit, stats=Stats(len(objects), sum(len(new.data) for new in objects)))
+        return commit
 
     def _shared(self, parents: tuple[Commit, ...]) -> list[Hash]:
         """Return what the new objects may link to and the swap of the ref does not vouch for."""

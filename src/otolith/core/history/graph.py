@@ -9,7 +9,7 @@ clock says. So ancestors always sort before descendants, by either.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from otolith.core.trees.hashing import digest
 from otolith.core.trees.layout import COMMIT, cell_links, check_cells, is_link, node_links
 from otolith.core.trees.objects import Objects
 from otolith.errors import BadValue, Corrupt
+from otolith.stores import Object
 from otolith.types import Hash
 
 _LEFT, _RIGHT, _STALE = 1, 2, 4
@@ -92,8 +93,9 @@ def make_commit(
     kind: str = "step",
     reads: Mapping[str, Hash] | None = None,
     meta: Mapping[str, Any] | None = None,
+    objects: Sequence[Object] = (),
 ) -> tuple[Commit, bytes]:
-    """Return a new commit and its bytes."""
+    """Return a new commit and its bytes; `objects` are those that it adds."""
     _check_words(author=author, message=message, kind=kind)
     if not is_plain(dict(meta or {})):
         raise BadValue(
@@ -118,7 +120,8 @@ def make_commit(
             f"the message, author or meta of a commit cannot be kept: {error}",
             hint="use plain data there, and text without lone surrogates",
         ) from None
-    return _commit(digest(data), record), data
+    stats = Stats(len(objects) + 1, sum(len(new.data) for new in objects) + len(data))
+    return _commit(digest(data), record, stats), data
 
 
 def _check_words(**words: object) -> None:
@@ -171,7 +174,7 @@ def _record(data: bytes) -> _Record:
     return record
 
 
-def _commit(hash: Hash, record: _Record) -> Commit:
+def _commit(hash: Hash, record: _Record, stats: Stats | None = None) -> Commit:
     return Commit(
         id=hash.hex(),
         cell=record.cell,
@@ -183,6 +186,7 @@ def _commit(hash: Hash, record: _Record) -> Commit:
         kind=record.kind,
         reads={name: read.hex() for name, read in record.reads.items()},
         meta=record.meta,
+        stats=stats,
     )
 
 

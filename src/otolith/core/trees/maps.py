@@ -3,6 +3,7 @@
 Rule 1: a key ends a node of level n if its salted hash ends in at least 5 (n + 1) zero bits.
 Rule 2: the last node of a level ends where the keys end, whatever its last key is.
 Rule 3: a root has more than one entry, or is a leaf.
+Rule 4: a map of up to 32 entries is one leaf, whatever its keys. Most maps are.
 
 Theory of operation. The rules speak of keys only, never of neighbours, sizes or the past, so two
 maps with equal content have equal nodes, however they came to be. That makes equality one
@@ -39,6 +40,8 @@ Edit: TypeAlias = tuple[bytes, bytes | None]
 
 Difference: TypeAlias = tuple[bytes, bytes | None, bytes | None]
 """Key bytes, the cell before and the cell after."""
+
+SMALL = 32
 
 _MANY = 64
 
@@ -137,7 +140,7 @@ class MapTree(MapReader):
         """Return the tree of these items, which come in key order."""
         pairs = list(items)
         keys, cells = [key for key, _ in pairs], [cell for _, cell in pairs]
-        return self._root(self._cut(0, keys, cells, None), 0) if keys else None
+        return self._whole(keys, cells, None)
 
     def apply(self, link: Link | None, edits: list[Edit]) -> Link | None:
         """Return the tree with these edits, which come in key order; None if nothing is left."""
@@ -145,7 +148,18 @@ class MapTree(MapReader):
             return self.build((key, cell) for key, cell in edits if cell is not None)
         if not edits:
             return link
-        return self._root(self._edit(link, edits), self._objects.node(link.hash).level)
+        if link.length <= SMALL:
+            return self._whole(*_edited(self._objects.node(link.hash), edits), link.hash)
+        edited = self._root(self._edit(link, edits), self._objects.node(link.hash).level)
+        if edited is None or edited.length > SMALL:
+            return edited
+        return self.build(self.items(edited))
+
+    def _whole(self, keys: list[bytes], cells: list[bytes], base: Hash | None) -> Link | None:
+        """Build a map from all its entries."""
+        if len(keys) > SMALL:
+            return self._root(self._cut(0, keys, cells, base), 0)
+        return self._measured(0, keys, cells, base)[1] if keys else None
 
     def _ends(self, key: bytes, level: int) -> bool:
         return height(key, self._salt) > level
@@ -155,7 +169,7 @@ class MapTree(MapReader):
         if node.level:
             return self._edit_inner(link, node, edits)
         if len(edits) > _MANY:
-            return self._edit_leaf_wholesale(link, node, edits)
+            return self._cut(0, *_edited(node, edits), link.hash)
         return self._edit_leaf(link, node, edits)
 
     def _edit_leaf(self, link: Link, node: Node, edits: list[Edit]) -> list[Entry]:
@@ -181,16 +195,6 @@ class MapTree(MapReader):
         if recut:
             return self._cut(0, keys, cells, link.hash)
         return [self._entry(0, keys, cells, (count, size), link.hash)] if keys else []
-
-    def _edit_leaf_wholesale(self, link: Link, node: Node, edits: list[Edit]) -> list[Entry]:
-        cells = dict(zip(node.keys, node.payloads, strict=True))
-        for key, cell in edits:
-            if cell is None:
-                cells.pop(key, None)
-            else:
-                cells[key] = cell
-        keys = sorted(cells)
-        return self._cut(0, keys, [cells[key] for key in keys], link.hash)
 
     def _edit_inner(self, link: Link, node: Node, edits: list[Edit]) -> list[Entry]:
         changed = [
@@ -285,6 +289,18 @@ class MapTree(MapReader):
             link = read_link(node.payloads[0])
             node = self._objects.node(link.hash)
         return link
+
+
+def _edited(node: Node, edits: list[Edit]) -> tuple[list[bytes], list[bytes]]:
+    """Return the keys and cells of a leaf with edits applied all at once."""
+    cells = dict(zip(node.keys, node.payloads, strict=True))
+    for key, cell in edits:
+        if cell is None:
+            cells.pop(key, None)
+        else:
+            cells[key] = cell
+    keys = sorted(cells)
+    return keys, [cells[key] for key in keys]
 
 
 def _entries(node: Node, start: int, stop: int | None) -> list[Entry]:

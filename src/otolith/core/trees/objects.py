@@ -19,6 +19,9 @@ from otolith.errors import Corrupt
 from otolith.stores import Object, Store
 from otolith.types import Hash
 
+_FEW = 12
+"""So many new objects are searched faster than they are parsed."""
+
 
 class Objects:
     """Objects of a store, decoded once and kept in a cache that is bounded in bytes.
@@ -158,6 +161,8 @@ class Buffer:
 
     def reachable(self, root: Hash) -> list[Object]:
         """Return the new objects that `root` needs, each after what it needs itself."""
+        if len(self.fresh) <= _FEW:
+            return self._reachable_of_few(root)
         needed: set[Hash] = set()
         queue = [root] if root in self.fresh else []
         while queue:
@@ -166,6 +171,14 @@ class Buffer:
                 needed.add(hash)
                 queue += self._fresh_below(hash)
         return [new for hash, new in self.fresh.items() if hash in needed]
+
+    def _reachable_of_few(self, root: Hash) -> list[Object]:
+        """Look for each hash in what was made after it: parents are, and hold it as it is."""
+        needed: list[Object] = []
+        for new in reversed(self.fresh.values()):
+            if new.hash == root or any(parent.data.find(new.hash) >= 0 for parent in needed):
+                needed.append(new)
+        return needed[::-1]
 
     def _fresh_below(self, hash: Hash) -> list[Hash]:
         node = self._nodes.get(hash)

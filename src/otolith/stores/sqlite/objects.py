@@ -89,7 +89,7 @@ class Recent:
 class Objects:
     """Reads and writes rows of the object table over whichever connection it is given."""
 
-    def __init__(self, path: str, *, recent_bytes: int = 16 << 20) -> None:
+    def __init__(self, path: str, *, recent_bytes: int = 48 << 20) -> None:
         self._path = path
         self.recent = Recent(recent_bytes)
 

@@ -47,6 +47,8 @@ _TABLES = (
 
 def prepare(connection: apsw.Connection) -> None:
     """Set what can only be set while the file is still empty."""
+    if ask(connection, "pragma page_count") != [(0,)]:
+        return
     for line in _BEFORE_FIRST_TABLE:
         connection.execute(line)
 
