@@ -2,7 +2,7 @@
 
 quick   every ref names a commit, every commit's parents and root are there
 full    every reachable object is there and has the bytes its hash says
-deep    also: every node is well formed and every value can be decoded
+deep    also: every object follows the format: order, ends, counts, sizes, places, values
 """
 
 from __future__ import annotations
@@ -11,8 +11,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from otolith.care.flaws import flaws
-from otolith.core import Repo, digest, is_commit, links
+from otolith.core import (
+    Claim,
+    Commit,
+    Repo,
+    Totals,
+    cell_claims,
+    claims,
+    decode_commit,
+    digest,
+    flaws,
+    is_commit,
+    links,
+    root_flaws,
+    totals,
+)
 from otolith.errors import Corrupt, Invalid
 from otolith.stores import Batch, Object, Store
 from otolith.types import Hash
@@ -72,11 +85,17 @@ class _Inspection:
         self._progress = progress
         self._report = Report(level)
         self._seen: set[Hash] = set()
+        self._claims: set[Claim] = set()
+        self._found: dict[Hash, Totals] = {}
 
     def run(self) -> Report:
         """Walk from the refs, then from where they were: that can be read once heads are mended."""
         self._walk(self._heads())
         self._walk(self._remembered())
+        for claim in self._claims:
+            found = self._found.get(claim.hash)
+            if found is not None and not claim.fits(found):
+                self._malformed(claim.hash, "it is not what an object above it says it is")
         return self._report
 
     def _walk(self, tips: Iterable[Hash]) -> None:
@@ -115,16 +134,38 @@ class _Inspection:
         try:
             below = list(links(data))
         except Corrupt as error:
-            self._report.problems.append(Problem("malformed", hash.hex(), error.message))
+            self._malformed(hash, error.message)
             return []
         if is_commit(data):
             self._report.commits += 1
         elif self._report.level == "quick":
             return []
         if self._report.level == "deep":
-            for message in flaws(data, self._repo.encoding):
-                self._report.problems.append(Problem("malformed", hash.hex(), message))
+            self._look_inside(hash, data)
         return below
+
+    def _look_inside(self, hash: Hash, data: bytes) -> None:
+        for message in flaws(data, self._repo.encoding, self._repo.salt):
+            self._malformed(hash, message)
+        if is_commit(data):
+            self._look_at_root(decode_commit(hash, data))
+            return
+        self._claims.update(claims(data))
+        found = totals(data)
+        if found is not None:
+            self._found[hash] = found
+
+    def _look_at_root(self, commit: Commit) -> None:
+        self._claims.update(cell_claims(commit.cell))
+        for message in root_flaws(commit.cell):
+            self._malformed(commit.hash, message)
+        try:
+            len(self._repo.at(commit))
+        except Corrupt as error:
+            self._malformed(commit.hash, f"its root is no state: {error.message}")
+
+    def _malformed(self, hash: Hash, message: str) -> None:
+        self._report.problems.append(Problem("malformed", hash.hex(), message))
 
     def _read(self, hashes: list[Hash]) -> dict[Hash, bytes]:
         """Read objects together; if one of them is broken, one by one."""

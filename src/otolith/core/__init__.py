@@ -18,12 +18,21 @@ from otolith.core.repo import Repo, Session
 from otolith.core.snapshot import Snapshot
 from otolith.core.trees.encoding import Encoding
 from otolith.core.trees.hashing import digest
-from otolith.core.trees.layout import decode_node, is_link, node_kind
+from otolith.core.trees.soundness import (
+    Claim,
+    Totals,
+    cell_claims,
+    claims,
+    flaws,
+    root_flaws,
+    totals,
+)
 
 __all__ = [
     "Blame",
     "Branch",
     "Change",
+    "Claim",
     "Commit",
     "Conflict",
     "Encoding",
@@ -32,13 +41,16 @@ __all__ = [
     "Session",
     "Snapshot",
     "Stats",
+    "Totals",
+    "cell_claims",
+    "claims",
     "decode_commit",
-    "decode_node",
     "digest",
+    "flaws",
     "format_path",
     "is_commit",
-    "is_link",
     "links",
-    "node_kind",
     "parse_path",
+    "root_flaws",
+    "totals",
 ]

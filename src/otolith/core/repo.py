@@ -58,6 +58,11 @@ class Repo:
         return self.archive.clock
 
     @property
+    def salt(self) -> int:
+        """The number that decides where nodes end."""
+        return self.archive.config.salt
+
+    @property
     def encoding(self) -> Encoding:
         """How values become bytes."""
         return self.archive.encoding

@@ -44,6 +44,11 @@ def chunk_bytes(link: bytes) -> tuple[int, int]:
     return count, size
 
 
+def ends_node(item: bytes, length: int, salt: int) -> bool:
+    """Tell whether a node of this length ends after this entry (rule 1)."""
+    return length >= LONGEST or (length >= SHORTEST and is_cut(item, salt))
+
+
 class _Step(NamedTuple):
     """One node on the way from a root to a position, and the entry taken there."""
 
@@ -235,8 +240,8 @@ class Sequence(SequenceReader):
         return self._measure if level == 0 else chunk_bytes
 
     def ends(self, item: bytes, length: int) -> bool:
-        """Tell whether a node of this length ends after this entry (rule 1)."""
-        return length >= LONGEST or (length >= SHORTEST and is_cut(item, self._salt))
+        """Tell whether a node of this length ends after this entry."""
+        return ends_node(item, length, self._salt)
 
     def put(self, level: int, payloads: list[bytes], *, base: Hash | None) -> Hash:
         """Write one node."""

@@ -1,0 +1,195 @@
+"""Whether an object follows the rules of the format, beyond having the right hash.
+
+`flaws` looks at one object by itself. `claims` is what it says of the objects below it, `totals`
+what it really holds; whoever has seen both can compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from otolith.core.trees.blob import LONGEST as LONGEST_CHUNK
+from otolith.core.trees.cells import (
+    ATOM_BYTES,
+    BYTES_KIND,
+    INLINE_BYTES,
+    LIST_KIND,
+    MAP_KIND,
+    PACKED_BYTES,
+    PACKED_KIND,
+    TEXT_KIND,
+)
+from otolith.core.trees.encoding import Encoding, container_header_size
+from otolith.core.trees.hashing import height
+from otolith.core.trees.layout import (
+    BLOB,
+    CHUNK,
+    LIST,
+    MAP,
+    PACKED,
+    TAGGED_KIND,
+    Link,
+    Node,
+    decode_node,
+    is_link,
+    read_link,
+)
+from otolith.core.trees.maps import SMALL
+from otolith.core.trees.sequence import ends_node
+from otolith.core.trees.weights import entry_size, full_size
+from otolith.errors import Corrupt, UnknownType
+from otolith.types import Hash
+
+_TREES = {MAP_KIND: MAP, LIST_KIND: LIST, BYTES_KIND: BLOB, TEXT_KIND: BLOB}
+
+
+class Totals(NamedTuple):
+    """What an object is, and how much is below it."""
+
+    kind: bytes
+    level: int
+    length: int
+    size: int
+
+
+class Claim(NamedTuple):
+    """What an object says of another one that it links to; a level of -1 says nothing."""
+
+    hash: Hash
+    totals: Totals
+
+    def fits(self, found: Totals) -> bool:
+        """Tell whether what was found is what was claimed."""
+        said = self.totals
+        return said._replace(level=found.level) == found and said.level in (-1, found.level)
+
+
+def totals(data: bytes) -> Totals | None:
+    """Return what an object that others make claims about really holds."""
+    kind = data[:1]
+    if kind == PACKED:
+        return Totals(kind, 0, 1, len(data) - 1)
+    if kind == CHUNK:
+        return Totals(kind, 0, len(data) - 1, len(data) - 1)
+    if kind not in (MAP, LIST, BLOB):
+        return None
+    node = decode_node(data)
+    if node.level or kind == BLOB:
+        links = [read_link(payload) for payload in node.payloads]
+        length, size = sum(link.length for link in links), sum(link.size for link in links)
+        return Totals(kind, node.level, length, size)
+    if kind == MAP:
+        size = sum(map(entry_size, node.keys, node.payloads))
+    else:
+        size = sum(map(full_size, node.payloads))
+    return Totals(kind, 0, len(node.payloads), size)
+
+
+def claims(data: bytes) -> Iterator[Claim]:
+    """Yield what a node says of what is below it."""
+    if data[:1] not in (MAP, LIST, BLOB):
+        return
+    node = decode_node(data)
+    for payload in node.payloads:
+        if node.level:
+            yield _claim(read_link(payload), node.kind, node.level - 1)
+        elif node.kind == BLOB:
+            yield _claim(read_link(payload), CHUNK, 0)
+        else:
+            yield from cell_claims(payload)
+
+
+def cell_claims(cell: bytes) -> Iterator[Claim]:
+    """Yield what a cell says of the value it links to."""
+    while is_link(cell) and cell[1] == TAGGED_KIND:
+        cell = cell[3:]
+    if not is_link(cell):
+        return
+    link = read_link(cell, 2)
+    if cell[1] == PACKED_KIND:
+        yield _claim(link, PACKED, 0)
+    elif cell[1] in (BYTES_KIND, TEXT_KIND):
+        yield _claim(link._replace(size=link.length), BLOB, -1)
+    else:
+        inner = link._replace(size=link.size - container_header_size(link.length))
+        yield _claim(inner, _TREES[cell[1]], -1)
+
+
+def _claim(link: Link, kind: bytes, level: int) -> Claim:
+    return Claim(link.hash, Totals(kind, level, link.length, link.size))
+
+
+def flaws(data: bytes, encoding: Encoding, salt: int) -> Iterator[str]:
+    """Yield what is wrong with an object by itself."""
+    kind = data[:1]
+    if kind == PACKED:
+        yield from _value_flaws(data[1:], encoding)
+    elif kind == CHUNK and not 1 < len(data) <= LONGEST_CHUNK + 1:
+        yield f"a chunk has {len(data) - 1} bytes"
+    elif kind in (MAP, LIST, BLOB):
+        node = decode_node(data)
+        yield from _order_flaws(node, encoding, salt)
+        if not node.level and kind != BLOB:
+            for cell in node.payloads:
+                yield from _place_flaws(cell, encoding)
+
+
+def root_flaws(cell: bytes) -> Iterator[str]:
+    """Yield what is wrong with the cell of a whole state: a dict, packed or a tree by its length."""
+    right = PACKED_KIND if full_size(cell) <= PACKED_BYTES else MAP_KIND
+    if cell[1] != right:
+        yield "a state is not kept in the way of its length"
+
+
+def _order_flaws(node: Node, encoding: Encoding, salt: int) -> Iterator[str]:
+    if node.kind != MAP:
+        size = len(node.payloads)
+        if any(ends_node(item, at, salt) for at, item in enumerate(node.payloads[: size - 1], 1)):
+            yield "a node goes on after an entry that ends it"
+        return
+    if any(a >= b for a, b in pairwise(node.keys)):
+        yield "the keys of a map are not in order"
+    heights = [height(key, salt) for key in node.keys[:-1]]
+    if (node.level or len(node.keys) > SMALL) and any(tall > node.level for tall in heights):
+        yield "a node goes on after a key that ends it"
+    if node.level and any(tall < node.level for tall in heights):
+        yield "a node ends at a key that does not end it"
+    for key in node.keys:
+        yield from _key_flaws(key, encoding)
+
+
+def _place_flaws(cell: bytes, encoding: Encoding) -> Iterator[str]:
+    """Yield what is wrong with the place of a value, by the length of its full encoding."""
+    if not is_link(cell):
+        if len(cell) > INLINE_BYTES:
+            yield f"a value of {len(cell)} bytes is inline"
+        yield from _value_flaws(cell, encoding)
+        return
+    size, kind = full_size(cell), cell[1]
+    if kind == PACKED_KIND and not INLINE_BYTES < size <= ATOM_BYTES:
+        yield f"a value of {size} bytes is packed"
+    if kind in (MAP_KIND, LIST_KIND) and size <= PACKED_BYTES:
+        yield f"a container of {size} bytes has a tree"
+    if kind in (BYTES_KIND, TEXT_KIND) and size <= ATOM_BYTES:
+        yield f"a text or bytes of {size} bytes has a tree"
+
+
+def _value_flaws(data: bytes, encoding: Encoding) -> Iterator[str]:
+    try:
+        if encoding.encode(encoding.decode(data)) != data:
+            yield "a value is not in its canonical form"
+    except UnknownType:
+        return  # fine where the type is known
+    except Corrupt as error:
+        yield error.message
+
+
+def _key_flaws(key: bytes, encoding: Encoding) -> Iterator[str]:
+    try:
+        encoding.unkey(key)
+    except UnknownType:
+        return
+    except Corrupt as error:
+        yield error.message
