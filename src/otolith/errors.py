@@ -1,22 +1,22 @@
 """Every exception, drawn as a tree and grouped by what the caller does next.
 
-    Error                     .kind is a stable code, .hint says what to try
-    |-- NotFound              create it, or check the name               (also a KeyError)
-    |   |-- KeyNotFound, CommitNotFound, RefNotFound, StoreNotFound
-    |-- Exists                choose another name
-    |   `-- RefExists
-    |-- Conflict              retry on the new head, or resolve
-    |   |-- StaleRef, Fenced, MergeConflict
-    |-- Invalid               fix the call                               (also a ValueError)
-    |   |-- BadPath, BadRef, BadValue, BadPolicy, NotAStore, Uncommitted
-    |-- Denied                ask for the right                          (also a PermissionError)
-    |-- ReadOnly              use another handle
-    |-- Closed                open it again
-    |-- Unavailable           wait; a retry is safe                      (also an OSError)
-    |   |-- Busy, Full, QuotaExceeded
-    |-- Corrupt               verify, then restore or repair
-    `-- Unsupported           upgrade, or install something
-        |-- FormatTooNew, MissingExtra, UnknownType
+Error                     .kind is a stable code, .hint says what to try
+|-- NotFound              create it, or check the name               (also a KeyError)
+|   |-- KeyNotFound, CommitNotFound, RefNotFound, StoreNotFound
+|-- Exists                choose another name
+|   `-- RefExists
+|-- Conflict              retry on the new head, or resolve
+|   |-- StaleRef, Fenced, MergeConflict
+|-- Invalid               fix the call                               (also a ValueError)
+|   |-- BadPath, BadRef, BadValue, BadPolicy, NotAStore, Uncommitted
+|-- Denied                ask for the right                          (also a PermissionError)
+|-- ReadOnly              use another handle
+|-- Closed                open it again
+|-- Unavailable           wait; a retry is safe                      (also an OSError)
+|   |-- Busy, Full, QuotaExceeded
+|-- Corrupt               verify, then restore or repair
+`-- Unsupported           upgrade, or install something
+    |-- FormatTooNew, MissingExtra, UnknownType
 """
 
 from __future__ import annotations

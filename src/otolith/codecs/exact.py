@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime, time, timezone
 from decimal import Decimal
-from enum import Enum
+from enum import Enum, Flag
 from math import copysign
 from pathlib import PurePath
 from typing import Any
@@ -115,6 +115,7 @@ def _attributes(value: object) -> dict[str, object]:
 
 _ABSENT = object()
 _RULES: tuple[tuple[Any, Any], ...] = (
+    (Flag, lambda left, right: left.value == right.value),  # unknown bits make a new one
     (Enum, lambda *_: False),
     (float, _same_float),
     (complex, _same_complex),

@@ -20,6 +20,7 @@ from otolith.stores.base import (
 )
 from otolith.stores.layers import CachedStore
 from otolith.stores.memory import MemoryStore
+from otolith.stores.rules import check_batch, check_prefix, newest_first
 from otolith.stores.sqlite import SqliteStore
 from otolith.stores.url import open_store
 
@@ -37,5 +38,8 @@ __all__ = [
     "Store",
     "Swap",
     "Usage",
+    "check_batch",
+    "check_prefix",
+    "newest_first",
     "open_store",
 ]

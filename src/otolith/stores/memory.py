@@ -7,7 +7,7 @@ from threading import Lock
 
 from otolith.errors import Closed, Fenced, NotFound, QuotaExceeded, StaleRef
 from otolith.stores.base import Batch, Capabilities, Collected, Links, Move, Usage
-from otolith.stores.rules import check, check_prefix, newest_first
+from otolith.stores.rules import check_batch, check_prefix, newest_first
 from otolith.types import Hash
 
 
@@ -33,7 +33,7 @@ class MemoryStore:
         return {name: data for name in hashes if (data := self._objects.get(name)) is not None}
 
     def write(self, batch: Batch) -> None:
-        check(batch)
+        check_batch(batch)
         with self._lock:
             self._check_open()
             self._check_batch(batch)

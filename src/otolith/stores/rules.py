@@ -16,7 +16,7 @@ FIND_BYTES = 2
 TOKEN_LIMIT = 1 << 63
 
 
-def check(batch: Batch) -> None:
+def check_batch(batch: Batch) -> None:
     """Refuse a batch that no store could keep its promises for.
 
     Raises:

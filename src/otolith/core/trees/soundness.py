@@ -137,7 +137,7 @@ def flaws(data: bytes, encoding: Encoding, salt: int) -> Iterator[str]:
 
 
 def root_flaws(cell: bytes) -> Iterator[str]:
-    """Yield what is wrong with the cell of a whole state: a dict, packed or a tree by its length."""
+    """Yield what is wrong with the cell of a whole state: packed or a tree, by its length."""
     right = PACKED_KIND if full_size(cell) <= PACKED_BYTES else MAP_KIND
     if cell[1] != right:
         yield "a state is not kept in the way of its length"

@@ -18,7 +18,7 @@ import apsw
 
 from otolith.errors import Invalid
 from otolith.stores.base import Batch, Capabilities, Collected, Links, Move, Usage
-from otolith.stores.rules import check, check_prefix, newest_first
+from otolith.stores.rules import check_batch, check_prefix, newest_first
 from otolith.stores.sqlite import opening
 from otolith.stores.sqlite.collect import Collection
 from otolith.stores.sqlite.connections import Connections
@@ -78,7 +78,7 @@ class SqliteStore:
             return self._objects.read(connection, hashes)
 
     def write(self, batch: Batch) -> None:
-        check(batch)
+        check_batch(batch)
         self._turns.check_writable()
         self._turns.write(batch, self._drafts(batch))
 
