@@ -21,7 +21,7 @@ def main(path: str, name: str, durability: str, limit: int) -> None:
     log = state.list("events")
     for number in range(done + 1, done + limit + 1):
         state[f"done/{name}"] = number
-        state[f"cell/{chance.randrange(300)}"] = [name, number, "x" * chance.randrange(300)]
+        state[f"cell/{name}/{chance.randrange(300)}"] = [name, number, "x" * chance.randrange(300)]
         state.counter("total").add(1)
         log.append({"who": name, "number": number})
         state.commit(f"{name} {number}")

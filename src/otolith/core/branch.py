@@ -117,7 +117,8 @@ class Branch(Reading, MutableMapping[str, object]):
 
     def status(self) -> list[Change]:
         """Return the staged edits."""
-        return _own(differences(self._tree, self._head_cell(), self._stage.root()))
+        after = self._stage.root()
+        return _own(differences(self._tree.frozen(), self._head_cell(), after))
 
     def at(self, target: Target) -> Snapshot:
         """Return the state as it was."""
@@ -138,7 +139,7 @@ class Branch(Reading, MutableMapping[str, object]):
         """
         before = self.resolve(old).cell if old is not None else self._head_cell()
         after = self.resolve(new).cell if new is not None else self._stage.root()
-        return _own(differences(self._tree, before, after))
+        return _own(differences(self._tree.frozen(), before, after))
 
     def log(
         self,
@@ -273,6 +274,7 @@ class Branch(Reading, MutableMapping[str, object]):
     def discard(self) -> None:
         """Drop all staged edits, and the merge in progress."""
         self._joining.forget()
+        self._joining.shelf, self._knows_shelf = None, False  # what was put away stays there
         self._stage.reset(self._head_cell())
         self._tree.objects.clear()
 

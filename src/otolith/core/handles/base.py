@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 from otolith.core.paths import Path, format_path
 from otolith.core.trees.cells import Cells
@@ -39,6 +40,22 @@ class Holder(ABC):
             f"{format_path(path)}: a snapshot cannot be changed",
             hint="write to a branch: repo.session(id), or fork() from this commit",
         )
+
+
+def equal_numbers(key: Any) -> list[Any]:
+    """Return a key, and the numbers of other types that Python takes for the same key."""
+    if type(key) not in (bool, int, float) or key != key or key in _ENDLESS:
+        return [key]
+    if key == 0:
+        return [key, 0, 0.0, -0.0, False]
+    same = [key] if key != int(key) else [key, int(key)]
+    if abs(key) < _LARGEST_FLOAT and float(key) == key:
+        same.append(float(key))
+    return [*same, True] if key == 1 else same
+
+
+_ENDLESS = (float("inf"), float("-inf"))
+_LARGEST_FLOAT = 2**1023
 
 
 class Handle:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, MutableMapping
 from typing import Any
 
-from otolith.core.handles.base import Handle
+from otolith.core.handles.base import Handle, equal_numbers
 from otolith.core.trees.cells import EMPTY_MAP
 from otolith.errors import KeyNotFound
 
@@ -26,21 +26,28 @@ class MapHandle(Handle, MutableMapping[Any, Any]):
         return self._cells.length(self._current())
 
     def __getitem__(self, key: Any) -> Any:
-        cell = self._state.cell_at((*self._path, key))
+        cell = self._state.cell_at((*self._path, self._known(key)))
         if cell is None:
             raise KeyNotFound(f"{self.path} has no key {key!r}", hint=f"see {self.path}'s keys()")
         return self._cells.load(cell)
 
     def __contains__(self, key: object) -> bool:
-        return self._state.cell_at((*self._path, key)) is not None
+        return self._state.cell_at((*self._path, self._known(key))) is not None
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self._state.write_cell((*self._path, key), self._put(value))
+        self._state.write_cell((*self._path, self._known(key)), self._put(value))
 
     def __delitem__(self, key: Any) -> None:
         if key not in self:
             raise KeyNotFound(f"{self.path} has no key {key!r}", hint=f"see {self.path}'s keys()")
-        self._state.write_cell((*self._path, key), None)
+        self._state.write_cell((*self._path, self._known(key)), None)
+
+    def _known(self, key: Any) -> Any:
+        """Return the key that this one is kept under: to a dict, 1, 1.0 and True are the same."""
+        if type(key) is str:
+            return key
+        same = (each for each in equal_numbers(key) if self._state.cell_at((*self._path, each)))
+        return next(same, key)
 
     def __iter__(self) -> Iterator[Any]:
         for key, _ in self._cells.entries(self._current()):

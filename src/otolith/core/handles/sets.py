@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, MutableSet
 from typing import Any
 
-from otolith.core.handles.base import Handle
+from otolith.core.handles.base import Handle, equal_numbers
 from otolith.core.trees.cells import EMPTY_MAP
 from otolith.errors import BadValue
 from otolith.types import Tag
@@ -59,4 +59,6 @@ class SetHandle(Handle, MutableSet[Any]):
             hash(value)
         except TypeError:
             raise BadValue(f"{self.path}: {value!r} cannot be an element of a set") from None
-        return self._cells.encoding.key(value)
+        keys = [self._cells.encoding.key(each) for each in equal_numbers(value)]
+        elements = self._elements() if len(keys) > 1 else b""
+        return next((key for key in keys[1:] if self._cells.entry(elements, key)), keys[0])

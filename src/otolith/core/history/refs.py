@@ -37,7 +37,7 @@ def check_name(name: str, *, what: str = "branch") -> str:
     Raises:
         BadRef: it has a character that expressions need, or nothing in it.
     """
-    if not _NAME.match(name):
+    if name == "HEAD" or not _NAME.match(name):
         raise BadRef(
             f"{name!r} cannot name a {what}",
             hint="use letters, digits, and - _ . + = : / between them",

@@ -57,9 +57,14 @@ class Cells:
     def __init__(self, objects: Buffer, encoding: Encoding, salt: int) -> None:
         self.objects = objects
         self.encoding = encoding
+        self._salt = salt
         self.maps = MapTree(objects, salt)
         self.lists = Sequence(objects, salt, kind=LIST)
         self.blobs = Blob(objects, salt)
+
+    def frozen(self) -> Cells:
+        """Return these cells as they are now; what is staged can still be read when it is gone."""
+        return Cells(self.objects.copy(), self.encoding, self._salt)
 
     # Values
 

@@ -197,6 +197,12 @@ class Buffer:
             self.stored.remember(hash, node if node is not None else data, len(data))
         self.clear()
 
+    def copy(self) -> Buffer:
+        """Return a buffer with the same new objects."""
+        same = Buffer(self.stored)
+        same.fresh, same._nodes = self.fresh.copy(), self._nodes.copy()
+        return same
+
     def clear(self) -> None:
         """Forget all new objects."""
         self.fresh = {}
