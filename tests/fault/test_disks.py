@@ -34,7 +34,7 @@ def assert_whole(path: Path, *, at_least: int) -> int:
     """Open what is left and compare everything with what must be there."""
     repo = open_repo(path)
     state = repo.session("job")
-    number = state.get("number", 0)
+    number: int = state.get("number", 0)
     assert number >= at_least
     assert state.get("log", []) == expected(number)
     for depth in range(0, number, 7):

@@ -52,6 +52,7 @@ def check(path: Path, acknowledged: dict[str, int]) -> None:
 def test_a_killed_writer_loses_nothing_that_was_acknowledged(tmp_path, rounds, durability):
     chance = random.Random(durability)
     path = tmp_path / "agent.db"
+    acknowledged = 0
     for number in range(rounds(100, 1000)):
         writer = start(path, "a", durability=durability)
         delay = chance.random() / 300
@@ -123,10 +124,11 @@ def test_a_collector_killed_in_mid_sweep_leaves_a_whole_store(tmp_path, rounds):
         process = subprocess.Popen(
             [sys.executable, "-c", collector, str(path)], stdout=subprocess.PIPE, text=True
         )
-        for _ in range(1 + number % 3):
-            process.stdout.readline()
-        process.kill()
-        process.communicate()
+        with process:
+            for _ in range(1 + number % 3):
+                assert process.stdout is not None
+                process.stdout.readline()
+            process.kill()
         with otolith.open(path) as repo:
             assert repo.session("job")["kept"] == number
             assert verify(repo, level="full").ok

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
-from otolith.errors import Full, Unavailable
+from otolith.errors import Error, Full, Unavailable
 from otolith.opening import join
 from otolith.stores import MemoryStore
 from otolith.testing import Fault, FaultyStore
@@ -43,13 +45,17 @@ def test_a_lost_reply_is_found_even_when_others_have_committed_since():
     assert [c.message for c in other.log("@")] == ["between", "two", "one"]
 
 
+def _same(error: Error) -> Error:
+    return error
+
+
 def test_a_refused_write_changes_nothing_and_can_be_tried_again():
     store = FaultyStore(MemoryStore())
     state = join(store, author="test").session("job")
     state["n"] = 1
     state.commit("one")
     for error in (Unavailable("down", hint="wait"), Full("full", hint="make room")):
-        store.plan = [Fault("write", at=store.calls["write"] + 1, error=lambda e=error: e)]
+        store.plan = [Fault("write", at=store.calls["write"] + 1, error=partial(_same, error))]
         state["n"] = 2
         with pytest.raises(type(error)):
             state.commit("two")

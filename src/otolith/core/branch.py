@@ -28,7 +28,7 @@ Target = Commit | str
 """A commit, or an expression that names one."""
 
 
-class Branch(Reading, MutableMapping[str, object]):
+class Branch(Reading, MutableMapping[str, Any]):
     """One branch of a session, with edits of its own. Use one handle per thread."""
 
     def __init__(self, archive: Archive, ref: str) -> None:
@@ -245,7 +245,9 @@ class Branch(Reading, MutableMapping[str, object]):
     def rollback(self, target: Target | None = None, *, steps: int | None = None) -> Commit:
         """Go back to an earlier state by a new commit; staged edits are dropped, history stays."""
         goal = self.resolve(target if target is not None else f"@~{1 if steps is None else steps}")
+        shelf = self._joining.shelf
         self.discard()
+        self._joining.shelf = shelf  # dropped, too, if it was taken up here
         self.refresh()
         message = f"rollback to {goal.short} {goal.message}".rstrip()
         details = _details(self._archive, message, None, "rollback", {"to": goal.id})

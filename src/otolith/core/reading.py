@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from itertools import takewhile
+from typing import Any
 
 from otolith.core.handles import (
     BlobHandle,
@@ -22,14 +23,14 @@ _HIDDEN = b"."
 """How the names that belong to otolith begin."""
 
 
-class Reading(Holder, Mapping[str, object]):
+class Reading(Holder, Mapping[str, Any]):
     """A state as a read-only mapping: a path gives the value there, the top names are its keys."""
 
     @abstractmethod
     def _root(self) -> bytes:
         """Return the cell of the whole state."""
 
-    def __getitem__(self, path: str | Path) -> object:
+    def __getitem__(self, path: str | Path) -> Any:
         keys = parse_path(path)
         cell = self.cell_at(keys)
         if cell is None:
@@ -76,7 +77,7 @@ class Reading(Holder, Mapping[str, object]):
         tagged = self.cells.tag(cell) if kind == "tagged" else None
         return kind if tagged is None else Tag(tagged.code).name.lower()
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the whole state as plain Python values."""
         return {name: self[name] for name in self}
 

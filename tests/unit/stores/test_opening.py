@@ -60,7 +60,7 @@ def test_a_missing_directory_is_named(tmp_path):
 def test_a_missing_file_is_not_made_unless_asked(tmp_path):
     for options in ({"create": False}, {"read_only": True}):
         with pytest.raises(StoreNotFound):
-            SqliteStore(tmp_path / "a.db", **options)
+            SqliteStore(tmp_path / "a.db", **options)  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -96,7 +96,7 @@ def test_a_newer_format_is_refused(tmp_path):
 
 def test_durability_is_one_of_two_words(tmp_path):
     with pytest.raises(Invalid):
-        SqliteStore(tmp_path / "a.db", durability="sometimes")
+        SqliteStore(tmp_path / "a.db", durability="sometimes")  # type: ignore[arg-type]
 
 
 def test_a_store_opened_to_read_takes_no_writes(tmp_path):

@@ -340,7 +340,7 @@ def test_what_a_writer_builds_on_during_a_sweep_is_kept(store):
     store.write(Batch(objects=[leaf, top]))
     junk = [thing(f"junk {number}") for number in range(500)]
     store.write(Batch(objects=junk))
-    written = []
+    written: list[object] = []
 
     def during(phase, at, of):
         if phase == "sweep" and not written:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from difflib import SequenceMatcher
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from otolith.core.paths import Path, format_path
 from otolith.core.trees.cells import Cells
@@ -33,12 +33,12 @@ class Change:
         return format_path(self.keys)
 
     @property
-    def old(self) -> object:
+    def old(self) -> Any:
         """The value before; None if it was added."""
         return None if self._old is None else self._cells.load(self._old)
 
     @property
-    def new(self) -> object:
+    def new(self) -> Any:
         """The value after; None if it was removed."""
         return None if self._new is None else self._cells.load(self._new)
 

@@ -20,7 +20,7 @@ content is kept in some order (lists), the side whose head is earlier comes firs
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from otolith.core.history.graph import Commit, Graph
 from otolith.core.merging.diff import map_differences
@@ -48,9 +48,9 @@ class Conflict(NamedTuple):
     path: str
     kind: str  # edit/edit, edit/delete or add/add
     why: str
-    base: object
-    ours: object
-    theirs: object
+    base: Any
+    ours: Any
+    theirs: Any
     absent: tuple[str, ...] = ()
 
 

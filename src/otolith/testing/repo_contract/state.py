@@ -210,7 +210,7 @@ class StatePromises:
 
     def test_changing_a_value_that_was_read_changes_nothing(self, state: Branch) -> None:
         state["a"] = {"b": [1]}
-        state["a"]["b"].append(2)  # type: ignore[index]
+        state["a"]["b"].append(2)
         assert state["a"] == {"b": [1]}
 
     def test_changing_a_value_after_it_was_set_changes_nothing(self, state: Branch) -> None:
