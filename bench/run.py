@@ -1,8 +1,9 @@
 """Run the benchmarks and print one table.
 
-python3 dev.py bench core                    all of it, some ten minutes
+python3 dev.py bench core                    all of it, some five minutes
 python3 dev.py bench core commits gc diff    only rows whose kind or name starts with these
 python3 dev.py bench core --quick            tiny sizes: whether it runs, not how fast
+python3 dev.py bench core --write            put the tables into README.md and the docs
 python3 dev.py bench profile commit-10k      where the time of one kind of work goes
 """
 
@@ -21,7 +22,7 @@ from typing import Any
 import apsw
 
 import otolith
-from bench import appends, collecting, commits, reading, start, table, threads
+from bench import appends, collecting, commits, pages, reading, start, table, threads
 from bench.ground import Ground, ground, tell
 from bench.peers import DISTRIBUTIONS
 from bench.profiling import SCENES, profile
@@ -56,6 +57,8 @@ def main(arguments: list[str]) -> int:
         print(f"unsure, for the machine was too busy to tell: {', '.join(unsure)}")
     if options.json:
         Path(options.json).write_text(table.as_json(rows, about))
+    if options.write:
+        pages.write(rows, about)
     return 0
 
 
@@ -67,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("names", nargs="*", help="kinds or rows; for profile, what to profile")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
     parser.add_argument("--json", metavar="FILE", help="also write everything there")
+    parser.add_argument("--write", action="store_true", help="put the tables into the pages")
     parser.add_argument("--markdown", action="store_true", help="print the table for a document")
     return parser
 

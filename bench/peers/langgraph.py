@@ -43,7 +43,7 @@ class Saver:
 
     def _put(self, changed: str) -> None:
         self._step += 1
-        versions = {changed: f"{self._step:032}"}
+        versions: dict[str, Any] = {changed: f"{self._step:032}"}
         self._versions |= versions
         checkpoint: Any = empty_checkpoint() | {
             "id": str(uuid6(clock_seq=self._step)),
