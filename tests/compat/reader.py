@@ -152,19 +152,24 @@ class Reader:
         """Return the entries of a tree, having checked every node of it."""
         level, entries = self._node(link.hash, kind)
         check(level == 0 or len(entries) > 1, "a root has one entry and is no leaf")
-        if kind == b"m" and link.elements <= 32:
-            check(level == 0, "a small map has more than one leaf")
-            whole = Whole(entries, *self._totals(kind, entries))
-        else:
-            whole = self._level(kind, level, [(link.hash, entries)])
+        whole = self._level(kind, level, [(link.hash, entries)], is_root=True)
         check(whole.elements == link.elements, "a link says another count")
         return whole
 
-    def _level(self, kind: bytes, level: int, nodes: list[tuple[bytes, list[Any]]]) -> Whole:
+    def _level(
+        self,
+        kind: bytes,
+        level: int,
+        nodes: list[tuple[bytes, list[Any]]],
+        *,
+        is_root: bool = False,
+    ) -> Whole:
         """Check the boundaries of all nodes of one level, then go down."""
-        for place, (_, entries) in enumerate(nodes):
-            self._check_cut(kind, level, entries, is_last=place == len(nodes) - 1)
         flat = [entry for _, entries in nodes for entry in entries]
+        is_small = kind == b"m" and len(flat) <= 32
+        check(is_root or not is_small, "a small level is not the root")
+        for place, (_, entries) in enumerate(nodes if not is_small else []):
+            self._check_cut(kind, level, entries, is_last=place == len(nodes) - 1)
         if level == 0:
             return Whole(flat, *self._totals(kind, flat))
         below = []

@@ -229,3 +229,22 @@ def test_a_diff_of_large_maps_reads_only_what_they_do_not_share() -> None:
     with mock.patch.object(new, "nodes", side_effect=new.nodes) as nodes:
         assert len(tree.diff(root, changed)) == 1
     assert sum(len(call.args[0]) for call in nodes.call_args_list) <= 10
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_map_that_shrinks_to_nothing_has_the_root_of_what_is_left_at_every_step(
+    seed: int,
+) -> None:
+    chance = random.Random(seed)
+    tree = MapTree(buffer(), seed)
+    model = {b"k%05d" % number: cell(number) for number in range(4000)}
+    root = tree.build(sorted(model.items()))
+    while model:
+        gone = chance.sample(
+            sorted(model), max(1, int(len(model) * chance.choice((0.05, 0.5, 0.9))))
+        )
+        for key in gone:
+            del model[key]
+        root = tree.apply(root, sorted(dict.fromkeys(gone).items()))
+        assert root == tree.build(sorted(model.items()))
+    assert root is None

@@ -2,8 +2,8 @@
 
 Rule 1: a key ends a node of level n if its salted hash ends in at least 5 (n + 1) zero bits.
 Rule 2: the last node of a level ends where the keys end, whatever its last key is.
-Rule 3: a root has more than one entry, or is a leaf.
-Rule 4: a map of up to 32 entries is one leaf, whatever its keys. Most maps are.
+Rule 3: the root is the one node of the lowest level that has up to 32 entries, whatever its keys,
+or the one node of a level that rule 1 does not cut. So most maps are one leaf.
 
 Theory of operation. The rules speak of keys only, never of neighbours, sizes or the past, so two
 maps with equal content have equal nodes, however they came to be. That makes equality one
@@ -139,8 +139,7 @@ class MapTree(MapReader):
     def build(self, items: Iterable[tuple[bytes, bytes]]) -> Link | None:
         """Return the tree of these items, which come in key order."""
         pairs = list(items)
-        keys, cells = [key for key, _ in pairs], [cell for _, cell in pairs]
-        return self._whole(keys, cells, None)
+        return self._grow(0, [key for key, _ in pairs], [cell for _, cell in pairs], None)
 
     def apply(self, link: Link | None, edits: list[Edit]) -> Link | None:
         """Return the tree with these edits, which come in key order; None if nothing is left."""
@@ -148,14 +147,15 @@ class MapTree(MapReader):
             return self.build((key, cell) for key, cell in edits if cell is not None)
         if not edits:
             return link
-        if link.length <= SMALL:
-            return self._whole(*_edited(self._objects.node(link.hash), edits), link.hash)
         if len(edits) == 1 and (changed := self._replace(link, *edits[0])) is not None:
             return changed
-        edited = self._root(self._edit(link, edits), self._objects.node(link.hash).level)
-        if edited is None or edited.length > SMALL:
-            return edited
-        return self.build(self.items(edited))
+        node = self._objects.node(link.hash)
+        if node.level == 0:
+            return self._grow(0, *_edited(node, edits), link.hash)
+        keys, links = _split(self._edit_children(node, edits))
+        if any(cell is None for _, cell in edits):
+            return self._shrink(node.level, keys, links, link.hash)
+        return self._grow(node.level, keys, links, link.hash)
 
     def _replace(self, link: Link, key: bytes, cell: bytes | None) -> Link | None:
         """Change the cell at a key that is there: no node changes its shape. Else return None.
@@ -185,11 +185,33 @@ class MapTree(MapReader):
             cell = changed.encode()
         return changed
 
-    def _whole(self, keys: list[bytes], cells: list[bytes], base: Hash | None) -> Link | None:
-        """Build a map from all its entries."""
-        if len(keys) > SMALL:
-            return self._root(self._cut(0, keys, cells, base), 0)
-        return self._measured(0, keys, cells, base)[1] if keys else None
+    def _grow(
+        self, level: int, keys: list[bytes], payloads: list[bytes], base: Hash | None
+    ) -> Link | None:
+        """Build upwards from all entries of a level, which is the root's or below it (rule 3)."""
+        while len(keys) > SMALL:
+            entries = self._cut(level, keys, payloads, base)
+            if len(entries) == 1:
+                return entries[0][1]
+            keys, payloads = _split(entries)
+            level, base = level + 1, None
+        return self._measured(level, keys, payloads, base)[1] if keys else None
+
+    def _shrink(
+        self, level: int, keys: list[bytes], links: list[bytes], base: Hash | None
+    ) -> Link | None:
+        """Go down from all entries of a level to the lowest level that is small; build there."""
+        while level and keys and len(keys) <= SMALL:
+            below_keys: list[bytes] = []
+            below: list[bytes] = []
+            for link in links:
+                node = self._objects.node(Hash(link[:32]))
+                below_keys += node.keys
+                below += node.payloads
+                if len(below) > SMALL and len(links) > 1:
+                    return self._grow(level, keys, links, base)
+            keys, links, level = below_keys, below, level - 1
+        return self._grow(level, keys, links, base)
 
     def _ends(self, key: bytes, level: int) -> bool:
         return height(key, self._salt) > level
@@ -227,12 +249,22 @@ class MapTree(MapReader):
         return [self._entry(0, keys, cells, (count, size), link.hash)] if keys else []
 
     def _edit_inner(self, link: Link, node: Node, edits: list[Edit]) -> list[Entry]:
-        changed = [
+        changed = self._changed_children(node, edits)
+        if all(len(new) == 1 and new[0][0] == node.keys[at] for at, new in changed):
+            return [self._relink(link, node, changed)]
+        return self._cut(node.level, *_split(self._joined(node, changed)), link.hash)
+
+    def _edit_children(self, node: Node, edits: list[Edit]) -> list[Entry]:
+        return self._joined(node, self._changed_children(node, edits))
+
+    def _changed_children(self, node: Node, edits: list[Edit]) -> list[tuple[int, list[Entry]]]:
+        return [
             (at, self._edit(read_link(node.payloads[at]), part))
             for at, part in _by_child(node, edits)
         ]
-        if all(len(new) == 1 and new[0][0] == node.keys[at] for at, new in changed):
-            return [self._relink(link, node, changed)]
+
+    def _joined(self, node: Node, changed: list[tuple[int, list[Entry]]]) -> list[Entry]:
+        """Return the children of a node, with the changed ones in their places."""
         entries: list[Entry] = []
         done = 0
         for at, new in changed:
@@ -240,9 +272,7 @@ class MapTree(MapReader):
             entries += new
             done = at + 1
         entries += _entries(node, done, len(node.keys))
-        entries = self._join(entries, node.level)
-        keys, links = [key for key, _ in entries], [child.encode() for _, child in entries]
-        return self._cut(node.level, keys, links, link.hash)
+        return self._join(entries, node.level)
 
     def _relink(self, link: Link, node: Node, changed: list[tuple[int, list[Entry]]]) -> Entry:
         """Replace children whose last keys stayed, which keeps the shape of this node."""
@@ -271,7 +301,7 @@ class MapTree(MapReader):
         count, size = left[1].length + right[1].length, left[1].size + right[1].size
         if level:
             children = self._join(_entries(a, 0, None) + _entries(b, 0, None), level)
-            keys, payloads = [key for key, _ in children], [link.encode() for _, link in children]
+            keys, payloads = _split(children)
         return self._entry(level, keys, payloads, (count, size), left[1].hash)
 
     def _cut(
@@ -306,19 +336,10 @@ class MapTree(MapReader):
         hash = self._buffer.put_node(MAP, level, keys, payloads, base=base)
         return keys[-1], Link(hash, *totals)
 
-    def _root(self, entries: list[Entry], level: int) -> Link | None:
-        if not entries:
-            return None
-        while len(entries) > 1:
-            level += 1
-            keys, links = [key for key, _ in entries], [link.encode() for _, link in entries]
-            entries = self._cut(level, keys, links, None)
-        link = entries[0][1]
-        node = self._objects.node(link.hash)
-        while node.level and len(node.keys) == 1:
-            link = read_link(node.payloads[0])
-            node = self._objects.node(link.hash)
-        return link
+
+def _split(entries: list[Entry]) -> tuple[list[bytes], list[bytes]]:
+    """Return the keys of entries, and their links as they stand in a node."""
+    return [key for key, _ in entries], [link.encode() for _, link in entries]
 
 
 def _edited(node: Node, edits: list[Edit]) -> tuple[list[bytes], list[bytes]]:

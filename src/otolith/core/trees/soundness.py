@@ -152,7 +152,7 @@ def _order_flaws(node: Node, encoding: Encoding, salt: int) -> Iterator[str]:
     if any(a >= b for a, b in pairwise(node.keys)):
         yield "the keys of a map are not in order"
     heights = [height(key, salt) for key in node.keys[:-1]]
-    if (node.level or len(node.keys) > SMALL) and any(tall > node.level for tall in heights):
+    if len(node.keys) > SMALL and any(tall > node.level for tall in heights):
         yield "a node goes on after a key that ends it"
     if node.level and any(tall < node.level for tall in heights):
         yield "a node ends at a key that does not end it"
