@@ -171,7 +171,7 @@ VALUES: dict[str, Any] = {
         "65536": "x" * 65_533,
         "65537": "x" * 65_534,
     },
-    "map": {f"k{number:04d}": number % 7 for number in range(1600)},
+    "map": {f"k{number:04d}": number % 7 for number in range(3000)},
     "list": list(range(2000)),
     "nested": {"deep": {"deeper": [{"text": text} for text in _texts(30, 300)]}},
     "long set": set(range(900)),
