@@ -12,7 +12,7 @@ Layout. Byte 0 says what an object is:
 The header of a node is 4 bytes: the letter, the level (0 at the leaves), the number of entries
 (16 bits, little endian). Above level 0 every payload is a *link*: the hash of a child (32 bytes),
 the elements below it and the encoded bytes below it (two varints). At level 0 of a map or list it
-is a *cell* (see cells.py): an encoded value, or a link to one, marked by the byte 0xC1 that
+is a *cell* (see places.py): an encoded value, or a link to one, marked by the byte 0xC1 that
 MessagePack never uses.
 """
 

@@ -11,16 +11,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from otolith.core.trees.blob import LONGEST as LONGEST_CHUNK
-from otolith.core.trees.cells import (
-    ATOM_BYTES,
-    BYTES_KIND,
-    INLINE_BYTES,
-    LIST_KIND,
-    MAP_KIND,
-    PACKED_BYTES,
-    PACKED_KIND,
-    TEXT_KIND,
-)
 from otolith.core.trees.encoding import Encoding, container_header_size
 from otolith.core.trees.hashing import height
 from otolith.core.trees.layout import (
@@ -37,6 +27,16 @@ from otolith.core.trees.layout import (
     read_link,
 )
 from otolith.core.trees.maps import SMALL
+from otolith.core.trees.places import (
+    ATOM_BYTES,
+    BYTES_KIND,
+    INLINE_BYTES,
+    LIST_KIND,
+    MAP_KIND,
+    PACKED_BYTES,
+    PACKED_KIND,
+    TEXT_KIND,
+)
 from otolith.core.trees.sequence import ends_node
 from otolith.core.trees.weights import entry_size, full_size
 from otolith.errors import Corrupt, UnknownType

@@ -1,0 +1,221 @@
+"""Where a value sits: in its parent's node, in an object of its own, or in a tree of its own.
+
+The rule looks at the length of the value's full encoding, and at nothing else:
+
+    up to 256 bytes     *inline*: the encoding itself is the cell
+    up to 4 KiB         *packed*: the encoding is one object, the cell a link to it
+    longer              a dict is a map tree, a list a sequence, a str or bytes a blob
+                        (a str or bytes of up to 64 KiB is still packed); a tagged value is its
+                        code and the cell of its data
+
+A cell that is a link starts with 0xC1, its kind, and the link (see layout.py). The size in the
+link of a value is the length of the value's full encoding, so a tree knows when it has shrunk
+enough to be packed again: the place of a value is a function of its content, never of its past.
+
+In memory, values that are being edited are *loose*: an encoding of up to 4 KiB, or a link to
+something longer. `settle` turns a loose value into the cell that stands in a tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from otolith.core.trees.blob import Blob
+from otolith.core.trees.encoding import (
+    Encoding,
+    TooBig,
+    check_distinct,
+    container_header_size,
+    join_list,
+    join_map,
+    join_tagged,
+)
+from otolith.core.trees.layout import LIST, MARK, PACKED, TAGGED_KIND, Link, is_link, read_link
+from otolith.core.trees.maps import MapTree
+from otolith.core.trees.objects import Buffer
+from otolith.core.trees.sequence import Sequence
+from otolith.errors import Corrupt
+from otolith.types import Hash
+
+INLINE_BYTES, PACKED_BYTES, ATOM_BYTES = 256, 4096, 65536
+
+PACKED_KIND, MAP_KIND, LIST_KIND, BYTES_KIND, TEXT_KIND = range(5)
+
+EMPTY_MAP = b"\x80"
+EMPTY_LIST = b"\x90"
+
+
+def link_cell(kind: int, link: Link) -> bytes:
+    """Return the cell that links to a value of its own."""
+    return bytes((MARK, kind)) + link.encode()
+
+
+class Places:
+    """Turns values into cells and back, each in its place."""
+
+    def __init__(self, objects: Buffer, encoding: Encoding, salt: int) -> None:
+        self.objects = objects
+        self.encoding = encoding
+        self.salt = salt
+        self.maps = MapTree(objects, salt)
+        self.lists = Sequence(objects, salt, kind=LIST)
+        self.blobs = Blob(objects, salt)
+
+    # Values
+
+    def put(self, value: object) -> bytes:
+        """Return a value as a loose cell; what is long goes into new objects."""
+        if type(value) is str or type(value) is bytes:
+            return self._put_atom(value)
+        try:
+            data = self.encoding.encode(value, limit=PACKED_BYTES)
+        except TooBig:
+            return self._grow(value)
+        return data if len(data) <= PACKED_BYTES else self._grow(value)
+
+    def _put_atom(self, value: str | bytes) -> bytes:
+        data = self.encoding.encode(value)
+        if len(data) <= PACKED_BYTES:
+            return data
+        if len(data) <= ATOM_BYTES:
+            return self._packed(data)
+        if type(value) is bytes:
+            return self._blob_cell(BYTES_KIND, self.blobs.build([value]))
+        if first_byte_kind(data[0]) != "str":
+            return self._grow(value)  # a str with lone surrogates is a tagged one
+        return self._blob_cell(TEXT_KIND, self.blobs.build([str(value).encode()]))
+
+    def _grow(self, value: object) -> bytes:
+        """Give a value that is too long to be packed a tree of its own."""
+        if type(value) is dict:
+            named = {self.encoding.key(key): part for key, part in value.items()}
+            if len(named) != len(value):
+                check_distinct([self.encoding.key(key) for key in value])
+            items = ((name, self.settle(self.put(named[name]))) for name in sorted(named))
+            return self.map_cell(self.maps.build(items))
+        if type(value) is list:
+            return self.list_cell(self.lists.build(self.settle(self.put(part)) for part in value))
+        code, data = self.encoding.codec.lower(value)
+        return self.tagged_cell(code, self.put(data))
+
+    def load(self, cell: bytes) -> object:
+        """Return the value in a cell."""
+        if cell[0] != MARK:
+            return self.encoding.decode(cell)
+        kind = cell[1]
+        if kind == TAGGED_KIND:
+            return self.encoding.codec.lift(cell[2], self.load(cell[3:]))
+        link = read_link(cell, 2)
+        if kind == PACKED_KIND:
+            return self.encoding.decode(self.objects.data(link.hash)[1:])
+        if kind == MAP_KIND:
+            pairs = list(self.maps.items(link))
+            self._prefetch(cell for _, cell in pairs)
+            return {self.encoding.unkey(key): self.load(cell) for key, cell in pairs}
+        if kind == LIST_KIND:
+            return self.load_all(self.lists.items(link))
+        if kind == BYTES_KIND:
+            return self.blobs.read(link)
+        if kind == TEXT_KIND:
+            return self._text(self.blobs.read(link))
+        raise Corrupt(f"a cell has the unknown kind {kind}", hint="run otolith fsck")
+
+    def _text(self, data: bytes) -> str:
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise Corrupt(f"a text is not text: {error}", hint="run otolith fsck") from None
+
+    def load_all(self, cells: Iterable[bytes]) -> list[object]:
+        """Return the values of many cells, reading their objects together."""
+        some = list(cells)
+        self._prefetch(some)
+        return [self.load(cell) for cell in some]
+
+    def _prefetch(self, cells: Iterable[bytes]) -> None:
+        packed = (cell for cell in cells if cell[0] == MARK and cell[1] == PACKED_KIND)
+        self.objects.prefetch([Hash(cell[2:34]) for cell in packed])
+
+    # Places
+
+    def settle(self, cell: bytes, *, base: Hash | None = None) -> bytes:
+        """Return a loose cell as it stands in a tree."""
+        if cell[0] == MARK or len(cell) <= INLINE_BYTES:
+            return cell
+        return self._packed(cell, base=base)
+
+    def loosen(self, cell: bytes) -> bytes:
+        """Return a settled cell as a loose one."""
+        if cell[0] == MARK and cell[1] == PACKED_KIND:
+            link = read_link(cell, 2)
+            if link.size <= PACKED_BYTES:
+                return self.objects.data(link.hash)[1:]
+        return cell
+
+    def _packed(self, data: bytes, *, base: Hash | None = None) -> bytes:
+        hash = self.objects.put(PACKED + data, base=base)
+        return link_cell(PACKED_KIND, Link(hash, 1, len(data)))
+
+    def _blob_cell(self, kind: int, link: Link | None) -> bytes:
+        size = 0 if link is None else link.length + (3 if link.length < 65536 else 5)
+        if link is None or size <= ATOM_BYTES:
+            data = self.blobs.read(link) if link else b""
+            return self._put_atom(data.decode() if kind == TEXT_KIND else data)
+        return link_cell(kind, link._replace(size=size))
+
+    def bytes_cell(self, link: Link | None) -> bytes:
+        """Return the cell of a bytes value that is in this blob."""
+        return self._blob_cell(BYTES_KIND, link)
+
+    def map_cell(self, link: Link | None) -> bytes:
+        """Return the loose cell of a map that is in this tree."""
+        if link is None:
+            return EMPTY_MAP
+        size = container_header_size(link.length) + link.size
+        if size <= PACKED_BYTES:
+            return join_map((key, self.loosen(cell)) for key, cell in self.maps.items(link))
+        return link_cell(MAP_KIND, link._replace(size=size))
+
+    def list_cell(self, link: Link | None) -> bytes:
+        """Return the loose cell of a list that is in this sequence."""
+        if link is None:
+            return EMPTY_LIST
+        size = container_header_size(link.length) + link.size
+        if size <= PACKED_BYTES:
+            return join_list([self.loosen(cell) for cell in self.lists.items(link)])
+        return link_cell(LIST_KIND, link._replace(size=size))
+
+    def tagged_cell(self, code: int, data: bytes) -> bytes:
+        """Return the loose cell of a tagged value, given the loose cell of its data."""
+        if data[0] != MARK:
+            encoded = join_tagged(code, data)
+            if len(encoded) <= PACKED_BYTES:
+                return encoded
+            data = self.settle(data)
+        return bytes((MARK, TAGGED_KIND, code)) + data
+
+    def root(self, cell: bytes, *, base: Hash | None = None) -> bytes:
+        """Return the cell of a whole state as it stands in a commit: always a link."""
+        return cell if is_link(cell) else self._packed(cell, base=base)
+
+
+def packed_hash(cell: bytes | None) -> Hash | None:
+    """Return the object of a packed value."""
+    if cell is None or cell[0] != MARK or cell[1] != PACKED_KIND:
+        return None
+    return Hash(cell[2:34])
+
+
+def first_byte_kind(first: int) -> str:
+    """Name what an encoding holds, by its first byte."""
+    if first & 0xF0 == 0x80 or first in (0xDE, 0xDF):
+        return "map"
+    if first & 0xF0 == 0x90 or first in (0xDC, 0xDD):
+        return "list"
+    if first & 0xE0 == 0xA0 or 0xD9 <= first <= 0xDB:
+        return "str"
+    if 0xC4 <= first <= 0xC6:
+        return "bytes"
+    if 0xC7 <= first <= 0xC9 or 0xD4 <= first <= 0xD8:
+        return "tagged"
+    return "scalar"
