@@ -8,6 +8,7 @@ import time
 
 from otolith.codecs import Codecs
 from otolith.core import Repo
+from otolith.errors import Invalid
 from otolith.stores import Store, open_store
 from otolith.types import Clock
 
@@ -34,6 +35,10 @@ def open(
     """
     options: dict[str, object] = {"limit_bytes": limit_bytes}
     place = os.fspath(url)
+    if durability not in ("full", "fast"):
+        raise Invalid(f"durability {durability!r} is not known", hint="use 'full' or 'fast'")
+    if place == "memory:" and read_only:
+        raise Invalid("a repo in memory has nothing to read", hint="leave out read_only")
     if place != "memory:":
         options |= {"durability": durability, "read_only": read_only, "create": create}
     return join(

@@ -302,6 +302,7 @@ class Branch(Reading, MutableMapping[str, Any]):
 
     def unshelve(self) -> None:
         """Go on with the edits that were put away, if there are any; committing takes them down."""
+        self._require_clean("unshelve")
         shelf = Shelf(self._archive, self.session, self.name)
         self._knows_shelf = True
         held = shelf.load()

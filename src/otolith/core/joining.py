@@ -25,6 +25,7 @@ from otolith.errors import (
     Invalid,
     KeyNotFound,
     MergeConflict,
+    RefNotFound,
     StaleRef,
     Unavailable,
 )
@@ -102,12 +103,15 @@ class Joining:
                 yield Conflict(path, str(record["kind"]), why, base, ours, theirs, absent)
 
     def _record(self, merged: bytes, conflicts: list[Conflict]) -> None:
+        cells = {
+            (CONFLICTS, conflict.path, name): self._cells.put(getattr(conflict, name))
+            for conflict in conflicts
+            for name in ("kind", "why", *SIDES)
+            if name not in conflict.absent
+        }
         self._stage.reset(merged)
-        for conflict in conflicts:
-            record = {"kind": conflict.kind, "why": conflict.why}
-            present = [side for side in SIDES if side not in conflict.absent]
-            record |= {side: getattr(conflict, side) for side in present}
-            self._stage.put((CONFLICTS, conflict.path), self._cells.put(record))
+        for path, cell in cells.items():
+            self._stage.put(path, cell)
         self._undecided = {conflict.path for conflict in conflicts}
 
     def settled(self, path: Path) -> None:
@@ -163,7 +167,7 @@ class Joining:
             try:
                 return self._merge(theirs, details)
             except StaleRef:
-                self.head = self._archive.refs.head(self._ref)
+                self.head = self._moved_head()
         raise self._starved()
 
     def _merge(self, theirs: Commit, details: Mapping[str, Any]) -> Merge:
@@ -211,23 +215,30 @@ class Joining:
 
     def _catch_up(self, *, keep_root: bool) -> None:
         """Put the staged edits on top of what somebody else has committed."""
-        before = self.head.cell if self.head is not None else EMPTY_MAP
+        head = self._moved_head()
+        merged, conflicts = self._stage.root(), list[Conflict]()
+        if not keep_root:
+            merged, conflicts = self._merger.merge(
+                self.head.cell if self.head is not None else EMPTY_MAP,
+                merged,
+                head.cell if head is not None else EMPTY_MAP,
+                ours_first=False,
+                theirs_later=lambda path: False,
+            )
+        # Only now that nothing can fail any more: a head without its merge would undo others' work.
+        self._record(merged, conflicts)
         self.edited_from += [self.head.hash] if self.head is not None else []
-        self.head = self._archive.refs.head(self._ref)
-        if keep_root:
-            return
-        now = self.head.cell if self.head is not None else EMPTY_MAP
-        merged, conflicts = self._merger.merge(
-            before,
-            self._stage.root(),
-            now,
-            ours_first=False,
-            theirs_later=lambda path: False,
-        )
-        if conflicts:
-            self._record(merged, conflicts)
-            self.check_resolved()
-        self._stage.reset(merged)
+        self.head = head
+        self.check_resolved()
+
+    def _moved_head(self) -> Commit | None:
+        head = self._archive.refs.head(self._ref)
+        if head is None and self.head is not None:
+            raise RefNotFound(
+                f"{self._ref} was deleted while this handle had it open",
+                hint="open the branch again, or fork it from a commit; the edits are still staged",
+            )
+        return head
 
     def _write(
         self, parents: tuple[Commit, ...], details: Mapping[str, Any], fences: Mapping[str, int]

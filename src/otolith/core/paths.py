@@ -16,7 +16,7 @@ Path: TypeAlias = tuple[object, ...]
 
 POLICY, CONFLICTS = ".policy", ".conflicts"
 
-_DEEPEST = 200
+_DEEPEST = 50
 
 
 def parse_path(path: str | Path) -> Path:
@@ -66,7 +66,7 @@ def _parse_key(text: str) -> object:
     if text.startswith("~:"):
         try:
             key: object = json.loads(text[2:])
-        except ValueError:
+        except (ValueError, RecursionError):
             raise BadPath(
                 f"{text!r} is not a key in JSON", hint="use state.map(path) for such keys"
             ) from None

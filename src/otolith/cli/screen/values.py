@@ -118,7 +118,7 @@ def from_json(value: Any) -> object:
     try:
         read = reader(value[VALUE])
         return _zoned(read, value) if isinstance(read, datetime | time) else read
-    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         raise BadValue(f"this is no {name}: {value.get(VALUE)!r} ({error})") from None
 
 

@@ -43,6 +43,8 @@ def _parsed(text: str, kind: str) -> object:
         return text
     try:
         read = json.loads(text)
+    except RecursionError:
+        raise BadValue("this JSON is too deep", hint="keep parts of it under paths") from None
     except ValueError as error:
         if kind == "json":
             raise BadValue(f"this is not JSON: {error}", hint="quote it, or --type str") from None

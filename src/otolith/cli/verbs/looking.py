@@ -24,7 +24,7 @@ from otolith.cli.screen.words import (
     size,
     summary,
 )
-from otolith.core import Branch, Commit, Snapshot, format_path
+from otolith.core import Branch, Commit, Snapshot, format_path, parse_path
 from otolith.errors import KeyNotFound
 
 
@@ -65,7 +65,7 @@ def _changes_of(desk: Desk, commit: Commit) -> Sequence[Changed]:
     if commit.parents:
         return desk.branch.diff(desk.commit(commit.parents[0]), commit)
     state = desk.repo.at(commit)
-    return [Added(format_path((name,)), state[(name,)]) for name in state]
+    return [Added(name, state[name]) for name in state]
 
 
 @click.command("diff")
@@ -177,7 +177,7 @@ def _below(state: Branch | Snapshot, keys: tuple[object, ...]) -> list[tuple[obj
     """Return the places below one, or the place itself if it holds nothing."""
     kind = state.kind(keys)
     if not keys:
-        return [(name,) for name in state]
+        return [parse_path(name) for name in state]
     if kind == "map":
         return [(*keys, key) for key in state.map(keys)]
     if kind == "list":

@@ -12,7 +12,7 @@ from otolith.cli.asked import Asked
 from otolith.cli.place import find, only_session, opened
 from otolith.cli.screen.output import emit, json_option, page, table
 from otolith.cli.screen.words import size
-from otolith.core import Branch, Repo, format_path
+from otolith.core import Branch, Repo, format_path, parse_path
 
 _LARGEST = 10
 
@@ -75,7 +75,7 @@ def _largest(state: Branch) -> list[tuple[str, int]]:
     closed: list[tuple[str, int]] = []
     heap: list[tuple[int, str, tuple[object, ...]]] = []
     for name in state:
-        heapq.heappush(heap, (-state.size((name,)), format_path((name,)), (name,)))
+        heapq.heappush(heap, (-state.size(name), name, parse_path(name)))
     while heap and len(closed) < _LARGEST:
         negative, path, keys = heapq.heappop(heap)
         children = list(state.map(keys)) if state.kind(keys) == "map" else []

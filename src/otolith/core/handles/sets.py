@@ -25,6 +25,10 @@ class SetHandle(Handle, MutableSet[Any]):
         tag = self._cells.tag(cell) if cell is not None else None
         return tag.data if tag is not None and isinstance(tag.data, bytes) else EMPTY_MAP
 
+    @classmethod
+    def _from_iterable(cls, it: Iterable[Any]) -> set[Any]:
+        return set(it)  # what `|`, `&`, `-` and `^` give is a plain set
+
     def __len__(self) -> int:
         return self._cells.length(self._elements())
 

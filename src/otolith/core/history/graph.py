@@ -18,11 +18,13 @@ import msgspec
 from otolith.core.trees.hashing import digest
 from otolith.core.trees.layout import COMMIT, cell_links, check_cells, is_link, node_links
 from otolith.core.trees.objects import Objects
-from otolith.errors import BadValue, Corrupt
+from otolith.errors import BadValue, Corrupt, Invalid
 from otolith.stores import Object
 from otolith.types import Hash
 
 _LEFT, _RIGHT, _STALE = 1, 2, 4
+_END_OF_TIME = 1 << 62
+_DEEPEST_META = 50
 
 
 class _Record(msgspec.Struct, array_like=True, frozen=True):
@@ -97,11 +99,11 @@ def make_commit(
 ) -> tuple[Commit, bytes]:
     """Return a new commit and its bytes; `objects` are those that it adds."""
     _check_words(author=author, message=message, kind=kind)
-    if not is_plain(dict(meta or {})):
-        raise BadValue(
-            "the meta of a commit is not plain data",
-            hint="use None, bool, numbers, str, bytes, and lists and str-keyed dicts of them",
+    if type(now) is not int or not 0 <= now < _END_OF_TIME:
+        raise Invalid(
+            f"the clock gave {now!r}", hint="a clock gives microseconds since 1970, an int"
         )
+    _check_meta(meta or {})
     record = _Record(
         cell=cell,
         parents=[parent.hash for parent in parents],
@@ -130,12 +132,22 @@ def _check_words(**words: object) -> None:
             raise BadValue(f"the {name} of a commit is a str, not {type(word).__name__}")
 
 
-def is_plain(value: object) -> bool:
+def _check_meta(meta: object) -> None:
+    if not isinstance(meta, Mapping) or not is_plain(dict(meta)):
+        raise BadValue(
+            "the meta of a commit is not plain data",
+            hint="use None, bool, numbers, str, bytes, and lists and str-keyed dicts of them",
+        )
+
+
+def is_plain(value: object, depth: int = 0) -> bool:
     """Tell whether a value comes back from JSON-like bytes as it went in."""
+    if depth > _DEEPEST_META:
+        return False
     if type(value) is dict:
-        return all(type(key) is str and is_plain(part) for key, part in value.items())
+        return all(type(key) is str and is_plain(part, depth + 1) for key, part in value.items())
     if type(value) is list:
-        return all(map(is_plain, value))
+        return all(is_plain(part, depth + 1) for part in value)
     return value is None or type(value) in (bool, int, float, str, bytes)
 
 

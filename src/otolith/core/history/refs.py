@@ -37,7 +37,7 @@ def check_name(name: str, *, what: str = "branch") -> str:
     Raises:
         BadRef: it has a character that expressions need, or nothing in it.
     """
-    if name == "HEAD" or not _NAME.match(name):
+    if not _is_text(name) or name == "HEAD" or not _NAME.match(name):
         raise BadRef(
             f"{name!r} cannot name a {what}",
             hint="use letters, digits, and - _ . + = : / between them",
@@ -45,9 +45,22 @@ def check_name(name: str, *, what: str = "branch") -> str:
     return name
 
 
+def _is_text(name: object) -> bool:
+    """Tell whether a name is a str that can be stored."""
+    return (isinstance(name, str) and name.isascii()) or (isinstance(name, str) and _encodes(name))
+
+
+def _encodes(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def session_ref(session: str, branch: str) -> str:
     """Return the ref of a branch of a session."""
-    if not session:
+    if not _is_text(session) or not session:
         raise BadRef(f"{session!r} cannot name a session", hint="use a non-empty str")
     return f"session/{quote(session, safe='')}/{check_name(branch)}"
 
@@ -87,7 +100,7 @@ class Refs:
             BadRef: it is not an expression, or a prefix of several ids.
             RefNotFound, CommitNotFound: there is no such thing.
         """
-        found = _EXPRESSION.match(expression)
+        found = _EXPRESSION.match(expression) if _is_text(expression) else None
         if not expression or found is None:
             raise BadRef(f"{expression!r} does not name a commit", hint="try @, main~2 or a tag")
         steps = _STEP.findall(found["steps"])

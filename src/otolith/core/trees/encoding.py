@@ -66,6 +66,10 @@ class Encoding:
         except BadValue as error:
             raise self._located(value, error) from None
 
+    def reencode(self, value: object) -> bytes:
+        """Return the canonical bytes of a value that is stored; paths may have made it deeper."""
+        return self._pack(self._plain(value, -MAX_DEPTH, [1 << 62]))
+
     def decode(self, data: bytes) -> object:
         """Return the value these bytes encode."""
         try:

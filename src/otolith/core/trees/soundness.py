@@ -178,7 +178,7 @@ def _place_flaws(cell: bytes, encoding: Encoding) -> Iterator[str]:
 
 def _value_flaws(data: bytes, encoding: Encoding) -> Iterator[str]:
     try:
-        if encoding.encode(encoding.decode(data)) != data:
+        if encoding.reencode(encoding.decode(data)) != data:
             yield "a value is not in its canonical form"
     except UnknownType:
         return  # fine where the type is known
