@@ -235,7 +235,9 @@ class Branch(Reading, MutableMapping[str, Any]):
         """What the merge in progress leaves to decide."""
         return self._joining.conflicts()
 
-    def resolve_conflict(self, path: str, *, take: str | None = None, value: object = None) -> None:
+    def resolve_conflict(
+        self, path: str | Path, *, take: str | None = None, value: object = None
+    ) -> None:
         """Settle a conflict by a side (`take="ours"`, `"theirs"` or `"base"`) or by a value."""
         if take is None:
             self[path] = value

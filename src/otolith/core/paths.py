@@ -23,7 +23,7 @@ def parse_path(path: str | Path) -> Path:
     """Return the keys of a path.
 
     Raises:
-        BadPath: it is empty, has an empty part, or is not a str or tuple.
+        BadPath: it is empty, is text with an empty part, or is not a str or tuple.
     """
     if isinstance(path, tuple):
         keys = path
@@ -34,7 +34,7 @@ def parse_path(path: str | Path) -> Path:
             f"a path is a str or a tuple of keys, not {type(path).__name__}",
             hint="use state.map(path) for keys of other types",
         )
-    if not keys or any(key == "" for key in keys):
+    if not keys or (isinstance(path, str) and "" in keys):
         raise BadPath(
             f"{path!r} has an empty part",
             hint="write paths like 'plan/steps', without outer slashes",

@@ -145,3 +145,20 @@ def test_meta_that_is_not_plain_is_refused(repo, meta):
     with pytest.raises(Error):
         state.commit("1", meta=meta)
     assert state.head is None
+
+
+@pytest.mark.parametrize("key", ["", b"x", (1, 2), b"a/b", "a/b", 42])
+def test_a_conflict_under_any_key_can_be_decided_by_its_keys(repo, key):
+    state = repo.session("s")
+    state["v"] = {key: 1}
+    state.commit("1")
+    late = repo.session("s")
+    state["v"] = {key: 2}
+    state.commit("2")
+    late["v"] = {key: 3}
+    with pytest.raises(MergeConflict):
+        late.commit("3")
+    late.resolve_conflict(("v", key), take="theirs")
+    late.commit("3")
+
+    assert repo.session("s")["v"] == {key: 2}
