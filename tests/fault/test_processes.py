@@ -132,3 +132,42 @@ def test_a_collector_killed_in_mid_sweep_leaves_a_whole_store(tmp_path, rounds):
         with otolith.open(path) as repo:
             assert repo.session("job")["kept"] == number
             assert verify(repo, level="full").ok
+
+
+READER = (
+    "import otolith, sys\n"
+    "with otolith.open(sys.argv[1], read_only=True, cache_bytes=0) as repo:\n"
+    "    print('go', flush=True)\n"
+    "    for line in sys.stdin:\n"
+    "        old = repo.at(line.strip())\n"
+    "        print(old['number'], old['log'] == list(range(old['number'] + 1)), flush=True)\n"
+)
+
+
+def test_a_reader_of_the_past_sees_it_whole_while_another_process_collects(tmp_path, rounds):
+    path = tmp_path / "agent.db"
+    with otolith.open(path) as repo:
+        state = repo.session("job")
+        commits = []
+        for number in range(rounds(40, 400)):
+            state["number"] = number
+            state.list("log").append(number)
+            commits.append(state.commit(str(number)).id)
+        command = [sys.executable, "-c", READER, str(path)]
+        reader = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+        with reader:
+            assert reader.stdin is not None
+            assert reader.stdout is not None
+            assert reader.stdout.readline() == "go\n"
+            for number, commit in enumerate(commits):
+                side = state.fork(f"side{number}")
+                side["junk"] = [number] * 500
+                side.commit("junk")
+                repo.delete_branch("job", f"side{number}")
+                reader.stdin.write(commit + "\n")
+                prune(repo, expire_seconds=0)
+                assert reader.stdout.readline() == f"{number} True\n"
+            reader.stdin.close()
+        assert verify(repo, level="full").ok
