@@ -2,14 +2,15 @@
 
 Error                     .kind is a stable code, .hint says what to try
 |-- NotFound              create it, or check the name               (also a KeyError)
-|   |-- KeyNotFound, CommitNotFound, RefNotFound, StoreNotFound
+|   |-- KeyNotFound, CommitNotFound, RefNotFound, StoreNotFound, NotKept
 |-- Exists                choose another name
 |   `-- RefExists
 |-- Conflict              retry on the new head, or resolve
 |   |-- StaleRef, Fenced, MergeConflict
 |-- Invalid               fix the call                               (also a ValueError)
-|   |-- BadPath, BadRef, BadValue, BadPolicy, NotAStore, Uncommitted
+|   |-- BadPath, BadRef, BadValue, BadPolicy, NotAStore, Uncommitted, SchemaMismatch, Unstorable
 |-- Denied                ask for the right                          (also a PermissionError)
+|   `-- Untrusted
 |-- ReadOnly              use another handle
 |-- Closed                open it again
 |-- Unavailable           wait; a retry is safe                      (also an OSError)
@@ -76,6 +77,12 @@ class StoreNotFound(NotFound):
     """No store at this place."""
 
     kind = "store_not_found"
+
+
+class NotKept(NotFound):
+    """A value that could not be kept was here; what stands in its place says what it was."""
+
+    kind = "not_kept"
 
 
 class Exists(Error):
@@ -150,6 +157,16 @@ class BadValue(Invalid):
     kind = "bad_value"
 
 
+class Unstorable(BadValue):
+    """Some values cannot be kept; `values` maps the path of each to what it is and why."""
+
+    kind = "unstorable"
+
+    def __init__(self, message: str, *, values: dict[str, str], hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.values = values
+
+
 class BadPolicy(Invalid):
     """This is not a merge policy."""
 
@@ -168,10 +185,26 @@ class Uncommitted(Invalid):
     kind = "uncommitted"
 
 
+class SchemaMismatch(Invalid):
+    """A value is not what the schema of its state asks for; `path` says where."""
+
+    kind = "schema_mismatch"
+
+    def __init__(self, message: str, *, path: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.path = path
+
+
 class Denied(Error, PermissionError):
     """The caller may not do this."""
 
     kind = "denied"
+
+
+class Untrusted(Denied):
+    """Pickled bytes that this repo's key did not sign; they were not loaded."""
+
+    kind = "untrusted"
 
 
 class ReadOnly(Error):

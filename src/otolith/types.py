@@ -37,6 +37,37 @@ class Tag(IntEnum):
     BYTEARRAY = 15
     MODEL = 20  # [type name, schema version, fields]
     CUSTOM = 21  # [registered name, version, data]
+    ARRAY = 22  # numpy
+    FRAME = 23  # pandas
+    TABLE = 24  # Arrow
+    POLARS = 25
+    SPARSE = 26  # scipy
+    TENSOR = 27  # torch
+    IMAGE = 28  # Pillow
+    PICKLE = 29  # signed bytes of an arbitrary object
+    LOST = 30  # what stands where a value could not be kept
+
+
+CHUNK_BYTES = 65_520
+"""How long the chunks of a buffer are: the most that is one object, and a multiple of 16."""
+
+
+class Buffer:
+    """Raw bytes that a codec lowers to without copying them; kept as the list of their chunks.
+
+    Chunks are of one length but for the last, so that a change in place, or at the end, touches
+    the chunks it falls in and no others. What is lifted is a list of bytes.
+    """
+
+    __slots__ = ("view",)
+
+    def __init__(self, data: bytes | bytearray | memoryview) -> None:
+        self.view = memoryview(data).cast("B")
+
+    def chunks(self) -> list[memoryview]:
+        """Return the bytes, cut."""
+        starts = range(0, len(self.view), CHUNK_BYTES)
+        return [self.view[start : start + CHUNK_BYTES] for start in starts]
 
 
 class Tagged(NamedTuple):

@@ -45,6 +45,10 @@ KINDS = [
     "format_too_new",
     "missing_extra",
     "unknown_type",
+    "not_kept",
+    "unstorable",
+    "schema_mismatch",
+    "untrusted",
 ]
 
 ALL = [
@@ -64,6 +68,8 @@ ARGUMENTS: dict[str, Any] = {
     "expected": b"\x01" * 32,
     "actual": None,
     "paths": ("plan", "budget"),
+    "path": "plan/budget",
+    "values": {"rows": "a generator"},
 }
 
 

@@ -14,10 +14,11 @@ from otolith.codecs.custom import Customs, Registered
 from otolith.codecs.enums import Enums
 from otolith.codecs.models import Models, Upgrade
 from otolith.codecs.names import Names
+from otolith.codecs.ondemand import DATA
 from otolith.codecs.opaque import Opaque, lower_opaque
 from otolith.codecs.plain import Plain
 from otolith.codecs.refusal import refuse
-from otolith.errors import Invalid, UnknownType
+from otolith.errors import Invalid, MissingExtra, UnknownType
 from otolith.types import Tagged
 
 T = TypeVar("T")
@@ -39,7 +40,13 @@ class Codecs:
         self._customs = Customs()
         plain = Plain()
         self._reserved = plain
-        self._codecs: tuple[Codec, ...] = (plain, self._customs, Enums(self._names), self._models)
+        self._codecs: tuple[Codec, ...] = (
+            plain,
+            self._customs,
+            Enums(self._names),
+            self._models,
+            *DATA,
+        )
         self._by_code = {code: codec for codec in self._codecs for code in codec.codes}
         self._lowerings: dict[type, Lowering] = {Opaque: lower_opaque}
 
@@ -87,7 +94,7 @@ class Codecs:
                     hint="upgrade otolith: a newer one wrote this",
                 )
             return codec.lift(code, data)
-        except UnknownType:
+        except (UnknownType, MissingExtra):
             if not self._opaque:
                 raise
             return Opaque(Tagged(code, data))
