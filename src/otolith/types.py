@@ -49,10 +49,10 @@ class Tag(IntEnum):
 
 
 CHUNK_BYTES = 65_520
-"""How long the chunks of a buffer are: the most that is one object, and a multiple of 16."""
+"""How long the chunks of raw bytes are: the most that is one object, and a multiple of 16."""
 
 
-class Buffer:
+class Raw:
     """Raw bytes that a codec lowers to without copying them; kept as the list of their chunks.
 
     Chunks are of one length but for the last, so that a change in place, or at the end, touches

@@ -18,7 +18,7 @@ import msgspec
 from msgspec.msgpack import Decoder, Encoder, Ext
 
 from otolith.errors import BadValue, Corrupt, Error
-from otolith.types import Buffer, Tagged
+from otolith.types import Raw, Tagged
 
 MAX_DEPTH = 200
 """Deeper values are refused: they are nearly always cycles."""
@@ -139,7 +139,7 @@ class Encoding:
         if kind is dict:
             _enter(len(value), depth, room)
             return self._map(value, depth + 1, room)
-        if kind is Buffer:
+        if kind is Raw:
             _enter(value.view.nbytes, depth, room)
             return value.chunks()
         return self._lower(value, depth, room)

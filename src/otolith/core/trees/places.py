@@ -35,7 +35,7 @@ from otolith.core.trees.maps import MapTree
 from otolith.core.trees.objects import Buffer
 from otolith.core.trees.sequence import Sequence
 from otolith.errors import Corrupt
-from otolith.types import Buffer, Hash
+from otolith.types import Hash, Raw
 
 INLINE_BYTES, PACKED_BYTES, ATOM_BYTES = 256, 4096, 65536
 
@@ -74,7 +74,7 @@ class Places:
         return data if len(data) <= PACKED_BYTES else self._grow(value)
 
     def chunk_cell(self, chunk: memoryview) -> bytes:
-        """Return a chunk of a buffer as it stands in a tree."""
+        """Return a chunk of raw bytes as it stands in a tree."""
         return self.settle(self._put_atom(bytes(chunk)))
 
     def _put_atom(self, value: str | bytes) -> bytes:
@@ -99,7 +99,7 @@ class Places:
             return self.map_cell(self.maps.build(items))
         if type(value) is list:
             return self.list_cell(self.lists.build(self.settle(self.put(part)) for part in value))
-        if type(value) is Buffer:
+        if type(value) is Raw:
             return self.list_cell(self.lists.build(self.chunk_cell(c) for c in value.chunks()))
         code, data = self.encoding.codec.lower(value)
         return self.tagged_cell(code, self.put(data))
