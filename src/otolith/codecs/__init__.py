@@ -3,12 +3,16 @@
 Codecs     what the core is given: lower, lift, and register for one's own types
 Codec      the contract of one family of values
 Opaque     a value whose type is not known here, held so that nothing of it is lost
+Lost       what stands where a value could not be kept
+derive     the key that signs the pickles of one repo, from a secret
 identical  whether two values are the same in type and content, all the way down
 """
 
 from otolith.codecs.base import Codec
 from otolith.codecs.exact import identical
+from otolith.codecs.lost import Lost
 from otolith.codecs.opaque import Opaque
+from otolith.codecs.pickled import derive
 from otolith.codecs.registry import Codecs
 
-__all__ = ["Codec", "Codecs", "Opaque", "identical"]
+__all__ = ["Codec", "Codecs", "Lost", "Opaque", "derive", "identical"]

@@ -24,7 +24,7 @@ class Opaque:
     def type_name(self) -> str:
         """The stored name of the type: "module:Qualname", or as it was registered."""
         code, data = self.tagged
-        if code in (Tag.MODEL, Tag.ENUM, Tag.CUSTOM) and isinstance(data, list):
+        if code in (Tag.MODEL, Tag.ENUM, Tag.CUSTOM, Tag.PICKLE) and isinstance(data, list):
             return str(data[0])
         return Tag(code).name.lower() if code in Tag.__members__.values() else f"tag {code}"
 
@@ -44,6 +44,16 @@ class Opaque:
             return data[2]
         return data[1:] if code == Tag.ENUM and isinstance(data, list) else data
 
+    @property
+    def is_pickled(self) -> bool:
+        """Whether it is a pickle, which may not be loaded here."""
+        return self.tagged.code == Tag.PICKLE
+
+    @property
+    def size_bytes(self) -> int:
+        """How long the raw bytes in it are, taken together."""
+        return _size(self.tagged.data)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Opaque) and identical(self.tagged, other.tagged)
 
@@ -51,12 +61,22 @@ class Opaque:
         return _hash(self.tagged)
 
     def __repr__(self) -> str:
+        if self.is_pickled:
+            return f"Opaque({self.type_name!r}, pickled, {self.size_bytes:,} bytes)"
         return f"Opaque({self.type_name!r}, version={self.version}, fields={self.fields!r})"
 
 
 def lower_opaque(value: Opaque) -> Tagged:
     """Return what was stored."""
     return value.tagged
+
+
+def _size(data: object) -> int:
+    if isinstance(data, bytes):
+        return len(data)
+    if isinstance(data, dict):
+        return sum(map(_size, data.values()))
+    return sum(map(_size, data)) if isinstance(data, list) else 0
 
 
 def _hash(value: object) -> int:

@@ -7,18 +7,20 @@ itself, whose family is everything that can be kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from otolith.codecs.base import Codec, Lowering
 from otolith.codecs.custom import Customs, Registered
 from otolith.codecs.enums import Enums
+from otolith.codecs.lost import Losses, Lost
 from otolith.codecs.models import Models, Upgrade
 from otolith.codecs.names import Names
 from otolith.codecs.ondemand import DATA
 from otolith.codecs.opaque import Opaque, lower_opaque
+from otolith.codecs.pickled import Key, Pickled
 from otolith.codecs.plain import Plain
 from otolith.codecs.refusal import refuse
-from otolith.errors import Invalid, MissingExtra, UnknownType
+from otolith.errors import Denied, Invalid, MissingExtra, UnknownType
 from otolith.types import Tagged
 
 T = TypeVar("T")
@@ -30,10 +32,20 @@ class Codecs:
     """Lowers and lifts every value that can be kept.
 
     With `opaque`, a value whose type is not known here is lifted to an `Opaque` instead of raising
-    UnknownType: for tools that read what they did not write.
+    UnknownType: for tools that read what they did not write. Pickles that may not be loaded are
+    lifted to one as well.
+
+    With `pickle="signed"`, an object that nothing else keeps is pickled and signed with the 32
+    bytes that `key` gives when they are first needed; only what they signed is ever unpickled.
     """
 
-    def __init__(self, *, opaque: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        opaque: bool = False,
+        pickle: Literal["never", "signed"] = "never",
+        key: Key | None = None,
+    ) -> None:
         self._opaque = opaque
         self._names = Names()
         self._models = Models(self._names)
@@ -46,6 +58,8 @@ class Codecs:
             Enums(self._names),
             self._models,
             *DATA,
+            Losses(),
+            Pickled(_leave(pickle, key)),  # the last, because it takes everything
         )
         self._by_code = {code: codec for codec in self._codecs for code in codec.codes}
         self._lowerings: dict[type, Lowering] = {Opaque: lower_opaque}
@@ -84,6 +98,7 @@ class Codecs:
 
         Raises:
             UnknownType: its type is not known here, or has changed.
+            Denied, Untrusted: it is a pickle that may not be loaded.
             Corrupt: the data is not what this code needs.
         """
         codec = self._by_code.get(code)
@@ -94,7 +109,7 @@ class Codecs:
                     hint="upgrade otolith: a newer one wrote this",
                 )
             return codec.lift(code, data)
-        except (UnknownType, MissingExtra):
+        except (UnknownType, MissingExtra, Denied):
             if not self._opaque:
                 raise
             return Opaque(Tagged(code, data))
@@ -118,7 +133,7 @@ class Codecs:
             Invalid: otolith keeps this type itself, or the name or a version is bad.
             Exists: the name or the type is already registered.
         """
-        if kind in _KEPT_BY_CORE or self._reserved.lowering(kind) or kind is Opaque:
+        if kind in _KEPT_BY_CORE or self._reserved.lowering(kind) or kind in (Opaque, Lost):
             raise Invalid(
                 f"{kind.__qualname__} is kept by otolith itself",
                 hint="register a type of your own",
@@ -149,3 +164,17 @@ class Codecs:
         if upgrade is not None:
             self._models.upgrade(kind, upgrade)
         self._lowerings.pop(kind, None)
+
+
+def _leave(pickle: str, key: Key | None) -> Key | None:
+    """Return the key to pickle with, or None if nothing may be pickled."""
+    if pickle not in ("never", "signed"):
+        raise Invalid(f"pickle={pickle!r} is not known", hint="use 'never' or 'signed'")
+    if pickle == "never":
+        return None
+    if key is None:
+        raise Invalid(
+            'pickle="signed" needs a key to sign with',
+            hint="give key=, a function that returns 32 bytes",
+        )
+    return key

@@ -1,0 +1,167 @@
+"""Objects that no other codec keeps: pickled where that is allowed, signed, loaded only if signed.
+
+The form is seen by hashes and never changes (`docs/reference/format-v1.md`):
+
+    PICKLE  [type name, signature, head, buffers]
+
+    type name   "module:Qualname" of the class, to be shown; nothing is looked up by it
+    signature   32 bytes: keyed BLAKE3 of everything else, see `_sign`
+    head        raw bytes: a pickle of protocol 5
+    buffers     list of raw bytes: the buffers that the pickle refers to, in order
+
+Whoever can make a pickle can run code in whoever loads it. So bytes are loaded only after their
+signature was found to be that of the key at hand, and a `Pickled` without a key loads nothing.
+
+Pickles are not canonical: equal objects may have different ones. But an object that is not changed
+gives the same bytes again as long as it lives, which is what finding changes needs.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable
+from hmac import compare_digest
+from typing import NamedTuple, TypeAlias
+
+from blake3 import blake3
+
+from otolith.codecs.base import Lowering
+from otolith.codecs.exact import VERIFY, parts
+from otolith.codecs.refusal import refuse_own, unloadable, unpicklable
+from otolith.errors import Corrupt, Denied, Invalid, Untrusted
+from otolith.types import CHUNK_BYTES, Raw, Tag, Tagged
+
+Key: TypeAlias = Callable[[], bytes]
+"""Gives the 32 bytes to sign with. It is called when the first pickle comes by, and not before."""
+
+KEY_BYTES = 32
+
+_PROTOCOL = 5
+_INLINE_BUFFER_BYTES = (
+    4096  # a shorter buffer stays in the pickle: it would be no object of its own
+)
+_KEY_CONTEXT = "otolith 2026-11 key that signs the pickles of one repo"
+_DOMAIN = b"otolith pickle 1"
+
+
+def derive(secret: bytes, repo_id: bytes) -> bytes:
+    """Return the key of one repo, made from a secret: what it signs is foreign everywhere else."""
+    _check_key(secret)
+    return blake3(secret + repo_id, derive_key_context=_KEY_CONTEXT).digest()
+
+
+class _Stored(NamedTuple):
+    """The data of a pickle, as lists of chunks."""
+
+    name: str
+    signature: bytes
+    head: list[bytes]
+    buffers: list[list[bytes]]
+
+
+class Pickled:
+    """Lowers values of every class, and lifts what its own key has signed."""
+
+    def __init__(self, key: Key | None = None) -> None:
+        self._key = key
+        self._known: bytes | None = None
+
+    @property
+    def codes(self) -> frozenset[int]:
+        return frozenset({Tag.PICKLE})
+
+    def lowering(self, kind: type) -> Lowering | None:
+        if self._key is None:
+            return None
+        refuse_own(kind)
+        name = f"{kind.__module__}:{kind.__qualname__}"
+
+        def lower(value: object) -> Tagged:
+            head, buffers = _dump(value)
+            signature = _sign(self._signing_key(), name, [[head], *([each] for each in buffers)])
+            return Tagged(Tag.PICKLE, [name, signature, Raw(head), [Raw(each) for each in buffers]])
+
+        return lower
+
+    def lift(self, code: int, data: object) -> object:
+        stored = _stored(data)
+        if self._key is None:
+            raise Denied(
+                f"a pickled value of type {stored.name} is stored here, and may not be unpickled",
+                hint='allow it with pickle="signed" if you trust what is stored,'
+                " or read with opaque=True",
+            )
+        signature = _sign(self._signing_key(), stored.name, [stored.head, *stored.buffers])
+        if not compare_digest(signature, stored.signature):
+            raise Untrusted(
+                f"a pickled value of type {stored.name} was signed with another key:"
+                " somebody else wrote it, or it was altered; it was not loaded",
+                hint="bring the key it was signed with (OTOLITH_KEY), or read with opaque=True",
+            )
+        return _load(stored)
+
+    def _signing_key(self) -> bytes:
+        if self._known is None:
+            assert self._key is not None
+            self._known = _check_key(self._key())
+        return self._known
+
+
+def _check_key(key: object) -> bytes:
+    if not isinstance(key, bytes) or len(key) != KEY_BYTES:
+        raise Invalid(
+            f"a key that signs pickles is {KEY_BYTES} bytes, and this is something else",
+            hint="os.urandom(32) makes one",
+        )
+    return key
+
+
+def _dump(value: object) -> tuple[bytes, list[memoryview]]:
+    """Return the pickle of a value, and the long buffers in it, which are not copied."""
+    buffers: list[memoryview] = []
+
+    def keep_inside(buffer: pickle.PickleBuffer) -> bool:
+        view = buffer.raw()
+        if view.nbytes < _INLINE_BUFFER_BYTES:
+            return True
+        buffers.append(view)
+        return False
+
+    try:
+        return pickle.dumps(value, _PROTOCOL, buffer_callback=keep_inside), buffers
+    except Exception as error:  # __reduce__ is the user's, and may raise anything
+        raise unpicklable(type(value), error) from error
+
+
+def _load(stored: _Stored) -> object:
+    # A bytearray for each: what was writable must be writable again, and pickle makes the rest
+    # read-only by itself.
+    buffers = [bytearray().join(chunks) for chunks in stored.buffers]
+    try:
+        return pickle.loads(b"".join(stored.head), buffers=buffers)
+    except Exception as error:  # imports and __setstate__ may raise anything
+        raise unloadable(stored.name, error) from error
+
+
+def _sign(key: bytes, name: str, pieces: Iterable[list[bytes] | list[memoryview]]) -> bytes:
+    """Return the signature of a type name, a head and buffers, each given as its chunks."""
+    hasher = blake3(_DOMAIN, key=key)
+    for chunks in ([name.encode("utf-8", "surrogatepass")], *pieces):
+        hasher.update(sum(map(len, chunks)).to_bytes(8, "big"))
+        for chunk in chunks:
+            hasher.update(chunk)
+    return hasher.digest()
+
+
+def _stored(data: object) -> _Stored:
+    name, signature, head, buffers = parts(data, "a pickled value", str, bytes, list, list)
+    if len(signature) != KEY_BYTES or not head or not all(map(_is_raw, (head, *buffers))):
+        raise Corrupt(f"the pickled value of type {name} is not whole", hint=VERIFY)
+    return _Stored(name, signature, head, buffers)
+
+
+def _is_raw(chunks: object) -> bool:
+    if type(chunks) is not list or any(type(chunk) is not bytes for chunk in chunks):
+        return False
+    full = all(len(chunk) == CHUNK_BYTES for chunk in chunks[:-1])
+    return full and (not chunks or 0 < len(chunks[-1]) <= CHUNK_BYTES)
