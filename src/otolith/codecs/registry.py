@@ -54,11 +54,11 @@ class Codecs:
         self._reserved = plain
         self._codecs: tuple[Codec, ...] = (
             plain,
+            Losses(),
             self._customs,
             Enums(self._names),
             self._models,
             *DATA,
-            Losses(),
             Pickled(_leave(pickle, key)),  # the last, because it takes everything
         )
         self._by_code = {code: codec for codec in self._codecs for code in codec.codes}
