@@ -5,14 +5,28 @@ Codec      the contract of one family of values
 Opaque     a value whose type is not known here, held so that nothing of it is lost
 Lost       what stands where a value could not be kept
 derive     the key that signs the pickles of one repo, from a secret
+migration  how stored fields of an older version of a model become those of today; process-wide
+migrate    fields taken through the migrations of a model
+moved      the class that was stored under another name formerly, as migrations say
 identical  whether two values are the same in type and content, all the way down
 """
 
 from otolith.codecs.base import Codec
 from otolith.codecs.exact import identical
 from otolith.codecs.lost import Lost
+from otolith.codecs.migrations import migrate, migration, moved
 from otolith.codecs.opaque import Opaque
 from otolith.codecs.pickled import derive
 from otolith.codecs.registry import Codecs
 
-__all__ = ["Codec", "Codecs", "Lost", "Opaque", "derive", "identical"]
+__all__ = [
+    "Codec",
+    "Codecs",
+    "Lost",
+    "Opaque",
+    "derive",
+    "identical",
+    "migrate",
+    "migration",
+    "moved",
+]

@@ -78,6 +78,15 @@ class Customs:
                 hint="verify the store; if it is sound, the codec's lift is at fault",
             ) from error
 
+    def today(self, name: str, version: int) -> tuple[str, int]:
+        """Return the name and version that a value of this type is stored with today.
+
+        Raises:
+            UnknownType: it is not registered, or not for this version.
+        """
+        self._lift(name, version)
+        return name, self._by_name[name].version
+
     def _lift(self, name: str, version: int) -> Callable[[Any], object]:
         entry = self._by_name.get(name)
         if entry is None:

@@ -27,6 +27,20 @@ class Family(NamedTuple):
     """An instance from its class, its fields, and what `rest` gave."""
     rest: Callable[[Any], object] | None = None
     """What is kept of an instance beside its fields, where there is more."""
+    renew: Callable[[Any, Stored, dict[str, Any]], Stored] | None = None
+    """What is made of the rest when migrations have made something else of the fields."""
+
+
+class Stored(NamedTuple):
+    """What of an instance is stored: its fields, and the rest where its family has one."""
+
+    fields: dict[str, Any]
+    rest: Any = None
+
+    def named(self) -> dict[str, Any]:
+        """Return everything that has a name: fields, and the extra ones of pydantic."""
+        extra = self.rest[1] if type(self.rest) is list and len(self.rest) == 3 else None
+        return {**extra, **self.fields} if type(extra) is dict else dict(self.fields)
 
 
 def family_of(kind: type) -> tuple[Family, tuple[str, ...]] | None:
@@ -130,6 +144,32 @@ def _make_pydantic(kind: Any, fields: dict[str, Any], rest: object) -> object:
     return value
 
 
+def _renew_pydantic(kind: Any, stored: Stored, found: dict[str, Any]) -> Stored:
+    """Sort what migrations made into fields and extra ones; what is new counts as set."""
+    before = stored.named()
+    former = stored.rest if stored.rest is not None else [sorted(before), None, None]
+    given, _, private = parts(former, "what was set in a model", list, object, object)
+    fields = {name: part for name, part in found.items() if name in kind.model_fields}
+    extra = {name: part for name, part in found.items() if name not in fields}
+    now_given = sorted(name for name in found if name in given or name not in before)
+    keeps_extra = extra or _may_have_extra(kind, set())
+    rest = [now_given, extra if keeps_extra else None, _renewed_private(kind, private)]
+    return Stored(fields, rest)
+
+
+def _renewed_private(kind: Any, stored: object) -> dict[str, Any] | None:
+    """Keep the private attributes there still are, and start the new ones as a new model does."""
+    known = {} if _is_root_model(kind) else kind.__private_attributes__
+    kept = {name: stored[name] for name in known if name in stored} if type(stored) is dict else {}
+    fresh = {name: known[name].get_default() for name in known if name not in kept}
+    kept |= {name: part for name, part in fresh.items() if not _is_undefined(part)}
+    return kept if known else None
+
+
+def _is_undefined(part: object) -> bool:
+    return type(part).__name__ == "PydanticUndefinedType"
+
+
 def _check_named(kind: Any, named: object, *, allowed: Callable[[Any, set[str]], bool]) -> None:
     if named is None:
         return
@@ -156,7 +196,7 @@ def _is_root_model(kind: Any) -> bool:
 
 
 _FAMILIES = (
-    Family("pydantic", _pydantic, _make_pydantic, _pydantic_rest),
+    Family("pydantic", _pydantic, _make_pydantic, _pydantic_rest, _renew_pydantic),
     Family("msgspec", _struct, _make_struct),
     Family("attrs", _attrs, _make_attrs),
     Family("dataclass", _dataclass, _make_bare),

@@ -11,19 +11,20 @@ The form is seen by hashes and never changes (`docs/reference/format-v1.md`):
     fields      dict: field name -> value
 
 A stored name finds a class only among those registered or imported, and only a class of a known
-family is ever made from it. A class that has changed is an error, or an upgrade that was
-registered; never a guess.
+family is ever made from it. A class that has changed is an error, unless an upgrade was registered
+or migrations were declared for it; never a guess.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 from otolith.codecs.base import Lowering
 from otolith.codecs.exact import DERIVED, VERIFY, parts
-from otolith.codecs.families import Family, family_of
+from otolith.codecs.families import Family, Stored, family_of
+from otolith.codecs.migrations import migrate, steps
 from otolith.codecs.names import Names
 from otolith.errors import BadValue, Corrupt, UnknownType
 from otolith.types import Tag, Tagged
@@ -71,24 +72,50 @@ class Models:
         name, version, fields, *rest = parts(data, "a model", *kinds)
         if version < 1 or any(type(field) is not str for field in fields):
             raise Corrupt(f"the model {name} has a bad version or bad field names", hint=VERIFY)
-        kind = self._names.find(name)
-        shape = self._shape(kind)
-        if shape is None or len(rest) != (shape.family.rest is not None):
-            raise _changed(name, "is no longer the kind of model that was stored")
-        fields = self._of_today(shape, name, version, fields)
-        return shape.family.make(kind, fields, rest[0] if rest else None)
+        shape = self._found(name)
+        stored = self._of_today(shape, name, version, Stored(fields, rest[0] if rest else None))
+        return shape.family.make(shape.kind, stored.fields, stored.rest)
 
-    def _of_today(
-        self, shape: Shape, name: str, version: int, fields: dict[str, Any]
-    ) -> dict[str, Any]:
-        wrong = _difference(shape, version, fields)
-        upgrade = self._upgrades.get(shape.kind)
-        if wrong and upgrade:
-            fields = upgrade(version, dict(fields))
-            wrong = _difference(shape, shape.version, fields)
-        if wrong:
+    def today(
+        self, name: str, version: int, fields: Collection[str], *, has_rest: bool
+    ) -> tuple[str, int]:
+        """Return the name and the version that such an instance would be stored with today.
+
+        Raises:
+            UnknownType: its class is not known, or has changed and nothing says how.
+        """
+        shape = self._found(name)
+        wrong = _difference(shape, version, fields, has_rest=has_rest)
+        if wrong and shape.kind not in self._upgrades:
+            if version >= shape.version:
+                raise _changed(name, wrong)
+            list(steps(shape.kind, version, shape.version))
+        return self._names.name_of(shape.kind), shape.version
+
+    def _found(self, name: str) -> Shape:
+        shape = self._shape(self._names.find(name))
+        if shape is None:
+            raise _changed(name, "is no model here")
+        return shape
+
+    def _of_today(self, shape: Shape, name: str, version: int, stored: Stored) -> Stored:
+        wrong = _difference(shape, version, stored.fields, has_rest=stored.rest is not None)
+        if not wrong:
+            return stored
+        if upgrade := self._upgrades.get(shape.kind):
+            found = upgrade(version, stored.named())
+        elif version < shape.version:
+            found = migrate(shape.kind, stored.named(), old=version, new=shape.version)
+        else:
             raise _changed(name, wrong)
-        return fields
+        if type(found) is not dict:
+            raise _changed(name, f"has an upgrade that returned {found!r}, not a dict of fields")
+        renew = shape.family.renew
+        today = renew(shape.kind, stored, found) if renew else Stored(found)
+        wrong = _difference(shape, shape.version, today.fields, has_rest=renew is not None)
+        if wrong:
+            raise _changed(name, f"{wrong}, after its migration from version {version}")
+        return today
 
     def _shape(self, kind: type) -> Shape | None:
         shape = self._shapes.get(kind)
@@ -151,19 +178,22 @@ def _version(kind: type) -> int:
     return version
 
 
-def _difference(shape: Shape, version: int, fields: dict[str, Any]) -> str:
-    if version == shape.version and fields.keys() == shape.known:
-        return ""
+def _difference(shape: Shape, version: int, fields: Collection[str], *, has_rest: bool) -> str:
     if version != shape.version:
         return f"has version {shape.version} here and was stored with version {version}"
-    if missing := shape.known - fields.keys():
+    if missing := shape.known.difference(fields):
         return f"has fields here that were not stored: {', '.join(sorted(missing))}"
-    unknown = fields.keys() - shape.known
-    return f"was stored with fields it does not have here: {', '.join(sorted(unknown))}"
+    if len(fields) > len(shape.known):
+        unknown = set(fields) - shape.known
+        return f"was stored with fields it does not have here: {', '.join(sorted(unknown))}"
+    if has_rest != (shape.family.rest is not None):
+        return "is no longer the kind of model that was stored"
+    return ""
 
 
 def _changed(name: str, how: str) -> UnknownType:
     return UnknownType(
         f"the type {name} {how}",
-        hint="the class has changed: give register_model an upgrade, or read with opaque=True",
+        hint="the class has changed: raise its __otolith_version__ and declare a migration, give"
+        " register_model an upgrade, or read with opaque=True",
     )

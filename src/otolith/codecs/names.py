@@ -1,8 +1,9 @@
 """How a class is named in stored data, and found again without importing anything.
 
-A class is named "module:Qualname", or as it was registered. It is looked up in modules that are
-already imported, through their own dictionaries only: neither an import nor a module's
-`__getattr__` can run because of a name that was read from a store.
+A class is named "module:Qualname", or as it was registered; one that a migration says has moved is
+found by its former name too. Any other is looked up in modules that are already imported, through
+their own dictionaries only: neither an import nor a module's `__getattr__` can run because of
+a name that was read from a store.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Iterable
 from types import ModuleType
 
+from otolith.codecs.migrations import full_name, moved
 from otolith.errors import BadValue, Exists, UnknownType
 
 
@@ -42,10 +44,13 @@ class Names:
         """
         if registered := self._names.get(kind):
             return registered
-        name = f"{kind.__module__}:{kind.__qualname__}"
-        if "<locals>" not in name and _imported(name) is not None:
+        name = full_name(kind)
+        heir = moved(name) or kind
+        if "<locals>" not in name and heir is kind and _imported(name) is not None:
             return name
         why = "is local to a function" if "<locals>" in name else "is not found by that name"
+        if heir is not kind:
+            why = f"has the name that {full_name(heir)} had formerly"
         raise BadValue(
             f"cannot keep a {name}: the class {why}",
             hint="define it at the top level of its module, or give it a name with register_model",
@@ -57,7 +62,7 @@ class Names:
         Raises:
             UnknownType: it is neither registered nor imported.
         """
-        found = self._kinds.get(name) or _imported(name)
+        found = self._kinds.get(name) or moved(name) or _imported(name)
         if found is not None:
             return found
         raise UnknownType(

@@ -6,7 +6,7 @@ itself, whose family is everything that can be kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Literal, TypeVar
 
 from otolith.codecs.base import Codec, Lowering
@@ -21,7 +21,7 @@ from otolith.codecs.pickled import Key, Pickled
 from otolith.codecs.plain import Plain
 from otolith.codecs.refusal import refuse
 from otolith.errors import Denied, Invalid, MissingExtra, UnknownType
-from otolith.types import Tagged
+from otolith.types import Tag, Tagged
 
 T = TypeVar("T")
 
@@ -114,6 +114,20 @@ class Codecs:
                 raise
             return Opaque(Tagged(code, data))
 
+    def today(
+        self, code: int, name: str, version: int, *, fields: Collection[str], has_rest: bool = False
+    ) -> tuple[str, int]:
+        """Return the name and version that a stored model or custom value would get today.
+
+        `fields` are the names of the fields of a model; `has_rest` tells whether more was stored.
+
+        Raises:
+            UnknownType: it could not be lifted: its type is not known here, or has changed.
+        """
+        if code == Tag.CUSTOM:
+            return self._customs.today(name, version)
+        return self._models.today(name, version, fields, has_rest=has_rest)
+
     def register(
         self,
         kind: type[T],
@@ -154,7 +168,7 @@ class Codecs:
 
         `name` is what it is stored under instead of "module:Qualname"; `formerly` are names it is
         found under as well; `upgrade(version, fields)` returns the fields of today for an instance
-        that was stored with an older version or with other fields.
+        that was stored with an older version or with other fields, and goes before migrations.
 
         Raises:
             Exists: one of the names belongs to another class.
