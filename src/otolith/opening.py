@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import getpass
 import os
-import time
+from typing import Literal
 
-from otolith.codecs import Codecs
+from otolith.ambient import secret, user_name, wall_clock
+from otolith.codecs import Codecs, derive
 from otolith.core import Repo
 from otolith.errors import Invalid
 from otolith.stores import Store, open_store
@@ -18,6 +18,7 @@ def open(
     *,
     author: str | None = None,
     codecs: Codecs | None = None,
+    pickle: Literal["never", "signed"] | None = None,
     clock: Clock | None = None,
     durability: str = "full",
     limit_bytes: int | None = None,
@@ -29,6 +30,7 @@ def open(
 
     `url` is a path, `sqlite:///…` or `memory:`. `durability="fast"` lets a power cut (not a
     crash) take the last commits. `limit_bytes` makes the store refuse what would not fit.
+    `pickle="signed"` keeps objects of any class, and loads those that the user's own key signed.
 
     Raises:
         StoreNotFound, NotAStore, FormatTooNew, Denied, Unsupported: as they say.
@@ -45,6 +47,7 @@ def open(
         open_store(place, **options),
         author=author,
         codecs=codecs,
+        pickle=pickle,
         clock=clock,
         cache_bytes=cache_bytes,
     )
@@ -55,27 +58,23 @@ def join(
     *,
     author: str | None = None,
     codecs: Codecs | None = None,
+    pickle: Literal["never", "signed"] | None = None,
     clock: Clock | None = None,
     cache_bytes: int = 64 << 20,
 ) -> Repo:
     """Return a repo over a store that is open already."""
-    return Repo(
+    if codecs is not None and pickle is not None:
+        raise Invalid("codecs= and pickle= are both given", hint="give pickle= to Codecs")
+
+    def key() -> bytes:
+        return derive(secret(), repo.salt.to_bytes(8, "big"))
+
+    repo = Repo(
         store,
-        codec=codecs if codecs is not None else Codecs(),
+        codec=codecs if codecs is not None else Codecs(pickle=pickle or "never", key=key),
         clock=clock if clock is not None else wall_clock,
-        author=author if author is not None else _user(),
+        author=author if author is not None else user_name(),
         entropy=os.urandom,
         cache_bytes=cache_bytes,
     )
-
-
-def wall_clock() -> int:
-    """Microseconds since 1970, as this machine sees it."""
-    return time.time_ns() // 1000
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "otolith"
+    return repo
