@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from otolith.codecs import AsStored
 from otolith.core import (
     Claim,
     Commit,
+    Encoding,
     Repo,
     Totals,
     cell_claims,
@@ -81,6 +83,7 @@ class _Inspection:
 
     def __init__(self, repo: Repo, level: str, replica: Store | None, progress: Progress) -> None:
         self._repo = repo
+        self._encoding = Encoding(AsStored())
         self._replica = replica
         self._progress = progress
         self._report = Report(level)
@@ -145,7 +148,7 @@ class _Inspection:
         return below
 
     def _look_inside(self, hash: Hash, data: bytes) -> None:
-        for message in flaws(data, self._repo.encoding, self._repo.salt):
+        for message in flaws(data, self._encoding, self._repo.salt):
             self._malformed(hash, message)
         if is_commit(data):
             self._look_at_root(decode_commit(hash, data))

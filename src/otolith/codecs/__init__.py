@@ -3,6 +3,7 @@
 Codecs     what the core is given: lower, lift, and register for one's own types
 Codec      the contract of one family of values
 Opaque     a value whose type is not known here, held so that nothing of it is lost
+AsStored   for whoever checks a store: lifts no class of the user's, and runs no code
 Lost       what stands where a value could not be kept
 derive     the key that signs the pickles of one repo, from a secret
 migration  how stored fields of an older version of a model become those of today; process-wide
@@ -11,6 +12,7 @@ moved      the class that was stored under another name formerly, as migrations 
 identical  whether two values are the same in type and content, all the way down
 """
 
+from otolith.codecs.asstored import AsStored
 from otolith.codecs.base import Codec
 from otolith.codecs.exact import identical
 from otolith.codecs.lost import Lost
@@ -20,6 +22,7 @@ from otolith.codecs.pickled import derive
 from otolith.codecs.registry import Codecs
 
 __all__ = [
+    "AsStored",
     "Codec",
     "Codecs",
     "Lost",

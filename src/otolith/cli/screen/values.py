@@ -10,8 +10,10 @@ JSON has no word for most of what a state can hold. Such a value is an object wi
     {"$type": "float", "value": "nan"}                              likewise inf, -inf
     {"$type": "complex", "value": [1.0, 2.0]}
     {"$type": "shop:Order", "version": 1, "value": {"id": 7}}       a class of the user's
+    {"$type": "pickle", "value": "shop:Model", "bytes": 1234}       its type and size: never loaded
+    {"$type": "lost", "value": "builtins:generator", "why": "…", "hint": "…"}
 
-`otolith set` reads the same, except for classes.
+`otolith set` reads the same, except for classes and the last two.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from otolith.codecs import Opaque
+from otolith.codecs import Lost, Opaque
 from otolith.errors import BadValue
 
 TYPE, VALUE = "$type", "value"
@@ -44,13 +46,20 @@ def to_json(value: object) -> Any:
     if type(value) is dict:
         return _dict_to_json(value)
     if isinstance(value, Opaque):
-        content = to_json(value.fields)
-        return {TYPE: value.type_name, "version": value.version, VALUE: content}
+        return _opaque_to_json(value)
+    if isinstance(value, Lost):
+        return _typed("lost", value.type_name) | {"why": value.why, "hint": value.hint}
     return _other_to_json(value)
 
 
 def _typed(name: str, value: object) -> dict[str, object]:
     return {TYPE: name, VALUE: value}
+
+
+def _opaque_to_json(value: Opaque) -> dict[str, object]:
+    if value.is_pickled:
+        return _typed("pickle", value.type_name) | {"bytes": value.size_bytes}
+    return {TYPE: value.type_name, "version": value.version, VALUE: to_json(value.fields)}
 
 
 def _dict_to_json(value: dict[object, object]) -> Any:
@@ -170,6 +179,10 @@ def _pieces(value: object) -> Iterator[str]:
         yield from _between("(", ")", map(_pieces, value))
     elif isinstance(value, set | frozenset):
         yield from _between("{", "}", (iter([line]) for line in sorted(map(one_line, value))))
+    elif isinstance(value, Opaque) and value.is_pickled:
+        yield _printable(f"<pickled {_dotted(value.type_name)}, {value.size_bytes:,} bytes>")
+    elif isinstance(value, Lost):
+        yield _printable(f"<lost: {_dotted(value.type_name)}, {value.why}>")
     elif isinstance(value, Opaque):
         yield value.type_name.rpartition(":")[2]
         yield from _between("(", ")", iter([_pieces(value.fields)]))
@@ -177,6 +190,14 @@ def _pieces(value: object) -> Iterator[str]:
         yield json.dumps(value)
     else:
         yield str(value)
+
+
+def _dotted(type_name: str) -> str:
+    return type_name.replace(":", ".").removeprefix("builtins.")
+
+
+def _printable(text: str) -> str:
+    return text if text.isprintable() else json.dumps(text)[1:-1]
 
 
 def _entry(key: object, value: object) -> Iterator[str]:
