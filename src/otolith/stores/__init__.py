@@ -18,19 +18,26 @@ from otolith.stores.base import (
     Swap,
     Usage,
 )
+from otolith.stores.keyvalue import KeyValueStore, KVStore
 from otolith.stores.layers import CachedStore
 from otolith.stores.memory import MemoryStore
+from otolith.stores.naming import Cache, Disk, Memory, as_store
 from otolith.stores.rules import check_batch, check_prefix, newest_first
 from otolith.stores.sqlite import SqliteStore
 from otolith.stores.url import open_store
 
 __all__ = [
     "Batch",
+    "Cache",
     "CachedStore",
     "Capabilities",
     "Collected",
     "Collector",
+    "Disk",
+    "KVStore",
+    "KeyValueStore",
     "Links",
+    "Memory",
     "MemoryStore",
     "Move",
     "Object",
@@ -38,6 +45,7 @@ __all__ = [
     "Store",
     "Swap",
     "Usage",
+    "as_store",
     "check_batch",
     "check_prefix",
     "newest_first",

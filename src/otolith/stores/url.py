@@ -1,10 +1,14 @@
-"""Naming a store: `memory:`, `sqlite:///abs/path`, `sqlite:relative.db`, or a plain path."""
+"""Naming a store: `memory:`, `sqlite:///abs/path`, `sqlite:relative.db`, or a plain path.
+
+A path is that of the file, or of a directory that is there and has it.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -14,6 +18,8 @@ from otolith.stores.memory import MemoryStore
 from otolith.stores.sqlite import SqliteStore
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")  # two letters or more: C:\ is a drive
+_MADE_BY_INIT = ".otolith/store.db"
+_FILE = "otolith.db"
 
 
 def open_store(url: str | os.PathLike[str], **options: Any) -> Store:
@@ -26,7 +32,7 @@ def open_store(url: str | os.PathLike[str], **options: Any) -> Store:
     text = os.fspath(url)
     found = _SCHEME.match(text) if isinstance(url, str) else None
     if found is None:
-        return _make(SqliteStore, text, options)
+        return _make(SqliteStore, file_in(text), options)
     scheme = found[1].lower()
     opener = _OPENERS.get(scheme)
     if opener is None:
@@ -52,7 +58,15 @@ def _open_sqlite(rest: str, options: dict[str, Any]) -> Store:
         path = path[1:]
     if not path:
         raise Invalid("sqlite: does not say which file", hint="use sqlite:relative.db")
-    return _make(SqliteStore, path, options)
+    return _make(SqliteStore, file_in(path), options)
+
+
+def file_in(path: str) -> str:
+    """Return the file of a store: the path itself, or the one in the directory that it is."""
+    if not Path(path).is_dir():
+        return path
+    file = Path(path, _MADE_BY_INIT)
+    return str(file if file.exists() else Path(path, _FILE))
 
 
 def _make(kind: Callable[..., Store], place: str | None, options: dict[str, Any]) -> Store:
