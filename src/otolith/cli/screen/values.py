@@ -179,17 +179,22 @@ def _pieces(value: object) -> Iterator[str]:
         yield from _between("(", ")", map(_pieces, value))
     elif isinstance(value, set | frozenset):
         yield from _between("{", "}", (iter([line]) for line in sorted(map(one_line, value))))
-    elif isinstance(value, Opaque) and value.is_pickled:
-        yield _printable(f"<pickled {_dotted(value.type_name)}, {value.size_bytes:,} bytes>")
-    elif isinstance(value, Lost):
-        yield _printable(f"<lost: {_dotted(value.type_name)}, {value.why}>")
-    elif isinstance(value, Opaque):
-        yield value.type_name.rpartition(":")[2]
-        yield from _between("(", ")", iter([_pieces(value.fields)]))
+    elif isinstance(value, Opaque | Lost):
+        yield from _stand_in(value)
     elif value is None or isinstance(value, bool):
         yield json.dumps(value)
     else:
         yield str(value)
+
+
+def _stand_in(value: Opaque | Lost) -> Iterator[str]:
+    if isinstance(value, Lost):
+        yield _printable(f"<lost: {_dotted(value.type_name)}, {value.why}>")
+    elif value.is_pickled:
+        yield _printable(f"<pickled {_dotted(value.type_name)}, {value.size_bytes:,} bytes>")
+    else:
+        yield _printable(value.type_name.rpartition(":")[2])
+        yield from _between("(", ")", iter([_pieces(value.fields)]))
 
 
 def _dotted(type_name: str) -> str:
