@@ -1,0 +1,171 @@
+"""Frames and series of polars, kept column by column through the buffers of Arrow.
+
+The form is seen by hashes and never changes (`docs/reference/format-v1.md`):
+
+    POLARS  {"type": "DataFrame", "schema": [[name, dtype]], "rows": int, "columns": [array]}
+            {"type": "Series", "name": str, "dtype": dtype, "values": array}
+            {"type": "DataType", "dtype": dtype}
+
+    dtype   "Int64" and the like: a dtype without parameters is its name
+            [name, parameter, ...]: the parameters are numbers, words and dtypes
+    array   as in `arrow_arrays`, of the type that polars gives to Arrow's older readers
+
+Three dtypes mean nothing to Arrow, or something that depends on what else the process did, and
+are kept as what they show: a Categorical or an Enum as strings (a whole column as a dictionary of
+its strings in the order in which they come up), 128-bit integers as their digits.
+
+Chunks, and what polars knows of a column being sorted, are no part of a value and are not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from otolith.codecs.arrow_arrays import load, lower
+from otolith.codecs.arrow_buffers import Form
+from otolith.codecs.base import Lowering
+from otolith.codecs.exact import VERIFY
+from otolith.codecs.polars_types import describe, plainer, type_of
+from otolith.errors import BadValue, Corrupt
+from otolith.types import Tag, Tagged
+
+_MISFITS = (
+    pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,  # not an Exception; polars has it for what it did not expect
+    pa.ArrowException,
+    TypeError,
+    ValueError,
+    LookupError,
+    OverflowError,
+)
+_OLDEST = pl.CompatLevel.oldest()
+_DICTIONARY = pa.dictionary(pa.int32(), pa.large_string())
+
+
+class Polars:
+    """Lowers and lifts the values of polars."""
+
+    @property
+    def codes(self) -> frozenset[int]:
+        return frozenset({Tag.POLARS})
+
+    def lowering(self, kind: type) -> Lowering | None:
+        if issubclass(kind, pl.DataType):
+            return _lower_dtype
+        if kind in {pl.LazyFrame, pl.Expr}:
+            raise BadValue(
+                f"cannot keep a polars {kind.__name__}: it is a plan, not data",
+                hint="collect() a lazy frame and keep the result; keep what an expression gives",
+            )
+        return _LOWER.get(kind)
+
+    def lift(self, code: int, data: object) -> object:
+        name = _part(data, "type", str)
+        if name not in _LIFT:
+            raise Corrupt(f"there is no {name:.40} of polars", hint=VERIFY)
+        try:
+            return _LIFT[name](data)
+        except _MISFITS as error:
+            raise Corrupt(f"a {name} of polars is damaged: {error!s:.200}", hint=VERIFY) from None
+
+
+def column(head: dict[str, object], position: int, value: object) -> pl.Series:
+    """Return one column of a frame, given what is kept of the frame without its columns.
+
+    Raises:
+        Corrupt: the value is not that of such a column.
+    """
+    schema, rows = _part(head, "schema", list), _part(head, "rows", int)
+    if not 0 <= position < len(schema):
+        raise Corrupt(f"a frame has no column {position}", hint=VERIFY)
+    try:
+        return _column(schema[position], rows, value)
+    except _MISFITS as error:
+        raise Corrupt(f"a column is damaged: {error!s:.200}", hint=VERIFY) from None
+
+
+def _lower_frame(value: pl.DataFrame) -> Tagged:
+    head = {
+        "type": "DataFrame",
+        "schema": [[name, describe(dtype)] for name, dtype in value.schema.items()],
+        "rows": value.height,
+    }
+    return Tagged(Tag.POLARS, {**head, "columns": [_values(each) for each in value]})
+
+
+def _lower_series(value: pl.Series) -> Tagged:
+    data = {"type": "Series", "name": value.name, "dtype": describe(value.dtype)}
+    return Tagged(Tag.POLARS, {**data, "values": _values(value)})
+
+
+def _lower_dtype(value: pl.DataType) -> Tagged:
+    return Tagged(Tag.POLARS, {"type": "DataType", "dtype": describe(value)})
+
+
+def _values(series: pl.Series) -> Form:
+    kept = plainer(series.dtype)
+    plain = series if kept == series.dtype else series.cast(kept)
+    array = plain.to_arrow(compat_level=_OLDEST)
+    return lower(array.dictionary_encode() if _is_coded(series.dtype) else array)
+
+
+def _is_coded(dtype: pl.DataType) -> bool:
+    return isinstance(dtype, pl.Categorical | pl.Enum)
+
+
+def _series(dtype: pl.DataType, name: str, value: object) -> pl.Series:
+    kept = plainer(dtype)
+    kind = pl.Series([], dtype=kept).to_arrow(compat_level=_OLDEST).type
+    array = load(_DICTIONARY if _is_coded(dtype) else kind, value)
+    series = pl.Series(name, array.cast(kind) if _is_coded(dtype) else array)
+    if series.dtype != kept:
+        raise Corrupt(f"a column of {dtype} is kept as {series.dtype}", hint=VERIFY)
+    return series if kept == dtype else series.cast(dtype)
+
+
+def _column(field: object, rows: int, value: object) -> pl.Series:
+    if type(field) is not list or len(field) != 2 or type(field[0]) is not str:
+        raise Corrupt("a column of a frame is not kept as its name and dtype", hint=VERIFY)
+    series = _series(type_of(field[1]), field[0], value)
+    if len(series) != rows:
+        raise Corrupt(f"a column has {len(series)} rows instead of {rows}", hint=VERIFY)
+    return series
+
+
+def _lift_frame(data: object) -> pl.DataFrame:
+    schema, rows = _part(data, "schema", list), _part(data, "rows", int)
+    values = _part(data, "columns", list)
+    if len(values) != len(schema):
+        raise Corrupt(f"a frame has {len(values)} columns instead of {len(schema)}", hint=VERIFY)
+    columns = [_column(field, rows, value) for field, value in zip(schema, values, strict=True)]
+    # Only a polars that knows frames without columns but with rows can have made one.
+    return pl.DataFrame(columns) if columns or not rows else pl.DataFrame(height=rows)
+
+
+def _lift_series(data: object) -> pl.Series:
+    dtype = type_of(_part(data, "dtype", object))
+    return _series(dtype, _part(data, "name", str), _part(data, "values", dict))
+
+
+def _part(data: object, name: str, kind: type) -> Any:
+    part = data.get(name, _ABSENT) if type(data) is dict else _ABSENT
+    if part is _ABSENT or (kind is not object and type(part) is not kind):
+        raise Corrupt(f"a value of polars is kept without its {name}", hint=VERIFY)
+    return part
+
+
+_ABSENT = object()
+
+_LOWER: dict[type, Lowering] = {pl.DataFrame: _lower_frame, pl.Series: _lower_series}
+
+_LIFT: dict[str, Callable[[object], object]] = {
+    "DataFrame": _lift_frame,
+    "Series": _lift_series,
+    "DataType": lambda data: type_of(_part(data, "dtype", object)),
+}
+
+CODEC = Polars()
