@@ -59,9 +59,9 @@ def test_what_does_not_have_the_form_is_corrupt(data):
 
 def test_its_name_is_not_for_others():
     with pytest.raises(Invalid):
-        Codecs().register(Lost, name="mine", lower=id, lift=id)
+        Codecs().register(Lost, name="mine", lower=repr, lift=lambda _: LOST)
 
 
 def test_it_cannot_be_changed():
     with pytest.raises(AttributeError):
-        LOST.why = "no reason"
+        LOST.why = "no reason"  # type: ignore[misc]

@@ -12,6 +12,7 @@ import threading
 import types
 from collections import Counter, OrderedDict, defaultdict, deque
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,13 +47,16 @@ def _plain(data):
 
 
 class Model:
-    __hash__ = None
+    array: Any
 
     def __init__(self, **fields):
         self.__dict__.update(fields)
 
     def __eq__(self, other):
         return type(other) is type(self) and vars(self) == vars(other)
+
+    def __hash__(self):
+        return 0
 
     def shout(self):
         return "!"
@@ -64,13 +68,15 @@ class Event(Model):
 
 class Slotted:
     __slots__ = ("x",)
-    __hash__ = None
 
     def __init__(self, x):
         self.x = x
 
     def __eq__(self, other):
         return self.x == other.x
+
+    def __hash__(self):
+        return hash(self.x)
 
 
 def note(what):
@@ -85,7 +91,7 @@ class Trap:
 
 
 class Node:
-    next = None
+    next: Any = None
 
 
 class Hostile:
@@ -261,8 +267,13 @@ def test_a_key_is_32_bytes(key):
 
 
 def test_the_key_is_asked_for_once_and_not_before_it_is_needed():
-    asked = []
-    codecs = Codecs(pickle="signed", key=lambda: asked.append(1) or KEY)
+    asked: list[int] = []
+
+    def key():
+        asked.append(1)
+        return KEY
+
+    codecs = Codecs(pickle="signed", key=key)
     codecs.lower((1, 2))
     assert asked == []
 
@@ -435,7 +446,7 @@ def _raise(error):
     raise error
 
 
-CHANGING = {n: n for n in range(10)}
+CHANGING: dict[int, object] = {n: n for n in range(10)}
 
 
 class Changer:
@@ -490,7 +501,8 @@ def test_an_object_that_changes_while_it_is_pickled_is_refused():
 
 
 def test_a_chain_that_is_too_long_is_refused_and_nothing_crashes():
-    first = last = Node()
+    first: Any = Node()
+    last = first
     for _ in range(100_000):
         last.next = Node()
         last = last.next
@@ -593,7 +605,7 @@ def test_open_takes_codecs_or_leave_not_both():
     with pytest.raises(Invalid, match="both given"):
         otolith.open("memory:", codecs=Codecs(), pickle="never")
     with pytest.raises(Invalid, match="pickle="):
-        otolith.open("memory:", pickle="always")
+        otolith.open("memory:", pickle="always")  # type: ignore[arg-type]
 
 
 def _byte(old, at):
