@@ -9,12 +9,14 @@ derive     the key that signs the pickles of one repo, from a secret
 migration  how stored fields of an older version of a model become those of today; process-wide
 migrate    fields taken through the migrations of a model
 moved      the class that was stored under another name formerly, as migrations say
+fields_of  the fields of a model class
 identical  whether two values are the same in type and content, all the way down
 """
 
 from otolith.codecs.asstored import AsStored
 from otolith.codecs.base import Codec
 from otolith.codecs.exact import identical
+from otolith.codecs.families import fields_of
 from otolith.codecs.lost import Lost
 from otolith.codecs.migrations import migrate, migration, moved
 from otolith.codecs.opaque import Opaque
@@ -28,6 +30,7 @@ __all__ = [
     "Lost",
     "Opaque",
     "derive",
+    "fields_of",
     "identical",
     "migrate",
     "migration",

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from otolith.codecs.exact import CACHED_HASH, VERIFY, parts
 from otolith.errors import Corrupt, UnknownType
@@ -50,6 +51,17 @@ def family_of(kind: type) -> tuple[Family, tuple[str, ...]] | None:
         if fields is not None:
             return family, fields
     return None
+
+
+def fields_of(kind: type) -> tuple[str, ...] | None:
+    """Return the fields of a model class, or None if it is not one."""
+    if kind not in _fields:
+        found = family_of(kind)
+        _fields[kind] = None if found is None else found[1]
+    return _fields[kind]
+
+
+_fields: WeakKeyDictionary[type, tuple[str, ...] | None] = WeakKeyDictionary()
 
 
 def _dataclass(kind: type) -> tuple[str, ...] | None:

@@ -10,12 +10,14 @@ a merge finds two answers. No clock, randomness, file or thread is used here; th
 from otolith.core.branch import Branch
 from otolith.core.history.graph import Commit, Stats, decode_commit, is_commit, links
 from otolith.core.history.past import Blame
+from otolith.core.history.refs import scope_ref, split_ref
 from otolith.core.joining import Merge
 from otolith.core.merging.diff import Change
 from otolith.core.merging.merge import Conflict
-from otolith.core.paths import format_path, parse_path
+from otolith.core.paths import Path, format_path, parse_own_path, parse_path
 from otolith.core.repo import Repo, Session
 from otolith.core.snapshot import Snapshot
+from otolith.core.trees.cells import Cells
 from otolith.core.trees.encoding import Encoding
 from otolith.core.trees.hashing import digest
 from otolith.core.trees.soundness import (
@@ -31,12 +33,14 @@ from otolith.core.trees.soundness import (
 __all__ = [
     "Blame",
     "Branch",
+    "Cells",
     "Change",
     "Claim",
     "Commit",
     "Conflict",
     "Encoding",
     "Merge",
+    "Path",
     "Repo",
     "Session",
     "Snapshot",
@@ -50,7 +54,10 @@ __all__ = [
     "format_path",
     "is_commit",
     "links",
+    "parse_own_path",
     "parse_path",
     "root_flaws",
+    "scope_ref",
+    "split_ref",
     "totals",
 ]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
-from typing import Any
+from typing import Any, Self
 
 from otolith.core.archive import Archive
 from otolith.core.history.graph import Commit
 from otolith.core.history.past import Blame
-from otolith.core.history.refs import session_ref, split_session_ref
+from otolith.core.history.refs import sibling_ref, split_ref
 from otolith.core.history.undo import Undo
 from otolith.core.joining import Joining, Merge
 from otolith.core.merging.diff import Change, differences
@@ -35,7 +35,7 @@ class Branch(Reading, MutableMapping[str, Any]):
         self._archive = archive
         self._tree = archive.cells()
         self.ref = ref
-        self.session, self.name = split_session_ref(ref)
+        self.scope, self.session, self.name = split_ref(ref)
         self._knows_shelf = False
         self._stage = Stage(self._tree, EMPTY_MAP)
         self._joining = Joining(archive, self._tree, self._stage, ref)
@@ -113,11 +113,11 @@ class Branch(Reading, MutableMapping[str, Any]):
         """Whether there is nothing to commit."""
         if self._joining.parent is not None:
             return False
-        return self._tree.same(self._stage.root(), self.head.cell if self.head else EMPTY_MAP)
+        return self._tree.same(self._root(), self._head_cell())
 
     def status(self) -> list[Change]:
         """Return the staged edits."""
-        after = self._stage.root()
+        after = self._root()
         return _own(differences(self._tree.frozen(), self._head_cell(), after))
 
     def at(self, target: Target) -> Snapshot:
@@ -138,7 +138,7 @@ class Branch(Reading, MutableMapping[str, Any]):
         `new` is the staged state by default, `old` the head.
         """
         before = self.resolve(old).cell if old is not None else self._head_cell()
-        after = self.resolve(new).cell if new is not None else self._stage.root()
+        after = self.resolve(new).cell if new is not None else self._root()
         return _own(differences(self._tree.frozen(), before, after))
 
     def log(
@@ -177,37 +177,39 @@ class Branch(Reading, MutableMapping[str, Any]):
         kind: str = "step",
         meta: Mapping[str, Any] | None = None,
         fences: Mapping[str, int] | None = None,
+        reads: Mapping[str, Commit] | None = None,
         allow_empty: bool = False,
     ) -> Commit:
         """Make the staged edits part of history, all at once.
 
         If the branch has moved on, the edits are merged into what is there now. Without edits
-        nothing is committed, and the head is returned.
+        nothing is committed, and the head is returned. `reads` are commits of other refs that
+        this one rests on; they are kept as long as it is.
 
         Raises:
             MergeConflict: somebody else changed the same paths, or a merge is not resolved yet.
                 The edits stay staged; `conflicts` shows what to decide.
         """
         self._joining.check_resolved()
-        if self.head is not None and self.is_clean and not allow_empty:
+        if self.is_clean and self.head is not None and not allow_empty:
             return self.head
         if self._joining.parent is not None and kind == "step":
             kind = "merge"
-        details = _details(self._archive, message, author, kind, meta)
+        details = _details(self._archive, message, author, kind, meta) | {"reads": _hashes(reads)}
         commit = self._joining.land(details, fences or {})
         self._arrive(commit)
         return commit
 
-    def fork(self, name: str, *, at: Target = "@") -> Branch:
+    def fork(self, name: str, *, at: Target = "@") -> Self:
         """Start another branch at a commit, and return it. Staged edits stay here."""
-        ref = session_ref(self.session, name)
+        ref = sibling_ref(self.ref, name)
         start = self.resolve(at)
         if self._archive.store.ref(ref) is not None:
             raise RefExists(
                 f"branch {name} is already there", hint=f"open it with session(…, branch={name!r})"
             )
         self._archive.move(ref, None, start, note=f"fork: from {self.name}")
-        return Branch(self._archive, ref)
+        return self._open(ref)
 
     def merge(
         self, other: Branch | Target, *, message: str = "", author: str | None = None
@@ -228,6 +230,8 @@ class Branch(Reading, MutableMapping[str, Any]):
         result = self._joining.merge(theirs, details)
         if result.commit is not None:
             self._arrive(result.commit)
+        else:
+            self._turned()
         return result
 
     @property
@@ -281,6 +285,7 @@ class Branch(Reading, MutableMapping[str, Any]):
         self._joining.shelf, self._knows_shelf = None, False  # what was put away stays there
         self._stage.reset(self._head_cell())
         self._tree.objects.clear()
+        self._turned()
 
     def shelve(self) -> None:
         """Put the staged edits away in the store, for another process to go on with.
@@ -288,7 +293,7 @@ class Branch(Reading, MutableMapping[str, Any]):
         Raises:
             StaleRef: since `unshelve`, another process has put edits away. Nothing was written.
         """
-        shelf = Shelf(self._archive, self.session, self.name)
+        shelf = Shelf(self._archive, self.ref)
         seen = self._joining.shelf if self._knows_shelf else shelf.takedown()
         self._knows_shelf = True
         if self.is_clean:
@@ -296,7 +301,7 @@ class Branch(Reading, MutableMapping[str, Any]):
             self._joining.shelf = None
             return
         parents = tuple(commit for commit in (self.head, self._joining.parent) if commit)
-        cell = self._tree.root(self._stage.root())
+        cell = self._tree.root(self._root())
         older = self._joining.edited_from
         self._joining.shelf = shelf.save(
             cell, parents, self._tree.objects, seen=seen, edited_from=older
@@ -305,7 +310,7 @@ class Branch(Reading, MutableMapping[str, Any]):
     def unshelve(self) -> None:
         """Go on with the edits that were put away, if there are any; committing takes them down."""
         self._require_clean("unshelve")
-        shelf = Shelf(self._archive, self.session, self.name)
+        shelf = Shelf(self._archive, self.ref)
         self._knows_shelf = True
         held = shelf.load()
         if held is None:
@@ -317,6 +322,7 @@ class Branch(Reading, MutableMapping[str, Any]):
         self._joining.parent = parents[1] if len(parents) > 1 else None
         self._stage.reset(held.cell)
         self._joining.reload()
+        self._turned()
 
     def refresh(self) -> Commit | None:
         """Look at what others committed; staged edits are merged when they are committed."""
@@ -335,6 +341,14 @@ class Branch(Reading, MutableMapping[str, Any]):
         self._joining.head = commit
         self._joining.forget()
         self._stage.reset(commit.cell)
+        self._turned()
+
+    def _turned(self) -> None:
+        """Called when the staged state has become another one."""
+
+    def _open(self, ref: str) -> Self:
+        """Return a handle like this one on another branch."""
+        return type(self)(self._archive, ref)
 
     def _head_cell(self) -> bytes:
         return self.head.cell if self.head else EMPTY_MAP
@@ -354,6 +368,10 @@ class Branch(Reading, MutableMapping[str, Any]):
 def _own(changes: Iterator[Change]) -> list[Change]:
     """Leave out what belongs to otolith."""
     return [change for change in changes if not change.path.startswith(".")]
+
+
+def _hashes(reads: Mapping[str, Commit] | None) -> dict[str, Hash]:
+    return {ref: commit.hash for ref, commit in (reads or {}).items()}
 
 
 def _details(

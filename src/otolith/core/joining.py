@@ -255,7 +255,11 @@ class Joining:
             objects=objects,
             swaps=swaps if self.shelf is None else [*swaps, self.shelf],
             fences=fences,
-            needs=[*self._shared(parents), *([] if len(objects) > 1 else [root])],
+            needs=[
+                *self._shared(parents),
+                *details.get("reads", {}).values(),
+                *([] if len(objects) > 1 else [root]),
+            ],
             time=commit.time,
         )
         self._send(batch, commit)

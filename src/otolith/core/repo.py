@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 from otolith.core.archive import Archive
 from otolith.core.branch import Branch
 from otolith.core.history.graph import Commit
-from otolith.core.history.refs import session_ref, split_session_ref, tag_ref
+from otolith.core.history.refs import session_ref, split_ref, tag_ref
 from otolith.core.merging.policy import Resolver
 from otolith.core.snapshot import Snapshot
 from otolith.core.trees.encoding import Encoding, ValueCodec
@@ -75,7 +75,7 @@ class Repo:
         """Return all sessions, by id."""
         branches: dict[str, list[str]] = {}
         for ref in self.store.refs("session/"):
-            id, branch = split_session_ref(ref)
+            _, id, branch = split_ref(ref)
             branches.setdefault(id, []).append(branch)
         return [Session(id, tuple(names)) for id, names in sorted(branches.items())]
 
@@ -83,10 +83,7 @@ class Repo:
         """Return the branches of a session and their heads."""
         prefix = session_ref(id, "x")[:-1]
         heads = self.store.refs(prefix)
-        return {
-            split_session_ref(ref)[1]: self.archive.graph.commit(hash)
-            for ref, hash in heads.items()
-        }
+        return {split_ref(ref)[2]: self.archive.graph.commit(hash) for ref, hash in heads.items()}
 
     def delete_branch(self, id: str, branch: str) -> None:
         """Delete a branch. Its commits stay until nothing names them and they are collected."""

@@ -20,9 +20,9 @@ from otolith.types import Hash
 class Shelf:
     """Where the staged edits of one branch are put away."""
 
-    def __init__(self, archive: Archive, session: str, branch: str) -> None:
+    def __init__(self, archive: Archive, branch_ref: str) -> None:
         self._archive = archive
-        self.ref = stage_ref(session, branch)
+        self.ref = stage_ref(branch_ref)
 
     def load(self) -> Commit | None:
         """Return what was put away."""

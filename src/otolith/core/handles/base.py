@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from otolith.core.paths import Path, format_path
 from otolith.core.trees.cells import Cells
@@ -17,6 +20,10 @@ class Holder(ABC):
     @abstractmethod
     def cells(self) -> Cells:
         """How values are read and written here."""
+
+    def turn(self) -> AbstractContextManager[object]:
+        """Return what keeps other threads out while a value is read and written."""
+        return nullcontext()
 
     @abstractmethod
     def cell_at(self, path: Path) -> bytes | None:
@@ -40,6 +47,22 @@ class Holder(ABC):
             f"{format_path(path)}: a snapshot cannot be changed",
             hint="write to a branch: repo.session(id), or fork() from this commit",
         )
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+H = TypeVar("H", bound="Handle")
+
+
+def in_one_turn(method: Callable[Concatenate[H, P], R]) -> Callable[Concatenate[H, P], R]:
+    """Let no other thread in while a method reads and writes."""
+
+    @wraps(method)
+    def run(self: H, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self.turn():
+            return method(self, *args, **kwargs)
+
+    return run
 
 
 def equal_numbers(key: Any) -> list[Any]:
@@ -74,6 +97,10 @@ class Handle:
     @property
     def _cells(self) -> Cells:
         return self._state.cells
+
+    def turn(self) -> AbstractContextManager[object]:
+        """Return what keeps other threads out while the value is read and written."""
+        return self._state.turn()
 
     def _cell(self) -> bytes | None:
         return self._state.cell_at(self._path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from otolith.core.handles.base import Handle
+from otolith.core.handles.base import Handle, in_one_turn
 
 
 class BlobHandle(Handle):
@@ -39,10 +39,12 @@ class BlobHandle(Handle):
         link = self._cells.blobs.build(map(bytes, pieces))
         self._state.write_cell(self._path, self._cells.bytes_cell(link))
 
+    @in_one_turn
     def append(self, data: bytes) -> None:
         """Add bytes at the end."""
         self.splice(len(self), len(self), data)
 
+    @in_one_turn
     def splice(self, start: int, stop: int, data: bytes) -> None:
         """Replace a range; what lies before and after is not read."""
         cell = self._cell()

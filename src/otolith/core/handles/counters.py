@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from otolith.core.handles.base import Handle
+from otolith.core.handles.base import Handle, in_one_turn
 from otolith.errors import BadValue
 
 
@@ -22,6 +22,7 @@ class CounterHandle(Handle):
         cell = self._cell()
         return 0 if cell is None else self._cells.load(cell)
 
+    @in_one_turn
     def add(self, amount: Any = 1) -> Any:
         """Add to the number and return it."""
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, MutableSequence
 from typing import Any, overload
 
-from otolith.core.handles.base import Handle
+from otolith.core.handles.base import Handle, in_one_turn
 from otolith.core.trees.cells import EMPTY_LIST
 from otolith.errors import BadValue
 
@@ -43,6 +43,7 @@ class ListHandle(Handle, MutableSequence[Any]):
     def __setitem__(self, at: int, value: Any) -> None: ...
     @overload
     def __setitem__(self, at: slice, value: Iterable[Any]) -> None: ...
+    @in_one_turn
     def __setitem__(self, at: int | slice, value: Any) -> None:
         cell = self._current()
         if isinstance(at, slice):
@@ -51,6 +52,7 @@ class ListHandle(Handle, MutableSequence[Any]):
             index = self._index(at, cell)
             self._splice(cell, index, index + 1, [value])
 
+    @in_one_turn
     def __delitem__(self, at: int | slice) -> None:
         cell = self._current()
         if isinstance(at, slice):
@@ -62,6 +64,7 @@ class ListHandle(Handle, MutableSequence[Any]):
     def __iter__(self) -> Iterator[Any]:
         return map(self._cells.load, self._cells.elements(self._current()))
 
+    @in_one_turn
     def insert(self, index: int, value: Any) -> None:
         """Insert before an index."""
         cell = self._current()
@@ -72,6 +75,7 @@ class ListHandle(Handle, MutableSequence[Any]):
         """Append one element."""
         self.extend([value])
 
+    @in_one_turn
     def extend(self, values: Iterable[Any]) -> None:
         """Append elements. A list that starts this way merges by keeping both sides' elements."""
         self._state.extend_cell(self._path, [self._put(value) for value in values])

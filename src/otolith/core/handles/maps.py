@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, MutableMapping
 from typing import Any
 
-from otolith.core.handles.base import Handle, equal_numbers
+from otolith.core.handles.base import Handle, equal_numbers, in_one_turn
 from otolith.core.trees.cells import EMPTY_MAP
 from otolith.errors import KeyNotFound
 
@@ -34,9 +34,11 @@ class MapHandle(Handle, MutableMapping[Any, Any]):
     def __contains__(self, key: object) -> bool:
         return self._state.cell_at((*self._path, self._known(key))) is not None
 
+    @in_one_turn
     def __setitem__(self, key: Any, value: Any) -> None:
         self._state.write_cell((*self._path, self._known(key)), self._put(value))
 
+    @in_one_turn
     def __delitem__(self, key: Any) -> None:
         if key not in self:
             raise KeyNotFound(f"{self.path} has no key {key!r}", hint=f"see {self.path}'s keys()")

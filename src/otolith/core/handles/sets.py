@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, MutableSet
 from typing import Any
 
-from otolith.core.handles.base import Handle, equal_numbers
+from otolith.core.handles.base import Handle, equal_numbers, in_one_turn
 from otolith.core.trees.cells import EMPTY_MAP
 from otolith.errors import BadValue
 from otolith.types import Tag
@@ -39,15 +39,18 @@ class SetHandle(Handle, MutableSet[Any]):
         for key, _ in self._cells.entries(self._elements()):
             yield self._cells.encoding.unkey(key)
 
+    @in_one_turn
     def add(self, value: Any) -> None:
         """Add an element."""
         self._edit([value], self._put(None))
 
+    @in_one_turn
     def discard(self, value: Any) -> None:
         """Remove an element if it is there."""
         if value in self:
             self._edit([value], None)
 
+    @in_one_turn
     def update(self, values: Iterable[Any]) -> None:
         """Add elements."""
         self._edit(values, self._put(None))

@@ -1,7 +1,10 @@
 """Names for commits: how refs are spelled, and what an expression like `main~2` means.
 
     session/<id>/<branch>     a branch of a session; the id is percent-encoded
-    stage/<id>/<branch>       edits of that branch that a terminal has staged
+    user/<id>/<branch>        what is kept about a user, across sessions
+    app/<name>/<branch>       what is kept for an application, across users
+    stage/<id>/<branch>       edits of a branch of a session that a terminal has staged
+    stage.<scope>/...         the same, of a branch of another scope
     tag/<name>                a name that does not move
     .config                   the repo's constants
 
@@ -21,6 +24,7 @@ from otolith.stores import Store
 from otolith.types import Hash
 
 CONFIG = ".config"
+SCOPES = ("session", "user", "app")
 
 _NAME = re.compile(r"(?!.*(\.\.|//|@\{|\.lock$))[\w][\w.+=@:-]*(/[\w][\w.+=@:-]*)*\Z")
 _EXPRESSION = re.compile(r"(?P<name>.*?)(?P<steps>(?:~\d*|\^\d*|@\{\d+\})*)\Z", re.DOTALL)
@@ -58,16 +62,30 @@ def _encodes(name: str) -> bool:
     return True
 
 
+def scope_ref(scope: str, id: str, branch: str) -> str:
+    """Return the ref of a branch of a session, a user or an application."""
+    if scope not in SCOPES:
+        raise BadRef(f"{scope!r} is not a scope", hint=f"use {', '.join(SCOPES)}")
+    if not _is_text(id) or not id:
+        raise BadRef(f"{id!r} cannot name a {scope}", hint="use a non-empty str")
+    return f"{scope}/{quote(id, safe='')}/{check_name(branch)}"
+
+
 def session_ref(session: str, branch: str) -> str:
     """Return the ref of a branch of a session."""
-    if not _is_text(session) or not session:
-        raise BadRef(f"{session!r} cannot name a session", hint="use a non-empty str")
-    return f"session/{quote(session, safe='')}/{check_name(branch)}"
+    return scope_ref("session", session, branch)
 
 
-def stage_ref(session: str, branch: str) -> str:
+def stage_ref(ref: str) -> str:
     """Return the ref of the staged edits of a branch."""
-    return "stage/" + session_ref(session, branch).partition("/")[2]
+    scope, _, rest = ref.partition("/")
+    return f"stage/{rest}" if scope == "session" else f"stage.{scope}/{rest}"
+
+
+def sibling_ref(ref: str, branch: str) -> str:
+    """Return the ref of another branch of the same session, user or application."""
+    scope, id, _ = ref.split("/", 2)
+    return f"{scope}/{id}/{check_name(branch)}"
 
 
 def tag_ref(name: str) -> str:
@@ -75,10 +93,10 @@ def tag_ref(name: str) -> str:
     return f"tag/{check_name(name, what='tag')}"
 
 
-def split_session_ref(ref: str) -> tuple[str, str]:
-    """Return the session and branch of a ref of a session."""
-    _, session, branch = ref.split("/", 2)
-    return unquote(session), branch
+def split_ref(ref: str) -> tuple[str, str, str]:
+    """Return the scope, the id and the branch of a ref."""
+    scope, id, branch = ref.split("/", 2)
+    return scope, unquote(id), branch
 
 
 class Refs:
@@ -116,8 +134,7 @@ class Refs:
         """Return the full ref that a name stands for, if there is one."""
         if name in ("@", "HEAD"):
             return at
-        session, branch = split_session_ref(at) if at else ("", "")
-        candidates = [f"session/{quote(session, safe='')}/{name}"] if session else []
+        candidates = ["/".join([*at.split("/", 2)[:2], name])] if at else []
         candidates += [f"tag/{name}", name]
         if "/" in name:
             session, _, branch = name.rpartition("/")

@@ -36,6 +36,10 @@ class Cells(Places):
         """Return these cells as they are now; what is staged can still be read when it is gone."""
         return Cells(self.objects.copy(), self.encoding, self.salt)
 
+    def is_grown(self, cell: bytes) -> bool:
+        """Tell whether a value has a tree of its own, or is a tag around one that has."""
+        return cell[0] == MARK and cell[1] != PACKED_KIND
+
     def kind(self, cell: bytes) -> str:
         """Name what a cell holds: map, list, str, bytes, tagged or scalar."""
         if cell[0] == MARK:

@@ -1,0 +1,41 @@
+"""A repo with what this process finds around it: the clock, the user, chance, and a signing key."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Literal
+
+from otolith import ambient, core
+from otolith.codecs import Codecs, derive
+from otolith.stores import Store
+from otolith.types import Clock
+
+
+class Home(core.Repo):
+    """A repo whose parts have defaults. Each is an argument, and only asked for if not given."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        author: str | None = None,
+        codecs: Codecs | None = None,
+        clock: Clock | None = None,
+        pickle: Literal["never", "signed"] = "signed",
+        secret: Callable[[], bytes] = ambient.secret,
+        cache_bytes: int = 64 << 20,
+    ) -> None:
+        super().__init__(
+            store,
+            codec=Codecs(pickle=pickle, key=self._key) if codecs is None else codecs,
+            clock=ambient.wall_clock if clock is None else clock,
+            author=ambient.user_name() if author is None else author,
+            entropy=os.urandom,
+            cache_bytes=cache_bytes,
+        )
+        self._secret = secret
+
+    def _key(self) -> bytes:
+        """Return what signs the pickles of this repo, and of no other."""
+        return derive(self._secret(), self.salt.to_bytes(8, "big"))

@@ -1,0 +1,133 @@
+"""Versioned: a dict that remembers. Every step is a commit; nothing needs to be said about changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Self
+
+from otolith import ambient, core
+from otolith.agent.holding import Holding
+from otolith.agent.home import Home
+from otolith.agent.turns import locked
+from otolith.codecs import Codecs
+from otolith.core import Branch, Commit, Path, format_path, scope_ref
+from otolith.errors import BadValue, Unstorable
+from otolith.stores import KVStore, Store, as_store
+from otolith.types import Clock
+
+MAIN = "main"
+
+
+class Versioned(Holding):
+    """What an agent knows, kept in a store: `Versioned(Disk("agent.db"))`.
+
+    It is what `repo.session(id)` returns as well. Opening finds the last commit; values are read
+    when they are asked for, and what changes in them is found by `commit`.
+    """
+
+    def __init__(
+        self,
+        store: Store | KVStore | core.Repo | str | None = None,
+        *,
+        session: str = MAIN,
+        branch: str = MAIN,
+        scope: str = "session",
+        author: str | None = None,
+        codecs: Codecs | None = None,
+        clock: Clock | None = None,
+        pickle: Literal["never", "signed"] = "signed",
+        secret: Callable[[], bytes] = ambient.secret,
+    ) -> None:
+        if isinstance(store, core.Repo):
+            self.repo = store
+        else:
+            self.repo = Home(
+                as_store("memory:" if store is None else store),
+                author=author,
+                codecs=codecs,
+                clock=clock,
+                pickle=pickle,
+                secret=secret,
+            )
+        super().__init__(self.repo.archive, scope_ref(scope, session, branch))
+        self._begin()
+
+    def _open(self, ref: str) -> Self:
+        scope, session, branch = core.split_ref(ref)
+        return type(self)(self.repo, session=session, branch=branch, scope=scope)
+
+    @locked
+    def commit(
+        self,
+        message: str = "",
+        *,
+        author: str | None = None,
+        kind: str = "step",
+        meta: Mapping[str, Any] | None = None,
+        fences: Mapping[str, int] | None = None,
+        reads: Mapping[str, Commit] | None = None,
+        allow_empty: bool = False,
+        skip_unstorable: bool = False,
+    ) -> Commit:
+        """Make everything that changed part of history, all at once.
+
+        Values that were handed out and changed in place are found by themselves. Without any
+        change nothing is committed, and the head is returned.
+
+        Raises:
+            Unstorable: some values cannot be kept; it names each and what to do. Nothing was
+                committed and nothing is lost. With `skip_unstorable` the rest is committed, and a
+                note of what it was stands for each of them.
+            MergeConflict: as for any branch.
+        """
+        failures = self._look()
+        if failures and not skip_unstorable:
+            raise _unstorable(failures, self._held.values())
+        with self._still():
+            return super().commit(
+                message,
+                author=author,
+                kind=kind,
+                meta=meta,
+                fences=fences,
+                reads=reads,
+                allow_empty=allow_empty,
+            )
+
+    def checkout(self, target: Commit | str) -> core.Snapshot:
+        """Return the state as it was at a commit, read-only."""
+        return self.at(target)
+
+    def close(self) -> None:
+        """Close the store."""
+        self.repo.close()
+
+    status = locked(Branch.status)
+    diff = locked(Branch.diff)
+    fork = locked(Branch.fork)
+    merge = locked(Branch.merge)
+    rollback = locked(Branch.rollback)
+    undo = locked(Branch.undo)
+    redo = locked(Branch.redo)
+    shelve = locked(Branch.shelve)
+    unshelve = locked(Branch.unshelve)
+    refresh = locked(Branch.refresh)
+    resolve_conflict = locked(Branch.resolve_conflict)
+    policy = locked(Branch.policy)
+
+
+def _unstorable(failures: dict[Path, BadValue], held: dict[Path, object]) -> Unstorable:
+    values: dict[str, str] = {}
+    hints: list[str] = []
+    for path, error in failures.items():
+        kind = type(held[path])
+        name = format_path(path)
+        values[name] = f"{kind.__module__}.{kind.__qualname__}: {error.message}"
+        if error.hint and error.hint not in hints:
+            hints.append(error.hint)
+    listed = "; ".join(f"{name} ({why})" for name, why in values.items())
+    return Unstorable(
+        f"{len(values)} value(s) cannot be kept: {listed}",
+        values=values,
+        hint="; ".join([*hints, "or commit(skip_unstorable=True) to store the rest"]),
+    )

@@ -1,0 +1,57 @@
+"""The imprint of raw bytes: arrays, columns and buffers, a fingerprint to a chunk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xxhash import xxh3_128_intdigest
+
+from otolith.agent.tracking.imprint import Imprint, Imprints, changing
+from otolith.types import Raw
+
+
+class Chunks(Imprint):
+    """The fingerprints of the chunks."""
+
+    __slots__ = ("_prints",)
+
+    def __init__(self, cell: bytes, prints: list[int]) -> None:
+        super().__init__(cell)
+        self._prints = prints
+
+    @classmethod
+    def of(cls, value: object, cell: bytes, how: Imprints) -> Imprint | None:
+        return cls(cell, _prints(value)) if type(value) is Raw else None
+
+    def describes(self, value: object) -> bool:
+        return type(value) is Raw
+
+    def again(self, value: Any, how: Imprints) -> Imprint:
+        prints, old = _prints(value), self._prints
+        if prints == old:
+            return self
+        chunks, cell = value.chunks(), self.cell
+        for start, stop in reversed(_runs(old, prints)):
+            cells = [how.cells.chunk_cell(chunk) for chunk in chunks[start:stop]]
+            cell = how.cells.splice(cell, start, min(stop, len(old)), cells)
+        if len(prints) < len(old):
+            cell = how.cells.splice(cell, len(prints), len(old), [])
+        if _prints(value) != prints:
+            raise changing(value)
+        return Chunks(cell, prints) if how.cells.is_grown(cell) else how.fresh(value)
+
+
+def _prints(raw: Raw) -> list[int]:
+    return [xxh3_128_intdigest(chunk) for chunk in raw.chunks()]
+
+
+def _runs(old: list[int], new: list[int]) -> list[tuple[int, int]]:
+    """Return where the chunks that changed, or are new, start and stop."""
+    changed = [at for at, print in enumerate(new) if at >= len(old) or print != old[at]]
+    runs: list[tuple[int, int]] = []
+    for at in changed:
+        if runs and runs[-1][1] == at:
+            runs[-1] = (runs[-1][0], at + 1)
+        else:
+            runs.append((at, at + 1))
+    return runs

@@ -1,0 +1,208 @@
+"""The values that were handed out: one object for each path, and what each looked like.
+
+A value is *held* from when it is read or assigned until the state drops it. No held value is part
+of another: reading a path inside a held value gives the part itself, and holding a value takes in
+those that were held inside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from otolith.agent.tracking.chunks import Chunks
+from otolith.agent.tracking.dicts import Entries
+from otolith.agent.tracking.imprint import Imprint, Imprints, Lowered
+from otolith.agent.tracking.lists import Parts
+from otolith.core import Cells, Path, format_path
+from otolith.errors import BadPath, BadValue, KeyNotFound
+
+MISSING = object()
+
+
+class Hold:
+    """A value that was handed out."""
+
+    __slots__ = ("imprint", "lost", "value")
+
+    def __init__(self, value: object, imprint: Imprint | None = None) -> None:
+        self.value = value
+        self.imprint = imprint  # None until it is encoded for the first time
+        self.lost: bytes | None = None  # the cell that stands for it, if it cannot be kept
+
+
+class Held:
+    """All values that were handed out, by path."""
+
+    def __init__(self, cells: Cells) -> None:
+        self.imprints = Imprints(cells, Lowered.of, Parts.of, Entries.of, Chunks.of)
+        self._holds: dict[Path, Hold] = {}
+        self._deepest = 0
+
+    def __iter__(self) -> Iterator[tuple[Path, Hold]]:
+        return iter(list(self._holds.items()))
+
+    def __len__(self) -> int:
+        return len(self._holds)
+
+    def values(self) -> dict[Path, object]:
+        """Return the values by path."""
+        return {path: hold.value for path, hold in self._holds.items()}
+
+    def find(self, path: Path) -> Path | None:
+        """Return the path of the held value that this one is, or is inside of."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self._holds:
+                return path[:length]
+        return None
+
+    def get(self, path: Path) -> object:
+        """Return what is at a path that is held, or inside of one; otherwise MISSING.
+
+        Raises:
+            KeyNotFound: a held value has no such part.
+        """
+        unit = self.find(path)
+        if unit is None:
+            return MISSING
+        value = self._holds[unit].value
+        for depth in range(len(unit), len(path)):
+            value = _part(value, path, depth)
+        return value
+
+    def inside(self, path: Path) -> list[Path]:
+        """Return the paths of held values below a path."""
+        if self._deepest <= len(path):
+            return []
+        return [each for each in self._holds if len(each) > len(path) and each[: len(path)] == path]
+
+    def near(self, path: Path) -> list[Path]:
+        """Return the paths of held values at, above and below a path."""
+        unit = self.find(path)
+        return [*([] if unit is None else [unit]), *self.inside(path)]
+
+    def hold(self, path: Path, value: object, cell: bytes) -> Hold:
+        """Hold a value that was just read."""
+        hold = self._holds[path] = Hold(value, self.imprints.of(value, cell))
+        for below in self.inside(path):
+            steps = below[len(path) :]
+            hold.value = put_part(hold.value, path, steps, self._holds.pop(below).value)
+        self._deepest = max(map(len, self._holds))
+        return hold
+
+    def assign(self, path: Path, value: object) -> None:
+        """Hold a value that is new."""
+        self.drop(path)
+        self._holds[path] = Hold(value)
+        self._deepest = max(self._deepest, len(path))
+
+    def drop(self, path: Path) -> None:
+        """Let go of the value at a path and of those below."""
+        for each in [path, *self.inside(path)]:
+            self._holds.pop(each, None)
+
+    def at(self, path: Path) -> Hold:
+        """Return what is held at exactly this path."""
+        return self._holds[path]
+
+    def look(self, path: Path) -> Imprint | None:
+        """Return the imprint of a held value as it is now, or None if it has not changed.
+
+        Raises:
+            BadValue: it cannot be kept.
+        """
+        hold = self._holds[path]
+        try:
+            if hold.imprint is None:
+                return self.imprints.fresh(hold.value)
+            new = self.imprints.again(hold.value, hold.imprint)
+        except BadValue as error:
+            # Encoding the whole value says where in it the bad part is.
+            self.imprints.cells.put(hold.value)
+            raise error from None
+        return None if new is hold.imprint else new
+
+
+def _part(value: Any, path: Path, depth: int) -> object:
+    key = path[depth]
+    if type(value) is list:
+        at = index_of(key, len(value))
+        if at is not None:
+            return value[at]
+    elif type(value) is dict and key in value:
+        return value[key]
+    raise KeyNotFound(
+        f"nothing at {format_path(path[: depth + 1])}", hint="list(state) shows what is at the top"
+    )
+
+
+def index_of(key: object, length: int) -> int | None:
+    """Return the index that a key of a path names in a list of this length."""
+    if isinstance(key, str) and key.removeprefix("-").isdecimal():
+        key = int(key)
+    if type(key) is not int or not -length <= key < length:
+        return None
+    return key % length
+
+
+def put_part(value: Any, path: Path, steps: Path, part: object) -> Any:
+    """Put a part into a value that is held at a path; dicts on the way are made."""
+    parent = _parent(value, path, steps)
+    if type(parent) is list:
+        at = index_of(steps[-1], len(parent))
+        if at is None:
+            raise KeyNotFound(
+                f"nothing at {format_path((*path, *steps))}", hint="append to the list itself"
+            )
+        parent[at] = part
+    else:
+        parent[steps[-1]] = part
+    return value
+
+
+def remove_part(value: Any, path: Path, steps: Path) -> None:
+    """Remove a part of a value that is held at a path."""
+    here = (*path, *steps)
+    for depth in range(len(path), len(here)):
+        if depth == len(here) - 1:
+            _part(value, here, depth)
+            key = here[depth]
+            del value[index_of(key, len(value)) if type(value) is list else key]
+        else:
+            value = _part(value, here, depth)
+
+
+def _parent(value: Any, path: Path, steps: Path) -> Any:
+    here = (*path, *steps)
+    for depth in range(len(path), len(here) - 1):
+        if type(value) is dict:
+            value = value.setdefault(here[depth], {})
+        else:
+            value = _part(value, here, depth)
+    if type(value) not in (dict, list):
+        raise BadPath(
+            f"{format_path(here[:-1])} is a {type(value).__name__}, it has no parts to set",
+            hint="read the value, and change it itself",
+        )
+    return value
+
+
+def adopted(live: Any, fresh: Any) -> Any:
+    """Bring a value that others hold up to date: in place if it can be, otherwise a new one."""
+    if type(live) is not type(fresh) or live is fresh:
+        return fresh
+    if type(live) is dict:
+        new = {key: adopted(live.get(key), part) for key, part in fresh.items()}
+        live.clear()
+        live.update(new)
+    elif type(live) is list:
+        kept = [adopted(mine, part) for mine, part in zip(live, fresh, strict=False)]
+        live[:] = [*kept, *fresh[len(kept) :]]
+    elif type(live) is set:
+        live.clear()
+        live.update(fresh)
+    elif type(live) is bytearray:
+        live[:] = fresh
+    else:
+        return fresh
+    return live
