@@ -1,0 +1,174 @@
+"""Models of pydantic, checked by pydantic: strictly, to the leaf, and field by field.
+
+pydantic takes an instance of a model on trust, and makes a new one of what it looks into. What is
+built here from its schemas looks into every instance and makes none: only errors are wanted. Rules
+across the fields of a state's own model (`model_validator`) need all fields at once and are not
+run; those of models inside it are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from typing import Any
+
+from otolith.agent.checking.kinds import Check
+from otolith.agent.checking.misfit import Misfit, named
+from otolith.errors import Invalid
+
+_NOT_SCHEMAS = {"cls", "config", "default", "expected", "metadata", "ref", "serialization"}
+_PREFIX = "Input should be "
+
+
+def is_pydantic(kind: Any) -> bool:
+    """Tell whether a class is a model of pydantic."""
+    return isinstance(kind, type) and hasattr(kind, "__pydantic_fields_set__")
+
+
+def allows_extra(kind: Any) -> bool:
+    """Tell whether a model takes fields that it does not name."""
+    return is_pydantic(kind) and bool(kind.model_config.get("extra") == "allow")
+
+
+def pydantic_check(kind: Any) -> Check:
+    """Return the check of instances of a model."""
+    from pydantic_core import SchemaValidator, ValidationError
+
+    validator = SchemaValidator(_strict(_core_schema(kind)))
+
+    def check(value: Any) -> None:
+        if not isinstance(value, kind):
+            raise Misfit(named(kind), value)
+        try:
+            validator.validate_python(value, strict=True)
+        except ValidationError as error:
+            raise _misfit(error.errors(include_url=False)[0], value) from None
+
+    return check
+
+
+def pydantic_fields(kind: Any) -> Iterator[tuple[str, Check, bool]]:
+    """Yield name, check, and whether it must be there, of each field of a model."""
+    fields, definitions, config = _taken_apart(kind)
+    for name, field in fields.items():
+        yield (
+            name,
+            _field_check(name, field["schema"], definitions, config),
+            _is_required(kind, name),
+        )
+
+
+def _is_required(kind: Any, name: str) -> bool:
+    return bool(kind.model_fields[name].is_required())
+
+
+def _field_check(name: str, schema: Any, definitions: list[Any], config: Any) -> Check:
+    from pydantic_core import SchemaValidator, ValidationError, core_schema
+
+    field = core_schema.model_field(_strict(schema))
+    alone: Any = core_schema.model_fields_schema({name: field})
+    if definitions:
+        alone = core_schema.definitions_schema(alone, definitions)
+    validator = SchemaValidator(alone, config)
+
+    def check(value: Any) -> None:
+        try:
+            validator.validate_python({name: value}, strict=True)
+        except ValidationError as error:
+            found = error.errors(include_url=False)[0]
+            raise _misfit(dict(found) | {"loc": found["loc"][1:]}, value) from None
+
+    return check
+
+
+def _core_schema(kind: Any) -> Any:
+    from pydantic.errors import PydanticUserError
+
+    try:
+        kind.model_rebuild()
+    except (NameError, PydanticUserError) as error:
+        raise Invalid(
+            f"the annotations of {named(kind)} cannot be resolved: {error}",
+            hint="define or import what they name, then call model_rebuild()",
+        ) from error
+    return kind.__pydantic_core_schema__
+
+
+def _taken_apart(kind: Any) -> tuple[dict[str, Any], list[Any], Any]:
+    """Return the fields of a model, the definitions they refer to, and the model's settings."""
+    schema, config = _core_schema(kind), None
+    definitions: dict[str, Any] = {}
+    while schema["type"] != "model-fields":
+        if schema["type"] == "definitions":
+            definitions |= {each["ref"]: each for each in schema["definitions"]}
+        if schema["type"] == "model":
+            config = schema.get("config")
+        inner = schema.get("schema")
+        schema = definitions[schema["schema_ref"]] if "schema_ref" in schema else inner
+        if schema is None or schema.get("type") == "nullable":
+            raise Invalid(f"{named(kind)} has no fields", hint="use a model with named fields")
+    return schema["fields"], [_strict(each) for each in definitions.values()], config
+
+
+def _strict(schema: Any) -> Any:
+    """Return a schema that looks into instances again, and runs no code that completes them."""
+    if isinstance(schema, list | tuple):
+        return type(schema)(map(_strict, schema))
+    if not isinstance(schema, dict):
+        return schema
+    made = {
+        name: part if name in _NOT_SCHEMAS else _strict(part)
+        for name, part in schema.items()
+        if name != "validation_alias"  # an instance has its fields under their own names
+    }
+    return _opened(made) if made.get("type") in ("model", "dataclass") else made
+
+
+def _opened(schema: dict[str, Any]) -> Any:
+    """Return a schema for instances of a class that checks what is in them and makes none."""
+    from pydantic_core import PydanticCustomError, core_schema
+
+    kind, fields = schema["cls"], schema.get("fields")
+    expected = _PREFIX + "an instance of " + named(kind).replace("{", "{{")
+
+    def check(value: Any, fits: Any) -> object:
+        if not isinstance(value, kind):
+            raise PydanticCustomError("instance", expected)
+        fits(_content(value, fields, is_root=bool(schema.get("root_model"))))
+        return copy(value)  # a validator of the model may change what it is given
+
+    return core_schema.no_info_wrap_validator_function(
+        check, schema["schema"], ref=schema.get("ref")
+    )
+
+
+def _content(value: Any, fields: list[str] | None, *, is_root: bool) -> object:
+    if fields is not None:  # a dataclass
+        return {name: getattr(value, name) for name in fields if hasattr(value, name)}
+    if is_root:
+        return value.root
+    return {**(value.__pydantic_extra__ or {}), **value.__dict__}
+
+
+def _misfit(error: Any, value: Any) -> Misfit:
+    """Return the first thing that pydantic found, at the path where it is in the value."""
+    said = str(error["msg"])
+    expected = said.removeprefix(_PREFIX)
+    said = "" if expected != said else said[:1].lower() + said[1:]
+    misfit = Misfit(expected, error["input"], said=said)
+    misfit.path = [*reversed(list(_resolved(error["loc"], value)))]
+    return misfit
+
+
+def _resolved(location: tuple[Any, ...], value: Any) -> Iterator[object]:
+    """Yield the parts of a location that are places in the value; others name alternatives."""
+    for part in location:
+        if isinstance(value, dict) and part in value:
+            value = value[part]
+            yield part
+        elif isinstance(value, list | tuple) and type(part) is int and part < len(value):
+            value = value[part]
+            yield str(part)
+        elif isinstance(part, str) and part in getattr(value, "__dict__", {}):
+            value = getattr(value, part)
+            yield part

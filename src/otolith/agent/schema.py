@@ -1,0 +1,178 @@
+"""A schema: what a whole state must look like, checked as values go in and as they come out.
+
+A schema is made of a model class whose fields are the top names of the state:
+
+    class Trip(TypedDict):
+        budget: int
+        plan: NotRequired[list[str]]
+
+    schema = Schema.of(Trip)
+    schema.check("budget", "500", when="in")    # SchemaMismatch: budget: expected int, found str
+
+Nothing is converted and nothing is filled in. Names that the model does not have are refused; only
+a pydantic model with extra="allow" takes them. Names that start with a dot belong to otolith.
+
+Which schema a state was kept with is written beside it as its *record*, a name and a version; when
+the version of the model has gone up since, `migrate_state` applies the same migrations to the
+top values that stored instances of the model would go through.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, Literal, TypeAlias
+
+from otolith.agent.checking import Field, Misfit, allows_extra, fields_of
+from otolith.codecs import migrate, moved
+from otolith.core import format_path
+from otolith.errors import Invalid, SchemaMismatch
+
+RECORD = ".schema"
+"""The top name under which the record of a state's schema is kept."""
+
+When: TypeAlias = Literal["in", "out"]
+
+_MEND = {
+    "in": "write a value that fits, or change the schema",
+    "out": "it was kept with another schema, or without one: declare a @migration, or read it"
+    " without a schema",
+}
+
+
+class Schema:
+    """The fields of a model, as the top names of a state. Make one with `Schema.of`."""
+
+    def __init__(
+        self, model: Any, *, name: str, version: int, fields: Iterable[Field], is_open: bool
+    ) -> None:
+        self.model = model
+        self.name = name
+        self.version = version
+        self.is_open = is_open
+        self._fields = {field.name: field for field in fields}
+        self._checks = {field.name: field.check for field in self._fields.values()}
+
+    @classmethod
+    def of(cls, model: Any) -> Schema:
+        """Return the schema of a dataclass, TypedDict, or class of attrs, msgspec or pydantic.
+
+        Raises:
+            Invalid: it is none of these, its annotations cannot be resolved, or its version is bad.
+        """
+        if isinstance(model, Schema):
+            return model
+        kind = typing.get_origin(model) or model
+        fields = fields_of(model)
+        version = getattr(kind, "__otolith_version__", 1)
+        if type(version) is not int or version < 1:
+            raise Invalid(
+                f"{kind.__qualname__} has the schema version {version!r}",
+                hint="__otolith_version__ is an int, 1 or more",
+            )
+        name = f"{kind.__module__}:{kind.__qualname__}"
+        return cls(kind, name=name, version=version, fields=fields, is_open=allows_extra(kind))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The top names that a state of this schema may have."""
+        return tuple(self._fields)
+
+    def check(self, key: str, value: object, *, when: When) -> None:
+        """Check the whole value at a top name; `when` is "in" if it is written, "out" if read.
+
+        Raises:
+            SchemaMismatch: it does not fit, or the model has no such field; `path` says where.
+        """
+        check = self._checks.get(key)
+        if check is None:
+            self.check_name(key)
+            return
+        try:
+            check(value)
+        except Misfit as misfit:
+            raise self._mismatch(key, misfit, when) from None
+        except RecursionError:
+            raise SchemaMismatch(
+                f"{key} is nested too deeply to be checked", path=key, hint="does it hold itself?"
+            ) from None
+
+    def complete(self, keys: Iterable[str]) -> None:
+        """Check that every name that must be there is among these.
+
+        Raises:
+            SchemaMismatch: one is missing; `path` names the first.
+        """
+        present = set(keys)
+        missing = [f.name for f in self._fields.values() if f.is_required and f.name not in present]
+        if missing:
+            raise SchemaMismatch(
+                f"{self.name} asks for {', '.join(missing)}, and nothing is there",
+                path=missing[0],
+                hint="set it, or give the field a default",
+            )
+
+    def record(self) -> dict[str, object]:
+        """Return what is kept beside a state, to know later which schema it was kept with."""
+        return {"name": self.name, "version": self.version}
+
+    def check_name(self, key: str) -> None:
+        """Check that the model may have this top name.
+
+        Raises:
+            SchemaMismatch: it may not; the hint names those it has.
+        """
+        if key in self._fields or self.is_open or key.startswith("."):
+            return
+        near = get_close_matches(key, self._fields, n=1)
+        raise SchemaMismatch(
+            f"{self.name} has no field {key}",
+            path=key,
+            hint=f"did you mean {near[0]}?" if near else f"it has {', '.join(self._fields)}",
+        )
+
+    def _mismatch(self, key: str, misfit: Misfit, when: When) -> SchemaMismatch:
+        path = format_path((key, *reversed(misfit.path)))
+        place = path if when == "in" else f"what is stored at {path}"
+        return SchemaMismatch(
+            f"{place} does not fit {self.name}: {misfit}", path=path, hint=_MEND[when]
+        )
+
+    def __repr__(self) -> str:
+        return f"<Schema {self.name} version {self.version}>"
+
+
+def migrate_state(
+    schema: Schema, stored: Mapping[str, object] | None, fields: Mapping[str, object]
+) -> dict[str, object]:
+    """Return the top values of a state as the schema of today has them.
+
+    `stored` is the record that is kept beside the state, None if there is none. A state without
+    one, or with that of today, is returned as it is: `check` finds what does not fit.
+
+    Raises:
+        SchemaMismatch: the state was kept with another schema, or with a newer version.
+        UnknownType: there is no migration for a version on the way, or one fails; says which.
+    """
+    if stored is None or stored == schema.record():
+        return dict(fields)
+    name, version = stored.get("name"), stored.get("version")
+    if name != schema.name and moved(str(name)) is not schema.model:
+        raise _kept_otherwise(schema, f"{name} and not with {schema.name}")
+    if type(version) is not int or not 1 <= version <= schema.version:
+        raise _kept_otherwise(schema, f"version {version} of {name}; here it has {schema.version}")
+    found = migrate(schema.model, dict(fields), old=version, new=schema.version)
+    for key in found:
+        schema.check_name(key)
+    schema.complete(found)
+    return found
+
+
+def _kept_otherwise(schema: Schema, what: str) -> SchemaMismatch:
+    return SchemaMismatch(
+        f"the state was kept with the schema {what}",
+        path=RECORD,
+        hint="open it with the schema it was kept with; if the class moved, say so with"
+        f" @migration({schema.model.__name__}, …, formerly=…)",
+    )
