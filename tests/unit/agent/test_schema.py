@@ -27,7 +27,6 @@ import annotated_types
 import attrs
 import msgspec
 import numpy as np
-
 import pydantic
 import pytest
 
@@ -129,7 +128,7 @@ class Everything:
     point: Point
     guest: Guest
     user: UserId
-    frame: pd.DataFrame
+    frame: pd.DataFrame  # type: ignore[name-defined]
     array: np.ndarray[Any, np.dtype[np.float64]]
     duck: Quacks
     share: Annotated[float, msgspec.Meta(ge=0, le=1)]
