@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+from itertools import count
 from pathlib import Path
+
+import pytest
 
 from otolith import stores
 from otolith.stores import (
@@ -17,6 +20,7 @@ from otolith.stores import (
     SqliteStore,
 )
 from otolith.testing import StoreContract
+from tests.contract.redis_place import MISSING, redis_server, shown_class
 
 
 class TestMemory(StoreContract):
@@ -83,6 +87,44 @@ class TestKeyValueWithGetAndSetAlone(StoreContract):
 class TestKeyValueInADict(TestKeyValueWithGetAndSetAlone):
     def make(self, folder):
         return KeyValueStore(DictKV())
+
+
+@pytest.fixture(scope="module")
+def redis_url(tmp_path_factory):
+    with redis_server(tmp_path_factory.mktemp("redis")) as url:
+        yield url
+
+
+@pytest.mark.skipif(bool(MISSING), reason=MISSING)
+class TestKeyValueInRedis(StoreContract):
+    """The class that the page shows, told that it is alone, so that it collects as well."""
+
+    alone = True
+    url = ""
+    numbers = count()
+
+    @pytest.fixture(autouse=True)
+    def _server(self, redis_url):
+        self.url = redis_url
+
+    def make(self, folder):
+        return self.at(f"{next(self.numbers)}:")
+
+    def at(self, prefix):
+        kv = shown_class("redis_kv.py", "RedisKV")(self.url, prefix)
+        return KeyValueStore(kv, alone=self.alone)
+
+    def reopen(self, store, folder):
+        store.close()
+        return self.at(store.kv.prefix)
+
+
+class TestKeyValueInRedisThatOthersUse(TestKeyValueInRedis):
+    alone = False
+
+    def test_it_says_that_it_can_be_shared(self, store):
+        assert store.capabilities.shared
+        assert not store.capabilities.collects
 
 
 class TestMemoryByItsName(StoreContract):
