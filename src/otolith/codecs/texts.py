@@ -1,0 +1,115 @@
+"""Many strings as a few buffers: their lengths, what is missing, and their UTF-8 in groups of rows.
+
+    lengths   array of uint32     bytes of each string, 0 where one is missing
+    missing   None, or array of uint8     0 a string, or a number for what stands in its place
+    groups    list of raw bytes   the UTF-8 of each 1,024 strings, joined
+
+A list of a million strings would be a million values; this is about a thousand. Rows are grouped so
+that a string that grows moves only the strings of its group. A lone surrogate is encoded as if it
+were a character.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from otolith.codecs.chunks import gather, weigh
+from otolith.codecs.forms import Form, demand
+from otolith.errors import BadValue
+from otolith.types import Raw
+
+GROUP_ROWS = 1024
+_LENGTHS = np.dtype("<u4")
+_LONGEST = 2**32 - 1
+
+
+def fold(values: Sequence[str | None]) -> Form:
+    """Return strings, and None where there is none, as buffers."""
+    encoded = [b"" if each is None else each.encode("utf-8", "surrogatepass") for each in values]
+    missing = np.fromiter((each is None for each in values), np.uint8, len(values))
+    lengths = np.fromiter(map(len, encoded), np.int64, len(values))
+    starts = range(0, len(values), GROUP_ROWS)
+    groups = [Raw(b"".join(encoded[start : start + GROUP_ROWS])) for start in starts]
+    return folded(lengths, missing, groups)
+
+
+def fold_buffers(
+    offsets: npt.NDArray[np.integer[Any]], data: memoryview, missing: npt.NDArray[np.uint8]
+) -> Form:
+    """Return strings that lie one after the other in one buffer, without copying it."""
+    ends = [*offsets[:-1:GROUP_ROWS].tolist(), int(offsets[-1])]
+    groups = [Raw(data[start:stop]) for start, stop in pairwise(ends)]
+    return folded(np.diff(offsets), missing, groups)
+
+
+def folded(
+    lengths: npt.NDArray[np.integer[Any]], missing: npt.NDArray[np.uint8], groups: list[Raw]
+) -> Form:
+    """Return the form of strings of which the buffers are known."""
+    if lengths.size and lengths.max() > _LONGEST:
+        raise BadValue("cannot keep a string of 4 GiB in an array", hint="keep it as a value")
+    gaps = missing if missing.any() else None
+    return {"lengths": lengths.astype(_LENGTHS), "missing": gaps, "groups": groups}
+
+
+def unfold(form: Form, *, gaps: int) -> tuple[list[str], npt.NDArray[np.uint8] | None]:
+    """Return the strings, "" where one is missing, and what is missing: a number up to `gaps`.
+
+    Raises:
+        Corrupt: the buffers do not fit together.
+    """
+    lengths, missing = measured(form, gaps=gaps)
+    strings: list[str] = []
+    for number, group in enumerate(form["groups"]):
+        rows = lengths[number * GROUP_ROWS : (number + 1) * GROUP_ROWS]
+        strings += _cut(bytes(gather(group)), rows)
+    return strings, missing
+
+
+def measured(
+    form: Form, *, gaps: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8] | None]:
+    """Return the lengths and what is missing, all checked against the groups, which are not read.
+
+    Raises:
+        Corrupt: they do not fit together.
+    """
+    lengths, missing, groups = form["lengths"], form["missing"], form["groups"]
+    demand(_is_column(lengths, _LENGTHS), "the lengths of strings are not an array of uint32")
+    if missing is not None:
+        fits = _is_column(missing, np.dtype(np.uint8)) and len(missing) == len(lengths)
+        demand(fits and 0 < missing.max() <= gaps, "what is missing among strings is unclear")
+        demand(not lengths[missing != 0].any(), "a missing string has a length")
+    demand(type(groups) is list, "the groups of strings are not a list")
+    starts = np.arange(0, len(lengths), GROUP_ROWS)
+    sizes = np.add.reduceat(lengths, starts, dtype=np.int64) if len(starts) else starts
+    demand(list(map(weigh, groups)) == sizes.tolist(), "strings and their lengths do not fit")
+    return lengths.astype(np.int64), missing
+
+
+def fill(
+    strings: list[str], missing: npt.NDArray[np.uint8] | None, gap: Callable[[int], object]
+) -> npt.NDArray[np.object_]:
+    """Return the strings as an array of objects, with what stands in the place of each gap."""
+    values = np.fromiter(strings, np.object_, len(strings))
+    if missing is not None:
+        for kind in np.unique(missing[missing != 0]).tolist():
+            values[missing == kind] = gap(kind)
+    return values
+
+
+def _is_column(array: object, dtype: np.dtype[Any]) -> bool:
+    return type(array) is np.ndarray and array.dtype == dtype and array.ndim == 1
+
+
+def _cut(data: bytes, lengths: npt.NDArray[np.int64]) -> list[str]:
+    ends = [0, *np.cumsum(lengths).tolist()]
+    if data.isascii():
+        text = data.decode("ascii")
+        return [text[start:stop] for start, stop in pairwise(ends)]
+    return [data[start:stop].decode("utf-8", "surrogatepass") for start, stop in pairwise(ends)]
