@@ -95,7 +95,7 @@ def moved(name: str) -> type | None:
     return _MOVED.get(name)
 
 
-def steps(model: type, old: int, new: int) -> Iterator[Migration]:
+def way(model: type, old: int, new: int) -> Iterator[Migration]:
     """Yield the migrations that lead from one version to another.
 
     Raises:
@@ -122,7 +122,7 @@ def migrate(model: type, fields: Fields, *, old: int, new: int) -> Fields:
     Raises:
         UnknownType: there is no way from one to the other, or a migration fails; says which.
     """
-    for step in list(steps(model, old, new)):
+    for step in list(way(model, old, new)):
         try:
             found: object = step.function(dict(fields))
         except _MISFITS as error:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, TypeAlias
 from otolith.codecs.base import Lowering
 from otolith.codecs.exact import DERIVED, VERIFY, parts
 from otolith.codecs.families import Family, Stored, family_of
-from otolith.codecs.migrations import migrate, steps
+from otolith.codecs.migrations import migrate, way
 from otolith.codecs.names import Names
 from otolith.errors import BadValue, Corrupt, UnknownType
 from otolith.types import Tag, Tagged
@@ -89,7 +89,7 @@ class Models:
         if wrong and shape.kind not in self._upgrades:
             if version >= shape.version:
                 raise _changed(name, wrong)
-            list(steps(shape.kind, version, shape.version))
+            list(way(shape.kind, version, shape.version))
         return self._names.name_of(shape.kind), shape.version
 
     def _found(self, name: str) -> Shape:

@@ -114,6 +114,14 @@ class Codecs:
                 raise
             return Opaque(Tagged(code, data))
 
+    def find(self, name: str) -> type:
+        """Return the class that is stored under this name.
+
+        Raises:
+            UnknownType: it is neither registered, nor declared to have moved, nor imported.
+        """
+        return self._names.find(name)
+
     def today(
         self, code: int, name: str, version: int, *, fields: Collection[str], has_rest: bool = False
     ) -> tuple[str, int]:
