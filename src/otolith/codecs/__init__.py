@@ -8,6 +8,7 @@ Lost       what stands where a value could not be kept
 derive     the key that signs the pickles of one repo, from a secret
 migration  how stored fields of an older version of a model become those of today; process-wide
 migrate    fields taken through the migrations of a model
+way        the migrations that lead from one version of a model to another
 moved      the class that was stored under another name formerly, as migrations say
 fields_of  the fields of a model class
 identical  whether two values are the same in type and content, all the way down
@@ -18,7 +19,7 @@ from otolith.codecs.base import Codec
 from otolith.codecs.exact import identical
 from otolith.codecs.families import fields_of
 from otolith.codecs.lost import Lost
-from otolith.codecs.migrations import migrate, migration, moved
+from otolith.codecs.migrations import migrate, migration, moved, way
 from otolith.codecs.opaque import Opaque
 from otolith.codecs.pickled import derive
 from otolith.codecs.registry import Codecs
@@ -35,4 +36,5 @@ __all__ = [
     "migrate",
     "migration",
     "moved",
+    "way",
 ]
