@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otolith.cli.screen.values import from_json, one_line, to_json
-from otolith.codecs import Opaque, identical
+from otolith.codecs import Lost, Opaque, identical
 from otolith.errors import BadValue
 from otolith.types import Tag, Tagged
 
@@ -67,6 +67,37 @@ def test_a_class_of_the_users_is_shown_with_its_name():
 
     assert to_json(order) == {"$type": "shop:Order", "version": 2, "value": {"id": 7}}
     assert one_line(order) == "Order({id: 7})"
+
+
+def test_a_pickle_is_shown_by_its_type_and_size():
+    model = Opaque(Tagged(Tag.PICKLE, ["shop:Model", b"s" * 32, [b"x" * 1000], [[b"y" * 202]]]))
+
+    assert to_json(model) == {"$type": "pickle", "value": "shop:Model", "bytes": 1234}
+    assert one_line([model]) == "[<pickled shop.Model, 1,234 bytes>]"
+
+
+def test_what_was_lost_is_shown_with_the_reason():
+    lost = Lost("builtins:generator", "it cannot be kept", "keep the result")
+
+    assert to_json(lost) == {
+        "$type": "lost",
+        "value": "builtins:generator",
+        "why": "it cannot be kept",
+        "hint": "keep the result",
+    }
+    assert one_line(lost) == "<lost: generator, it cannot be kept>"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Opaque(Tagged(Tag.PICKLE, ["shop:\x1b[2JModel", b"", [b"x"], []])),
+        Opaque(Tagged(Tag.MODEL, ["shop:\x1b[2JModel", 1, {}])),
+        Lost("\x1b[2J", "\r\n\x07", ""),
+    ],
+)
+def test_the_names_of_types_do_not_reach_the_terminal_raw(value):
+    assert one_line(value).isprintable()
 
 
 @pytest.mark.parametrize(
