@@ -78,14 +78,15 @@ class Customs:
                 hint="verify the store; if it is sound, the codec's lift is at fault",
             ) from error
 
-    def today(self, name: str, version: int) -> tuple[str, int]:
-        """Return the name and version that a value of this type is stored with today.
+    def today(self, name: str, version: int) -> tuple[str, int] | None:
+        """Return the name and version such a value would get today, None if it has them.
 
         Raises:
             UnknownType: it is not registered, or not for this version.
         """
         self._lift(name, version)
-        return name, self._by_name[name].version
+        today = self._by_name[name].version
+        return (name, today) if today != version else None
 
     def _lift(self, name: str, version: int) -> Callable[[Any], object]:
         entry = self._by_name.get(name)

@@ -78,8 +78,8 @@ class Models:
 
     def today(
         self, name: str, version: int, fields: Collection[str], *, has_rest: bool
-    ) -> tuple[str, int]:
-        """Return the name and the version that such an instance would be stored with today.
+    ) -> tuple[str, int] | None:
+        """Return the name and version such an instance would get today, None if it has them.
 
         Raises:
             UnknownType: its class is not known, or has changed and nothing says how.
@@ -90,7 +90,8 @@ class Models:
             if version >= shape.version:
                 raise _changed(name, wrong)
             list(way(shape.kind, version, shape.version))
-        return self._names.name_of(shape.kind), shape.version
+        today = self._names.name_of(shape.kind)
+        return (today, shape.version) if wrong or today != name else None
 
     def _found(self, name: str) -> Shape:
         shape = self._shape(self._names.find(name))

@@ -124,10 +124,10 @@ class Codecs:
 
     def today(
         self, code: int, name: str, version: int, *, fields: Collection[str], has_rest: bool = False
-    ) -> tuple[str, int]:
+    ) -> tuple[str, int] | None:
         """Return the name and version that a stored model or custom value would get today.
 
-        `fields` are the names of the fields of a model; `has_rest` tells whether more was stored.
+        None means that it would be stored just as it is. `fields` are the names of the fields of a model; `has_rest` tells whether more was stored.
 
         Raises:
             UnknownType: it could not be lifted: its type is not known here, or has changed.

@@ -311,6 +311,20 @@ def test_today_tells_the_name_and_version_a_value_would_get(codecs):
     assert codecs.today(Tag.MODEL, "old.trip:Inn", 1, fields={"any"}) == (f"{HERE}:Hotel", 3)
 
 
+def test_today_is_nothing_for_what_is_of_today(codecs):
+    assert codecs.today(Tag.MODEL, f"{HERE}:Point", 2, fields=["x"]) is None
+
+
+def test_today_knows_that_an_upgrade_brings_other_fields(codecs):
+    codecs.register_model(Point, upgrade=lambda _, old: old)
+
+    assert codecs.today(Tag.MODEL, f"{HERE}:Point", 2, fields=["x", "y"]) == (f"{HERE}:Point", 2)
+
+
+def test_a_class_is_found_by_the_name_it_was_stored_under(codecs):
+    assert codecs.find("old.trip:Inn") is Hotel
+
+
 def test_today_runs_no_migration_and_finds_the_gap(codecs):
     with pytest.raises(UnknownType, match="no migration from version 2"):
         codecs.today(Tag.MODEL, f"{HERE}:Gap", 1, fields={"x"})
@@ -327,5 +341,6 @@ def test_today_knows_registered_types(codecs):
     )
 
     assert codecs.today(Tag.CUSTOM, "m", 1, fields=()) == ("m", 2)
+    assert codecs.today(Tag.CUSTOM, "m", 2, fields=()) is None
     with pytest.raises(UnknownType):
         codecs.today(Tag.CUSTOM, "m", 9, fields=())
