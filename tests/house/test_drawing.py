@@ -40,6 +40,12 @@ PLANTS = {
         "from otolith.stores import Store",
         "Codecs know values",
     ),
+    "a room that loads pickles": ("care/__init__.py", "import pickle", "One file unpickles"),
+    "a codec that looks at the machine": (
+        "codecs/base.py",
+        "from otolith.ambient import secret",
+        "Codecs know values",
+    ),
     "two files that need each other": (
         "stores/base.py",
         "import otolith.stores.memory",

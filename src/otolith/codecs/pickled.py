@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable
-from hmac import compare_digest
 from typing import NamedTuple, TypeAlias
 
 from blake3 import blake3
@@ -91,14 +90,19 @@ class Pickled:
                 hint='allow it with pickle="signed" if you trust what is stored,'
                 " or read with opaque=True",
             )
-        signature = _sign(self._signing_key(), stored.name, [stored.head, *stored.buffers])
-        if not compare_digest(signature, stored.signature):
+        if not self._is_signed(stored):
             raise Untrusted(
                 f"a pickled value of type {stored.name} was signed with another key:"
                 " somebody else wrote it, or it was altered; it was not loaded",
                 hint="bring the key it was signed with (OTOLITH_KEY), or read with opaque=True",
             )
         return _load(stored)
+
+    def _is_signed(self, stored: _Stored) -> bool:
+        from hmac import compare_digest  # it loads OpenSSL, which most processes do without
+
+        signature = _sign(self._signing_key(), stored.name, [stored.head, *stored.buffers])
+        return compare_digest(signature, stored.signature)
 
     def _signing_key(self) -> bytes:
         if self._known is None:
