@@ -11,14 +11,20 @@ __version__ = "0.1.0"
 
 _HOME = {
     "open": "otolith.opening",
-    "Repo": "otolith.core",
+    "Repo": "otolith.agent",
+    "Versioned": "otolith.agent",
     "Branch": "otolith.core",
     "Snapshot": "otolith.core",
     "Commit": "otolith.core",
     "Change": "otolith.core",
     "Conflict": "otolith.core",
     "Merge": "otolith.core",
+    "Memory": "otolith.stores",
+    "Disk": "otolith.stores",
+    "Cache": "otolith.stores",
+    "KVStore": "otolith.stores",
     "Codecs": "otolith.codecs",
+    "migration": "otolith.codecs",
     "Error": "otolith.errors",
     "NotFound": "otolith.errors",
     "Exists": "otolith.errors",
@@ -36,8 +42,9 @@ _HOME = {
 }
 
 if TYPE_CHECKING:
-    from otolith.codecs import Codecs
-    from otolith.core import Branch, Change, Commit, Conflict, Merge, Repo, Snapshot
+    from otolith.agent import Repo, Versioned
+    from otolith.codecs import Codecs, migration
+    from otolith.core import Branch, Change, Commit, Conflict, Merge, Snapshot
     from otolith.errors import (
         BadValue,
         Closed,
@@ -55,10 +62,12 @@ if TYPE_CHECKING:
         Unsupported,
     )
     from otolith.opening import open
+    from otolith.stores import Cache, Disk, KVStore, Memory
 
 __all__ = [
     "BadValue",
     "Branch",
+    "Cache",
     "Change",
     "Closed",
     "Codecs",
@@ -66,10 +75,13 @@ __all__ = [
     "Conflict",
     "Corrupt",
     "Denied",
+    "Disk",
     "Error",
     "Exists",
     "Full",
     "Invalid",
+    "KVStore",
+    "Memory",
     "Merge",
     "MergeConflict",
     "NotFound",
@@ -79,7 +91,9 @@ __all__ = [
     "StaleRef",
     "Unavailable",
     "Unsupported",
+    "Versioned",
     "__version__",
+    "migration",
     "open",
 ]
 

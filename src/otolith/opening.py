@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from typing import Literal
 
-from otolith.ambient import secret, user_name, wall_clock
-from otolith.codecs import Codecs, derive
-from otolith.core import Repo
+from otolith.agent import Repo
+from otolith.codecs import Codecs
 from otolith.errors import Invalid
 from otolith.stores import Store, open_store
 from otolith.types import Clock
@@ -30,7 +29,8 @@ def open(
 
     `url` is a path, `sqlite:///…` or `memory:`. `durability="fast"` lets a power cut (not a
     crash) take the last commits. `limit_bytes` makes the store refuse what would not fit.
-    `pickle="signed"` keeps objects of any class, and loads those that the user's own key signed.
+    `pickle="signed"`, the default, keeps objects of any class as a last resort, and loads only
+    those that the user's own key signed; with "never" they are refused.
 
     Raises:
         StoreNotFound, NotAStore, FormatTooNew, Denied, Unsupported: as they say.
@@ -63,18 +63,6 @@ def join(
     cache_bytes: int = 64 << 20,
 ) -> Repo:
     """Return a repo over a store that is open already."""
-    if codecs is not None and pickle is not None:
-        raise Invalid("codecs= and pickle= are both given", hint="give pickle= to Codecs")
-
-    def key() -> bytes:
-        return derive(secret(), repo.salt.to_bytes(8, "big"))
-
-    repo = Repo(
-        store,
-        codec=codecs if codecs is not None else Codecs(pickle=pickle or "never", key=key),
-        clock=clock if clock is not None else wall_clock,
-        author=author if author is not None else user_name(),
-        entropy=os.urandom,
-        cache_bytes=cache_bytes,
+    return Repo(
+        store, author=author, codecs=codecs, pickle=pickle, clock=clock, cache_bytes=cache_bytes
     )
-    return repo

@@ -1,9 +1,10 @@
 """What an agent keeps: its state, as Python's own values, on the versioned tree.
 
-Read `session.py`, then `holding.py`.
+Read `session.py`, then `holding.py`, then `tracking/imprint.py`.
 """
 
-from otolith.agent.home import Home
+from otolith.agent.past import Then
+from otolith.agent.repo import Repo
 from otolith.agent.session import Versioned
 
-__all__ = ["Home", "Versioned"]
+__all__ = ["Repo", "Then", "Versioned"]

@@ -8,6 +8,7 @@ from typing import Literal
 
 from otolith import ambient, core
 from otolith.codecs import Codecs, derive
+from otolith.errors import Invalid
 from otolith.stores import Store
 from otolith.types import Clock
 
@@ -22,13 +23,15 @@ class Home(core.Repo):
         author: str | None = None,
         codecs: Codecs | None = None,
         clock: Clock | None = None,
-        pickle: Literal["never", "signed"] = "signed",
+        pickle: Literal["never", "signed"] | None = None,
         secret: Callable[[], bytes] = ambient.secret,
         cache_bytes: int = 64 << 20,
     ) -> None:
+        if codecs is not None and pickle is not None:
+            raise Invalid("codecs= and pickle= are both given", hint="give pickle= to Codecs")
         super().__init__(
             store,
-            codec=Codecs(pickle=pickle, key=self._key) if codecs is None else codecs,
+            codec=Codecs(pickle=pickle or "signed", key=self._key) if codecs is None else codecs,
             clock=ambient.wall_clock if clock is None else clock,
             author=ambient.user_name() if author is None else author,
             entropy=os.urandom,

@@ -8,10 +8,11 @@ from typing import Any, Literal, Self
 from otolith import ambient, core
 from otolith.agent.holding import Holding
 from otolith.agent.home import Home
+from otolith.agent.past import Then
 from otolith.agent.turns import locked
 from otolith.codecs import Codecs
-from otolith.core import Branch, Commit, Path, format_path, scope_ref
-from otolith.errors import BadValue, Unstorable
+from otolith.core import Branch, Commit, Path, Target, format_path, scope_ref
+from otolith.errors import BadValue, RefNotFound, Unstorable
 from otolith.stores import KVStore, Store, as_store
 from otolith.types import Clock
 
@@ -32,10 +33,12 @@ class Versioned(Holding):
         session: str = MAIN,
         branch: str = MAIN,
         scope: str = "session",
+        user: str | None = None,
+        app: str | None = None,
         author: str | None = None,
         codecs: Codecs | None = None,
         clock: Clock | None = None,
-        pickle: Literal["never", "signed"] = "signed",
+        pickle: Literal["never", "signed"] | None = None,
         secret: Callable[[], bytes] = ambient.secret,
     ) -> None:
         if isinstance(store, core.Repo):
@@ -51,6 +54,37 @@ class Versioned(Holding):
             )
         super().__init__(self.repo.archive, scope_ref(scope, session, branch))
         self._begin()
+        self._scopes = self._linked(user=user, app=app)
+
+    def _linked(self, **ids: str | None) -> dict[str, Versioned]:
+        """Open the states that this one looks at: those that are named, or that it saw last."""
+        found = {scope: scope_ref(scope, id, MAIN) for scope, id in ids.items() if id is not None}
+        for ref in self.head.reads if self.head is not None else ():
+            found.setdefault(ref.partition("/")[0], ref)
+        return {scope: self._open(ref) for scope, ref in found.items()}
+
+    @property
+    def user(self) -> Versioned:
+        """The state of the user whose session this is; it is committed by itself."""
+        return self._scope("user")
+
+    @property
+    def app(self) -> Versioned:
+        """The state of the application that this session is of; it is committed by itself."""
+        return self._scope("app")
+
+    def _scope(self, scope: str) -> Versioned:
+        if scope not in self._scopes:
+            raise RefNotFound(
+                f"{self.scope} {self.session} is not linked to any {scope}",
+                hint=f"open it with repo.session({self.session!r}, {scope}=…)",
+            )
+        return self._scopes[scope]
+
+    def _seen(self) -> dict[str, Commit]:
+        """Return the commits of other scopes that this state has seen."""
+        states = self._scopes.values()
+        return {state.ref: state.head for state in states if state.head is not None}
 
     def _open(self, ref: str) -> Self:
         scope, session, branch = core.split_ref(ref)
@@ -90,12 +124,16 @@ class Versioned(Holding):
                 kind=kind,
                 meta=meta,
                 fences=fences,
-                reads=reads,
+                reads=self._seen() | dict(reads or {}),
                 allow_empty=allow_empty,
             )
 
-    def checkout(self, target: Commit | str) -> core.Snapshot:
-        """Return the state as it was at a commit, read-only."""
+    def at(self, target: Target) -> Then:
+        """Return the state as it was, with what it saw of its user and application."""
+        return Then(self.repo.archive, self.resolve(target))
+
+    def checkout(self, target: Target) -> Then:
+        """Return the state as it was at a commit, read-only: another word for `at`."""
         return self.at(target)
 
     def close(self) -> None:

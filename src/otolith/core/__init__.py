@@ -7,7 +7,8 @@ a *branch* is a ref with a stage on top; a *snapshot* is a state as it was; a *p
 a merge finds two answers. No clock, randomness, file or thread is used here; they are arguments.
 """
 
-from otolith.core.branch import Branch
+from otolith.core.archive import Archive
+from otolith.core.branch import Branch, Target
 from otolith.core.history.graph import Commit, Stats, decode_commit, is_commit, links
 from otolith.core.history.past import Blame
 from otolith.core.history.refs import scope_ref, split_ref
@@ -31,6 +32,7 @@ from otolith.core.trees.soundness import (
 )
 
 __all__ = [
+    "Archive",
     "Blame",
     "Branch",
     "Cells",
@@ -45,6 +47,7 @@ __all__ = [
     "Session",
     "Snapshot",
     "Stats",
+    "Target",
     "Totals",
     "cell_claims",
     "claims",

@@ -51,10 +51,11 @@ class Held:
 
     def find(self, path: Path) -> Path | None:
         """Return the path of the held value that this one is, or is inside of."""
-        for length in range(len(path), 0, -1):
-            if path[:length] in self._holds:
-                return path[:length]
-        return None
+        try:
+            above = (path[:length] for length in range(len(path), 0, -1))
+            return next((each for each in above if each in self._holds), None)
+        except TypeError:  # a key that no dict has; whoever encodes it says so
+            return None
 
     def get(self, path: Path) -> object:
         """Return what is at a path that is held, or inside of one; otherwise MISSING.

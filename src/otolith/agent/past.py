@@ -1,0 +1,34 @@
+"""A session as it was at one commit, with the user and the application as it saw them then."""
+
+from __future__ import annotations
+
+from otolith.core import Archive, Commit, Snapshot, split_ref
+from otolith.errors import RefNotFound
+from otolith.types import Hash
+
+
+class Then(Snapshot):
+    """What `at()` returns on a Versioned state."""
+
+    def __init__(self, archive: Archive, commit: Commit) -> None:
+        super().__init__(archive.cells(), commit)
+        self._archive = archive
+
+    @property
+    def user(self) -> Then:
+        """The user's state that the commit saw."""
+        return self._seen("user")
+
+    @property
+    def app(self) -> Then:
+        """The application's state that the commit saw."""
+        return self._seen("app")
+
+    def _seen(self, scope: str) -> Then:
+        for ref, id in self.commit.reads.items():
+            if split_ref(ref)[0] == scope:
+                return Then(self._archive, self._archive.graph.commit(Hash(bytes.fromhex(id))))
+        raise RefNotFound(
+            f"commit {self.commit.short} saw no {scope}",
+            hint=f"open the session with repo.session(id, {scope}=…) before committing",
+        )

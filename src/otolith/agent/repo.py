@@ -1,0 +1,28 @@
+"""Repo: everything in one store; sessions, users and applications, each a state of its own."""
+
+from __future__ import annotations
+
+from otolith.agent.home import Home
+from otolith.agent.session import MAIN, Versioned
+
+
+class Repo(Home):
+    """What `otolith.open` returns. Threads may share it, and the states it gives."""
+
+    def session(
+        self, id: str, *, branch: str = MAIN, user: str | None = None, app: str | None = None
+    ) -> Versioned:
+        """Return the state of a session; its first commit makes it.
+
+        A session that is linked to a user and an application has their states as `.user` and
+        `.app`, and each of its commits records which commits of theirs it saw.
+        """
+        return Versioned(self, session=id, branch=branch, user=user, app=app)
+
+    def user(self, id: str, *, branch: str = MAIN) -> Versioned:
+        """Return what is kept about a user, across sessions."""
+        return Versioned(self, session=id, branch=branch, scope="user")
+
+    def app(self, name: str, *, branch: str = MAIN) -> Versioned:
+        """Return what is kept for an application, across users."""
+        return Versioned(self, session=name, branch=branch, scope="app")
