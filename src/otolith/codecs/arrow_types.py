@@ -61,6 +61,8 @@ def describe(kind: pa.DataType) -> object:
     Raises:
         BadValue: it is an extension type that was not made by Arrow itself.
     """
+    if isinstance(kind, pa.BaseExtensionType):
+        return _describe_extension(kind)
     if (name := _SIMPLE.get(kind)) is not None:
         return name
     for fits, words in _WORDS:
@@ -192,7 +194,6 @@ _EXTENSIONS: dict[str, Words] = {
 }
 
 _WORDS: list[tuple[Callable[[pa.DataType], bool], Words]] = [
-    (lambda kind: isinstance(kind, pa.BaseExtensionType), _describe_extension),
     (of.is_timestamp, lambda kind: ["timestamp", kind.unit, kind.tz]),
     (of.is_fixed_size_binary, lambda kind: ["fixed_size_binary", kind.byte_width]),
     (

@@ -120,8 +120,8 @@ def _lift_tabular(data: object) -> Any:
     kind = pa.Table if _part(data, "type", str) == "Table" else pa.RecordBatch
     if not columns:
         # Without columns only a selection of none can have rows.
-        bare = kind.from_arrays([pa.nulls(rows)], ["bare"]).select([])
-        return bare.replace_schema_metadata(schema.metadata)
+        bare = pa.schema([("bare", pa.null())], schema.metadata)
+        return kind.from_arrays([pa.nulls(rows)], schema=bare).select([])
     return kind.from_arrays(columns, schema=schema)
 
 
