@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import dataclass
 from itertools import count
 
 import pytest
@@ -111,14 +112,54 @@ def test_a_race_lost_to_the_same_ref_is_stale(kv, store):
     assert store.refs() == {"main": thing("theirs").hash}
 
 
-def test_a_lost_race_leaves_no_parts_behind(kv, store):
-    rival = KeyValueStore(DictKV(kv.values))
-    kv.before = once("swap", lambda: put(rival, "main", thing("theirs")))
-    with pytest.raises(StaleRef):
-        put(store, "main", thing("ours"))
-    parts = set(kv.keys("part-"))
-    store.collect(links)
-    assert len(parts) == len(kv.keys("part-"))
+class Stutter(DictKV):
+    """A client that repeats a swap whose answer it did not get, and so gets the wrong one."""
+
+    after = staticmethod(lambda: None)
+
+    def swap(self, key, old, new):
+        super().swap(key, old, new)
+        self.after()
+        return super().swap(key, old, new)
+
+
+@pytest.mark.parametrize("others", [0, 1, 20])
+def test_a_swap_that_was_repeated_unasked_is_seen_to_have_happened(others):
+    kv = Stutter()
+    store, rival, numbers = KeyValueStore(kv), KeyValueStore(DictKV(kv.values)), count()
+
+    def build_on_it():
+        for _ in range(others):
+            put(rival, "other", thing(f"theirs {next(numbers)}"))
+
+    put(store, "main", thing("0"))
+    kv.after = build_on_it
+    put(store, "main", thing("1"))
+    kv.after = lambda: None
+    put(store, "main", thing("2"))
+    assert [move.new for move in store.moves("main")] == [thing(t).hash for t in "210"]
+    assert len(store.moves("other")) == others
+
+
+def test_a_swap_whose_answer_was_lost_is_seen_to_have_happened(kv, store):
+    real = kv.swap
+
+    def swap(key, old, new):
+        real(key, old, new)
+        raise OSError("connection reset")
+
+    kv.swap = swap
+    put(store, "main", thing("a"))
+    assert store.ref("main") == thing("a").hash
+    assert len(store.moves("main")) == 1
+
+
+def test_a_collection_whose_swap_was_repeated_unasked_goes_on():
+    kv = Stutter()
+    store = KeyValueStore(kv, alone=True)
+    put(store, "main", thing("a"), thing("lost"))
+    assert store.collect(links).dropped_objects == 1
+    assert store.read([thing("a").hash, thing("lost").hash]).keys() == {thing("a").hash}
 
 
 def test_one_that_always_loses_is_told_so_in_the_end(kv, store, monkeypatch):
@@ -434,6 +475,20 @@ def test_a_class_without_get_cannot_be_made():
 
     with pytest.raises(TypeError, match="get"):
         Half()  # type: ignore[abstract]
+
+
+def test_a_class_may_be_a_frozen_dataclass():
+    @dataclass(frozen=True)
+    class Frozen(KVStore):
+        values: dict[str, bytes]
+
+        def get(self, key):
+            return self.values.get(key)
+
+        def set(self, key, value):
+            self.values[key] = value
+
+    put(KeyValueStore(Frozen({})), "main", thing("a"))
 
 
 def test_only_a_kvstore_is_adapted():

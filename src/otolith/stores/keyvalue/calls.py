@@ -55,6 +55,7 @@ class Calls:
             return {key for key in self._kv.keys(prefix) if key.startswith(prefix)}
 
     def swap(self, key: str, old: bytes | None, new: bytes) -> bool:
+        """Compare and set. Only True is certain: an answer can be lost, or be that of a retry."""
         with self._calling("swap", hint="it may have landed: read again before writing again"):
             done = self._kv.swap(key, old, new)
         if done is None:

@@ -19,13 +19,12 @@ from otolith.stores.keyvalue.draft import Draft
 from otolith.stores.keyvalue.records import (
     OBJECT,
     PART,
-    ROOT,
     Entry,
     encode_root,
     object_key,
     part_key,
 )
-from otolith.stores.keyvalue.view import Parts, View
+from otolith.stores.keyvalue.view import Parts, View, swap_root
 from otolith.stores.rules import digest
 from otolith.types import Hash
 
@@ -116,14 +115,14 @@ class Collection:
         for name, entry in after.items():
             if entry != before[name]:
                 draft.put(name, entry)
-        root = encode_root(draft.finish())
+        root = draft.finish()
         self._calls.set_many({part_key(name): value for name, value in draft.parts.items()})
-        if not self._calls.swap(ROOT, self._view.value, root):
+        if not swap_root(self._calls, self._view, root):
             raise Busy(
                 f"{self._calls.name}: somebody else wrote during the collection",
                 hint="nothing was dropped; try again when it is not in use",
             )
-        self._view = View(root, self._calls, self._parts)
+        self._view = View(encode_root(root), self._calls, self._parts)
 
     def _sweep(self, dead: list[str], entries: dict[str, Entry], tell: Progress) -> None:
         doomed = dead + sorted(self._calls.keys(PART) - set(self._named_parts(entries)))

@@ -9,6 +9,7 @@ from otolith.stores.base import Batch
 from otolith.stores.keyvalue.records import (
     BLOCK_MOVES,
     NONCE_BYTES,
+    STAMPS,
     Block,
     Entry,
     Page,
@@ -91,8 +92,8 @@ class Draft:
                 self.replaced.append(pages.pop(number))
             if page.refs or page.fences:
                 pages[number] = self._part(encode(page))
-        stamp = os.urandom(NONCE_BYTES)
-        return Root(stamp, self._objects, self._bytes, pages, self._segments)
+        stamps = [os.urandom(NONCE_BYTES), *self._view.root.stamps[: STAMPS - 1]]
+        return Root(stamps, self._objects, self._bytes, pages, self._segments)
 
     def _page(self, name: str) -> Page:
         number = page_of(name)

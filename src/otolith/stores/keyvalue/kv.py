@@ -32,7 +32,7 @@ class KVStore(ABC):
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """Give it a lock, whether or not its `__init__` calls ours."""
         made = super().__new__(cls)
-        made._guard = RLock()
+        object.__setattr__(made, "_guard", RLock())  # a frozen dataclass is welcome too
         return made
 
     @abstractmethod

@@ -28,6 +28,7 @@ PART = "part-"
 PAGES = 64
 BLOCK_MOVES = 16
 NONCE_BYTES = 8
+STAMPS = 32
 
 _MAGIC = b"otolith-kv"
 _VERSION = 1
@@ -74,9 +75,13 @@ class Segment(NamedTuple):
 
 
 class Root(msgspec.Struct, array_like=True, frozen=True):
-    """Where everything begins. `stamp` makes each root unlike all before it."""
+    """Where everything begins.
 
-    stamp: bytes = b""
+    `stamps` are random bytes of this root and of some before it, newest first. They make each root
+    unlike all others, and tell a writer whose swap got no answer whether it has happened.
+    """
+
+    stamps: list[bytes] = []
     objects: int = 0
     stored_bytes: int = 0
     pages: dict[int, Hash] = {}

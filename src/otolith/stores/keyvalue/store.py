@@ -33,8 +33,8 @@ from otolith.stores.keyvalue.calls import Calls
 from otolith.stores.keyvalue.collect import Collection, check_collects
 from otolith.stores.keyvalue.draft import Draft
 from otolith.stores.keyvalue.kv import KVStore
-from otolith.stores.keyvalue.records import ROOT, encode_root, object_key, part_key
-from otolith.stores.keyvalue.view import Parts, Superseded, View
+from otolith.stores.keyvalue.records import ROOT, object_key, part_key
+from otolith.stores.keyvalue.view import Parts, Superseded, View, swap_root
 from otolith.stores.rules import check_batch, check_prefix, digest, newest_first
 from otolith.types import Hash
 
@@ -178,22 +178,24 @@ class KeyValueStore:
         draft.add({name: len(data) for name, data in new.items()})
         draft.apply(batch)
         values = {object_key(name): data for name, data in objects.items()}
-        self._calls.set_many({key: data for key, data in values.items() if there.get(key) != data})
-        return draft.is_empty or self._land(view, draft)
+        values = {key: data for key, data in values.items() if there.get(key) != data}
+        if draft.is_empty:
+            self._calls.set_many(values)
+            return True
+        return self._land(view, draft, values)
 
-    def _land(self, view: View, draft: Draft) -> bool:
-        root = encode_root(draft.finish())
-        self._calls.set_many({part_key(name): value for name, value in draft.parts.items()})
-        landed = self._calls.swap(ROOT, view.value, root)
-        if landed:
-            for name, value in draft.parts.items():
-                self._parts.keep(name, value)
-        # What is left over is only in the way; not being able to remove it changes nothing.
+    def _land(self, view: View, draft: Draft, values: dict[str, bytes]) -> bool:
+        root = draft.finish()
+        parts = {part_key(name): value for name, value in draft.parts.items()}
+        self._calls.set_many(values | parts)
+        if not swap_root(self._calls, view, root):
+            return False
+        for name, value in draft.parts.items():
+            self._parts.keep(name, value)
+        # What was replaced is only in the way; not being able to remove it changes nothing.
         with suppress(Unavailable):
-            self._calls.delete_many(
-                [part_key(name) for name in (draft.replaced if landed else draft.parts)]
-            )
-        return landed
+            self._calls.delete_many([part_key(name) for name in draft.replaced])
+        return True
 
     def _check(self, view: View, batch: Batch) -> None:
         for name, token in batch.fences.items():

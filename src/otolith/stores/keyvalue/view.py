@@ -6,17 +6,19 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
-from otolith.errors import Corrupt
+from otolith.errors import Corrupt, Unavailable
 from otolith.stores.base import Move
 from otolith.stores.keyvalue.calls import Calls
 from otolith.stores.keyvalue.records import (
     NONCE_BYTES,
+    ROOT,
     Block,
     Entry,
     Page,
     Root,
     decode,
     decode_root,
+    encode_root,
     page_of,
     part_key,
 )
@@ -155,3 +157,19 @@ class View:
 
 def _hash_at(run: bytes, number: int) -> bytes:
     return run[number * HASH_BYTES : (number + 1) * HASH_BYTES]
+
+
+def swap_root(calls: Calls, view: View, root: Root) -> bool:
+    """Put a new root in the place of the one that a view has; tell whether that happened.
+
+    A client library may repeat a swap whose answer it did not get. The second one fails although
+    the first has happened, and by now others may have built on it: their roots have its stamp.
+    """
+    try:
+        if calls.swap(ROOT, view.value, encode_root(root)):
+            return True
+    except Unavailable:
+        if root.stamps[0] in decode_root(calls.get(ROOT), calls.name).stamps:
+            return True
+        raise
+    return root.stamps[0] in decode_root(calls.get(ROOT), calls.name).stamps
