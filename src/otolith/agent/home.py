@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, TypedDict
 
 from otolith import ambient, core
 from otolith.codecs import Codecs, derive
 from otolith.errors import Invalid
 from otolith.stores import Store
 from otolith.types import Clock
+
+
+class Parts(TypedDict, total=False):
+    """The parts of a repo that have defaults."""
+
+    author: str | None
+    codecs: Codecs | None
+    clock: Clock | None
+    pickle: Literal["never", "signed"] | None
+    secret: Callable[[], bytes]
+    cache_bytes: int
 
 
 class Home(core.Repo):

@@ -1,25 +1,23 @@
-"""Versioned: a dict that remembers. Every step is a commit; nothing needs to be said about changes."""
+"""Versioned: a dict that remembers, in which every step is a commit and every change is found."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, Self
+from collections.abc import Mapping
+from typing import Any, Self, TypedDict, Unpack
 
-from otolith import ambient, core
-from otolith.agent.holding import Holding
-from otolith.agent.home import Home
+from otolith import core
+from otolith.agent.checked import Checked
+from otolith.agent.home import Home, Parts
 from otolith.agent.past import Then
 from otolith.agent.turns import locked
-from otolith.codecs import Codecs
 from otolith.core import Branch, Commit, Path, Target, format_path, scope_ref
-from otolith.errors import BadValue, RefNotFound, Unstorable
+from otolith.errors import BadValue, Invalid, RefNotFound, Unstorable
 from otolith.stores import KVStore, Store, as_store
-from otolith.types import Clock
 
 MAIN = "main"
 
 
-class Versioned(Holding):
+class Versioned(Checked):
     """What an agent knows, kept in a store: `Versioned(Disk("agent.db"))`.
 
     It is what `repo.session(id)` returns as well. Opening finds the last commit; values are read
@@ -35,33 +33,37 @@ class Versioned(Holding):
         scope: str = "session",
         user: str | None = None,
         app: str | None = None,
-        author: str | None = None,
-        codecs: Codecs | None = None,
-        clock: Clock | None = None,
-        pickle: Literal["never", "signed"] | None = None,
-        secret: Callable[[], bytes] = ambient.secret,
+        schema: Any = None,
+        **parts: Unpack[Parts],
     ) -> None:
+        """Open a state, or make one.
+
+        `store` is `Memory()` if left out; a path or URL will do, and so will a repo that is open.
+        `user` and `app` name the states to look at as `.user` and `.app`. `schema` is a model
+        class whose fields the state must have. `parts` are those of a repo: author, codecs,
+        clock, pickle ("signed" or "never"), secret, cache_bytes.
+
+        Raises:
+            SchemaMismatch: what is there was kept with another schema.
+        """
         if isinstance(store, core.Repo):
+            if parts:
+                raise Invalid(f"{', '.join(parts)}: the repo has its own", hint="leave it out")
             self.repo = store
         else:
-            self.repo = Home(
-                as_store("memory:" if store is None else store),
-                author=author,
-                codecs=codecs,
-                clock=clock,
-                pickle=pickle,
-                secret=secret,
-            )
+            self.repo = Home(as_store("memory:" if store is None else store), **parts)
         super().__init__(self.repo.archive, scope_ref(scope, session, branch))
         self._begin()
         self._scopes = self._linked(user=user, app=app)
+        if schema is not None:
+            self._require(schema)
 
     def _linked(self, **ids: str | None) -> dict[str, Versioned]:
         """Open the states that this one looks at: those that are named, or that it saw last."""
         found = {scope: scope_ref(scope, id, MAIN) for scope, id in ids.items() if id is not None}
         for ref in self.head.reads if self.head is not None else ():
             found.setdefault(ref.partition("/")[0], ref)
-        return {scope: self._open(ref) for scope, ref in found.items()}
+        return {scope: Versioned(self.repo, **_address(ref)) for scope, ref in found.items()}
 
     @property
     def user(self) -> Versioned:
@@ -87,8 +89,7 @@ class Versioned(Holding):
         return {state.ref: state.head for state in states if state.head is not None}
 
     def _open(self, ref: str) -> Self:
-        scope, session, branch = core.split_ref(ref)
-        return type(self)(self.repo, session=session, branch=branch, scope=scope)
+        return type(self)(self.repo, schema=self._schema, **_address(ref))
 
     @locked
     def commit(
@@ -112,11 +113,13 @@ class Versioned(Holding):
             Unstorable: some values cannot be kept; it names each and what to do. Nothing was
                 committed and nothing is lost. With `skip_unstorable` the rest is committed, and a
                 note of what it was stands for each of them.
-            MergeConflict: as for any branch.
+            SchemaMismatch: a value does not fit the schema, or one is missing.
+            MergeConflict: somebody else changed the same paths; as for any branch.
         """
         failures = self._look()
         if failures and not skip_unstorable:
             raise _unstorable(failures, self._held.values())
+        self._check_staged()
         with self._still():
             return super().commit(
                 message,
@@ -152,6 +155,19 @@ class Versioned(Holding):
     refresh = locked(Branch.refresh)
     resolve_conflict = locked(Branch.resolve_conflict)
     policy = locked(Branch.policy)
+
+
+class _Address(TypedDict):
+    """A ref as arguments."""
+
+    scope: str
+    session: str
+    branch: str
+
+
+def _address(ref: str) -> _Address:
+    scope, session, branch = core.split_ref(ref)
+    return {"scope": scope, "session": session, "branch": branch}
 
 
 def _unstorable(failures: dict[Path, BadValue], held: dict[Path, object]) -> Unstorable:

@@ -54,26 +54,19 @@ class Entries(Imprint):
                 grown[key] = imprint
         if any(marks(each.new_start, each.new_stop, run) != each.marks for each in dirt):
             raise changing(value)
-        return self._edited(value, edits, how, keys, _forget(fresh, keys, inner, grown), grown)
+        cell = self._edited(edits, how)
+        if not how.cells.is_grown(cell):
+            return how.fresh(value)
+        fresh = _forget(fresh, keys, inner, grown)
+        if cell is self.cell:
+            self._keys, self._marks, self._inner = keys, fresh, grown
+            return self
+        return Entries(cell, keys, fresh, grown)
 
-    def _edited(
-        self,
-        value: dict[Any, Any],
-        edits: dict[bytes, bytes | None],
-        how: Imprints,
-        keys: list[Any],
-        marks: list[Mark],
-        inner: dict[Any, Imprint],
-    ) -> Imprint:
+    def _edited(self, edits: dict[bytes, bytes | None], how: Imprints) -> bytes:
         cells = how.cells
         real = {k: c for k, c in edits.items() if not cells.same(cells.entry(self.cell, k), c)}
-        cell = cells.edit_map(self.cell, real) if real else self.cell
-        if not cells.is_grown(cell):
-            return how.fresh(value)
-        if not real:
-            self._keys, self._marks, self._inner = keys, marks, inner
-            return self
-        return Entries(cell, keys, marks, inner)
+        return cells.edit_map(self.cell, real) if real else self.cell
 
 
 def _run(value: dict[Any, Any], inner: dict[Any, Imprint], how: Imprints) -> MarkOf:

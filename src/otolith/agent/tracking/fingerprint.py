@@ -52,6 +52,8 @@ class _Walk(pickle.Pickler):
 
     def reducer_override(self, value: Any) -> Any:
         """Reduce what the pickler does not know to a code and plainer data."""
+        if value is complex:
+            return NotImplemented  # the pickler asks about what a reduction calls, too
         if type(value) is Raw:
             return complex, (value.view.nbytes, xxh3_128_intdigest(value.view))
         code, data = self._lower(value)

@@ -14,7 +14,8 @@ from zoneinfo import ZoneInfo
 
 _FIXED = frozenset({
     type(None), bool, int, float, complex, str, bytes, frozenset, range, slice, type, Decimal, UUID,
-    date, datetime, time, timedelta, timezone, ZoneInfo, FunctionType, BuiltinFunctionType, ModuleType,
+    date, datetime, time, timedelta, timezone, ZoneInfo,
+    FunctionType, BuiltinFunctionType, ModuleType,
 })  # fmt: skip
 
 _known: WeakKeyDictionary[type, bool] = WeakKeyDictionary()

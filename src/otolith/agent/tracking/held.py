@@ -7,7 +7,7 @@ those that were held inside it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from otolith.agent.tracking.chunks import Chunks

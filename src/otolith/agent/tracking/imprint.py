@@ -101,23 +101,23 @@ class Imprints:
 class Whole(Imprint):
     """A value that is encoded in one go."""
 
-    __slots__ = ("_print",)
+    __slots__ = ("mark",)
 
     def __init__(self, cell: bytes, print: int | None) -> None:
         super().__init__(cell)
-        self._print = print
+        self.mark = print
 
     def describes(self, value: object) -> bool:
         return True
 
     def again(self, value: Any, how: Imprints) -> Imprint:
-        if self._print is not None and how.print(value) == self._print:
+        if self.mark is not None and how.print(value) == self.mark:
             return self
         new = how.fresh(value)
         if not how.cells.same(new.cell, self.cell):
             return new
         if isinstance(new, Whole):  # the same content in another order
-            self._print = new._print
+            self.mark = new.mark
         return self
 
 

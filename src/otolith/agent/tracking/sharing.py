@@ -82,15 +82,22 @@ def _met_twice(level: list[object]) -> set[int]:
         mutable = [part for part in level if type(part) in kinds]
         identities = list(map(id if kinds <= _PLAIN else _identity, mutable))
         if len(set(identities)) < len(identities) or not seen.isdisjoint(identities):
-            fresh = []
-            for part, identity in zip(mutable, identities, strict=True):
-                (twice if identity in seen else seen).add(identity)
-                if identity not in twice:
-                    fresh.append(part)
-            mutable = fresh
+            again = _repeated(identities, seen)
+            twice.update(id for id, is_again in zip(identities, again, strict=True) if is_again)
+            mutable = [part for part, is_again in zip(mutable, again, strict=True) if not is_again]
         seen.update(identities)
         level = gc.get_referents(*(part for part in mutable if _has_parts(type(part))))
     return twice
+
+
+def _repeated(identities: list[int], seen: set[int]) -> list[bool]:
+    """Tell of each identity whether it was met before, here or earlier."""
+    met = seen.copy()
+    again: list[bool] = []
+    for identity in identities:
+        again.append(identity in met)
+        met.add(identity)
+    return again
 
 
 def _walk(value: object, steps: Steps, seen: set[int], common: set[int]) -> Walk:
@@ -129,7 +136,7 @@ def part_at(value: Any, steps: Steps) -> Any:
 
 
 def replaced(value: Any, steps: Steps, part: object) -> Any:
-    """Return the value with a part put in: the value itself, unless it is one that never changes."""
+    """Return a value with a part put in: the value itself, unless it is a tuple."""
     if not steps:
         return part
     step: Any = steps[0]
