@@ -55,6 +55,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
     "Keep": {
         "fsck": ("upkeep", "check that everything stored is whole"),
         "gc": ("upkeep", "drop what nothing reaches, and give the space back"),
+        "migrate": ("migrate", "store what older versions of your classes left as of today"),
     },
 }
 

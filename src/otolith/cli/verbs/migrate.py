@@ -1,0 +1,195 @@
+"""Migrating a store: `migrate` lists what older versions of classes left, and rewrites it."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import click
+
+from otolith import care, opening
+from otolith.agent.schema import Schema
+from otolith.cli.asked import Asked
+from otolith.cli.place import find, only_session
+from otolith.cli.screen.output import emit, end_progress, json_option, progress_line, table
+from otolith.cli.screen.words import counted
+from otolith.codecs import Codecs
+from otolith.core import Repo
+from otolith.errors import Invalid
+from otolith.types import Tag
+
+_CANNOT = 7
+_SHOWN_PATHS = 3
+
+# What importing a module that is at fault raises; an interrupt or a lack of memory is no such.
+_FAULTS = (
+    ImportError, SyntaxError, NameError, AttributeError, TypeError, ValueError, LookupError,
+    ArithmeticError, AssertionError, RuntimeError, OSError,
+)  # fmt: skip
+
+
+@click.command("migrate")
+@click.argument("action", type=click.Choice(["plan", "apply"]))
+@click.argument("session", required=False)
+@click.option("--all", "everything", is_flag=True, help="All sessions, users and applications.")
+@click.option(
+    "--module", "modules", multiple=True, required=True, metavar="MODULE",
+    help="A module that defines your models and migrations. It is imported, which runs it.",
+)  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Migrate and encode every value, but write nothing.")
+@json_option
+@click.pass_context
+def migrate(
+    ctx: click.Context,
+    *,
+    action: str,
+    session: str | None,
+    everything: bool,
+    modules: tuple[str, ...],
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """List (plan) or rewrite (apply) what older versions of your classes have stored.
+
+    It is about the branches of SESSION, the one at hand by default. The modules are found in the
+    directory at hand, or where Python finds any; importing them runs code that is yours.
+    `apply` makes one commit for each branch, or none if something there cannot be migrated; then
+    the exit code is 7. History stays as it is.
+    """
+    asked: Asked = ctx.obj
+    if everything and session is not None:
+        raise click.UsageError("name a session, or say --all")
+    place = find(asked)
+    _import(modules, asked)
+    is_read_only = action == "plan" or dry_run
+    with opening.open(place.url, codecs=_Careful(), create=False, read_only=is_read_only) as repo:
+        chosen = None if everything else session or place.session or only_session(repo)
+        plans = _done(repo, action, chosen, asked.branch, dry_run=dry_run)
+    end_progress()
+    if as_json:
+        emit(_json(plans, dry_run=is_read_only))
+    else:
+        for line in _lines(plans, action=action, dry_run=dry_run):
+            click.echo(line)
+    ctx.exit(_CANNOT if any(plan.failures for plan in plans) else 0)
+
+
+def _done(
+    repo: Repo, action: str, session: str | None, branch: str | None, *, dry_run: bool
+) -> list[care.Plan]:
+    if action == "plan":
+        return care.plan_migration(repo, session=session, branch=branch, progress=progress_line())
+    return care.apply_migration(
+        repo,
+        session=session,
+        branch=branch,
+        dry_run=dry_run,
+        validate=_validate,
+        progress=progress_line(),
+    )
+
+
+class _Careful(Codecs):
+    """Lifts models and custom values or fails; what else is not known here stays what it is."""
+
+    def __init__(self) -> None:
+        super().__init__(opaque=True)
+        self._strict = Codecs()
+
+    def lift(self, code: int, data: object) -> object:
+        if code in (Tag.MODEL, Tag.CUSTOM):
+            return self._strict.lift(code, data)
+        return super().lift(code, data)
+
+
+def _validate(kind: type, fields: dict[str, Any]) -> None:
+    schema = Schema.of(kind)
+    schema.complete(fields)
+    for name, value in fields.items():
+        schema.check(name, value, when="in")
+
+
+def _import(modules: Iterable[str], asked: Asked) -> None:
+    here = str(asked.directory.resolve())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    for name in modules:
+        try:
+            importlib.import_module(name)
+        except _FAULTS as error:
+            raise Invalid(
+                f"the module {name} cannot be imported: {type(error).__name__}: {error}",
+                hint=f"try `python3 -c 'import {name}'` in {here}",
+            ) from error
+
+
+# ---------------------------------------------------------------- on the screen
+
+
+def _lines(plans: list[care.Plan], *, action: str, dry_run: bool) -> Iterator[str]:
+    stale = [plan for plan in plans if plan.values]
+    for plan in stale:
+        yield click.style(plan.name, bold=True)
+        yield from (f"  {line}" for line in table([*_rows(plan)], right=[2]))
+        yield from _reasons(plan)
+    if not stale:
+        yield "Nothing to migrate: everything is stored as it would be today."
+        return
+    yield from _summary(stale, action=action, dry_run=dry_run)
+
+
+def _rows(plan: care.Plan) -> Iterator[list[str]]:
+    groups: defaultdict[tuple[object, ...], list[str]] = defaultdict(list)
+    for value in plan.values:
+        groups[value._replace(path="")].append(value.path)
+    for key, paths in groups.items():
+        value = care.Stale(*key)  # type: ignore[arg-type]
+        shown = ", ".join(paths[:_SHOWN_PATHS]) + (", …" if len(paths) > _SHOWN_PATHS else "")
+        yield [value.name, _step(value), counted(len(paths), "value"), shown]
+
+
+def _step(value: care.Stale) -> str:
+    if value.why:
+        return click.style(f"{value.version} -> ?", fg="red")
+    moved = f"{value.today} " if value.today != value.name else ""
+    return f"{value.version} -> {moved}{value.today_version}"
+
+
+def _reasons(plan: care.Plan) -> Iterator[str]:
+    for why in dict.fromkeys(value.why for value in plan.failures):
+        yield f"  {click.style('cannot', fg='red', bold=True)}: {why}"
+
+
+def _summary(stale: list[care.Plan], *, action: str, dry_run: bool) -> Iterator[str]:
+    able = [plan for plan in stale if not plan.failures]
+    count = counted(sum(len(plan.values) for plan in able), "value")
+    where = counted(len(able), "branch", "branches")
+    if action == "plan":
+        yield f"{count} to migrate on {where}. `otolith migrate apply --dry-run` tries."
+    elif dry_run:
+        yield f"Would migrate {count} on {where}."
+    else:
+        for plan in able:
+            assert plan.commit is not None
+            yield f"[{plan.name} {plan.commit.short}] {plan.commit.message}"
+    if len(able) < len(stale):
+        left = counted(len(stale) - len(able), "branch", "branches")
+        verb = "stays" if len(stale) - len(able) == 1 else "stay"
+        yield f"{left} {verb} untouched: something there cannot be migrated."
+
+
+def _json(plans: list[care.Plan], *, dry_run: bool) -> dict[str, object]:
+    branches = [
+        {
+            "branch": plan.name,
+            "ref": plan.ref,
+            "commit": None if plan.commit is None else plan.commit.id,
+            "values": [value._asdict() for value in plan.values],
+        }
+        for plan in plans
+    ]
+    is_ok = not any(plan.failures for plan in plans)
+    return {"ok": is_ok, "dry_run": dry_run, "branches": branches}
