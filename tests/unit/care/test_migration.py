@@ -7,9 +7,9 @@ from typing import Any, TypedDict
 
 import pytest
 
-from otolith.care import apply_migration, plan_migration, verify
+from otolith.care import Plan, apply_migration, plan_migration, verify
 from otolith.codecs import Codecs, Opaque, migration
-from otolith.core import Branch
+from otolith.core import Branch, Commit
 from otolith.errors import Invalid, MergeConflict, RefNotFound
 from otolith.opening import join
 from otolith.stores import MemoryStore
@@ -92,6 +92,11 @@ def written(store):
     return write
 
 
+def commit_of(plan: Plan) -> Commit:
+    assert plan.commit is not None
+    return plan.commit
+
+
 def found(plans):
     return [(value.path, value.version, value.today_version) for p in plans for value in p.values]
 
@@ -123,8 +128,8 @@ def test_what_is_applied_is_stored_as_today_and_reads_the_same(repo, written):
 
     assert repo.session("a").to_dict() == before
     assert found(plan_migration(repo)) == []
-    assert done.commit.kind == "migrate"
-    assert done.commit.message == "migrate 4 values"
+    assert commit_of(done).kind == "migrate"
+    assert commit_of(done).message == "migrate 4 values"
     assert not done.failures
 
 
@@ -144,7 +149,7 @@ def test_the_rewritten_state_is_the_one_that_would_be_written_today(repo, writte
 
     (done,) = apply_migration(repo)
 
-    assert done.commit.root == today.commit("today").root
+    assert commit_of(done).root == today.commit("today").root
     assert verify(repo, level="deep").ok
 
 
@@ -185,7 +190,7 @@ def test_a_branch_is_migrated_whole_or_not_at_all(repo, written):
 
     assert (failed.commit, failed.name) == (None, "a/main")
     assert repo.session("a").head.id == old.id
-    assert done.commit.id == repo.session("b").head.id
+    assert commit_of(done).id == repo.session("b").head.id
 
 
 @pytest.mark.parametrize(
@@ -243,9 +248,12 @@ def test_raw_bytes_are_not_read_to_make_a_plan(store, repo, written, monkeypatch
     written(blob=b"\x14" * 1_000_000, text="\x14" * 1_000_000, best=inn(5))
     read = []
     plain = MemoryStore.read
-    monkeypatch.setattr(
-        MemoryStore, "read", lambda self, hashes: [read.extend(hashes), plain(self, hashes)][1]
-    )
+
+    def noted(self, hashes):
+        read.extend(hashes)
+        return plain(self, hashes)
+
+    monkeypatch.setattr(MemoryStore, "read", noted)
 
     assert len(found(plan_migration(join(store, author="test")))) == 1
     assert len(read) < 10
@@ -305,7 +313,7 @@ def test_a_migration_meets_what_others_commit_meanwhile(store, repo, written, mo
     state = repo.session("a")
     assert (state["other"], state["best"]) == (2, Hotel("Aurora", 2.0))
     assert found(plan_migration(repo)) == []
-    assert done.commit.id == state.head.id
+    assert commit_of(done).id == state.head.id
 
 
 def test_a_migration_gives_up_when_others_never_stop(repo, written, monkeypatch):
@@ -338,7 +346,7 @@ def test_a_state_goes_through_the_migrations_of_its_schema(store, repo):
     assert found(planned) == [(".schema", 1, 2)]
     assert state.to_dict() == {"cents": 500, "notes": ["x"]}
     assert state[".schema"] == {"name": f"{HERE}:Trip", "version": 2}
-    assert done[0].commit.id == state.head.id
+    assert commit_of(done[0]).id == state.head.id
     assert found(plan_migration(repo)) == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from types import ModuleType
+from typing import Any
 
 import attrs
 import msgspec
@@ -296,7 +297,7 @@ def test_a_former_name_has_one_heir():
 
 def test_a_new_class_with_a_name_that_was_given_away_is_not_kept(codecs, monkeypatch):
     home = ModuleType("old.trip")
-    inn = dataclass(type("Inn", (), {"__module__": "old.trip", "__annotations__": {"x": int}}))
+    inn: Any = dataclass(type("Inn", (), {"__module__": "old.trip", "__annotations__": {"x": int}}))
     home.Inn = inn  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "old.trip", home)
 
