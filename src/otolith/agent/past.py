@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from otolith.agent.frames import HasFrames
 from otolith.core import Archive, Commit, Snapshot, split_ref
 from otolith.errors import RefNotFound
 from otolith.types import Hash
 
 
-class Then(Snapshot):
+class Then(HasFrames, Snapshot):
     """What `at()` returns on a Versioned state."""
 
     def __init__(self, archive: Archive, commit: Commit) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from otolith.agent.home import Home
+from otolith.agent.past import Then
 from otolith.agent.session import MAIN, Versioned
+from otolith.core import Commit
 
 
 class Repo(Home):
@@ -27,6 +29,10 @@ class Repo(Home):
         class whose fields the state must have.
         """
         return Versioned(self, session=id, branch=branch, user=user, app=app, schema=schema)
+
+    def at(self, target: Commit | str) -> Then:
+        """Return the state at a commit, read-only, with what it saw of its user and application."""
+        return Then(self.archive, target if isinstance(target, Commit) else self.resolve(target))
 
     def user(self, id: str, *, branch: str = MAIN, schema: Any = None) -> Versioned:
         """Return what is kept about a user, across sessions."""

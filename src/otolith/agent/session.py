@@ -7,6 +7,7 @@ from typing import Any, Self, TypedDict, Unpack
 
 from otolith import core
 from otolith.agent.checked import Checked
+from otolith.agent.frames import HasFrames
 from otolith.agent.home import Home, Parts
 from otolith.agent.past import Then
 from otolith.agent.turns import locked
@@ -17,7 +18,7 @@ from otolith.stores import KVStore, Store, as_store
 MAIN = "main"
 
 
-class Versioned(Checked):
+class Versioned(Checked, HasFrames):
     """What an agent knows, kept in a store: `Versioned(Disk("agent.db"))`.
 
     It is what `repo.session(id)` returns as well. Opening finds the last commit; values are read

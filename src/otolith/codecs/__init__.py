@@ -10,12 +10,14 @@ migration  how stored fields of an older version of a model become those of toda
 migrate    fields taken through the migrations of a model
 way        the migrations that lead from one version of a model to another
 moved      the class that was stored under another name formerly, as migrations say
+column     one column of a stored frame, and labels: what its columns are called
 fields_of  the fields of a model class
 identical  whether two values are the same in type and content, all the way down
 """
 
 from otolith.codecs.asstored import AsStored
 from otolith.codecs.base import Codec
+from otolith.codecs.columns import FRAMES, column, labels
 from otolith.codecs.exact import identical
 from otolith.codecs.families import fields_of
 from otolith.codecs.lost import Lost
@@ -25,14 +27,17 @@ from otolith.codecs.pickled import derive
 from otolith.codecs.registry import Codecs
 
 __all__ = [
+    "FRAMES",
     "AsStored",
     "Codec",
     "Codecs",
     "Lost",
     "Opaque",
+    "column",
     "derive",
     "fields_of",
     "identical",
+    "labels",
     "migrate",
     "migration",
     "moved",

@@ -73,6 +73,11 @@ class Polars:
             raise Corrupt(f"a {name} of polars is damaged: {error!s:.200}", hint=VERIFY) from None
 
 
+def labels(head: dict[str, object]) -> list[str]:
+    """Return the names of the columns, given what is kept of the frame without its columns."""
+    return [str(field[0]) for field in _part(head, "schema", list)]
+
+
 def column(head: dict[str, object], position: int, value: object) -> pl.Series:
     """Return one column of a frame, given what is kept of the frame without its columns.
 

@@ -57,6 +57,11 @@ class Tables:
         return _LIFT[name](data)
 
 
+def labels(head: dict[str, object]) -> list[str]:
+    """Return the names of the columns, given what is kept of the table without its columns."""
+    return list(schema_of(_part(head, "schema", list)).names)
+
+
 def column(head: dict[str, object], position: int, value: object) -> pa.ChunkedArray:
     """Return one column of a table, given what is kept of the table without its columns.
 

@@ -16,6 +16,7 @@ from otolith.core.joining import Merge
 from otolith.core.merging.diff import Change
 from otolith.core.merging.merge import Conflict
 from otolith.core.paths import Path, format_path, parse_own_path, parse_path
+from otolith.core.reading import Reading
 from otolith.core.repo import Repo, Session
 from otolith.core.snapshot import Snapshot
 from otolith.core.trees.cells import Cells
@@ -43,6 +44,7 @@ __all__ = [
     "Encoding",
     "Merge",
     "Path",
+    "Reading",
     "Repo",
     "Session",
     "Snapshot",

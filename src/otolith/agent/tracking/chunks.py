@@ -11,34 +11,38 @@ from otolith.types import Raw
 
 
 class Chunks(Imprint):
-    """The fingerprints of the chunks."""
+    """The fingerprint of all the bytes, to see whether they changed; of each chunk, to see where."""
 
-    __slots__ = ("_prints",)
+    __slots__ = ("_prints", "_whole")
 
-    def __init__(self, cell: bytes, prints: list[int]) -> None:
+    def __init__(self, cell: bytes, whole: int, prints: list[int]) -> None:
         super().__init__(cell)
+        self._whole = whole
         self._prints = prints
 
     @classmethod
     def of(cls, value: object, cell: bytes, how: Imprints) -> Imprint | None:
-        return cls(cell, _prints(value)) if type(value) is Raw else None
+        if type(value) is not Raw:
+            return None
+        return cls(cell, xxh3_128_intdigest(value.view), _prints(value))
 
     def describes(self, value: object) -> bool:
         return type(value) is Raw
 
     def again(self, value: Any, how: Imprints) -> Imprint:
-        prints, old = _prints(value), self._prints
-        if prints == old:
+        whole = xxh3_128_intdigest(value.view)
+        if whole == self._whole and len(value.chunks()) == len(self._prints):
             return self
+        prints, old = _prints(value), self._prints
         chunks, cell = value.chunks(), self.cell
         for start, stop in reversed(_runs(old, prints)):
             cells = [how.cells.chunk_cell(chunk) for chunk in chunks[start:stop]]
             cell = how.cells.splice(cell, start, min(stop, len(old)), cells)
         if len(prints) < len(old):
             cell = how.cells.splice(cell, len(prints), len(old), [])
-        if _prints(value) != prints:
+        if _prints(value) != prints or xxh3_128_intdigest(value.view) != whole:
             raise changing(value)
-        return Chunks(cell, prints) if how.cells.is_grown(cell) else how.fresh(value)
+        return Chunks(cell, whole, prints) if how.cells.is_grown(cell) else how.fresh(value)
 
 
 def _prints(raw: Raw) -> list[int]:

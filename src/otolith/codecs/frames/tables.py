@@ -23,6 +23,11 @@ _MANY = 100
 """From how many blocks on pandas warns that a frame is in pieces."""
 
 
+def labels(head: dict[str, Any]) -> list[Any]:
+    """Return the labels of the columns, given all of a frame's form but the columns."""
+    return list(check({"type": "DataFrame", "labels": head.get("labels")}, labels=pd.Index)[0])
+
+
 def column(head: dict[str, Any], position: int, array: object) -> Any:
     """Return the Series of one column of a frame, given all of its form but the columns.
 
