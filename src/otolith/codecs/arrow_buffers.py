@@ -85,7 +85,7 @@ def packed(bits: npt.NDArray[np.bool_]) -> Raw:
 
 def raw(numbers: Numbers) -> Raw:
     """Return numbers as the bytes they are."""
-    return Raw(memoryview(np.ascontiguousarray(numbers)).cast("B") if numbers.size else b"")
+    return Raw(np.ascontiguousarray(numbers).data.cast("B") if numbers.size else b"")
 
 
 def seen(array: pa.Array, shown: Mask) -> Mask:
@@ -137,7 +137,7 @@ def lower_binary(array: pa.Array, shown: Mask) -> Form:
     valid = seen(array, shown)
     values = cut(array.buffers()[2], int(offsets[0]), int(offsets[-1] - offsets[0]))
     if valid is not None and (lengths := np.diff(offsets))[~valid].any():
-        values = memoryview(np.frombuffer(values, np.uint8)[np.repeat(valid, lengths)])
+        values = np.frombuffer(values, np.uint8)[np.repeat(valid, lengths)].data
         offsets = summed(np.where(valid, lengths, 0), offsets.dtype)
     return {
         **validity(valid),

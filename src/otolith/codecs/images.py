@@ -110,7 +110,7 @@ def _set_palette(image: Image.Image, data: object) -> None:
     if type(data) is not list or len(data) != 2 or image.mode not in _PALETTED:
         raise Corrupt("the palette of an image is not one", hint=VERIFY)
     mode, colours = data
-    if mode not in _PALETTES or type(colours) is not bytes:
+    if type(mode) is not str or mode not in _PALETTES or type(colours) is not bytes:
         raise Corrupt("the palette of an image has no colours", hint=VERIFY)
     if len(colours) % _PALETTES[mode] or len(colours) > 256 * _PALETTES[mode]:
         raise Corrupt(f"a palette of {mode} has {len(colours)} bytes", hint=VERIFY)

@@ -10,9 +10,10 @@ The form is seen by hashes and never changes (`docs/reference/format-v1.md`):
             [name, parameter, ...]: the parameters are numbers, words and dtypes
     array   as in `arrow_arrays`, of the type that polars gives to Arrow's older readers
 
-Three dtypes mean nothing to Arrow, or something that depends on what else the process did, and
-are kept as what they show: a Categorical or an Enum as strings (a whole column as a dictionary of
-its strings in the order in which they come up), 128-bit integers as their digits.
+Some dtypes mean nothing to Arrow, or something that depends on what else the process did, and are
+kept as what they show: a Categorical or an Enum as strings (a whole column as a dictionary of its
+strings, in the order in which they come up), 128-bit integers as their digits, and an Array of no
+elements as a List.
 
 Chunks, and what polars knows of a column being sorted, are no part of a value and are not kept.
 """

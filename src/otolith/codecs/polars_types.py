@@ -76,7 +76,9 @@ def plainer(dtype: Any) -> pl.DataType:
     if name == "List":
         return pl.List(plainer(dtype.inner))
     if name == "Array":
-        return pl.Array(plainer(dtype.inner), dtype.size)
+        inner = plainer(dtype.inner)
+        # Polars gives arrays of no elements to Arrow, but does not take them back.
+        return pl.Array(inner, dtype.size) if dtype.size else pl.List(inner)
     if name == "Struct":
         return pl.Struct({field.name: plainer(field.dtype) for field in dtype.fields})
     if name == "Map":

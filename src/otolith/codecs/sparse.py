@@ -119,9 +119,8 @@ def _read_coo(form: Form) -> Any:
 
 
 def _read_dok(form: Form) -> object:
-    coo = _read_coo(form)
-    made = coo.todok()
-    demand(made.nnz == len(coo.data), "a place has two values")
+    made = _read_coo(form).todok()
+    demand(made.nnz == len(form["data"]), "a place has two values")
     return made
 
 

@@ -38,8 +38,9 @@ def again(value: Any) -> Any:
 
 def data_of(value: object) -> Any:
     """Return the data that is given to a lift, parts that are tagged lifted."""
-    code, data = Encoding(_AsStored()).decode(encoded(value))  # type: ignore[misc]
-    return _lifted(data)
+    tagged = Encoding(_AsStored()).decode(encoded(value))
+    assert isinstance(tagged, Tagged)
+    return _lifted(tagged.data)
 
 
 def _lifted(data: Any) -> Any:

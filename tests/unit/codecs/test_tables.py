@@ -325,7 +325,10 @@ LIES = {
     "too many bytes": ("int64", {"length": 1, "values": [b"\0" * 9]}),
     "a negative length": ("int64", {"length": -1, "values": []}),
     "a short bitmap": ("int64", {"length": 9, "valid": [b"\0"], "values": [b"\0" * 72]}),
-    "offsets outside": ("string", {"length": 1, "offsets": [b"\0\0\0\0\x09\0\0\0"], "values": [b"a"]}),
+    "offsets outside": (
+        "string",
+        {"length": 1, "offsets": [b"\0\0\0\0\x09\0\0\0"], "values": [b"a"]},
+    ),
     "offsets that go back": (
         "string",
         {"length": 2, "offsets": [b"\0\0\0\0\x01\0\0\0\0\0\0\0"], "values": [b"a"]},
@@ -354,13 +357,19 @@ LIES = {
         ["dense_union", [["a", "int8", True, None]], [0]],
         {"length": 1, "codes": [b"\x05"], "children": [{"length": 0, "values": []}]},
     ),
-    "children that are missing": (["struct", [["a", "int8", True, None]]], {"length": 1, "children": []}),
+    "children that are missing": (
+        ["struct", [["a", "int8", True, None]]],
+        {"length": 1, "children": []},
+    ),
     "a child that is too short": (
         ["fixed_size_list", ["a", "int8", True, None], 3],
         {"length": 2**40, "items": {"length": 1, "values": [b"\0"]}},
     ),
-    "a decimal of more digits": (["decimal128", 1, 0], {"length": 1, "values": [b"\xff" * 15 + b"\0"]}),
-}  # fmt: skip
+    "a decimal of more digits": (
+        ["decimal128", 1, 0],
+        {"length": 1, "values": [b"\xff" * 15 + b"\0"]},
+    ),
+}
 
 
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
