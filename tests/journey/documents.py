@@ -21,6 +21,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from types import CodeType
 from typing import NamedTuple
 
 FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,})(?P<language>[\w-]*) *(?P<options>.*)$")
@@ -113,6 +114,12 @@ def _line_pattern(line: str) -> str:
     return ".*?".join(map(re.escape, line.rstrip().split(ANYTHING))) + r"\n"
 
 
+def _compiled(block: Block, page: Path) -> CodeType:
+    """Compile a block so that errors name the line of the page; our own futures are not its."""
+    source = "\n" * (block.line - 1) + block.text
+    return compile(source, page, "exec", dont_inherit=True)
+
+
 def play(page: Path) -> None:
     """Play a whole page.
 
@@ -127,7 +134,7 @@ def play(page: Path) -> None:
             Path(block.title).write_text(block.text)
         elif block.language == "python":
             # Empty lines in front, so that a traceback points into the page itself.
-            exec(compile("\n" * (block.line - 1) + block.text, page, "exec"), namespace)
+            exec(_compiled(block, page), namespace)
         elif block.language == "pycon":
             _play_conversation(block, page, namespace)
         elif block.language == "console":

@@ -23,7 +23,7 @@ class Order:
 
 NEW = """
 from dataclasses import dataclass
-from otolith.codecs import migration
+from otolith import migration
 
 @dataclass
 class Order:
