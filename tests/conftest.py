@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 
 import pytest
@@ -17,6 +18,10 @@ settings.register_profile("long", CALM, max_examples=1000, stateful_step_count=1
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run the large counts: hours, not minutes")
+
+
+# Signing must not make a key in the home of whoever runs the tests.
+os.environ.setdefault("OTOLITH_KEY", "07" * 32)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-timeout reads its option

@@ -37,7 +37,7 @@ class Frame(Mapping[Any, Any]):
         if _COLUMNS not in parts:
             raise self._no_frame(f"{self.library} value without columns")
         self._columns = parts.pop(_COLUMNS)
-        self._head: dict[str, Any] = {str(k): self._cells.load(part) for k, part in parts.items()}
+        self._head: dict[str, Any] = {k: self._cells.load(part) for k, part in parts.items()}
         self._labels = labels(self._code, self._head)
 
     @property

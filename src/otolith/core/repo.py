@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 from otolith.core.archive import Archive
 from otolith.core.branch import Branch
 from otolith.core.history.graph import Commit
-from otolith.core.history.refs import session_ref, split_ref, tag_ref
+from otolith.core.history.refs import scope_ref, split_ref, tag_ref
 from otolith.core.merging.policy import Resolver
 from otolith.core.snapshot import Snapshot
 from otolith.core.trees.encoding import Encoding, ValueCodec
@@ -19,7 +19,7 @@ from otolith.types import Clock, Hash
 
 
 class Session(NamedTuple):
-    """A session that has at least one commit."""
+    """A session, user or application that has at least one commit."""
 
     id: str
     branches: tuple[str, ...]
@@ -69,25 +69,25 @@ class Repo:
 
     def session(self, id: str, *, branch: str = "main") -> Branch:
         """Return a branch of a session. It is made by its first commit."""
-        return Branch(self.archive, session_ref(id, branch))
+        return Branch(self.archive, scope_ref("session", id, branch))
 
-    def sessions(self) -> list[Session]:
-        """Return all sessions, by id."""
+    def sessions(self, *, scope: str = "session") -> list[Session]:
+        """Return all sessions, by id; or all users, or all applications."""
         branches: dict[str, list[str]] = {}
-        for ref in self.store.refs("session/"):
+        for ref in self.store.refs(scope_ref(scope, "x", "x").removesuffix("x/x")):
             _, id, branch = split_ref(ref)
             branches.setdefault(id, []).append(branch)
         return [Session(id, tuple(names)) for id, names in sorted(branches.items())]
 
-    def branches(self, id: str) -> dict[str, Commit]:
-        """Return the branches of a session and their heads."""
-        prefix = session_ref(id, "x")[:-1]
+    def branches(self, id: str, *, scope: str = "session") -> dict[str, Commit]:
+        """Return the branches of a session, or of another scope, and their heads."""
+        prefix = scope_ref(scope, id, "x")[:-1]
         heads = self.store.refs(prefix)
         return {split_ref(ref)[2]: self.archive.graph.commit(hash) for ref, hash in heads.items()}
 
-    def delete_branch(self, id: str, branch: str) -> None:
+    def delete_branch(self, id: str, branch: str, *, scope: str = "session") -> None:
         """Delete a branch. Its commits stay until nothing names them and they are collected."""
-        ref = session_ref(id, branch)
+        ref = scope_ref(scope, id, branch)
         self.archive.move(ref, self._existing(ref, f"branch {branch}"), None, note="delete")
 
     def tag(self, name: str, target: Commit | str, *, force: bool = False) -> Commit:

@@ -11,7 +11,7 @@ from otolith.types import Raw
 
 
 class Chunks(Imprint):
-    """The fingerprint of all the bytes, to see whether they changed; of each chunk, to see where."""
+    """A fingerprint of all the bytes, to see whether they changed; one of each chunk, to see where."""
 
     __slots__ = ("_prints", "_whole")
 
