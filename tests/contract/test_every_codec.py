@@ -9,6 +9,7 @@ from otolith.testing import codec_contract
 from otolith.testing import strategies as values
 from otolith.types import Tag
 from tests.unit.codecs import classes as c
+from tests.unit.codecs import data
 
 PARTS = values.rich_values(max_leaves=4)
 
@@ -50,8 +51,8 @@ def _codecs() -> Codecs:
 class EveryCodec(codec_contract.CodecContract):
     codec = _codecs()
 
-    def may_become_another(self, code, data):
-        return code == Tag.PATH and data[0] == 3  # a path of Windows, read elsewhere
+    def may_become_another(self, code, lowered):
+        return code == Tag.PATH and lowered[0] == 3  # a path of Windows, read elsewhere
 
 
 class TestPlain(EveryCodec):
@@ -68,6 +69,17 @@ class TestEnums(EveryCodec):
 
 class TestCustom(EveryCodec):
     values = MONEY
+
+
+class TestArrays(EveryCodec):
+    values = data.arrays() | data.scalars()
+
+    def same(self, left, right):
+        return data.same(left, right)
+
+
+class TestFrames(TestArrays):
+    values = data.pandas_values()
 
 
 def test_every_tag_has_a_codec():

@@ -70,7 +70,7 @@ def _only_way_out(kind: type) -> str | None:
 
 def _way_out(kind: type) -> str:
     if str(kind.__module__).partition(".")[0] == "numpy":
-        return "convert a scalar with int() or float(), an array with tolist()"
+        return "keep the arrays and numbers it is made of"
     if issubclass(kind, BaseException):
         return "keep what it says: str(error), or a dict of what matters"
     if issubclass(kind, _NAMED):

@@ -42,7 +42,7 @@ def _meant(data: bytes, dtype: Dtype) -> bytes:
 def _lower_text(value: np.str_ | np.bytes_) -> Form:
     # An array strips the zeros at the end of a string; a scalar has them.
     if isinstance(value, str):
-        return {"type": "scalar", "dtype": "U", "data": str(value)}
+        return {"type": "scalar", "dtype": "U", "data": str.__str__(value)}
     return {"type": "scalar", "dtype": "S", "data": bytes(value)}
 
 

@@ -147,11 +147,10 @@ def _lift_sparse(form: Form) -> object:
     demand(positions.dtype == np.int32 and 0 <= length < 2**31, "not the positions of a few")
     demand(kind in ("integer", "block") and len(values) == len(positions), "not a sparse array")
     index = IntIndex(length, positions)
-    return pd.arrays.SparseArray(
-        values,
-        sparse_index=index if kind == "integer" else index.to_block_index(),
-        dtype=pd.SparseDtype(values.dtype, fill),
-    )
+    placed = index if kind == "integer" else index.to_block_index()
+    dtype = pd.SparseDtype(values.dtype, fill)
+    # What is public for this is deprecated in one version of pandas and not there in another.
+    return pd.arrays.SparseArray._simple_new(values, placed, dtype)  # noqa: SLF001
 
 
 def _lower_arrow(array: Any) -> Form:
