@@ -79,9 +79,10 @@ class Search:
                 return self._noting(stale, lambda: self._lifted(loose, stale))
             renewed = self.renewed(data, path)
             return None if renewed is None else self._cells.tagged_cell(code, renewed)
-        if self._cells.kind(loose) == "map":
+        kind = self._cells.kind(loose)
+        if kind == "map":
             return self._renewed_map(loose, path)
-        return self._renewed_list(loose, path)
+        return self._renewed_list(loose, path) if kind == "list" else None
 
     def _opened(self, cell: bytes) -> bytes | None:
         """Return a cell as it can be taken apart, or None if nothing in it can be stale."""
@@ -168,17 +169,21 @@ class Search:
 
     def _renewed_list(self, loose: bytes, path: Path) -> bytes | None:
         new = loose
+        for start, run in _runs(self._renewed_elements(loose, path)):
+            new = self._cells.splice(new, start, start + len(run), run)
+        return None if new is loose else new
+
+    def _renewed_elements(self, loose: bytes, path: Path) -> Iterator[tuple[int, bytes]]:
         for at, part in enumerate(self._cells.elements(loose)):
             renewed = self.renewed(part, (*path, str(at)))
             if renewed is not None:
-                new = self._cells.splice(new, at, at + 1, [renewed])
-        return None if new is loose else new
+                yield at, renewed
 
     def _renewed_map(self, loose: bytes, path: Path) -> bytes | None:
         edits: dict[bytes, bytes | None] = {}
         for key, part in self._cells.entries(loose):
             if self._may_be_stale(key):
-                self._renew_entry(key, part, path, edits)
+                self._renew_entry(key, part, path, edits, loose)
             else:
                 name = self._cells.encoding.unkey(key)
                 if (renewed := self.renewed(part, (*path, name))) is not None:
@@ -186,18 +191,37 @@ class Search:
         return self._cells.edit_map(loose, edits) if edits else None
 
     def _renew_entry(
-        self, key: bytes, part: bytes, path: Path, edits: dict[bytes, bytes | None]
+        self, key: bytes, part: bytes, path: Path, edits: dict[bytes, bytes | None], loose: bytes
     ) -> None:
         """Put an entry whose key is stale under its new key."""
         renewed = self.renewed(part, (*path, _KEY))
         stale = next(self.find(key[1:], (*path, _KEY)), None)
-        new_key = key if stale is None else self._noting(stale, lambda: self._rekeyed(key))
+        new_key = (
+            key if stale is None else self._noting(stale, lambda: self._rekeyed(key, edits, loose))
+        )
         if new_key not in (None, key):
             edits[key] = None
             renewed = self._cells.loosen(part) if renewed is None else renewed
         if new_key is not None and renewed is not None:
             edits[new_key] = renewed
 
-    def _rekeyed(self, key: bytes) -> bytes:
+    def _rekeyed(self, key: bytes, edits: dict[bytes, bytes | None], loose: bytes) -> bytes:
         encoding = self._cells.encoding
-        return encoding.key(encoding.unkey(key))
+        new = encoding.key(encoding.unkey(key))
+        if new in edits or self._cells.entry(loose, new) is not None:
+            raise BadValue("another key is the same today", hint="give one of them another key")
+        return new
+
+
+def _runs(edits: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, list[bytes]]]:
+    """Yield edits that stand side by side together: where they start, and the new elements."""
+    start, run = 0, list[bytes]()
+    for at, new in edits:
+        if at != start + len(run) and run:
+            yield start, run
+            run = []
+        if not run:
+            start = at
+        run.append(new)
+    if run:
+        yield start, run

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from otolith.care import Plan, apply_migration, plan_migration, verify
 from otolith.codecs import Codecs, Opaque, migration
 from otolith.core import Branch, Commit
-from otolith.errors import Invalid, MergeConflict, RefNotFound
+from otolith.errors import BadValue, Invalid, MergeConflict, RefNotFound
 from otolith.opening import join
 from otolith.stores import MemoryStore
 from otolith.types import Tag, Tagged
@@ -153,6 +155,48 @@ def test_the_rewritten_state_is_the_one_that_would_be_written_today(repo, writte
     assert verify(repo, level="deep").ok
 
 
+stale_values = st.builds(inn, st.integers(0, 30), name=st.text(max_size=300))
+leaves = st.one_of(
+    st.integers(0, 40),
+    st.text(max_size=5),
+    st.binary(max_size=5),
+    stale_values,
+    st.builds(Hotel, st.just("F"), st.just(1.0)),
+)
+values = st.recursive(
+    leaves,
+    lambda parts: st.one_of(
+        st.lists(parts, max_size=8),
+        st.dictionaries(st.text(max_size=3), parts, max_size=5),
+        st.dictionaries(st.one_of(st.integers(0, 30), stale_values), parts, max_size=3),
+        st.frozensets(leaves, max_size=4),
+        st.tuples(parts, parts),
+        st.builds(Holder, parts),
+    ),
+    max_leaves=40,
+)
+
+
+@given(value=values)
+def test_whatever_is_rewritten_is_what_would_be_written_today(value):
+    repo = join(MemoryStore(), author="test")
+    former_state = Branch(repo.archive, "session/a/main")
+    former_state["it"] = value
+    before = former_state.commit("former")
+    today = Branch(repo.archive, "session/b/main")
+    try:
+        today["it"] = repo.at(before)["it"]
+    except BadValue:
+        return  # two keys have become one
+
+    expected = today.commit("today").root
+    done, _ = apply_migration(repo)
+
+    after = done.commit or before
+    assert after.root == expected
+    assert bool(done.values) == (done.commit is not None)
+
+
 def test_history_is_not_rewritten(repo, written):
     old = written(best=inn(5))
 
@@ -226,6 +270,16 @@ def test_a_class_that_moved_is_stored_under_its_new_name(store, written):
 
     assert (planned.values[0].name, planned.values[0].today) == (f"{HERE}:Keeper", f"{HERE}:Holder")
     assert join(store, author="test").session("a")["it"] == Holder(5)
+
+
+def test_two_keys_that_have_become_one_are_not_merged_in_silence(repo, written):
+    old = written(by={inn(1): "stale", Hotel("Aurora", 2.0): "of today"})
+
+    (done,) = apply_migration(repo)
+
+    assert "another key is the same" in done.failures[0].why
+    assert done.failures[0].path == "by/(key)"
+    assert repo.session("a").head.id == old.id
 
 
 def test_nothing_stale_makes_no_commit(repo, written):
