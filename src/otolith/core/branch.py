@@ -70,6 +70,9 @@ class Branch(Reading, MutableMapping[str, Any]):
 
     def write_cell(self, path: Path, cell: bytes | None) -> None:
         parse_own_path(path[:1])
+        self.write_reserved(path, cell)
+
+    def write_reserved(self, path: Path, cell: bytes | None) -> None:
         if cell is None:
             self._stage.remove(path)
         else:
@@ -78,9 +81,13 @@ class Branch(Reading, MutableMapping[str, Any]):
 
     def extend_cell(self, path: Path, cells: list[bytes]) -> None:
         parse_own_path(path[:1])
+        self.extend_reserved(path, cells)
+
+    def extend_reserved(self, path: Path, cells: list[bytes]) -> int:
         if self._stage.extend(path, cells):
             self.adopt_policy(path, "append")
         self._joining.settled(path)
+        return self._stage.length(path)
 
     def adopt_policy(self, path: Path, policy: str) -> None:
         if self._joining.policies().find(path) is None:

@@ -18,10 +18,11 @@ from otolith.errors import BadPath, KeyNotFound
 class _Tail:
     """Elements that wait to be appended to a list."""
 
-    __slots__ = ("base", "cells")
+    __slots__ = ("base", "cells", "start")
 
-    def __init__(self, base: bytes) -> None:
+    def __init__(self, base: bytes, start: int) -> None:
         self.base = base
+        self.start = start  # how long the list is without them
         self.cells: list[bytes] = []
 
 
@@ -107,10 +108,18 @@ class Stage:
         base = self.get(path)
         if base is not None and self._cells.kind(base) != "list":
             raise BadPath(f"{format_path(path)} is not a list", hint="see `otolith ls`")
-        tail = _Tail(EMPTY_LIST if base is None else base)
+        tail = _Tail(base, self._cells.length(base)) if base is not None else _Tail(EMPTY_LIST, 0)
         tail.cells += cells
         self._write(path, tail)
         return base is None
+
+    def length(self, path: Path) -> int:
+        """Return how long the list at a path is, without applying what waits to be appended."""
+        tail = self._waiting_at(path)
+        if isinstance(tail, _Tail):
+            return tail.start + len(tail.cells)
+        cell = self.get(path)
+        return 0 if cell is None else self._cells.length(cell)
 
     def _waiting_at(self, path: Path) -> _Waiting:
         at: _Waiting = self._waiting
@@ -169,7 +178,7 @@ class Stage:
 
     def _apply(self, cell: bytes | None, waiting: _Waiting) -> bytes:
         if isinstance(waiting, _Tail):
-            end = self._cells.length(waiting.base)
+            end = waiting.start
             return self._cells.splice(waiting.base, end, end, waiting.cells)
         if isinstance(waiting, bytes):
             return waiting

@@ -41,6 +41,14 @@ class Holder(ABC):
         """Give a path a merge policy, unless it has one."""
         raise self._read_only(path)
 
+    def write_reserved(self, path: Path, cell: bytes | None) -> None:
+        """Set or remove a cell under a name that belongs to otolith."""
+        raise self._read_only(path)
+
+    def extend_reserved(self, path: Path, cells: list[bytes]) -> int:
+        """Append to a list under a name that belongs to otolith; return how long it is then."""
+        raise self._read_only(path)
+
     @staticmethod
     def _read_only(path: Path) -> ReadOnly:
         return ReadOnly(
