@@ -6,16 +6,15 @@ import datetime as dt
 from itertools import pairwise
 
 import polars as pl
-import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otolith.codecs import polars as frames
 from otolith.codecs import tables
 from otolith.errors import Corrupt, UnknownType
 from otolith.types import Tag
-from tests.unit.codecs.storing import again, damaged, data_of, encoded
+from tests.unit.codecs.storing import again, damaged, data_of, encoded, lift
 
 LEAVES = {
     pa.null(): st.none(),
@@ -152,7 +151,7 @@ def test_runs_are_kept_by_what_they_show(values, start):
 def test_damaged_data_is_refused_or_is_a_sound_array(array, draw):
     data = draw.draw(damaged(data_of(array)))
     try:
-        back = tables.CODEC.lift(Tag.TABLE, data)
+        back = lift(Tag.TABLE, data)
     except (Corrupt, UnknownType):
         return
     if isinstance(back, pa.Array | pa.ChunkedArray) and len(back) < 10_000:
@@ -185,7 +184,7 @@ def test_series_of_polars_come_back(value):
 def test_damaged_data_is_refused_or_is_a_sound_series(value, draw):
     data = draw.draw(damaged(data_of(value)))
     try:
-        back = frames.CODEC.lift(Tag.POLARS, data)
+        back = lift(Tag.POLARS, data)
     except (Corrupt, UnknownType):
         return
     if isinstance(back, pl.Series) and len(back) < 10_000:

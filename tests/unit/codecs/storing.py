@@ -36,6 +36,16 @@ def again(value: Any) -> Any:
     return Encoding(Codecs()).decode(encoded(value))
 
 
+def lowered(value: object) -> Any:
+    """Return what a codec gives for a value, one step plainer."""
+    return Codecs().lower(value).data
+
+
+def lift(code: int, data: object) -> Any:
+    """Return what a codec makes of data."""
+    return Codecs().lift(code, data)
+
+
 def data_of(value: object) -> Any:
     """Return the data that is given to a lift, parts that are tagged lifted."""
     tagged = Encoding(_AsStored()).decode(encoded(value))

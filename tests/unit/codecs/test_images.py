@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from PIL import Image, PngImagePlugin
 
 import otolith
-from otolith.codecs import images
 from otolith.errors import BadValue, Corrupt, UnknownType
 from otolith.types import Tag
-from tests.unit.codecs.storing import again, damaged, data_of, encoded
+from tests.unit.codecs.storing import again, damaged, data_of, encoded, lift
 
 MODES = [
     "1", "L", "P", "LA", "PA", "La", "RGB", "YCbCr", "LAB", "HSV", "RGBA", "RGBX", "RGBa", "CMYK",
@@ -140,25 +139,25 @@ def test_an_image_that_changed_is_kept_anew():
 )  # fmt: skip
 def test_parts_that_do_not_fit_are_refused(parts):
     with pytest.raises(Corrupt):
-        images.CODEC.lift(Tag.IMAGE, {**data_of(picture()), **parts})
+        lift(Tag.IMAGE, {**data_of(picture()), **parts})
 
 
 @pytest.mark.parametrize("palette", [["RGB", b"12"], ["CMYK", b"123"], ["RGB", bytes(900)], [], 1])
 def test_palettes_that_are_none_are_refused(palette):
     with pytest.raises(Corrupt):
-        images.CODEC.lift(Tag.IMAGE, {**data_of(picture("P")), "palette": palette})
+        lift(Tag.IMAGE, {**data_of(picture("P")), "palette": palette})
 
 
 def test_a_mode_of_tomorrow_is_unknown_today():
     with pytest.raises(UnknownType):
-        images.CODEC.lift(Tag.IMAGE, {**data_of(picture()), "mode": "RGB;96"})
+        lift(Tag.IMAGE, {**data_of(picture()), "mode": "RGB;96"})
 
 
 @given(st.data())
 def test_damaged_data_is_refused_or_is_a_sound_image(draw):
     data = data_of(picture("P").convert("RGB").quantize(4))
     try:
-        image = images.CODEC.lift(Tag.IMAGE, draw.draw(damaged(data)))
+        image = lift(Tag.IMAGE, draw.draw(damaged(data)))
     except (Corrupt, UnknownType):
         return
     image.convert("RGBA")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,45 +14,43 @@ import otolith
 from otolith.codecs import polars as codec
 from otolith.errors import BadValue, Corrupt, UnknownType
 from otolith.types import Raw, Tag
-from tests.unit.codecs.storing import again, data_of, encoded
+from tests.unit.codecs.storing import again, data_of, encoded, lift, lowered
 
 NOON = 1_600_000_000_000
 SUITS = pl.Enum(["clubs", "spades"])
 NAMED = pl.Categorical(pl.Categories("fruit", "shop", pl.UInt8))
 
-SERIES = [
-    pl.Series("näme", values, dtype=dtype)
-    for values, dtype in [
-        ([1, None, -3], pl.Int8),
-        ([1, None, 2**64 - 1], pl.UInt64),
-        ([2**126, None, -5], pl.Int128),
-        ([2**127, None], pl.UInt128),
-        ([1.5, None, float("nan"), -0.0], pl.Float64),
-        ([1.5, None], pl.Float16),
-        ([True, None, False], pl.Boolean),
-        (["a", None, "", "ü" * 40], pl.String),
-        ([b"a", None, b"\xff"], pl.Binary),
-        ([None, None], pl.Null),
-        ([dt.date(2020, 1, 1), None], pl.Date),
-        ([dt.time(1, 2, 3), None], pl.Time),
-        ([NOON, None], pl.Datetime("ms")),
-        ([NOON, None], pl.Datetime("ns", "Europe/Berlin")),
-        ([dt.timedelta(1), None], pl.Duration("us")),
-        ([Decimal("1.50"), None], pl.Decimal(10, 2)),
-        (["spades", None, "clubs"], SUITS),
-        (["b", None, "a", "b"], pl.Categorical()),
-        (["b", None, "a", "b"], NAMED),
-        ([[1], None, []], pl.List(pl.Int8)),
-        ([["clubs"], None, []], pl.List(SUITS)),
-        ([["a", "b"], None], pl.Array(pl.Categorical(), 2)),
-        ([[[1, 2], [3, 4]], None], pl.Array(pl.Int8, (2, 2))),
-        ([{"x": 1, "y": ["a"]}, None], pl.Struct({"x": pl.Int128, "y": pl.List(NAMED)})),
-        ([[], None], pl.Array(pl.Int8, 0)),
-        ([{}, None], pl.Struct([])),
-        ([None], pl.List(pl.Null)),
-        ([], pl.Int8),
-    ]
+VALUES: list[Any] = [
+    ([1, None, -3], pl.Int8),
+    ([1, None, 2**64 - 1], pl.UInt64),
+    ([2**126, None, -5], pl.Int128),
+    ([2**127, None], pl.UInt128),
+    ([1.5, None, float("nan"), -0.0], pl.Float64),
+    ([1.5, None], pl.Float16),
+    ([True, None, False], pl.Boolean),
+    (["a", None, "", "ü" * 40], pl.String),
+    ([b"a", None, b"\xff"], pl.Binary),
+    ([None, None], pl.Null),
+    ([dt.date(2020, 1, 1), None], pl.Date),
+    ([dt.time(1, 2, 3), None], pl.Time),
+    ([NOON, None], pl.Datetime("ms")),
+    ([NOON, None], pl.Datetime("ns", "Europe/Berlin")),
+    ([dt.timedelta(1), None], pl.Duration("us")),
+    ([Decimal("1.50"), None], pl.Decimal(10, 2)),
+    (["spades", None, "clubs"], SUITS),
+    (["b", None, "a", "b"], pl.Categorical()),
+    (["b", None, "a", "b"], NAMED),
+    ([[1], None, []], pl.List(pl.Int8)),
+    ([["clubs"], None, []], pl.List(SUITS)),
+    ([["a", "b"], None], pl.Array(pl.Categorical(), 2)),
+    ([[[1, 2], [3, 4]], None], pl.Array(pl.Int8, (2, 2))),
+    ([{"x": 1, "y": ["a"]}, None], pl.Struct({"x": pl.Int128, "y": pl.List(NAMED)})),
+    ([[], None], pl.Array(pl.Int8, 0)),
+    ([{}, None], pl.Struct([])),
+    ([None], pl.List(pl.Null)),
+    ([], pl.Int8),
 ]
+SERIES = [pl.Series("näme", values, dtype=dtype) for values, dtype in VALUES]
 every_series = pytest.mark.parametrize("series", SERIES, ids=lambda each: str(each.dtype)[:40])
 
 
@@ -113,7 +112,7 @@ def test_a_map_comes_back_as_it_was():
 def test_numbers_are_handed_over_without_a_copy():
     series = pl.Series(np.arange(1000.0))
 
-    values = codec.CODEC.lowering(pl.Series)(series).data["values"]["values"]
+    values = lowered(series)["values"]["values"]
 
     assert type(values) is Raw
     assert np.shares_memory(np.frombuffer(values.view), series.to_numpy())
@@ -163,14 +162,14 @@ def test_columns_of_objects_are_refused():
 def test_words_that_name_no_dtype_are_refused(dtype):
     data = {"type": "Series", "name": "a", "dtype": dtype, "values": {"length": 0}}
     with pytest.raises(Corrupt):
-        codec.CODEC.lift(Tag.POLARS, data)
+        lift(Tag.POLARS, data)
 
 
 @pytest.mark.parametrize("dtype", ["Int4096", ["Tree", "Int8"]])
 def test_a_dtype_of_tomorrow_is_unknown_today(dtype):
     data = {"type": "DataType", "dtype": dtype}
     with pytest.raises((UnknownType, Corrupt)):
-        codec.CODEC.lift(Tag.POLARS, data)
+        lift(Tag.POLARS, data)
 
 
 def test_what_is_not_of_an_enumeration_is_refused():
@@ -178,7 +177,7 @@ def test_what_is_not_of_an_enumeration_is_refused():
     data["dtype"] = ["Enum", ["hearts"]]
 
     with pytest.raises(Corrupt):
-        codec.CODEC.lift(Tag.POLARS, data)
+        lift(Tag.POLARS, data)
 
 
 @pytest.mark.parametrize("rows", [-1, 1, 3, 2**62])
@@ -187,13 +186,13 @@ def test_columns_of_other_lengths_are_refused(rows):
     data["rows"] = rows
 
     with pytest.raises(Corrupt):
-        codec.CODEC.lift(Tag.POLARS, data)
+        lift(Tag.POLARS, data)
 
 
 @pytest.mark.parametrize("data", [None, [], {}, {"type": "Frame"}, {"type": "DataFrame"}])
 def test_data_of_something_else_is_refused(data):
     with pytest.raises(Corrupt):
-        codec.CODEC.lift(Tag.POLARS, data)
+        lift(Tag.POLARS, data)
 
 
 def test_two_columns_of_one_name_are_refused():
@@ -201,4 +200,4 @@ def test_two_columns_of_one_name_are_refused():
     data["schema"][1][0] = "a"
 
     with pytest.raises(Corrupt):
-        codec.CODEC.lift(Tag.POLARS, data)
+        lift(Tag.POLARS, data)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import sparse
+from scipy import sparse  # type: ignore[import-untyped]
 
 import otolith
-from otolith.codecs import sparse as codec
 from otolith.errors import Corrupt, UnknownType
 from otolith.types import Tag
-from tests.unit.codecs.storing import again, damaged, data_of, encoded
+from tests.unit.codecs.storing import again, damaged, data_of, encoded, lift
 
 DENSE = np.array([[0, 1.5, 0, 0], [2.5, 0, 0, -1]])
 LAYOUTS = ("csr", "csc", "coo", "bsr", "dia", "lil", "dok")
@@ -136,15 +137,15 @@ def _bend(kind, **parts):
 )
 def test_parts_that_do_not_fit_are_refused(data):
     with pytest.raises(Corrupt):
-        codec.CODEC.lift(Tag.SPARSE, data)
+        lift(Tag.SPARSE, data)
 
 
 @given(st.sampled_from(KINDS), st.data())
 def test_damaged_data_is_refused_or_is_a_sound_matrix(kind, draw):
     data = data_of(kind(DENSE))
     try:
-        value = codec.CODEC.lift(Tag.SPARSE, draw.draw(damaged(data)))
+        value = lift(Tag.SPARSE, draw.draw(damaged(data)))
     except (Corrupt, UnknownType):
         return
-    if np.prod(value.shape, dtype=object) < 10_000:
+    if prod(value.shape) < 10_000:
         value.toarray()

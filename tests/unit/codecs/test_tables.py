@@ -7,15 +7,15 @@ import tracemalloc
 from decimal import Decimal
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pytest
 
 import otolith
 from otolith.codecs import tables
 from otolith.errors import BadValue, Corrupt, UnknownType
 from otolith.types import CHUNK_BYTES, Raw, Tag
-from tests.unit.codecs.storing import again, data_of, encoded
+from tests.unit.codecs.storing import again, data_of, encoded, lift, lowered
 
 SPARSE = pa.UnionArray.from_sparse(
     pa.array([0, 1, 0], pa.int8()), [pa.array([1, 2, None]), pa.array(["a", "b", "c"])]
@@ -197,7 +197,7 @@ def test_a_slice_does_not_drag_its_parent_along():
 def test_buffers_are_handed_over_without_a_copy():
     array = pa.array(np.arange(1000.0))
 
-    values = tables.CODEC.lowering(pa.DoubleArray)(array).data["values"]["values"]
+    values = lowered(array)["values"]["values"]
 
     assert type(values) is Raw
     assert np.shares_memory(np.frombuffer(values.view), np.frombuffer(array.buffers()[1]))
@@ -205,11 +205,10 @@ def test_buffers_are_handed_over_without_a_copy():
 
 def test_a_large_table_is_lowered_without_memory():
     table = pa.table({str(n): np.arange(250_000.0) + n for n in range(4)})
-    lower = tables.CODEC.lowering(pa.Table)
-    lower(table)
+    lowered(table)
 
     tracemalloc.start()
-    lower(table)
+    lowered(table)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
@@ -280,7 +279,7 @@ def test_dictionaries_of_chunks_become_one():
     assert again(chunks).to_pylist() == ["a", "b", "c", "a"]
 
 
-class Celsius(pa.ExtensionType):
+class Celsius(pa.ExtensionType):  # type: ignore[misc]
     def __init__(self):
         super().__init__(pa.float64(), "test.celsius")
 
@@ -302,7 +301,7 @@ def test_extension_types_made_in_python_are_refused():
 @pytest.mark.parametrize("name", ["test.celsius", "arrow.py_extension_type"])
 def test_data_cannot_name_an_extension_type_into_being(name):
     with pytest.raises(UnknownType):
-        tables.CODEC.lift(Tag.TABLE, {"type": "DataType", "of": [name, "float64", b"cos\nsystem"]})
+        lift(Tag.TABLE, {"type": "DataType", "of": [name, "float64", b"cos\nsystem"]})
 
 
 @pytest.mark.parametrize(
@@ -317,7 +316,7 @@ def test_data_cannot_name_an_extension_type_into_being(name):
 )  # fmt: skip
 def test_words_that_name_no_type_are_refused(words):
     with pytest.raises(Corrupt):
-        tables.CODEC.lift(Tag.TABLE, {"type": "DataType", "of": words})
+        lift(Tag.TABLE, {"type": "DataType", "of": words})
 
 
 LIES = {
@@ -376,13 +375,13 @@ LIES = {
 def test_data_that_lies_is_refused_before_memory_is_made_for_it(lie):
     kind, values = lie
     with pytest.raises(Corrupt):
-        tables.CODEC.lift(Tag.TABLE, {"type": "Array", "of": kind, "values": values})
+        lift(Tag.TABLE, {"type": "Array", "of": kind, "values": values})
 
 
 @pytest.mark.parametrize("data", [None, [], {}, {"type": "Table"}, {"type": 1}, {"type": "Tables"}])
 def test_data_of_something_else_is_refused(data):
     with pytest.raises(Corrupt):
-        tables.CODEC.lift(Tag.TABLE, data)
+        lift(Tag.TABLE, data)
 
 
 def test_columns_of_other_lengths_are_refused():
@@ -390,7 +389,7 @@ def test_columns_of_other_lengths_are_refused():
     data["rows"] = 3
 
     with pytest.raises(Corrupt, match="2 rows instead of 3"):
-        tables.CODEC.lift(Tag.TABLE, data)
+        lift(Tag.TABLE, data)
 
 
 def test_values_of_other_libraries_are_left_to_others():

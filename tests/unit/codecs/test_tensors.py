@@ -7,7 +7,7 @@ import pytest
 import otolith
 from otolith.errors import BadValue, Corrupt, UnknownType
 from otolith.types import Raw, Tag
-from tests.unit.codecs.storing import again, data_of, encoded
+from tests.unit.codecs.storing import again, data_of, encoded, lift, lowered
 
 torch = pytest.importorskip("torch", reason="torch is too large for the tests' environment")
 
@@ -26,10 +26,6 @@ def assert_same(back, tensor):
     assert (back.dtype, back.shape) == (tensor.dtype, tensor.shape)
     assert back.requires_grad == tensor.requires_grad
     assert torch.equal(bits(back), bits(tensor))
-
-
-def lift(data):
-    return otolith.codecs.Codecs().lift(Tag.TENSOR, data)
 
 
 @pytest.mark.parametrize("name", DTYPES)
@@ -93,7 +89,7 @@ def test_a_tensor_comes_back_through_a_repo_and_can_be_changed():
 def test_memory_is_handed_over_without_a_copy():
     tensor = torch.zeros(100)
 
-    data = otolith.codecs.Codecs().lower(tensor).data["data"]
+    data = lowered(tensor)["data"]
     tensor[0] = 1.0
 
     assert type(data) is Raw
@@ -131,14 +127,14 @@ def test_attributes_of_its_own_are_not_lost_in_silence():
 )  # fmt: skip
 def test_parts_that_do_not_fit_are_refused(parts):
     with pytest.raises(Corrupt):
-        lift({**data_of(torch.zeros(3)), **parts})
+        lift(Tag.TENSOR, {**data_of(torch.zeros(3)), **parts})
 
 
 def test_a_gradient_of_another_shape_is_refused():
     data = data_of(torch.zeros(3, requires_grad=True))
 
     with pytest.raises(Corrupt, match="gradient"):
-        lift({**data, "grad": torch.zeros(4)})
+        lift(Tag.TENSOR, {**data, "grad": torch.zeros(4)})
 
 
 @pytest.mark.parametrize(
@@ -151,4 +147,4 @@ def test_a_gradient_of_another_shape_is_refused():
 )
 def test_names_of_tomorrow_are_unknown_today(data):
     with pytest.raises(UnknownType):
-        lift(data)
+        lift(Tag.TENSOR, data)
