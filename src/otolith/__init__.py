@@ -39,6 +39,10 @@ _HOME = {
     "Full": "otolith.errors",
     "Corrupt": "otolith.errors",
     "Unsupported": "otolith.errors",
+    "Untrusted": "otolith.errors",
+    "SchemaMismatch": "otolith.errors",
+    "Unstorable": "otolith.errors",
+    "NotKept": "otolith.errors",
 }
 
 if TYPE_CHECKING:
@@ -56,10 +60,14 @@ if TYPE_CHECKING:
         Invalid,
         MergeConflict,
         NotFound,
+        NotKept,
         ReadOnly,
+        SchemaMismatch,
         StaleRef,
         Unavailable,
+        Unstorable,
         Unsupported,
+        Untrusted,
     )
     from otolith.opening import open
     from otolith.stores import Cache, Disk, KVStore, Memory
@@ -85,12 +93,16 @@ __all__ = [
     "Merge",
     "MergeConflict",
     "NotFound",
+    "NotKept",
     "ReadOnly",
     "Repo",
+    "SchemaMismatch",
     "Snapshot",
     "StaleRef",
     "Unavailable",
+    "Unstorable",
     "Unsupported",
+    "Untrusted",
     "Versioned",
     "__version__",
     "migration",

@@ -21,7 +21,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import NamedTuple
 
 FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,})(?P<language>[\w-]*) *(?P<options>.*)$")
@@ -126,7 +126,10 @@ def play(page: Path) -> None:
     Raises:
         Wrong: a block did something else than the page says.
     """
-    namespace: dict[str, object] = {"__name__": "__main__"}
+    # A page is the main module of its process, so that classes it defines are found by name.
+    module = ModuleType("__main__")
+    sys.modules["__main__"] = module
+    namespace = vars(module)
     for block in blocks(page.read_text()):
         if not block.is_played:
             continue

@@ -215,6 +215,8 @@ class Holding(Branch):
         self._stage.put(path, hold.lost)
 
     def _stage_aliases(self) -> None:
+        if not len(self._held):
+            return
         self._follow_aliases()
         kept = {path: hold.value for path, hold in self._held if hold.lost is None}
         record = self._aliases.record(kept)

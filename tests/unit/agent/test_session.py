@@ -74,7 +74,7 @@ def test_a_check_out_is_read_only():
     then = state.checkout(state.commit())
 
     with pytest.raises(TypeError):
-        then["n"] = 2
+        then["n"] = 2  # type: ignore[index]
 
 
 def test_every_value_that_cannot_be_kept_is_named_with_the_way_out():
@@ -220,7 +220,7 @@ def test_scopes_of_one_name_are_strangers():
     assert [session.id for session in repo.sessions()] == ["x"]
     assert [user.id for user in repo.sessions(scope="user")] == ["x"]
     assert list(repo.branches("x", scope="app")) == ["main"]
-    assert repo.user("x").resolve("main").id == repo.user("x").head.id
+    assert repo.user("x").resolve("main") == repo.user("x").head
 
 
 def test_what_a_session_saw_is_not_collected(path):
