@@ -26,7 +26,7 @@ UNITS = ("s", "ms", "us", "ns")
 
 _OFFSETS: dict[str, Any] = {
     name: kind
-    for name in pd.offsets.__all__
+    for name in set(pd.offsets.__all__) - {"BaseOffset", "Tick"}
     if isinstance(kind := getattr(pd.offsets, name), type)
     if kind.__name__ == name and issubclass(kind, pd.offsets.BaseOffset)
 }
