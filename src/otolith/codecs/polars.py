@@ -113,10 +113,22 @@ def _lower_dtype(value: pl.DataType) -> Tagged:
 
 
 def _values(series: pl.Series) -> Form:
+    try:
+        array = _arrow(series)
+    except _MISFITS as error:
+        raise BadValue(
+            f"cannot keep a column of {series.dtype!s:.80}: Arrow cannot take it: {error}",
+            hint="cast it to another dtype, or rename the fields of its structs",
+        ) from None
+    return lower(array)
+
+
+def _arrow(series: pl.Series) -> pa.Array:
     kept = plainer(series.dtype)
-    plain = series if kept == series.dtype else series.cast(kept)
-    array = plain.to_arrow(compat_level=_OLDEST)
-    return lower(array.dictionary_encode() if _is_coded(series.dtype) else array)
+    # Without its name, which may have letters that Arrow's names cannot have.
+    plain = series.alias("")
+    array = (plain if kept == series.dtype else plain.cast(kept)).to_arrow(compat_level=_OLDEST)
+    return array.dictionary_encode() if _is_coded(series.dtype) else array
 
 
 def _is_coded(dtype: pl.DataType) -> bool:

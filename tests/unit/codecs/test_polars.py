@@ -109,6 +109,15 @@ def test_a_map_comes_back_as_it_was():
     assert_same(again(series), series)
 
 
+def test_any_text_is_a_name():
+    assert_same(again(pl.Series("a\0b", [1])), pl.Series("a\0b", [1]))
+
+
+def test_a_field_that_arrow_cannot_name_is_refused():
+    with pytest.raises(BadValue, match="rename the fields"):
+        encoded(pl.Series([{"a\0b": 1}]))
+
+
 def test_numbers_are_handed_over_without_a_copy():
     series = pl.Series(np.arange(1000.0))
 
