@@ -15,7 +15,7 @@ class Chunks(Imprint):
 
     __slots__ = ("_prints", "_whole")
 
-    def __init__(self, cell: bytes, whole: int, prints: list[int]) -> None:
+    def __init__(self, cell: bytes, whole: tuple[int, int], prints: list[int]) -> None:
         super().__init__(cell)
         self._whole = whole
         self._prints = prints
@@ -24,14 +24,14 @@ class Chunks(Imprint):
     def of(cls, value: object, cell: bytes, how: Imprints) -> Imprint | None:
         if type(value) is not Raw:
             return None
-        return cls(cell, xxh3_128_intdigest(value.view), _prints(value))
+        return cls(cell, _print(value), _prints(value))
 
     def describes(self, value: object) -> bool:
         return type(value) is Raw
 
     def again(self, value: Any, how: Imprints) -> Imprint:
-        whole = xxh3_128_intdigest(value.view)
-        if whole == self._whole and len(value.chunks()) == len(self._prints):
+        whole = _print(value)
+        if whole == self._whole:
             return self
         prints, old = _prints(value), self._prints
         chunks, cell = value.chunks(), self.cell
@@ -40,9 +40,13 @@ class Chunks(Imprint):
             cell = how.cells.splice(cell, start, min(stop, len(old)), cells)
         if len(prints) < len(old):
             cell = how.cells.splice(cell, len(prints), len(old), [])
-        if _prints(value) != prints or xxh3_128_intdigest(value.view) != whole:
+        if _prints(value) != prints or _print(value) != whole:
             raise changing(value)
         return Chunks(cell, whole, prints) if how.cells.is_grown(cell) else how.fresh(value)
+
+
+def _print(raw: Raw) -> tuple[int, int]:
+    return len(raw.view), xxh3_128_intdigest(raw.view)
 
 
 def _prints(raw: Raw) -> list[int]:

@@ -44,14 +44,16 @@ class Entries(Imprint):
         lengths = len(self._keys), len(keys)
         fresh, dirt = look_again(self._marks, common_ends(self._keys, keys), lengths, run)
         gone = [key for each in dirt for key in self._keys[each.start : each.stop]]
-        dirty = [key for each in dirt for key in keys[each.new_start : each.new_stop]]
+        dirty = {key for each in dirt for key in keys[each.new_start : each.new_stop]}
         edits: dict[bytes, bytes | None] = dict.fromkeys(map(how.cells.encoding.key, gone))
         grown: dict[Any, Imprint] = {}
-        for key in [*dirty, *(inner.keys() - set(dirty))]:
-            cell, imprint = how.part(now[key], inner.get(key))
-            edits[how.cells.encoding.key(key)] = cell
+        for key in dirty | inner.keys():
+            old = inner.get(key)
+            cell, imprint = how.part(now[key], old)
             if imprint is not None:
                 grown[key] = imprint
+            if key in dirty or imprint is not old:
+                edits[how.cells.encoding.key(key)] = cell
         if any(marks(each.new_start, each.new_stop, run) != each.marks for each in dirt):
             raise changing(value)
         cell = self._edited(edits, how)
