@@ -9,6 +9,9 @@ from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+
 from tests.compat.golden_values import Celsius, Pair, Phase, Point, Profile, Rights, Turn
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/reference/format-v1.md"
@@ -17,7 +20,7 @@ NAMES: dict[str, Any] = {
     each.__name__: each
     for each in (date, datetime, time, timedelta, timezone, Decimal, UUID, ZoneInfo, PurePosixPath,
                  PureWindowsPath, Phase, Rights, Point, Pair, Turn, Profile, Celsius)
-} | {"UTC": UTC, "nan": float("nan")}  # fmt: skip
+} | {"UTC": UTC, "nan": float("nan"), "numpy": np, "pandas": pd}  # fmt: skip
 
 
 def table(title: str) -> list[list[str]]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import UTC, timedelta, timezone
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -153,7 +154,12 @@ def _has_text(dtype):
 
 def placed(array):
     """Say how an array lies in memory: as it is, transposed, or as every other element."""
-    ways = [lambda a: a, np.asfortranarray, lambda a: a.T, lambda a: a[..., ::2] if a.ndim else a]
+    ways: list[Any] = [
+        lambda a: a,
+        np.asfortranarray,
+        lambda a: a.T,
+        lambda a: a[..., ::2] if a.ndim else a,
+    ]
     return st.sampled_from(ways).map(lambda way: way(array))
 
 
@@ -197,9 +203,7 @@ def scalars():
 
 # ---------------------------------------------------------------- frames
 
-_ZONES = st.sampled_from(
-    [None, ZoneInfo("Europe/Berlin"), UTC, timezone(timedelta(hours=2))]
-)
+_ZONES = st.sampled_from([None, ZoneInfo("Europe/Berlin"), UTC, timezone(timedelta(hours=2))])
 _UNITS = st.sampled_from(["s", "ms", "us", "ns"])
 _WORDS = st.text(max_size=5)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 import otolith
@@ -102,7 +102,7 @@ def test_a_frame_that_came_back_can_be_changed_and_extended_in_peace():
 
 
 def test_a_subclass_of_a_frame_is_left_to_others():
-    class Own(pd.DataFrame):
+    class Own(pd.DataFrame):  # type: ignore[misc]
         pass
 
     assert CODEC.lowering(Own) is None
