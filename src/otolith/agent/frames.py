@@ -31,9 +31,7 @@ class Frame(Mapping[Any, Any]):
         if tagged is None or tagged.code not in FRAMES or not isinstance(tagged.data, bytes):
             raise self._no_frame(state.kind(path))
         self._code = tagged.code
-        parts = {
-            self._cells.encoding.unkey(k): part for k, part in self._cells.entries(tagged.data)
-        }
+        parts = {key.decode(): part for key, part in self._cells.entries(tagged.data)}
         if _COLUMNS not in parts:
             raise self._no_frame(f"{self.library} value without columns")
         self._columns = parts.pop(_COLUMNS)
