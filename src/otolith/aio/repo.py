@@ -1,0 +1,86 @@
+"""A repo, awaitable: everything in one store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from otolith import agent
+from otolith import opening as plainly
+from otolith.aio.lanes import Lane, Threads
+from otolith.aio.mirror import Mirror, awaited
+from otolith.aio.opening import opening
+from otolith.aio.reading import Snapshot
+from otolith.aio.states import Versioned
+from otolith.core import Target
+
+
+class Repo(Mirror[agent.Repo]):
+    """What `await aio.open(url)` returns. Tasks may share it, and the states it gives."""
+
+    def __init__(self, plain: agent.Repo, threads: Threads) -> None:
+        super().__init__(lambda: plain, Lane(threads))
+        self.plain = plain
+
+    async def session(
+        self,
+        id: str,
+        *,
+        branch: str = "main",
+        user: str | None = None,
+        app: str | None = None,
+        schema: Any = None,
+    ) -> Versioned:
+        """Return the state of a session; its first commit makes it."""
+        return await self._state(
+            lambda plain: plain.session(id, branch=branch, user=user, app=app, schema=schema)
+        )
+
+    async def user(self, id: str, *, branch: str = "main", schema: Any = None) -> Versioned:
+        """Return what is kept about a user, across sessions."""
+        return await self._state(lambda plain: plain.user(id, branch=branch, schema=schema))
+
+    async def app(self, name: str, *, branch: str = "main", schema: Any = None) -> Versioned:
+        """Return what is kept for an application, across users."""
+        return await self._state(lambda plain: plain.app(name, branch=branch, schema=schema))
+
+    async def _state(self, find: Callable[[agent.Repo], agent.Versioned]) -> Versioned:
+        # In a lane of its own: a state that is migrated as it is opened keeps no others waiting.
+        lane = Lane(self._lane.threads)
+        return Versioned(await lane.run(lambda: find(self.plain)), lane.threads)
+
+    async def at(self, target: Target) -> Snapshot:
+        """Return the state at a commit, read-only."""
+
+        def find(plain: agent.Repo) -> agent.Then:
+            return agent.Then(plain.archive, plain.at(target).commit)
+
+        return Snapshot(await self.run(find), self._lane.threads)
+
+    sessions = awaited(agent.Repo.sessions)
+    branches = awaited(agent.Repo.branches)
+    delete_branch = awaited(agent.Repo.delete_branch)
+    tag = awaited(agent.Repo.tag)
+    tags = awaited(agent.Repo.tags)
+    delete_tag = awaited(agent.Repo.delete_tag)
+    resolve = awaited(agent.Repo.resolve)
+    resolver = awaited(agent.Repo.resolver)
+
+    async def close(self) -> None:
+        """Wait for the calls that were made, and close the store."""
+        await self._lane.threads.close(self.plain.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+open = opening(plainly.open, Repo)
