@@ -13,7 +13,8 @@ import pytest
 
 import otolith
 from otolith import care, errors
-from otolith.core import Branch, Change, Commit, Conflict, Merge, Repo, Snapshot
+from otolith.agent import Frame, Then
+from otolith.core import Change, Commit, Conflict, Merge
 from otolith.core.handles import (
     BlobHandle,
     CounterHandle,
@@ -34,9 +35,10 @@ DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
 
 # What the page describes, and under which heading.
 CLASSES = [
-    (Repo, "Repo"),
-    (Branch, "Branch"),
-    (Snapshot, "Branch"),
+    (otolith.Repo, "Repo"),
+    (otolith.Versioned, "Versioned"),
+    (Then, "Versioned"),
+    (Frame, "Frame"),
     (ListHandle, "ListHandle"),
     (MapHandle, "MapHandle"),
     (SetHandle, "SetHandle"),

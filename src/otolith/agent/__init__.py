@@ -3,8 +3,10 @@
 Read `session.py`, then `holding.py`, then `tracking/imprint.py`.
 """
 
+from otolith.agent.frames import Frame
 from otolith.agent.past import Then
 from otolith.agent.repo import Repo
+from otolith.agent.schema import Schema
 from otolith.agent.session import Versioned
 
-__all__ = ["Repo", "Then", "Versioned"]
+__all__ = ["Frame", "Repo", "Schema", "Then", "Versioned"]

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from otolith import care, opening
-from otolith.agent.schema import Schema
+from otolith.agent import Schema
 from otolith.cli.asked import Asked
 from otolith.cli.place import find, only_session
 from otolith.cli.screen.output import emit, end_progress, json_option, progress_line, table
