@@ -44,6 +44,17 @@ class Sizes:
     commits_per_thread: int = 25
     races: int = 5
     starts: int = 30
+    # The state that an agent holds
+    frame_rows: int = 250_000
+    frame_columns: int = 25
+    frame_steps: int = 10
+    read_steps: int = 30
+    held_values: int = 100
+    value_steps: int = 200
+    listed_dicts: int = 10_000
+    list_steps: int = 100
+    wide_rows: int = 3_125_000
+    wide_columns: int = 40
 
 
 QUICK = Sizes(
@@ -67,6 +78,16 @@ QUICK = Sizes(
     commits_per_thread=3,
     races=1,
     starts=2,
+    frame_rows=5000,
+    frame_columns=5,
+    frame_steps=3,
+    read_steps=3,
+    held_values=10,
+    value_steps=20,
+    listed_dicts=200,
+    list_steps=20,
+    wide_rows=20_000,
+    wide_columns=8,
 )
 
 

@@ -6,53 +6,29 @@ import re
 from pathlib import Path
 from typing import Any
 
+from bench.suites import Suite
 from bench.table import Row, markdown
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 PERFORMANCE = ROOT / "docs" / "explanation" / "performance.md"
 
-# The rows of the README's table: every kind of work once, the misses among them.
-SHORT = (
-    "commit-100-full-random",
-    "commit-10k-full-random",
-    "commit-1m-full-random",
-    "commit-growth-full-random",
-    "commit-10k-fast-kvgit",
-    "commit-10k-fast-stratadb",
-    "commit-disk-10k-kvgit",
-    "commit-disk-10k-langgraph",
-    "append-1k-kvgit-disk",
-    "append-1k-langgraph-disk",
-    "append-10k-disk",
-    "append-10k-latency",
-    "open",
-    "past-warm",
-    "diff-cold",
-    "gc-kvgit",
-    "gc-wait-kvgit",
-    "threads-kvgit",
-    "import",
-)
 
-_MARKED = re.compile(r"(<!-- bench:core -->\n).*?(<!-- /bench -->)", re.DOTALL)
-
-
-def write(rows: list[Row], about: dict[str, Any]) -> None:
+def write(suite: Suite, rows: list[Row], about: dict[str, Any]) -> None:
     """Write the short table into the README and the whole one into the page on performance."""
-    short = [row for name in SHORT for row in rows if row.name == name]
-    said = (
-        f"Measured by `python3 dev.py bench core`, all in one run on {about['cores']} shared cores."
-    )
-    _put(README, f"{said} [All rows](docs/explanation/performance.md).", short)
+    short = [row for name in suite.short for row in rows if row.name == name]
+    command = f"python3 dev.py bench {suite.name}"
+    said = f"Measured by `{command}`, all in one run on {about['cores']} shared cores."
+    _put(README, suite.name, f"{said} [All rows](docs/explanation/performance.md).", short)
     versions = f"Python {about['python']}, SQLite {about['sqlite']}, beside {about['beside']}"
-    _put(PERFORMANCE, f"{said} {versions}. {about['messages']}.", rows)
+    _put(PERFORMANCE, suite.name, f"{said} {versions}. {about['data']}.", rows)
 
 
-def _put(page: Path, said: str, rows: list[Row]) -> None:
+def _put(page: Path, suite: str, said: str, rows: list[Row]) -> None:
+    marked = re.compile(rf"(<!-- bench:{suite} -->\n).*?(<!-- /bench -->)", re.DOTALL)
     text = page.read_text()
     table = f"\n{said}\n\n{markdown(rows)}\n\n"
-    changed, count = _MARKED.subn(lambda found: found[1] + table + found[2], text)
+    changed, count = marked.subn(lambda found: found[1] + table + found[2], text)
     if count != 1:
         raise SystemExit(f"{page.name} has no place for the table")
     page.write_text(changed)

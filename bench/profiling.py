@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import cProfile
+import importlib.util
 import pstats
 from collections.abc import Callable
 from contextlib import ExitStack
+from importlib import import_module
 
 import otolith
 from bench.appends import appending
@@ -16,6 +18,8 @@ from bench.timing import Step
 
 Scene = tuple[Step, int]
 """A step, and how often to take it."""
+
+Scenery = Callable[[Ground, ExitStack], Scene]
 
 
 def _commit(keys: int, durability: str, *, warm: bool = False):
@@ -73,7 +77,7 @@ def _gc(ground: Ground, stack: ExitStack) -> Scene:
     return (lambda: collect(repo)), 1
 
 
-SCENES: dict[str, Callable[[Ground, ExitStack], Scene]] = {
+SCENES: dict[str, Scenery] = {
     "commit-100": _commit(100, "fast"),
     "commit-10k": _commit(10_000, "fast"),
     "commit-10k-full": _commit(10_000, "full"),
@@ -88,10 +92,18 @@ SCENES: dict[str, Callable[[Ground, ExitStack], Scene]] = {
 }
 
 
-def profile(ground: Ground, name: str, *, lines: int = 45) -> None:
+def scenes() -> dict[str, Scenery]:
+    """Return all kinds of work; those with frames only where pandas is."""
+    if importlib.util.find_spec("pandas") is None:
+        return SCENES
+    framed: dict[str, Scenery] = import_module("bench.state.scenes").SCENES
+    return SCENES | framed
+
+
+def profile(ground: Ground, scene: Scenery, *, lines: int = 45) -> None:
     """Print where the time of one kind of work goes, by pyinstrument if it is installed."""
     with ExitStack() as stack:
-        step, times = SCENES[name](ground, stack)
+        step, times = scene(ground, stack)
         times = min(times, 20) if ground.sizes.blocks < 10 else times
         try:
             from pyinstrument import Profiler  # type: ignore[import-not-found]

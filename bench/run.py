@@ -4,6 +4,7 @@ python3 dev.py bench core                    all of it, some five minutes
 python3 dev.py bench core commits gc diff    only rows whose kind or name starts with these
 python3 dev.py bench core --quick            tiny sizes: whether it runs, not how fast
 python3 dev.py bench core --write            put the tables into README.md and the docs
+python3 dev.py bench state                   frames, values and lists that change in place
 python3 dev.py bench profile commit-10k      where the time of one kind of work goes
 """
 
@@ -13,7 +14,7 @@ import argparse
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from time import perf_counter
@@ -22,24 +23,11 @@ from typing import Any
 import apsw
 
 import otolith
-from bench import appends, collecting, commits, pages, reading, start, table, threads
+from bench import pages, table
 from bench.ground import Ground, ground, tell
-from bench.peers import DISTRIBUTIONS
-from bench.profiling import SCENES, profile
+from bench.profiling import profile, scenes
+from bench.suites import Suite, suite
 from bench.table import Row
-from bench.words import compressibility
-
-KINDS: dict[str, Callable[[Ground], Iterable[Row]]] = {
-    "commits": commits.rows,
-    "appends": appends.rows,
-    "reading": reading.rows,
-    "gc": collecting.rows,
-    "threads": threads.rows,
-    "start": start.rows,
-}
-# Which kind makes a row, by the first part of its name: so that `diff` need not measure commits.
-MADE_BY = {"commit": "commits", "append": "appends", "open": "reading", "past": "reading"}
-MADE_BY |= {"diff": "reading", "gc": "gc", "threads": "threads", "import": "start"}
 
 
 def main(arguments: list[str]) -> int:
@@ -47,8 +35,9 @@ def main(arguments: list[str]) -> int:
     with ground(quick=options.quick) as here:
         if options.suite == "profile":
             return _profile(here, options.names)
-        rows = list(_measured(here, options.names))
-    about = _about()
+        chosen = suite(options.suite)
+        rows = list(_measured(here, chosen, options.names))
+    about = _about(chosen)
     print("\n".join(f"{key}: {value}" for key, value in about.items()))
     print(table.markdown(rows) if options.markdown else table.text(rows))
     missed = [row.name for row in rows if row.verdict == "MISSED"]
@@ -58,7 +47,7 @@ def main(arguments: list[str]) -> int:
     if options.json:
         Path(options.json).write_text(table.as_json(rows, about))
     if options.write:
-        pages.write(rows, about)
+        pages.write(chosen, rows, about)
     return 0
 
 
@@ -66,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="dev.py bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("suite", nargs="?", default="core", choices=("core", "profile"))
+    parser.add_argument("suite", nargs="?", default="core", choices=("core", "state", "profile"))
     parser.add_argument("names", nargs="*", help="kinds or rows; for profile, what to profile")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
     parser.add_argument("--json", metavar="FILE", help="also write everything there")
@@ -75,15 +64,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _measured(here: Ground, names: list[str]) -> Iterator[Row]:
-    kinds = {name if name in KINDS else MADE_BY.get(name.partition("-")[0], "") for name in names}
-    unknown = [
-        name for name in names if name not in KINDS and name.partition("-")[0] not in MADE_BY
-    ]
-    if unknown:
-        raise SystemExit(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(KINDS)}")
-    for kind, rows in KINDS.items():
-        if names and kind not in kinds:
+def _measured(here: Ground, chosen: Suite, names: list[str]) -> Iterator[Row]:
+    wanted = {name: chosen.kind_of(name) for name in names}
+    if unknown := [name for name, kind in wanted.items() if kind is None]:
+        there = ", ".join(chosen.kinds)
+        raise SystemExit(f"no such benchmark: {', '.join(unknown)}; there are {there}")
+    for kind, rows in chosen.kinds.items():
+        if names and kind not in wanted.values():
             continue
         began = perf_counter()
         for row in rows(here):
@@ -93,17 +80,17 @@ def _measured(here: Ground, names: list[str]) -> Iterator[Row]:
 
 
 def _profile(here: Ground, names: list[str]) -> int:
-    unknown = [name for name in names if name not in SCENES]
-    if unknown or not names:
-        print(f"profile what? {', '.join(SCENES)}", file=sys.stderr)
+    there = scenes()
+    if not names or any(name not in there for name in names):
+        print(f"profile what? {', '.join(there)}", file=sys.stderr)
         return 2
     for name in names:
         print(f"--- {name}")
-        profile(here, name)
+        profile(here, there[name])
     return 0
 
 
-def _about() -> dict[str, Any]:
+def _about(chosen: Suite) -> dict[str, Any]:
     """Say what was measured on what, without naming the machine."""
     return {
         "otolith": otolith.__version__,
@@ -111,8 +98,8 @@ def _about() -> dict[str, Any]:
         "sqlite": apsw.sqlite_lib_version(),
         "cores": os.cpu_count(),
         "load": " ".join(f"{load:.1f}" for load in os.getloadavg()),
-        "beside": ", ".join(filter(None, map(_installed, DISTRIBUTIONS))),
-        "messages": compressibility(),
+        "beside": ", ".join(filter(None, map(_installed, chosen.beside))),
+        "data": chosen.data(),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -35,6 +35,7 @@ def count(value: float) -> str:
 UNITS: dict[str, Format] = {
     "s": seconds,
     "B": size,
+    "MB": lambda value: f"{value:.1f} MB" if value >= 10 else f"{value:.3f} MB",  # of 10^6 bytes
     "x": times,
     "": count,
     "/s": lambda value: f"{value:,.0f}/s",
@@ -96,6 +97,7 @@ class Row:
     ratio: float | None = None
     budget: Budget | None = None
     quiet: float | None = None  # the ratio of the quickest tenths
+    note: str = ""  # what one must know to read it; the same note is shown once
 
     @property
     def verdict(self) -> str:
@@ -108,12 +110,13 @@ class Row:
         kept = {self.budget.allows(each) for each in (value, self.quiet) if each is not None}
         return "UNSURE" if len(kept) > 1 else "ok" if kept == {True} else "MISSED"
 
-    def cells(self) -> tuple[str, ...]:
+    def cells(self, notes: Sequence[str] = ()) -> tuple[str, ...]:
+        work = f"{self.work} [{notes.index(self.note) + 1}]" if self.note in notes else self.work
         ratio = times(self.ratio) if self.ratio is not None else ""
         ratio += f" (p10 {times(self.quiet)})" if self.quiet is not None else ""
         budget = str(self.budget) if self.budget is not None else ""
         theirs = str(self.theirs) if self.theirs is not None else ""
-        return (self.work, str(self.ours), self.peer, theirs, ratio, budget, self.verdict)
+        return (work, str(self.ours), self.peer, theirs, ratio, budget, self.verdict)
 
 
 HEADS = ("work", "otolith", "beside", "figure", "ratio", "budget", "")
@@ -125,38 +128,57 @@ def time_of(samples: Samples) -> Figure:
 
 
 def compared(
-    name: str, work: str, ours: Samples, peer: str, theirs: Samples, *, budget: Budget | None = None
+    name: str,
+    work: str,
+    ours: Samples,
+    peer: str,
+    theirs: Samples,
+    *,
+    budget: Budget | None = None,
+    note: str = "",
 ) -> Row:
     """Return a row of two things that were timed in turn."""
     figures = time_of(ours), time_of(theirs)
     between = ratio(ours, theirs), quiet_ratio(ours, theirs)
-    return Row(name, work, figures[0], peer, figures[1], between[0], budget, between[1])
+    return Row(name, work, figures[0], peer, figures[1], between[0], budget, between[1], note)
 
 
-def against(name: str, work: str, ours: Figure, peer: str, theirs: Figure | Absent) -> Row:
+def against(
+    name: str, work: str, ours: Figure, peer: str, theirs: Figure | Absent, *, note: str = ""
+) -> Row:
     """Return a row for information, with the plain ratio of two figures."""
     between = None
     if isinstance(theirs, Figure) and theirs.value:
         between = ours.value / theirs.value
-    return Row(name, work, ours, peer, theirs, between)
+    return Row(name, work, ours, peer, theirs, between, note=note)
 
 
-def text(rows: Iterable[Row]) -> str:
+def text(rows: Sequence[Row]) -> str:
     """Return the table for a terminal."""
-    lines = [HEADS, *(row.cells() for row in rows)]
+    notes = _notes(rows)
+    lines = [HEADS, *(row.cells(notes) for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEADS))]
     drawn = [
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
         for line in lines
     ]
     rule = "  ".join("-" * width for width in widths)
-    return "\n".join(line.rstrip() for line in (drawn[0], rule, *drawn[1:]))
+    drawn = [line.rstrip() for line in (drawn[0], rule, *drawn[1:])]
+    return "\n".join([*drawn, *(f"[{at}] {note}" for at, note in enumerate(notes, 1))])
 
 
-def markdown(rows: Iterable[Row]) -> str:
+def markdown(rows: Sequence[Row]) -> str:
     """Return the table for a document."""
-    lines = [HEADS, ("---",) * len(HEADS), *(row.cells() for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    notes = _notes(rows)
+    lines = [HEADS, ("---",) * len(HEADS), *(row.cells(notes) for row in rows)]
+    drawn = [f"| {' | '.join(line)} |" for line in lines]
+    below = ["", *(f"{at}. {note}" for at, note in enumerate(notes, 1))] if notes else []
+    return "\n".join([*drawn, *below])
+
+
+def _notes(rows: Iterable[Row]) -> list[str]:
+    """Return all notes, each once, in the order of the rows that need them."""
+    return list(dict.fromkeys(row.note for row in rows if row.note))
 
 
 def as_json(rows: Iterable[Row], about: dict[str, Any]) -> str:

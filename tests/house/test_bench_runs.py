@@ -8,19 +8,34 @@ import sys
 
 import pytest
 
+from bench.suites import suite
+from bench.table import Figure, Row, text
 from tests.house.source import ROOT
 
-PROMISED = {"commit", "append", "open", "past", "diff", "gc", "threads", "import"}
+PROMISED = {
+    "core": {"commit", "append", "open", "past", "diff", "gc", "threads", "import"},
+    "state": {"frame", "read", "values", "list", "column"},
+}
 
 
-def test_a_quick_run_has_a_figure_for_every_promise(tmp_path):
+@pytest.mark.parametrize("name", PROMISED)
+def test_a_quick_run_has_a_figure_for_every_promise(name, tmp_path):
     report = tmp_path / "bench.json"
 
-    done = _bench("core", "--quick", "--json", str(report))
+    done = _bench(name, "--quick", "--json", str(report))
 
     rows = json.loads(report.read_text())["rows"]
-    assert {row["name"].partition("-")[0] for row in rows if row["budget"]} == PROMISED
+    assert {row["name"].partition("-")[0] for row in rows if row["budget"]} == PROMISED[name]
     assert all(row["work"] in done.stdout for row in rows)
+    # A README that shows the state shows rows that are there, under their names at full size.
+    assert name == "core" or set(suite(name).short) <= {row["name"] for row in rows}
+
+
+def test_a_note_is_told_once_for_all_rows_that_need_it():
+    row = Row("name", "work", Figure(1, "s"), note="read this")
+
+    assert text([row, row]).count("read this") == 1
+    assert text([row, row]).count("work [1]") == 2
 
 
 def test_rows_can_be_chosen_by_name():
@@ -38,7 +53,7 @@ def test_a_name_that_is_no_benchmark_is_refused():
 
 
 def test_a_profile_shows_where_the_time_goes():
-    done = _bench("profile", "commit-100", "--quick")
+    done = _bench("profile", "commit-100", "small", "--quick")
 
     assert "commit" in done.stdout
 
