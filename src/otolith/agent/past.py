@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
+from otolith.agent.events import EventLog
 from otolith.agent.frames import HasFrames
+from otolith.agent.kept import KeptEvents
 from otolith.core import Archive, Commit, Snapshot, split_ref
 from otolith.errors import RefNotFound
 from otolith.types import Hash
@@ -14,6 +18,11 @@ class Then(HasFrames, Snapshot):
     def __init__(self, archive: Archive, commit: Commit) -> None:
         super().__init__(archive.cells(), commit)
         self._archive = archive
+
+    @cached_property
+    def events(self) -> EventLog:
+        """What had happened by then."""
+        return KeptEvents(self, tips=lambda: (self.commit,), resolve=self._archive.refs.resolve)
 
     @property
     def user(self) -> Then:

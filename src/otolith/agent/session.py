@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Self, TypedDict, Unpack
 
 from otolith import core
 from otolith.agent.checked import Checked
+from otolith.agent.events import EventLog
 from otolith.agent.frames import HasFrames
 from otolith.agent.home import Home, Parts
+from otolith.agent.kept import KeptEvents
 from otolith.agent.past import Then
 from otolith.agent.turns import locked
 from otolith.core import Branch, Commit, Path, Target, format_path, scope_ref
@@ -58,6 +61,20 @@ class Versioned(Checked, HasFrames):
         self._scopes = self._linked(user=user, app=app)
         if schema is not None:
             self._require(schema)
+
+    @property
+    def events(self) -> EventLog:
+        """What happened, in order; recorded with `events.append`, committed with the rest."""
+        return self._events
+
+    @cached_property
+    def _events(self) -> KeptEvents:
+        return KeptEvents(
+            self,
+            tips=lambda: (self.head, self.merging),
+            resolve=self.resolve,
+            clock=self.repo.clock,
+        )
 
     def _linked(self, **ids: str | None) -> dict[str, Versioned]:
         """Open the states that this one looks at: those that are named, or that it saw last."""
@@ -122,6 +139,8 @@ class Versioned(Checked, HasFrames):
             raise _unstorable(failures, self._held.values())
         self._check_staged()
         with self._still():
+            if not self.is_clean:
+                self._events.settle()
             return super().commit(
                 message,
                 author=author,

@@ -13,7 +13,7 @@ from otolith.core.history.graph import Commit, Stats, decode_commit, is_commit, 
 from otolith.core.history.past import Blame
 from otolith.core.history.refs import scope_ref, split_ref
 from otolith.core.joining import Merge
-from otolith.core.merging.diff import Change, differences
+from otolith.core.merging.diff import Change, differences, list_middle
 from otolith.core.merging.merge import Conflict
 from otolith.core.paths import Path, format_path, parse_own_path, parse_path
 from otolith.core.reading import Reading
@@ -60,6 +60,7 @@ __all__ = [
     "format_path",
     "is_commit",
     "links",
+    "list_middle",
     "parse_own_path",
     "parse_path",
     "root_flaws",

@@ -86,7 +86,7 @@ def map_differences(cells: Cells, old: bytes, new: bytes) -> list[Difference]:
 
 def list_hunks(cells: Cells, old: bytes, new: bytes) -> list[Hunk]:
     """Return how one list became another, as few replacements of runs of elements."""
-    start, before, after = _middle(cells, old, new)
+    start, before, after = list_middle(cells, old, new)
     if not before and not after:
         return []
     shared = Counter(before)
@@ -101,7 +101,8 @@ def list_hunks(cells: Cells, old: bytes, new: bytes) -> list[Hunk]:
     ]
 
 
-def _middle(cells: Cells, old: bytes, new: bytes) -> tuple[int, list[bytes], list[bytes]]:
+def list_middle(cells: Cells, old: bytes, new: bytes) -> tuple[int, list[bytes], list[bytes]]:
+    """Return where two lists begin to differ, and what each has from there to their common end."""
     old_tree, new_tree = cells.tree(old), cells.tree(new)
     if old_tree is not None and new_tree is not None:
         return cells.lists.middle(old_tree, new_tree)

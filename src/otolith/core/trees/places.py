@@ -116,7 +116,7 @@ class Places:
             return self.encoding.decode(self.objects.data(link.hash)[1:])
         if kind == MAP_KIND:
             pairs = list(self.maps.items(link))
-            self._prefetch(cell for _, cell in pairs)
+            self.prefetch(cell for _, cell in pairs)
             return {self.encoding.unkey(key): self.load(cell) for key, cell in pairs}
         if kind == LIST_KIND:
             return self.load_all(self.lists.items(link))
@@ -135,10 +135,11 @@ class Places:
     def load_all(self, cells: Iterable[bytes]) -> list[object]:
         """Return the values of many cells, reading their objects together."""
         some = list(cells)
-        self._prefetch(some)
+        self.prefetch(some)
         return [self.load(cell) for cell in some]
 
-    def _prefetch(self, cells: Iterable[bytes]) -> None:
+    def prefetch(self, cells: Iterable[bytes]) -> None:
+        """Read the objects of packed values in one go."""
         packed = (cell for cell in cells if cell[0] == MARK and cell[1] == PACKED_KIND)
         self.objects.prefetch([Hash(cell[2:34]) for cell in packed])
 

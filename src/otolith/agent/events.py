@@ -1,0 +1,215 @@
+"""Events: what happened to an agent, in order, each with the commit that contains it.
+
+An event has a kind (any word; those in `KINDS` are known), a time, the name of an agent, and data.
+Of what it is given, a log keeps a copy: an event never changes.
+"""
+
+from __future__ import annotations
+
+import builtins
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any, TypeAlias, overload
+
+from otolith.agent.origins import Shared
+from otolith.core import Commit
+from otolith.errors import Invalid
+
+KINDS = ("action", "output", "tool_call", "error", "success", "note", "skipped")
+
+Bound: TypeAlias = "datetime | int | Commit | str | None"
+"""A moment: with its zone, in microseconds since 1970, or a commit or an expression for one."""
+
+Reducer: TypeAlias = Callable[[Any, "Event"], Any]
+"""A value and the next event in, the next value out."""
+
+_FIRST_BLOCK, _LARGEST_BLOCK = 64, 1024
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_END_OF_TIME = 1 << 63
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Event:
+    """One thing that happened."""
+
+    kind: str
+    time: int
+    agent: str
+    index: int
+    _load: Callable[[], dict[str, Any]] = field(compare=False)
+    _find: Callable[[], str | None] = field(compare=False)
+
+    @cached_property
+    def data(self) -> dict[str, Any]:
+        """What it was recorded with; read when it is first asked for."""
+        return self._load()
+
+    @property
+    def commit(self) -> str | None:
+        """The id of the commit that it came with; None as long as it is not committed."""
+        found: str | None = self.__dict__.get("found")
+        if found is None:
+            found = self._find()
+            self.__dict__["found"] = found  # a commit, once found, stays the one
+        return found
+
+    @property
+    def when(self) -> datetime:
+        """The time, in UTC."""
+        return _EPOCH + timedelta(microseconds=self.time)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain data."""
+        head = {"index": self.index, "kind": self.kind, "time": self.time, "agent": self.agent}
+        return {**head, "commit": self.commit, "data": self.data}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Event):
+            return NotImplemented
+        return _head(self) == _head(other) and self.data == other.data
+
+    def __hash__(self) -> int:
+        return hash(_head(self))
+
+    def __repr__(self) -> str:
+        by = f" by {self.agent}" if self.agent else ""
+        return f"<event {self.index} {self.kind}{by} {self.data!r}>"
+
+
+def _head(event: Event) -> tuple[object, ...]:
+    return event.kind, event.time, event.agent, event.index
+
+
+class EventLog(Sequence[Event]):
+    """The events of a state, the oldest first. `state.events` is one."""
+
+    @abstractmethod
+    def append(self, kind: str, /, *, agent: str = "", **data: Any) -> Event:
+        """Record that something happened; it is committed with everything else.
+
+        Raises:
+            Invalid: the kind is not a word, or the agent not a name.
+            BadValue: the data cannot be kept.
+        """
+
+    @abstractmethod
+    def rebuild(
+        self,
+        reducer: Reducer,
+        initial: Any = None,
+        *,
+        name: str | None = None,
+        version: int = 1,
+        upto: int | Commit | str | None = None,
+    ) -> Any:
+        """Fold all events into a value: `reducer(value, event)` returns the next value."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def _read(self, start: int, stop: int) -> builtins.list[Event]:
+        """Return the events of a range."""
+
+    @abstractmethod
+    def _common(self, target: Commit | str) -> Shared:
+        """Return what this log has in common with that of a commit."""
+
+    @overload
+    def __getitem__(self, at: int) -> Event: ...
+    @overload
+    def __getitem__(self, at: slice) -> builtins.list[Event]: ...
+    def __getitem__(self, at: int | slice) -> Any:
+        length = len(self)
+        if isinstance(at, slice):
+            start, stop, step = at.indices(length)
+            if step == 1:
+                return self._read(start, max(start, stop))
+            return [self[index] for index in range(start, stop, step)]
+        if not -length <= at < length:
+            raise IndexError(f"there are {length} events, and none at {at}")
+        return self._read(at % length, at % length + 1)[0]
+
+    def __iter__(self) -> Iterator[Event]:
+        for start in range(0, len(self), _LARGEST_BLOCK):
+            yield from self._read(start, start + _LARGEST_BLOCK)
+
+    def _backwards(self, start: int, stop: int) -> Iterator[Event]:
+        """Yield the events of a range, the latest first, reading few at first."""
+        block = _FIRST_BLOCK
+        while stop > start:
+            middle = max(stop - block, start)
+            yield from reversed(self._read(middle, stop))
+            stop, block = middle, min(2 * block, _LARGEST_BLOCK)
+
+    def list(
+        self,
+        *,
+        kind: str | Collection[str] | None = None,
+        since: Bound = None,
+        until: Bound = None,
+        agent: str | None = None,
+        limit: int | None = None,
+    ) -> builtins.list[Event]:
+        """Return events, the oldest first; with `limit`, the last so many of those that fit.
+
+        Moments are included. Since a commit is what it does not contain, until one what it does.
+        """
+        if limit is not None and limit < 0:
+            raise Invalid(f"limit={limit} is less than none", hint="leave it out for all events")
+        kinds = {kind} if isinstance(kind, str) else kind
+        found: builtins.list[Event] = []
+        if limit == 0:
+            return found
+        for event in self._between(since, until):
+            if kinds is not None and event.kind not in kinds:
+                continue
+            if agent is None or event.agent == agent:
+                found.append(event)
+                if len(found) == limit:
+                    break
+        return found[::-1]
+
+    def _between(self, since: Bound, until: Bound) -> Iterator[Event]:
+        """Yield the events between two bounds, the latest first."""
+        start, stop = 0, len(self)
+        earliest, latest, upto = -_END_OF_TIME, _END_OF_TIME, Shared(stop, stop, 0)
+        if isinstance(since, Commit | str):
+            start, stop, _ = self._common(since)
+        elif since is not None:
+            earliest = microseconds(since)
+        if isinstance(until, Commit | str):
+            upto = self._common(until)
+        elif until is not None:
+            latest = microseconds(until)
+        for event in self._backwards(start, stop):
+            if earliest <= event.time <= latest and upto.place(event.index) is not None:
+                yield event
+
+
+def microseconds(moment: datetime | int) -> int:
+    """Return a moment as logs count it.
+
+    Raises:
+        Invalid: it is no moment, or nobody knows which: it has no zone.
+    """
+    if type(moment) is int:
+        return moment
+    if not isinstance(moment, datetime):
+        raise Invalid(
+            f"{moment!r} is no moment", hint="use a datetime, microseconds since 1970 or a commit"
+        )
+    if moment.tzinfo is None:
+        raise Invalid(f"{moment.isoformat()} has no zone", hint="say datetime.now(UTC), or add one")
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def check_words(kind: object, agent: object) -> None:
+    """Refuse an event without a kind, or of an agent without a name."""
+    if not isinstance(kind, str) or not kind:
+        raise Invalid(f"{kind!r} is no kind of event", hint=f"use a word: {', '.join(KINDS)}")
+    if not isinstance(agent, str):
+        raise Invalid(f"{agent!r} does not name an agent", hint="use a str")

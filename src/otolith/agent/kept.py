@@ -1,0 +1,199 @@
+"""The events of a state that is kept: a list in its tree, which grows at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from otolith.agent.events import Event, EventLog, Reducer, check_words
+from otolith.agent.origins import EVENTS, Origins, Shared, shared
+from otolith.agent.sourcing import Snapshots, name_of
+from otolith.core import Commit, Reading
+from otolith.errors import BadValue, Corrupt, Invalid, ReadOnly, Unsupported
+from otolith.types import Clock
+
+_PATH = (EVENTS,)
+_EMPTY = b"\x90"
+
+
+class KeptEvents(EventLog):
+    """The events of a branch or a snapshot.
+
+    `tips` gives the commits that the state rests on; without a clock nothing can be recorded.
+    """
+
+    def __init__(
+        self,
+        state: Reading,
+        *,
+        tips: Callable[[], Sequence[Commit | None]],
+        resolve: Callable[[str], Commit] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._state = state
+        self._tips = tips
+        self._resolve = resolve
+        self._clock = clock
+        self._origins = Origins(state.cells)
+        self._snapshots = Snapshots(state)
+        self._commons: dict[tuple[str, bytes], Shared] = {}
+
+    @classmethod
+    def of(cls, state: Reading) -> KeptEvents:
+        """Return the events of a state that has none by itself."""
+        return cls(state, tips=lambda: [getattr(state, "commit", None)])
+
+    def append(self, kind: str, /, *, agent: str = "", **data: Any) -> Event:
+        check_words(kind, agent)
+        if self._clock is None:
+            raise ReadOnly(
+                "this state is as it was, and nothing happens in it any more",
+                hint="append to the events of a session",
+            )
+        record: dict[str, Any] = {"kind": kind, "time": self._clock()}
+        record |= {"agent": agent} if agent else {}
+        record |= {"data": data} if data else {}
+        with self._state.turn():
+            cells = self._state.cells
+            try:
+                cell = cells.put(record)
+            except BadValue as error:
+                raise BadValue(f"event {kind}: {error.message}", hint=error.hint) from None
+            index = self._state.extend_reserved(_PATH, [cell]) - 1
+            event = self._event(index, cell, None)
+            _ = event.data  # while what it was encoded to is there
+        return event
+
+    def _cell(self) -> bytes:
+        cell = self._state.cell_at(_PATH)
+        return _EMPTY if cell is None else cell
+
+    def __len__(self) -> int:
+        with self._state.turn():
+            return self._state.cells.length(self._cell())
+
+    def _read(self, start: int, stop: int) -> list[Event]:
+        with self._state.turn():
+            return self._read_from(self._cell(), start, stop)
+
+    def _read_from(self, log: bytes, start: int, stop: int) -> list[Event]:
+        cells = list(self._state.cells.elements(log, start, stop))
+        self._state.cells.prefetch(cells)
+        return [self._event(index, cell, log) for index, cell in enumerate(cells, start)]
+
+    def _event(self, index: int, cell: bytes, log: bytes | None) -> Event:
+        cells = self._state.cells
+        if cells.kind(cell) != "map":
+            raise Corrupt(f"{EVENTS}/{index} is not an event", hint="run otolith fsck")
+        parts = dict(cells.entries(cell))
+        kind, time, agent = (cells.load(parts[name]) if name in parts else None for name in _HEAD)
+        if not isinstance(kind, str) or not isinstance(time, int):
+            raise Corrupt(f"{EVENTS}/{index} is not an event", hint="run otolith fsck")
+
+        def load() -> dict[str, Any]:
+            data = cells.load(parts[b"data"]) if b"data" in parts else {}
+            return data if isinstance(data, dict) else {}
+
+        return Event(
+            kind, time, str(agent or ""), index, load, lambda: self._find(index, cell, log)
+        )
+
+    # Which commit an event came with
+
+    def _find(self, index: int, cell: bytes, then: bytes | None) -> str | None:
+        """Return the commit of an event, which others' events may have moved since it was read."""
+        with self._state.turn():
+            log = self._cell()
+            at = index if log == then else self._place(log, index, cell)
+            return None if at is None else self._origin(log, at)
+
+    def _place(self, log: bytes, index: int, cell: bytes) -> int | None:
+        cells = self._state.cells
+        if index >= cells.length(log):
+            return None
+        elements = enumerate(cells.elements(log, index), index)
+        return next((at for at, element in elements if cells.same(element, cell)), None)
+
+    def _origin(self, log: bytes, index: int) -> str | None:
+        for tip in self._tips():
+            at = None if tip is None else self._shared(tip, log).place(index)
+            if tip is not None and at is not None:
+                return self._origins.find(tip, at)
+        return None
+
+    def _shared(self, commit: Commit, log: bytes) -> Shared:
+        """Return what a commit's events have in common with a list of events."""
+        key = commit.id, log
+        if key not in self._commons:
+            if len(self._commons) > _MOST_COMMONS:
+                self._commons.clear()
+            old = self._origins.log(commit)
+            self._commons[key] = shared(self._state.cells, old, log)
+        return self._commons[key]
+
+    def _common(self, target: Commit | str) -> Shared:
+        with self._state.turn():
+            return self._shared(self._commit(target), self._cell())
+
+    def _commit(self, target: Commit | str) -> Commit:
+        if isinstance(target, Commit):
+            return target
+        if self._resolve is None:
+            raise Unsupported(
+                f"{target!r} means nothing to a state without a branch", hint="give a Commit"
+            )
+        return self._resolve(target)
+
+    # Event sourcing
+
+    def rebuild(
+        self,
+        reducer: Reducer,
+        initial: Any = None,
+        *,
+        name: str | None = None,
+        version: int = 1,
+        upto: int | Commit | str | None = None,
+    ) -> Any:
+        """Fold all events into a value: `reducer(value, event)` returns the next value.
+
+        It goes on from the nearest snapshot of what a reducer of this name and version made.
+        `upto` is how many events to take, or a commit: those that it contains.
+
+        Raises:
+            Invalid: the reducer has no name, or `upto` is no count.
+            BadValue: the initial value cannot be kept.
+        """
+        series = f"{name_of(reducer) if name is None else name}@{version}"
+        with self._state.turn():
+            log = self._cell()
+            if isinstance(upto, Commit | str):
+                log, upto = self._origins.log(self._commit(upto)) or _EMPTY, None
+            length = self._state.cells.length(log)
+            return self._snapshots.rebuild(
+                reducer,
+                initial,
+                name=series,
+                log=log,
+                stop=length if upto is None else min(count_of(upto), length),
+                read=lambda start, stop: self._read_from(log, start, stop),
+            )
+
+    def settle(self) -> None:
+        """Put the snapshots that were taken into the state, to be committed with the rest."""
+        self._snapshots.settle(self._state.cell_at(_PATH))
+
+
+_HEAD = (b"kind", b"time", b"agent")
+_MOST_COMMONS = 32
+
+
+def count_of(upto: object) -> int:
+    """Return how many events to take.
+
+    Raises:
+        Invalid: it is no count.
+    """
+    if type(upto) is not int or upto < 0:
+        raise Invalid(f"upto={upto!r} is no count of events", hint="use 0 or more, or a commit")
+    return upto

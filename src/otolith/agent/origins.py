@@ -1,0 +1,139 @@
+"""Which commit each event came with, found by walking back from the head and remembered.
+
+The id of a commit is a hash over its events, so no event can hold it. A *span* is a run of events
+that one commit contains, at a distance: at first all of them, in the head. To look at a span one
+step closer is to hand what a parent contains as well on to the parent; what no parent contains
+came with the commit itself. Only the span in question is looked at closer, so asking about
+recent events reads recent history.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from otolith.core import Cells, Commit, decode_commit, list_middle
+from otolith.types import Hash
+
+EVENTS = ".events"
+"""The top name under which the events of a state are kept."""
+
+_KEY = EVENTS.encode()
+
+
+class Shared(NamedTuple):
+    """What two lists have in common: so many at the front of both, and what follows `stop`."""
+
+    start: int
+    stop: int  # in the later list
+    shift: int  # how much further on the common end is in the later list
+
+    def place(self, index: int) -> int | None:
+        """Return where an element of the later list is in the earlier one."""
+        if index < self.start:
+            return index
+        return index - self.shift if index >= self.stop else None
+
+
+def shared(cells: Cells, old: bytes | None, new: bytes) -> Shared:
+    """Return what an earlier list (None if there is none) has in common with a later one."""
+    if old is None:
+        return Shared(0, cells.length(new), 0)
+    if cells.same(old, new):
+        length = cells.length(new)
+        return Shared(length, length, 0)
+    start, before, after = list_middle(cells, old, new)
+    front = _alike(before, after)  # short lists have not been stripped of their ends
+    back = _alike(before[front:][::-1], after[front:][::-1])
+    return Shared(start + front, start + len(after) - back, len(after) - len(before))
+
+
+def _alike(one: list[bytes], other: list[bytes]) -> int:
+    """Return how many elements two lists begin with alike."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+class _Span(NamedTuple):
+    """Events `start` to `stop` of the tip; in the commit they are `shift` places before."""
+
+    start: int
+    stop: int
+    id: str
+    shift: int = 0
+    commit: Commit | None = None  # None if it is settled that they came with it
+
+
+class Origins:
+    """The spans of one state, from its head."""
+
+    def __init__(self, cells: Cells) -> None:
+        self._cells = cells
+        self._tip = ""
+        self._spans: list[_Span] = []
+        self._older: tuple[str, list[_Span]] = "", []
+
+    def log(self, commit: Commit) -> bytes | None:
+        """Return the list of events of a commit."""
+        return self._cells.entry(commit.cell, _KEY)
+
+    def find(self, tip: Commit, index: int) -> str:
+        """Return the id of the commit that an event of this one came with."""
+        if tip.id != self._tip:
+            self._start(tip)
+        while True:
+            at = bisect_right(self._spans, index, key=lambda span: span.start) - 1
+            span = self._spans[at]
+            if span.commit is None:
+                return span.id
+            self._spans[at : at + 1] = sorted(self._closer(span, span.commit))
+
+    def _start(self, tip: Commit) -> None:
+        cell = self.log(tip)
+        length = 0 if cell is None else self._cells.length(cell)
+        self._older = self._tip, self._spans
+        self._tip, self._spans = tip.id, [_Span(0, length, tip.id, commit=tip)]
+
+    def _closer(self, span: _Span, commit: Commit) -> Iterator[_Span]:
+        """Yield what becomes of a span: its parts in the parents, and what is in none of them."""
+        cell = self.log(commit)
+        rest = [(span.start, span.stop)]
+        for id in commit.parents if cell is not None else ():
+            parent = decode_commit(hash := Hash(bytes.fromhex(id)), self._cells.objects.data(hash))
+            common = shared(self._cells, self.log(parent), cell or b"")
+            front = _Span(span.shift, span.shift + common.start, id, span.shift, parent)
+            back = _Span(span.shift + common.stop, span.stop, id, span.shift + common.shift, parent)
+            for part in (front, back):
+                inherited, rest = _cut(rest, part)
+                for start, stop in inherited:
+                    yield from self._known(part._replace(start=start, stop=stop))
+        yield from (_Span(start, stop, commit.id) for start, stop in rest)
+
+    def _known(self, span: _Span) -> Iterator[_Span]:
+        """Yield a span, or what is known of it already from when its commit was the tip."""
+        id, spans = self._older
+        if id != span.id:
+            yield span
+            return
+        for old in spans:
+            start, stop = old.start + span.shift, old.stop + span.shift
+            start, stop = max(start, span.start), min(stop, span.stop)
+            if start < stop:
+                yield old._replace(start=start, stop=stop, shift=old.shift + span.shift)
+
+
+def _cut(
+    ranges: list[tuple[int, int]], part: _Span
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Split ranges into what is inside a part, and what is not."""
+    inside: list[tuple[int, int]] = []
+    outside: list[tuple[int, int]] = []
+    for start, stop in ranges:
+        first, last = max(start, part.start), min(stop, part.stop)
+        if first >= last:
+            outside.append((start, stop))
+            continue
+        inside.append((first, last))
+        outside += [(a, b) for a, b in ((start, first), (last, stop)) if a < b]
+    return inside, outside
