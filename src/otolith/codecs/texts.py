@@ -28,14 +28,24 @@ _LENGTHS = np.dtype("<u4")
 _LONGEST = 2**32 - 1
 
 
-def fold(values: Sequence[str | None]) -> Form:
-    """Return strings, and None where there is none, as buffers."""
-    encoded = [b"" if each is None else each.encode("utf-8", "surrogatepass") for each in values]
-    missing = np.fromiter((each is None for each in values), np.uint8, len(values))
-    lengths = np.fromiter(map(len, encoded), np.int64, len(values))
-    starts = range(0, len(values), GROUP_ROWS)
-    groups = [Raw(b"".join(encoded[start : start + GROUP_ROWS])) for start in starts]
-    return folded(lengths, missing, groups)
+def fold(strings: Sequence[str], missing: npt.NDArray[np.uint8] | None = None) -> Form:
+    """Return strings as buffers; where one is missing there is "" among them."""
+    lengths = np.empty(len(strings), np.int64)
+    groups = []
+    for start in range(0, len(strings), GROUP_ROWS):
+        group = strings[start : start + GROUP_ROWS]
+        data, sizes = _joined(group)
+        lengths[start : start + len(group)] = sizes
+        groups.append(Raw(data))
+    return folded(lengths, np.zeros(0, np.uint8) if missing is None else missing, groups)
+
+
+def _joined(group: Sequence[str]) -> tuple[bytes, list[int]]:
+    text = "".join(group)
+    if text.isascii():
+        return text.encode("ascii"), list(map(len, group))
+    encoded = [each.encode("utf-8", "surrogatepass") for each in group]
+    return b"".join(encoded), list(map(len, encoded))
 
 
 def fold_buffers(

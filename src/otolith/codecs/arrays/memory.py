@@ -107,17 +107,20 @@ def _lower_objects(values: list[Any]) -> Form:
 
 
 def _is_text(values: list[Any]) -> bool:
-    if len(values) < _TEXT_ROWS or not set(map(type, values)) <= {str, type(None), float}:
+    if len(values) < _TEXT_ROWS:
         return False
-    return all(type(each) is not float or isnan(each) for each in values)
+    kinds = set(map(type, values))
+    if not kinds <= {str, type(None), float}:
+        return False
+    return float not in kinds or all(type(each) is not float or isnan(each) for each in values)
 
 
 def _text(values: list[Any]) -> Form:
-    form = fold([each if type(each) is str else None for each in values])
-    if form["missing"] is not None:
-        kinds = (0 if type(v) is str else _NONE if v is None else _NAN for v in values)
-        form["missing"] = np.fromiter(kinds, np.uint8, len(values))
-    return form
+    if set(map(type, values)) == {str}:
+        return fold(values)
+    kinds = (0 if type(each) is str else _NONE if each is None else _NAN for each in values)
+    missing = np.fromiter(kinds, np.uint8, len(values))
+    return fold([each if type(each) is str else "" for each in values], missing)
 
 
 def _grouped(values: list[Any]) -> list[list[Any]]:

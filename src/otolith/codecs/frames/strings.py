@@ -28,7 +28,10 @@ def _lower(array: Any) -> Form:
 
 def _lower_python(array: Any) -> Form:
     values = np.asarray(array, dtype=object).tolist()
-    return fold([str(each) if isinstance(each, str) else None for each in values])
+    if set(map(type, values)) == {str}:
+        return fold(values)
+    missing = np.fromiter((not isinstance(each, str) for each in values), np.uint8, len(values))
+    return fold([str(each) if isinstance(each, str) else "" for each in values], missing)
 
 
 def _lower_arrow(array: Any) -> Form:
