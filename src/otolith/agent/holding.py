@@ -1,47 +1,31 @@
-"""A branch whose values are Python's own: handed out as objects, and looked at again on commit."""
+"""A branch as a dict whose values are Python's own: what it hands out is what it keeps."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from threading import RLock
 from typing import Any
 
-from otolith.agent.tracking.aliases import Aliases
+from otolith.agent.looking import Looking
+from otolith.agent.tracking.adoption import Adoption
 from otolith.agent.tracking.fixed import is_fixed
-from otolith.agent.tracking.held import MISSING, Held, Hold, adopted, put_part, remove_part
-from otolith.agent.tracking.sharing import ALIASES
+from otolith.agent.tracking.held import MISSING, put_part, remove_part
 from otolith.agent.turns import locked
 from otolith.codecs import Lost
-from otolith.core import Branch, Path, format_path, parse_own_path, parse_path
+from otolith.core import Path, format_path, parse_own_path, parse_path
 from otolith.errors import BadPath, BadValue, KeyNotFound, NotKept
 
 
-class Holding(Branch):
+class Holding(Looking):
     """A branch that holds the values it hands out.
 
-    The same path gives the same object. A change in place is found when the whole state is looked
-    at, and put on the stage like any edit. Threads take turns.
+    The same path gives the same object. Handles write to the objects that are held.
     """
-
-    def _begin(self) -> None:
-        """Start with nothing handed out."""
-        self._turns = RLock()
-        self._held = Held(self.cells)
-        self._aliases = Aliases(hold=self._hold_again, print=self._held.imprints.print)
-        self._aliases_cell: bytes | None = None
-        self._is_still = False  # nothing needs to be looked at: it was a moment ago
-        self._seen_root: bytes | None = None
-
-    def turn(self) -> AbstractContextManager[object]:
-        """Return what keeps other threads out."""
-        return self._turns
 
     # Reading
 
     @locked
     def __getitem__(self, path: str | Path) -> Any:
-        keys = parse_path(path)
+        keys = self._checked_keys(parse_path(path))
         value = self._held.get(keys)
         if value is MISSING:
             value = self._read(keys)
@@ -55,37 +39,30 @@ class Holding(Branch):
 
     def _read(self, keys: Path) -> object:
         self._follow_aliases()
-        unit = self._aliases.unit_above(keys)
-        if unit is not None and self._hold_again(unit) is not None:
-            return self._held.get(keys)
-        hold = self._hold_again(keys)
-        if hold is None:
-            raise KeyNotFound(
-                f"nothing at {format_path(keys)}", hint="list(state) shows what is at the top"
-            )
-        return hold.value
-
-    def _hold_again(self, keys: Path) -> Hold | None:
-        """Return what is held at a path, read if need be; a fixed value is not held."""
-        if self._held.find(keys) is not None:
-            return (
-                Hold(self._held.get(keys)) if self._held.find(keys) != keys else self._held.at(keys)
-            )
+        unit = self._unit(keys)
+        if unit == keys and not _is_reserved(keys):
+            hold = self._hold(keys)
+            if hold is None:
+                raise _nothing(keys)
+            return hold.value
         cell = self._stage.get(keys)
         if cell is None:
-            return None
+            raise _nothing(keys)
         value = self.cells.load(cell)
-        if is_fixed(type(value)) or type(value) is Lost:
-            return Hold(value)
-        hold = self._held.hold(keys, value, cell)
-        self._aliases.join(keys)
-        return hold
+        if is_fixed(type(value)) or _is_reserved(keys):
+            return value
+        self._hold(unit)
+        return self._held.get(keys)
 
-    def _follow_aliases(self) -> None:
-        cell = self._stage.get((ALIASES,))
-        if cell != self._aliases_cell:
-            self._aliases_cell = cell
-            self._aliases.read(self.cells.load(cell) if cell is not None else None)
+    def _checked_keys(self, keys: Path) -> Path:
+        """Return keys that a dict can have.
+
+        Raises:
+            BadValue: one of them is not hashable.
+        """
+        if any(type(key) is not str for key in keys):
+            self._stage.names(keys)
+        return keys
 
     @locked
     def get(self, path: str | Path, default: Any = None) -> Any:
@@ -105,7 +82,7 @@ class Holding(Branch):
     def __contains__(self, path: object) -> bool:
         if not isinstance(path, str | tuple):
             return False
-        keys = parse_path(path)
+        keys = self._checked_keys(parse_path(path))
         try:
             return self._held.get(keys) is not MISSING or self._stage.get(keys) is not None
         except KeyNotFound:
@@ -123,29 +100,62 @@ class Holding(Branch):
 
     @locked
     def __setitem__(self, path: str | Path, value: object) -> None:
-        keys = parse_own_path(path)
-        unit = self._held.find(keys[:-1])
+        keys = self._checked_keys(parse_own_path(path))
+        unit = self._entered(keys[:-1])
+        cell = None if unit is not None else self._cell_of_fixed(value)
+        if unit is None and cell is None:
+            unit = self._list_above(keys)
         if unit is not None:
             put_part(self._held.at(unit).value, unit, keys[len(unit) :], value)
             self._joining.settled(keys)
-        elif is_fixed(type(value)):
-            super().__setitem__(keys, value)
-            self._held.drop(keys)
+        elif cell is not None:
+            super().write_cell(keys, cell)
+            self._let_go(keys)
         else:
             # Something must stand there until it is encoded, and the path must be one.
-            super().__setitem__(keys, None)
+            super().write_cell(keys, self.cells.put(None))
             self._held.assign(keys, value)
+
+    def _cell_of_fixed(self, value: object) -> bytes | None:
+        """Return the cell of a value that never changes; others are encoded when looked at."""
+        try:
+            return self.cells.put(value) if is_fixed(type(value)) else None
+        except BadValue:
+            return None  # a commit will say so
 
     @locked
     def __delitem__(self, path: str | Path) -> None:
-        keys = parse_own_path(path)
-        unit = self._held.find(keys[:-1])
+        keys = self._checked_keys(parse_own_path(path))
+        unit = self._entered(keys[:-1])
         if unit is not None:
             remove_part(self._held.at(unit).value, unit, keys[len(unit) :])
             self._joining.settled(keys)
         else:
             super().__delitem__(keys)
-            self._held.drop(keys)
+            self._let_go(keys)
+
+    def _entered(self, path: Path) -> Path | None:
+        """Return the path of the held value that a path leads into; what is shared is held then."""
+        unit = self._held.find(path)
+        if unit is None:
+            self._follow_aliases()
+            shared = self._aliases.above(path)
+            found = self._reach(shared) if shared is not None else None
+            unit = None if found is None else found[0]
+        return unit
+
+    def _list_above(self, keys: Path) -> Path | None:
+        """Hold the list that a path leads into, if it does."""
+        unit = self._unit(keys)
+        cell = self._stage.get(unit) if unit != keys else None
+        if cell is None or self.cells.kind(cell) != "list":
+            return None
+        self._hold(unit)
+        return unit
+
+    def _let_go(self, path: Path) -> None:
+        self._held.drop(path)
+        self._aliases.forget(path)
 
     # What handles do
 
@@ -156,120 +166,63 @@ class Holding(Branch):
 
     @locked
     def write_cell(self, path: Path, cell: bytes | None) -> None:
-        near = self._held.near(path)
-        self._look_at(near)
-        super().write_cell(path, cell)
-        self._renew(near)
+        unit = self._entered(path)
+        if unit is None:
+            self._look_at(self._held.inside(path))
+            super().write_cell(path, cell)
+            self._renew_inside(path)
+            return
+        old, fresh = self._part(path), None if cell is None else self.cells.load(cell)
+        hold, new = self._held.at(unit), self._merged(old, fresh)
+        if unit == path and (cell is None or is_fixed(type(new))):
+            super().write_cell(path, cell)
+            self._let_go(path)
+        elif unit == path:
+            hold.value = new
+        elif cell is None:
+            remove_part(hold.value, unit, path[len(unit) :])
+        else:
+            put_part(hold.value, unit, path[len(unit) :], new)
+        self._joining.settled(path)
 
     @locked
     def extend_cell(self, path: Path, cells: list[bytes]) -> None:
-        near = self._held.near(path)
-        self._look_at(near)
-        super().extend_cell(path, cells)
-        self._renew(near)
-
-    # Looking at what was handed out
-
-    def _root(self) -> bytes:
-        if not self._is_still:
-            self._look()
-        return super()._root()
-
-    @contextmanager
-    def _still(self) -> Iterator[None]:
-        """Do not look: what matters is known."""
-        before, self._is_still = self._is_still, True
-        try:
-            yield
-        finally:
-            self._is_still = before
-
-    def _look(self) -> dict[Path, BadValue]:
-        """Stage what changed in place; return what cannot be kept, for which a `Lost` is staged."""
-        failures = self._look_at([path for path, _ in self._held])
-        self._stage_aliases()
-        self._seen_root = self._stage.root()
-        return failures
-
-    def _look_at(self, paths: list[Path]) -> dict[Path, BadValue]:
-        failures: dict[Path, BadValue] = {}
-        for path in paths:
-            hold = self._held.at(path)
-            try:
-                new = self._held.look(path)
-            except BadValue as error:
-                failures[path] = error
-                self._lose(path, hold, error)
-                continue
-            if new is None and hold.lost is not None:
-                new = hold.imprint
-            if new is not None:
-                hold.imprint, hold.lost = new, None
-                self._stage.put(path, new.cell)
-                self._joining.settled(path)
-        return failures
-
-    def _lose(self, path: Path, hold: Hold, error: BadValue) -> None:
-        """Let something stand for a value that cannot be kept. An old value never comes back."""
-        hold.lost = self.cells.put(Lost.of(hold.value, error))
-        self._stage.put(path, hold.lost)
-
-    def _stage_aliases(self) -> None:
-        if not len(self._held):
+        unit = self._entered(path)
+        if unit is None:
+            super().extend_cell(path, cells)
             return
-        self._follow_aliases()
-        kept = {path: hold.value for path, hold in self._held if hold.lost is None}
-        record = self._aliases.record(kept)
-        cell = self.cells.put(record) if record else None
-        if self.cells.same(cell, self._aliases_cell):
-            return
-        if cell is None:
-            self._stage.remove((ALIASES,))
+        old, more = self._part(path), [self.cells.load(cell) for cell in cells]
+        if old is MISSING:
+            put_part(self._held.at(unit).value, unit, path[len(unit) :], more)
+            self.adopt_policy(path, "append")
+        elif type(old) is list:
+            old.extend(more)
         else:
-            self._stage.put((ALIASES,), cell)
-        self._follow_aliases()
+            raise BadPath(f"{format_path(path)} is not a list", hint="see `otolith ls`")
+        self._joining.settled(path)
 
-    # The state moves under what was handed out
-
-    def discard(self) -> None:
-        """Drop all staged edits, changes in place, and the merge in progress."""
-        with self.turn():
-            self._seen_root = None
-            for path, hold in self._held:
-                if hold.imprint is None or self._is_changed(path):
-                    hold.imprint = None
-            super().discard()
-
-    def _is_changed(self, path: Path) -> bool:
+    def _part(self, path: Path) -> Any:
         try:
-            return self._held.look(path) is not None
-        except BadValue:
-            return True
+            return self._held.get(path)
+        except KeyNotFound:
+            return MISSING
 
-    def _turned(self) -> None:
-        root = self._stage.root()
-        if self._seen_root is None or not self.cells.same(root, self._seen_root):
-            self._renew([path for path, _ in self._held])
-        self._seen_root = root
+    def _merged(self, old: object, fresh: object) -> object:
+        """Return the object to keep for what a handle wrote: the one that was there, if it can."""
+        return Adoption([old], print=self._held.imprints.print, keeps=True)(old, fresh)
 
-    def _renew(self, paths: list[Path]) -> None:
-        """Bring what was handed out up to date with the stage, in place where that can be done."""
-        for path in paths:
-            hold, cell = self._held.at(path), self._cell_or_none(path)
-            if cell is None:
-                self._held.drop(path)
-            elif hold.lost is not None and self.cells.same(cell, hold.lost):
-                continue
-            elif hold.imprint is None or not self.cells.same(cell, hold.imprint.cell):
-                fresh = self.cells.load(cell)
-                if type(fresh) is Lost or is_fixed(type(fresh)):
-                    self._held.drop(path)
-                    continue
-                hold.value = adopted(hold.value, fresh)
-                hold.imprint, hold.lost = self._held.imprints.of(hold.value, cell), None
+    def _renew_inside(self, path: Path) -> None:
+        """Bring what is held below a path up to date with what a handle wrote there."""
+        for below, cell in self._moved(self._held.inside(path)).items():
+            live = [self._held.at(below).value]
+            self._adopt(below, cell, Adoption(live, print=self._held.imprints.print, keeps=True))
 
-    def _cell_or_none(self, path: Path) -> bytes | None:
-        try:
-            return self._stage.get(path)
-        except BadPath:
-            return None
+
+def _is_reserved(keys: Path) -> bool:
+    return isinstance(keys[0], str) and keys[0].startswith(".")
+
+
+def _nothing(keys: Path) -> KeyNotFound:
+    return KeyNotFound(
+        f"nothing at {format_path(keys)}", hint="list(state) shows what is at the top"
+    )

@@ -203,7 +203,11 @@ class Branch(Reading, MutableMapping[str, Any]):
         if self._joining.parent is not None and kind == "step":
             kind = "merge"
         details = _details(self._archive, message, author, kind, meta) | {"reads": _hashes(reads)}
-        commit = self._joining.land(details, fences or {})
+        try:
+            commit = self._joining.land(details, fences or {})
+        except Error:
+            self._turned()  # what others committed may have been merged in already
+            raise
         self._arrive(commit)
         return commit
 
@@ -253,7 +257,9 @@ class Branch(Reading, MutableMapping[str, Any]):
         if take is None:
             self[path] = value
         else:
+            self._root()  # whatever is to be staged is staged before the side is
             self._joining.take(parse_path(path), take)
+            self._turned()
 
     def rollback(self, target: Target | None = None, *, steps: int | None = None) -> Commit:
         """Go back to an earlier state by a new commit; staged edits are dropped, history stays."""

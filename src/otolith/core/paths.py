@@ -14,7 +14,7 @@ from otolith.errors import BadPath
 
 Path: TypeAlias = tuple[object, ...]
 
-POLICY, CONFLICTS = ".policy", ".conflicts"
+POLICY, CONFLICTS, ALIASES = ".policy", ".conflicts", ".aliases"
 
 _DEEPEST = 50
 

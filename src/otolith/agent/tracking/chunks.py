@@ -11,7 +11,7 @@ from otolith.types import Raw
 
 
 class Chunks(Imprint):
-    """A fingerprint of all the bytes, to see whether they changed; one of each chunk, to see where."""
+    """A fingerprint of all bytes, to see whether they changed; one of each chunk, to see where."""
 
     __slots__ = ("_prints", "_whole")
 

@@ -175,35 +175,16 @@ def remove_part(value: Any, path: Path, steps: Path) -> None:
 
 def _parent(value: Any, path: Path, steps: Path) -> Any:
     here = (*path, *steps)
-    for depth in range(len(path), len(here) - 1):
+    for depth in range(len(path), len(here)):
+        if type(value) not in (dict, list):
+            raise BadPath(
+                f"{format_path(here[:depth])} is a {type(value).__name__}, it has no parts to set",
+                hint="read the value, and change it itself",
+            )
+        if depth == len(here) - 1:
+            break
         if type(value) is dict:
             value = value.setdefault(here[depth], {})
         else:
             value = _part(value, here, depth)
-    if type(value) not in (dict, list):
-        raise BadPath(
-            f"{format_path(here[:-1])} is a {type(value).__name__}, it has no parts to set",
-            hint="read the value, and change it itself",
-        )
     return value
-
-
-def adopted(live: Any, fresh: Any) -> Any:
-    """Bring a value that others hold up to date: in place if it can be, otherwise a new one."""
-    if type(live) is not type(fresh) or live is fresh:
-        return fresh
-    if type(live) is dict:
-        new = {key: adopted(live.get(key), part) for key, part in fresh.items()}
-        live.clear()
-        live.update(new)
-    elif type(live) is list:
-        kept = [adopted(mine, part) for mine, part in zip(live, fresh, strict=False)]
-        live[:] = [*kept, *fresh[len(kept) :]]
-    elif type(live) is set:
-        live.clear()
-        live.update(fresh)
-    elif type(live) is bytearray:
-        live[:] = fresh
-    else:
-        return fresh
-    return live

@@ -77,8 +77,10 @@ def look_again(
     the number of all parts then and now.
     """
     (start, end), (before, now) = ends, lengths
-    if start == before == now <= RUN and len(old) == 1 and mark_of(0, now) == old[0].print:
-        return old, []  # the most frequent case, without the ado
+    if start == before == now <= RUN and len(old) == 1:
+        today = Mark(now, mark_of(0, now))
+        if today == old[0] and today.print is not None:
+            return old, []  # the most frequent case, without the ado
     shift = now - before
     is_edited = start + end < max(before, now)
     head, tail = list[tuple[int, Mark]](), list[tuple[int, Mark]]()

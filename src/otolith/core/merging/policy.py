@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
-from otolith.core.paths import Path, format_path, parse_path
+from otolith.core.paths import ALIASES, Path, format_path, parse_path
 from otolith.errors import BadPolicy
 
 Resolver: TypeAlias = Callable[[object, object, object], object]
@@ -67,6 +67,8 @@ class Policies:
 
     def find(self, path: Path, *, is_map: bool = False) -> str | None:
         """Return the policy for a path, if a rule names one; `is_map` if both sides are maps."""
+        if path[:1] == (ALIASES,):
+            return None if is_map else "last-writer"  # checked when it is read, so nobody is asked
         text = format_path(path)
         exact = self._exact.get(text)
         if exact is not None:
