@@ -7,6 +7,7 @@ looking is an attribute, as it is there. What reads there by an operator has a n
 `delete`, `contains`, `length`; `await state[path]` is the one that stays.
 """
 
+from otolith.aio.events import Event, EventLog
 from otolith.aio.handles import (
     BlobHandle,
     CounterHandle,
@@ -23,6 +24,8 @@ __all__ = [
     "BlobHandle",
     "Change",
     "CounterHandle",
+    "Event",
+    "EventLog",
     "FrameHandle",
     "ListHandle",
     "MapHandle",

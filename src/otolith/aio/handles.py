@@ -6,13 +6,16 @@ from collections.abc import (
     AsyncIterator,
     Iterable,
     Iterator,
+    Mapping,
     MutableMapping,
     MutableSequence,
     MutableSet,
 )
-from typing import Any, Protocol, cast, overload
+from typing import Any, Protocol, TypeVar, cast, overload
 
 from otolith.aio.mirror import Mirror, awaited
+
+M = TypeVar("M", bound=Mapping[Any, Any])
 
 
 class ListHandle(Mirror[MutableSequence[Any]]):
@@ -59,12 +62,8 @@ class ListHandle(Mirror[MutableSequence[Any]]):
         return self._walk(iter)
 
 
-class MapHandle(Mirror[MutableMapping[Any, Any]]):
-    """A dict with keys of any plain type, in key order: `await users[42]`."""
-
-    update = awaited(MutableMapping[Any, Any].update)
-    popitem = awaited(MutableMapping[Any, Any].popitem)
-    clear = awaited(MutableMapping[Any, Any].clear)
+class Mapped(Mirror[M]):
+    """Reading anything that is a mapping: `await users[42]`, `async for key in users`."""
 
     async def __getitem__(self, key: Any) -> Any:
         return await self.run(lambda plain: plain[key])
@@ -72,6 +71,37 @@ class MapHandle(Mirror[MutableMapping[Any, Any]]):
     async def get(self, key: Any, default: Any = None) -> Any:
         """Return the value under a key, or the default if there is none."""
         return await self.run(lambda plain: plain.get(key, default))
+
+    async def contains(self, key: object) -> bool:
+        """Tell whether there is a key."""
+        return await self.run(lambda plain: key in plain)
+
+    async def length(self) -> int:
+        """Return how many keys there are."""
+        return await self.run(len)
+
+    async def keys(self) -> list[Any]:
+        """Return all keys."""
+        return await self.run(list)
+
+    async def values(self) -> list[Any]:
+        """Return all values, in the order of their keys."""
+        return await self.run(lambda plain: list(plain.values()))
+
+    async def items(self) -> list[tuple[Any, Any]]:
+        """Return all keys and values."""
+        return await self.run(lambda plain: list(plain.items()))
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self._walk(iter)
+
+
+class MapHandle(Mapped[MutableMapping[Any, Any]]):
+    """A dict with keys of any plain type, in key order."""
+
+    update = awaited(MutableMapping[Any, Any].update)
+    popitem = awaited(MutableMapping[Any, Any].popitem)
+    clear = awaited(MutableMapping[Any, Any].clear)
 
     async def set(self, key: Any, value: Any) -> None:
         """Set the value under a key."""
@@ -89,32 +119,9 @@ class MapHandle(Mirror[MutableMapping[Any, Any]]):
         """Return the value under a key; it is set if there is none."""
         return await self.run(lambda plain: plain.setdefault(key, default))
 
-    async def keys(self) -> list[Any]:
-        """Return all keys."""
-        return await self.run(list)
-
-    async def values(self) -> list[Any]:
-        """Return all values, in the order of their keys."""
-        return await self.run(lambda plain: list(plain.values()))
-
-    async def items(self) -> list[tuple[Any, Any]]:
-        """Return all keys and values."""
-        return await self.run(lambda plain: list(plain.items()))
-
-    async def length(self) -> int:
-        """Return how many keys there are."""
-        return await self.run(len)
-
-    async def contains(self, key: object) -> bool:
-        """Tell whether there is a key."""
-        return await self.run(lambda plain: key in plain)
-
     def scan(self, prefix: str = "", *, start: str | None = None) -> AsyncIterator[tuple[str, Any]]:
         """Yield the str keys with a prefix and their values, in order, reading no others."""
         return self._walk(lambda plain: cast("Scanned", plain).scan(prefix, start=start))
-
-    def __aiter__(self) -> AsyncIterator[Any]:
-        return self._walk(iter)
 
 
 class SetHandle(Mirror[MutableSet[Any]]):
@@ -179,27 +186,20 @@ class BlobHandle(Mirror["Bytes"]):
         return await self.run(len)
 
 
-class FrameHandle(Mirror["Columns"]):
+class FrameHandle(Mapped[Mapping[Any, Any]]):
     """A frame or table, read a column at a time: `await prices["price"]`."""
-
-    async def __getitem__(self, label: Any) -> Any:
-        return await self.run(lambda plain: plain[label])
 
     async def at(self, position: int) -> Any:
         """Return the column at a position."""
-        return await self.run(lambda plain: plain.at(position))
+        return await self.run(lambda plain: cast("Columns", plain).at(position))
 
     async def columns(self) -> list[Any]:
         """Return the labels of the columns, in order."""
-        return await self.run(lambda plain: plain.columns)
+        return await self.run(lambda plain: cast("Columns", plain).columns)
 
     async def library(self) -> str:
         """Return whose frame it is: pandas, polars or pyarrow."""
-        return await self.run(lambda plain: plain.library)
-
-    async def length(self) -> int:
-        """Return how many columns there are."""
-        return await self.run(len)
+        return await self.run(lambda plain: cast("Columns", plain).library)
 
 
 # What the plain handles can do, beyond what every collection can: the door of core has no names
@@ -233,6 +233,4 @@ class Columns(Protocol):
     def columns(self) -> list[Any]: ...
     @property
     def library(self) -> str: ...
-    def __len__(self) -> int: ...
-    def __getitem__(self, label: Any, /) -> Any: ...
     def at(self, position: int) -> Any: ...

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any, TypeVar
 
 from otolith import agent, core
+from otolith.aio.events import EventLog
 from otolith.aio.handles import (
     BlobHandle,
     CounterHandle,
     FrameHandle,
     ListHandle,
     MapHandle,
+    Mapped,
     SetHandle,
 )
 from otolith.aio.lanes import Lane, Threads
-from otolith.aio.mirror import Mirror, awaited
+from otolith.aio.mirror import awaited
 from otolith.core import Commit, Path
 
 T = TypeVar("T", bound=agent.Versioned | agent.Then)
 
 
-class Reading(Mirror[T]):
+class Reading(Mapped[T]):
     """A state that is read: `await state["budget"]`, `async for name in state`."""
 
     def __init__(self, plain: T, threads: Threads) -> None:
@@ -39,29 +40,6 @@ class Reading(Mirror[T]):
     async def get(self, path: str | Path, default: Any = None) -> Any:
         """Return the value at a path, or the default if nothing is there."""
         return await self.run(lambda plain: plain.get(path, default))  # type: ignore[arg-type]
-
-    async def contains(self, path: object) -> bool:
-        """Tell whether there is something at a path."""
-        return await self.run(lambda plain: path in plain)
-
-    async def length(self) -> int:
-        """Return how many names there are at the top."""
-        return await self.run(len)
-
-    async def keys(self) -> list[str]:
-        """Return the names at the top."""
-        return await self.run(list)
-
-    async def values(self) -> list[Any]:
-        """Return the values at the top."""
-        return await self.run(lambda plain: list(plain.values()))
-
-    async def items(self) -> list[tuple[str, Any]]:
-        """Return the names and values at the top."""
-        return await self.run(lambda plain: list(plain.items()))
-
-    def __aiter__(self) -> AsyncIterator[str]:
-        return self._walk(iter)
 
     def list(self, path: str | Path) -> ListHandle:
         """Return a handle on a list. This looks at nothing; its verbs do."""
@@ -86,6 +64,11 @@ class Reading(Mirror[T]):
     def frame(self, path: str | Path) -> FrameHandle:
         """Return a handle on a frame or table that reads only the columns it is asked for."""
         return FrameHandle(lambda: self.plain.frame(path), self._lane)
+
+    @property
+    def events(self) -> EventLog:
+        """What happened, in order; recorded with `await state.events.append(kind, …)`."""
+        return EventLog(lambda: self.plain.events, self._lane)
 
     def __repr__(self) -> str:
         return repr(self.plain)
