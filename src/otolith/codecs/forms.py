@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from otolith.codecs.base import Lowering
 from otolith.codecs.exact import VERIFY
-from otolith.errors import Corrupt, UnknownType
+from otolith.errors import Corrupt, MissingExtra, UnknownType
 from otolith.types import Tag, Tagged
 
 Form: TypeAlias = dict[str, Any]
@@ -73,6 +73,11 @@ class Forms:
             )
         try:
             return read(data)
+        except ImportError as error:
+            raise MissingExtra(
+                f"a {name} needs more than is installed: {error}",
+                hint="pip install 'otolith[data]', or read with opaque=True",
+            ) from error
         except _MISFITS as error:
             raise Corrupt(f"the data of a {name} does not fit: {error}", hint=VERIFY) from error
 

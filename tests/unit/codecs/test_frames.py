@@ -279,6 +279,7 @@ def test_a_frame_that_does_not_fit_is_corrupt(wrong):
          "length": 5, "fill": 0.0, "kind": "integer"},
         {"type": "IntegerArray", "data": np.ones(2, int), "mask": np.ones(3, bool)},
         {"type": "DatetimeArray", "data": np.zeros(2, "M8[D]"), "zone": None},
+        {"type": "DatetimeArray", "data": np.zeros(2, "M8[2s]"), "zone": None},
         {"type": "DatetimeArray", "data": np.zeros(2, "M8[ns]"), "zone": [1]},
         {"type": "DatetimeIndex", "array": pd.array(np.zeros(2, "M8[ns]")), "name": None,
          "freq": pd.offsets.Day()},

@@ -22,7 +22,7 @@ import pandas as pd  # type: ignore[import-untyped]
 from pandas._libs.sparse import IntIndex  # type: ignore[import-untyped]
 
 from otolith.codecs.forms import Form, Forming, Reading, check, demand
-from otolith.codecs.frames.moments import lift_zone, lower_zone
+from otolith.codecs.frames.moments import UNITS, lift_zone, lower_zone
 
 _MASKED: dict[str, Any] = {
     "IntegerArray": pd.arrays.IntegerArray,
@@ -78,11 +78,9 @@ def _lower_datetimes(array: Any) -> Form:
 
 def _lift_datetimes(form: Form) -> object:
     data, described = check(form, data=np.ndarray, zone=object)
-    _column(data, "M")
-    zone = lift_zone(described)
+    unit, zone = _ticks(data, "M"), lift_zone(described)
     if zone is None:
-        return _same_unit(data)
-    unit, _ = np.datetime_data(data.dtype)
+        return pd.array(data, dtype=data.dtype, copy=False)
     dtype = pd.DatetimeTZDtype(unit, zone)
     # As datetimes these would be taken for what the clock shows; as numbers they are UTC.
     return pd.array(data.view(np.int64), dtype=dtype, copy=False)
@@ -94,14 +92,16 @@ def _lower_timedeltas(array: Any) -> Form:
 
 def _lift_timedeltas(form: Form) -> object:
     (data,) = check(form, data=np.ndarray)
-    _column(data, "m")
-    return _same_unit(data)
+    _ticks(data, "m")
+    return pd.array(data, dtype=data.dtype, copy=False)
 
 
-def _same_unit(data: Any) -> object:
-    array = pd.array(data, dtype=data.dtype, copy=False)
-    demand(array.dtype == data.dtype, f"pandas has no {data.dtype}")
-    return array
+def _ticks(data: Any, kind: str) -> str:
+    """Return the unit of datetimes or spans, once it is one that pandas has."""
+    _column(data, kind)
+    unit, count = np.datetime_data(data.dtype)
+    demand(unit in UNITS and count == 1 and data.dtype.isnative, f"pandas has no {data.dtype}")
+    return unit
 
 
 def _lower_periods(array: Any) -> Form:
@@ -159,6 +159,7 @@ def _lower_arrow(array: Any) -> Form:
 
 def _lift_arrow(form: Form) -> object:
     (data,) = check(form, data=object)
+    demand(type(data).__name__ == "ChunkedArray", "not a column of Arrow")
     return pd.ArrowDtype(data.type).__from_arrow__(data)
 
 

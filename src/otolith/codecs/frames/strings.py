@@ -17,7 +17,7 @@ import pandas as pd  # type: ignore[import-untyped]
 from otolith.codecs.forms import Form, Forming, Reading, check
 from otolith.codecs.frames.dtypes import strings_dtype, strings_of
 from otolith.codecs.texts import fill, fold, fold_buffers, measured, unfold
-from otolith.errors import MissingExtra, UnknownType
+from otolith.errors import UnknownType
 
 
 def _lower(array: Any) -> Form:
@@ -65,12 +65,8 @@ def _lift_python(form: Form, dtype: Any) -> object:
 
 
 def _lift_arrow(form: Form, dtype: Any) -> object:
-    try:
-        import pyarrow as pa
-    except ImportError as error:
-        raise MissingExtra(
-            "strings of Arrow need pyarrow", hint="pip install 'otolith[data]'"
-        ) from error
+    import pyarrow as pa
+
     lengths, missing = measured(form, gaps=1)
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
     data = b"".join(chain.from_iterable(form["groups"]))
