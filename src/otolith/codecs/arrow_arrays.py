@@ -252,11 +252,15 @@ def _last_of_equals(values: pa.Array) -> Numbers:
     if of.is_floating(kind):
         # By their bits: 0.0 and -0.0 are not one value.
         values = values.view(f"uint{kind.bit_width}")
+    earlier, later = values.slice(0, max(len(values) - 1, 0)), values.slice(1)
     try:
-        ends: Numbers = pc.run_end_encode(values).run_ends.to_numpy() - 1
+        alike = pc.equal(earlier, later)
     except pa.ArrowNotImplementedError:
         return np.arange(len(values))
-    return ends
+    # Not Arrow's own encoding of runs, which looks at what lies under a null.
+    nulls = pc.and_(earlier.is_null(), later.is_null())
+    same = pc.or_(alike.fill_null(False), nulls).to_numpy(zero_copy_only=False)  # noqa: FBT003
+    return np.append(np.flatnonzero(~same), len(values) - 1)[: len(values)]
 
 
 def _make_runs(kind: pa.DataType, parts: Parts) -> pa.Array:

@@ -182,6 +182,16 @@ def test_runs_of_one_value_are_one_run():
     assert encoded(split) == encoded(whole)
 
 
+def test_runs_of_nulls_are_one_run_whatever_lies_under_them():
+    hidden = pa.array([7, 8, 9], pa.int8(), mask=np.array([True, True, False]))
+    split = pa.RunEndEncodedArray.from_arrays(pa.array([1, 2, 4], pa.int32()), hidden)
+    whole = pa.RunEndEncodedArray.from_arrays(
+        pa.array([2, 4], pa.int32()), pa.array([None, 9], pa.int8())
+    )
+
+    assert encoded(split) == encoded(whole)
+
+
 def test_zeros_of_either_sign_are_two_runs():
     runs = pa.RunEndEncodedArray.from_arrays(pa.array([1, 2], pa.int32()), pa.array([0.0, -0.0]))
 
