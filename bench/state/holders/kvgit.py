@@ -10,13 +10,18 @@ from kvgit.kv.disk import Disk
 
 
 class Kvgit:
-    """A worktree on the branch `main`."""
+    """A worktree on the branch `main`, and the program's own variables.
+
+    Read again from the worktree, a frame has buffers of its own, and all of it would be stored
+    again; who holds on to it stores less.
+    """
 
     notices = False
 
     def __init__(self, place: Path, codec: str) -> None:
         self.place = place
         self._codec = codec
+        self._live: dict[str, Any] = {}
         self._open()
 
     def _open(self) -> None:
@@ -24,10 +29,12 @@ class Kvgit:
         self._tree = self._repo.worktree("main", create="main" not in self._repo.branches)
 
     def get(self, key: str) -> Any:
-        return self._tree[key]
+        if key not in self._live:
+            self._live[key] = self._tree[key]
+        return self._live[key]
 
     def set(self, key: str, value: object) -> None:
-        self._tree[key] = value
+        self._tree[key] = self._live[key] = value
 
     def commit(self) -> str:
         self._tree.commit()
@@ -39,6 +46,7 @@ class Kvgit:
 
     def reopen(self) -> None:
         self._repo.close()
+        self._live.clear()
         self._open()
 
     def close(self) -> None:
