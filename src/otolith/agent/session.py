@@ -13,6 +13,7 @@ from otolith.agent.frames import HasFrames
 from otolith.agent.home import Home, Parts
 from otolith.agent.kept import KeptEvents
 from otolith.agent.past import Then
+from otolith.agent.tracking.held import Hold
 from otolith.agent.turns import locked
 from otolith.core import Branch, Commit, Path, Target, format_path, scope_ref
 from otolith.errors import BadValue, Invalid, RefNotFound, Unstorable
@@ -58,6 +59,7 @@ class Versioned(Checked, HasFrames):
             self.repo = Home(as_store("memory:" if store is None else store), **parts)
         super().__init__(self.repo.archive, scope_ref(scope, session, branch))
         self._begin()
+        self._skipped: dict[Path, Hold] = {}
         self._scopes = self._linked(user=user, app=app)
         if schema is not None:
             self._require(schema)
@@ -134,10 +136,11 @@ class Versioned(Checked, HasFrames):
             SchemaMismatch: a value does not fit the schema, or one is missing.
             MergeConflict: somebody else changed the same paths; as for any branch.
         """
-        failures = self._look()
+        failures = self._unstorable()
         if failures and not skip_unstorable:
             raise _unstorable(failures, self._held.values())
         self._check_staged()
+        self._skip(failures)
         with self._still():
             if not self.is_clean:
                 self._events.settle()
@@ -150,6 +153,19 @@ class Versioned(Checked, HasFrames):
                 reads=self._seen() | dict(reads or {}),
                 allow_empty=allow_empty,
             )
+
+    def _unstorable(self) -> dict[Path, BadValue]:
+        """Look at everything; return what cannot be kept and was not skipped before."""
+        failures = self._look()
+        known = {path for path in failures if self._held.at(path) is self._skipped.get(path)}
+        return {path: error for path, error in failures.items() if path not in known}
+
+    def _skip(self, failures: dict[Path, BadValue]) -> None:
+        """Record what is left out of the next commit; it is not asked about again."""
+        for path, error in failures.items():
+            hold = self._skipped[path] = self._held.at(path)
+            kind = f"{type(hold.value).__module__}.{type(hold.value).__qualname__}"
+            self.events.append("skipped", path=format_path(path), type=kind, why=error.message)
 
     def at(self, target: Target) -> Then:
         """Return the state as it was, with what it saw of its user and application."""

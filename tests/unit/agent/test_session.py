@@ -133,7 +133,24 @@ def test_what_was_skipped_is_not_skipped_again_every_time():
     state["x"] = (n for n in range(3))
     first = state.commit(skip_unstorable=True)
 
-    assert state.commit(skip_unstorable=True) == first
+    assert state.commit() == first
+    state["y"] = 1
+    state.commit()
+    state["x"] = (n for n in range(3))
+    with pytest.raises(Unstorable):
+        state.commit()
+
+
+def test_what_was_skipped_is_recorded_as_an_event():
+    state = Versioned()
+    state["deep"] = {"rows": (n for n in range(3))}
+    made = state.commit(skip_unstorable=True)
+
+    (event,) = otolith.events(state, kind="skipped")
+
+    assert event.data["path"] == "deep"
+    assert "generator" in event.data["why"]
+    assert event.commit == made.id
 
 
 def test_a_value_that_can_be_kept_after_all_takes_the_place_of_what_stood_for_it():

@@ -12,8 +12,9 @@ JSON has no word for most of what a state can hold. Such a value is an object wi
     {"$type": "shop:Order", "version": 1, "value": {"id": 7}}       a class of the user's
     {"$type": "pickle", "value": "shop:Model", "bytes": 1234}       its type and size: never loaded
     {"$type": "lost", "value": "builtins:generator", "why": "…", "hint": "…"}
+    {"$type": "numpy:ndarray", "is": "<ndarray 2 x 2 of int64>", "value": [[1, 2], [3, 4]]}
 
-`otolith set` reads the same, except for classes and the last two.
+`otolith set` reads the same, except for classes and the last three.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from otolith.cli.screen.data import content, describe, is_data
 from otolith.codecs import Lost, Opaque
 from otolith.errors import BadValue
 
@@ -76,7 +78,10 @@ def _other_to_json(value: object) -> dict[str, object]:
             if isinstance(zone, ZoneInfo) and zone.key:
                 typed |= {"zone": zone.key}
             return typed | ({"fold": 1} if getattr(value, "fold", 0) else {})
-    return _typed(f"{type(value).__module__}:{type(value).__qualname__}", repr(value))
+    name = f"{type(value).__module__}:{type(value).__qualname__}"
+    if is_data(value):
+        return {TYPE: name, "is": describe(value), VALUE: to_json(content(value))}
+    return _typed(name, repr(value))
 
 
 def _sorted(value: Any) -> list[Any]:
@@ -184,7 +189,7 @@ def _pieces(value: object) -> Iterator[str]:
     elif value is None or isinstance(value, bool):
         yield json.dumps(value)
     else:
-        yield str(value)
+        yield describe(value) if is_data(value) else str(value)
 
 
 def _stand_in(value: Opaque | Lost) -> Iterator[str]:
