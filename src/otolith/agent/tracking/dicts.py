@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from otolith.agent.tracking.fixed import never_changes
 from otolith.agent.tracking.imprint import Imprint, Imprints, changing
 from otolith.agent.tracking.marks import Mark, MarkOf, common_ends, look_again, marks, unmarked
 
@@ -23,7 +25,7 @@ class Entries(Imprint):
 
     @classmethod
     def of(cls, value: object, cell: bytes, how: Imprints) -> Imprint | None:
-        if type(value) is not dict or how.cells.kind(cell) != "map":
+        if type(value) is not dict or how.cells.kind(cell) != "map" or not _are_steady(value):
             return None
         unkey = how.cells.encoding.unkey
         inner = {
@@ -45,6 +47,8 @@ class Entries(Imprint):
         fresh, dirt = look_again(self._marks, common_ends(self._keys, keys), lengths, run)
         gone = [key for each in dirt for key in self._keys[each.start : each.stop]]
         dirty = {key for each in dirt for key in keys[each.new_start : each.new_stop]}
+        if not _are_steady(dirty):
+            return how.fresh(value)
         edits: dict[bytes, bytes | None] = dict.fromkeys(map(how.cells.encoding.key, gone))
         grown: dict[Any, Imprint] = {}
         for key in dirty | inner.keys():
@@ -57,8 +61,8 @@ class Entries(Imprint):
         if any(marks(each.new_start, each.new_stop, run) != each.marks for each in dirt):
             raise changing(value)
         cell = self._edited(edits, how)
-        if not how.cells.is_grown(cell):
-            return how.fresh(value)
+        if not how.cells.is_grown(cell) or how.cells.length(cell) != len(now):
+            return how.fresh(value)  # which refuses keys that are stored alike, as two NaNs are
         fresh = _forget(fresh, keys, inner, grown)
         if cell is self.cell:
             self._keys, self._marks, self._inner = keys, fresh, grown
@@ -69,6 +73,11 @@ class Entries(Imprint):
         cells = how.cells
         real = {k: c for k, c in edits.items() if not cells.same(cells.entry(self.cell, k), c)}
         return cells.edit_map(self.cell, real) if real else self.cell
+
+
+def _are_steady(keys: Iterable[Any]) -> bool:
+    """Tell whether no key can change by itself, and with it the place of its entry."""
+    return all(type(key) is str or never_changes(key) for key in keys)
 
 
 def _run(value: dict[Any, Any], inner: dict[Any, Imprint], how: Imprints) -> MarkOf:

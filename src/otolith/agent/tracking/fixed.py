@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from zoneinfo import ZoneInfo
 
 _FIXED = frozenset({
-    type(None), bool, int, float, complex, str, bytes, frozenset, range, slice, type, Decimal, UUID,
+    type(None), bool, int, float, complex, str, bytes, range, slice, type, Decimal, UUID,
     date, datetime, time, timedelta, timezone, ZoneInfo,
     FunctionType, BuiltinFunctionType, ModuleType,
 })  # fmt: skip
@@ -27,6 +27,13 @@ def is_fixed(kind: type) -> bool:
     if known is None:
         known = _known[kind] = _is_fixed(kind)
     return known
+
+
+def never_changes(value: object) -> bool:
+    """Tell whether nothing in a value can change: as is_fixed, and for tuples of what is fixed."""
+    if is_fixed(type(value)):
+        return True
+    return isinstance(value, tuple | frozenset) and all(map(never_changes, value))
 
 
 def _is_fixed(kind: type) -> bool:

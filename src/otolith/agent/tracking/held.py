@@ -12,12 +12,15 @@ from typing import Any
 
 from otolith.agent.tracking.chunks import Chunks
 from otolith.agent.tracking.dicts import Entries
-from otolith.agent.tracking.imprint import Imprint, Imprints, Lowered
+from otolith.agent.tracking.imprint import Changing, Imprint, Imprints, Lowered, changing
 from otolith.agent.tracking.lists import Parts
 from otolith.core import Cells, Path, format_path
 from otolith.errors import BadPath, BadValue, KeyNotFound
 
 MISSING = object()
+
+_ATTEMPTS = 10
+"""How often a value is looked at that another thread is changing. It is mostly done by then."""
 
 
 class Hold:
@@ -112,16 +115,34 @@ class Held:
         Raises:
             BadValue: it cannot be kept.
         """
-        hold = self._holds[path]
+        for _ in range(_ATTEMPTS):
+            try:
+                return self._look(self._holds[path])
+            except Changing as error:
+                last = error
+        raise last
+
+    def _look(self, hold: Hold) -> Imprint | None:
         try:
             if hold.imprint is None:
                 return self.imprints.fresh(hold.value)
             new = self.imprints.again(hold.value, hold.imprint)
+        except Changing:
+            raise
         except BadValue as error:
             # Encoding the whole value says where in it the bad part is.
             self.imprints.cells.put(hold.value)
             raise error from None
+        except (RuntimeError, KeyError) as error:
+            if not _is_of_moving(error):
+                raise
+            raise changing(hold.value) from error
         return None if new is hold.imprint else new
+
+
+def _is_of_moving(error: Exception) -> bool:
+    """Tell whether an error is what dicts and sets raise if they change while walked through."""
+    return type(error) is KeyError or "during iteration" in str(error)
 
 
 def _part(value: Any, path: Path, depth: int) -> object:

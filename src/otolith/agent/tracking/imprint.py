@@ -56,8 +56,11 @@ class Imprints:
             BadValue: it cannot be kept, or was changed while it was being encoded.
         """
         before = self.print(value)
-        imprint = self.of(value, self.cells.put(value))
-        if before is not None and self.print(value) != before:
+        cell = self.cells.put(value)
+        if before is None:
+            return Whole(cell, None)  # nothing vouches for it, and it is encoded again next time
+        imprint = self.of(value, cell)
+        if self.print(value) != before:
             raise changing(value)
         return imprint
 
@@ -156,9 +159,13 @@ class Lowered(Imprint):
         return Lowered(cell, self._kind, new)
 
 
-def changing(value: object) -> BadValue:
+class Changing(BadValue):
+    """A value did not hold still while it was encoded."""
+
+
+def changing(value: object) -> Changing:
     """Return the error for a value that did not hold still."""
-    return BadValue(
+    return Changing(
         f"a {type(value).__name__} was changed while it was being encoded",
         hint="another thread writes to it: commit when that is done, or give it a copy",
     )

@@ -63,7 +63,9 @@ class Parts(Imprint):
         fresh, dirt = look_again(self._marks, ends, (len(self._elements), len(now)), run)
         grown: dict[int, Imprint] = {}
         edits = [_dirty(now, each, inner, grown, how) for each in dirt]
-        edits += self._changed_inside(now, ends, inner, grown, how)
+        edited = {at for each in dirt for at in range(each.new_start, each.new_stop)}
+        rest = {at: old for at, old in inner.items() if at not in edited}
+        edits += self._changed_inside(now, ends, rest, grown, how)
         if any(marks(each.new_start, each.new_stop, run) != each.marks for each in dirt):
             raise changing(value)
         cell = self._edited(edits, how)
@@ -97,17 +99,17 @@ class Parts(Imprint):
         self,
         now: list[Any],
         ends: tuple[int, int],
-        inner: dict[int, Imprint],
+        rest: dict[int, Imprint],
         grown: dict[int, Imprint],
         how: Imprints,
     ) -> list[_Edit]:
         """Look at the elements with trees of their own that no edit took along."""
         edits: list[_Edit] = []
-        for at in inner.keys() - grown.keys():
-            cell, imprint = how.part(now[at], inner[at])
+        for at, old in rest.items():
+            cell, imprint = how.part(now[at], old)
             if imprint is not None:
                 grown[at] = imprint
-            if imprint is not inner[at]:
+            if imprint is not old:
                 was = at if at < ends[0] else at - len(now) + len(self._elements)
                 edits.append(_Edit(was, was + 1, [cell]))
         return edits

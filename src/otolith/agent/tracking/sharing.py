@@ -11,7 +11,7 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from otolith.agent.tracking.fixed import is_fixed
+from otolith.agent.tracking.fixed import is_fixed, never_changes
 from otolith.agent.tracking.views import View, identity, is_array, view_in
 from otolith.codecs import fields_of
 from otolith.core import Path
@@ -44,8 +44,7 @@ def groups(held: Mapping[Path, object], order: Order) -> list[Group]:
     for path in sorted(held, key=lambda path: [order(key) for key in path]):
         for where, part in _walk(held[path], path, seen, common, order):
             found.setdefault(identity(part), []).append((where, part))
-    frozen: dict[int, bool] = {}
-    shared = [same for same in found.values() if not _never_changes(same[0][1], frozen)]
+    shared = [same for same in found.values() if not never_changes(same[0][1])]
     return [group for same in shared if len(group := _group(same)) > 1]
 
 
@@ -144,17 +143,6 @@ def replaced(value: Any, steps: Path, part: object) -> Any:
 
 def _has_parts(kind: type) -> bool:
     return kind in _PLAIN or fields_of(kind) is not None
-
-
-def _never_changes(value: Any, known: dict[int, bool]) -> bool:
-    """Tell whether nothing in a value can change, so that it does not matter who shares it."""
-    if is_fixed(type(value)):
-        return True
-    if not isinstance(value, tuple):
-        return False
-    if id(value) not in known:
-        known[id(value)] = all(_never_changes(part, known) for part in value)
-    return known[id(value)]
 
 
 def _group(same: list[tuple[Path, Any]]) -> Group:
