@@ -24,7 +24,8 @@ from otolith.errors import Closed, Invalid
 R = TypeVar("R")
 
 _MOST_THREADS = 8
-"""Enough for commits to meet in one write; more of them only fight for the interpreter."""
+"""With four or more, commits meet in one write; with 32, the event loop waits longer for its turn
+at the interpreter and nothing is gained. Both were measured, with 100 sessions on two cores."""
 
 
 class Threads:
