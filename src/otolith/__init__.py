@@ -13,6 +13,10 @@ _HOME = {
     "open": "otolith.opening",
     "Repo": "otolith.agent",
     "Versioned": "otolith.agent",
+    "Live": "otolith.agent",
+    "Event": "otolith.agent",
+    "events": "otolith.agent",
+    "view": "otolith.agent",
     "Branch": "otolith.core",
     "Snapshot": "otolith.core",
     "Commit": "otolith.core",
@@ -46,7 +50,7 @@ _HOME = {
 }
 
 if TYPE_CHECKING:
-    from otolith.agent import Repo, Versioned
+    from otolith.agent import Event, Live, Repo, Versioned, events, view
     from otolith.codecs import Codecs, migration
     from otolith.core import Branch, Change, Commit, Conflict, Merge, Snapshot
     from otolith.errors import (
@@ -85,10 +89,12 @@ __all__ = [
     "Denied",
     "Disk",
     "Error",
+    "Event",
     "Exists",
     "Full",
     "Invalid",
     "KVStore",
+    "Live",
     "Memory",
     "Merge",
     "MergeConflict",
@@ -105,8 +111,10 @@ __all__ = [
     "Untrusted",
     "Versioned",
     "__version__",
+    "events",
     "migration",
     "open",
+    "view",
 ]
 
 

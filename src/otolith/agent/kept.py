@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from otolith.agent.events import Event, EventLog, Reducer, check_words
+from otolith.agent.event import Bound, Event, EventLog, Reducer, check_words
 from otolith.agent.origins import EVENTS, Origins, Shared, shared
 from otolith.agent.sourcing import Snapshots, name_of
-from otolith.core import Commit, Reading
+from otolith.agent.state import State
+from otolith.core import Branch, Commit, Reading, Snapshot
 from otolith.errors import BadValue, Corrupt, Invalid, ReadOnly, Unsupported
 from otolith.types import Clock
 
@@ -40,8 +41,10 @@ class KeptEvents(EventLog):
 
     @classmethod
     def of(cls, state: Reading) -> KeptEvents:
-        """Return the events of a state that has none by itself."""
-        return cls(state, tips=lambda: [getattr(state, "commit", None)])
+        """Return the events of a plain branch or snapshot."""
+        if isinstance(state, Branch):
+            return cls(state, tips=lambda: (state.head, state.merging), resolve=state.resolve)
+        return cls(state, tips=lambda: (state.commit,) if isinstance(state, Snapshot) else ())
 
     def append(self, kind: str, /, *, agent: str = "", **data: Any) -> Event:
         check_words(kind, agent)
@@ -182,6 +185,33 @@ class KeptEvents(EventLog):
     def settle(self) -> None:
         """Put the snapshots that were taken into the state, to be committed with the rest."""
         self._snapshots.settle(self._state.cell_at(_PATH))
+
+
+def events(
+    state: State | Reading | None,
+    *,
+    kind: str | Collection[str] | None = None,
+    since: Bound = None,
+    until: Bound = None,
+    agent: str | None = None,
+    limit: int | None = None,
+) -> list[Event]:
+    """Return what happened in a state, the oldest first; in no state nothing did.
+
+    `kind` is one kind or several. `since` and `until` are moments (a datetime with a zone, or
+    microseconds since 1970) or commits: since a commit is what it does not contain, until one what
+    it does. `limit` is for the last so many of those that fit.
+    """
+    if state is None:
+        return []
+    log = getattr(state, "events", None)
+    if log is None and isinstance(state, Reading):
+        log = KeptEvents.of(state)
+    if not isinstance(log, EventLog):
+        raise Invalid(
+            f"a {type(state).__name__} is no state", hint="use Versioned, Live, a snapshot or None"
+        )
+    return log.list(kind=kind, since=since, until=until, agent=agent, limit=limit)
 
 
 _HEAD = (b"kind", b"time", b"agent")

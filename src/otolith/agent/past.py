@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from otolith.agent.events import EventLog
+from otolith.agent.event import EventLog
 from otolith.agent.frames import HasFrames
 from otolith.agent.kept import KeptEvents
 from otolith.core import Archive, Commit, Snapshot, split_ref

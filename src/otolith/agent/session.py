@@ -8,7 +8,7 @@ from typing import Any, Self, TypedDict, Unpack
 
 from otolith import core
 from otolith.agent.checked import Checked
-from otolith.agent.events import EventLog
+from otolith.agent.event import EventLog
 from otolith.agent.frames import HasFrames
 from otolith.agent.home import Home, Parts
 from otolith.agent.kept import KeptEvents

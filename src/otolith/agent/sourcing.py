@@ -17,14 +17,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from otolith.agent.events import Event, Reducer
+from otolith.agent.event import Event, Reducer
 from otolith.core import Cells, Path, Reading, digest
 from otolith.errors import BadValue, Invalid
 
 SNAPSHOTS = ".snapshots"
 """The top name under which snapshots are kept."""
 
-EVERY = 250
+EVERY = 100
 """After how many events a snapshot is taken."""
 
 
