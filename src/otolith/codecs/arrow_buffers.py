@@ -120,10 +120,17 @@ def lower_fixed(array: pa.Array, shown: Mask) -> Form:
     valid = seen(array, shown)
     if valid is None:
         return {"values": Raw(values)}
-    number = np.dtype(f"u{width}" if width in {1, 2, 4, 8} else f"V{width or 1}")
-    cleared = np.frombuffer(values, number).copy()
-    cleared[~valid[: len(cleared)]] = np.zeros((), number)
+    cleared = _cleared(values, width, valid)
     return {**validity(valid), "values": raw(cleared)}
+
+
+def _cleared(values: memoryview, width: int, valid: npt.NDArray[np.bool_]) -> Numbers:
+    if width in {1, 2, 4, 8}:
+        # A product is several times as fast as setting some of the elements.
+        return np.frombuffer(values, f"u{width}") * valid
+    rows = np.frombuffer(values, np.uint8).reshape(len(valid), width).copy()
+    rows[~valid] = 0
+    return rows
 
 
 def make_fixed(kind: pa.DataType, parts: Parts) -> pa.Array:
