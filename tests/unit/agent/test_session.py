@@ -6,6 +6,8 @@ import os
 import sqlite3
 from dataclasses import dataclass, field
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import otolith
@@ -314,3 +316,21 @@ def test_nothing_is_read_before_it_is_asked_for(path):
 def test_a_key_that_is_gone_says_so():
     with pytest.raises(KeyNotFound, match="nothing at x"):
         Versioned()["x"]
+
+
+def test_a_value_that_takes_the_place_of_one_that_is_alike_stores_the_difference():
+    state = Versioned()
+    state["frame"] = frame = pd.DataFrame({f"c{n}": np.random.rand(20_000) for n in range(10)})
+    state.commit()
+    state["frame"] = changed = frame.assign(c3=0.0)
+
+    made = state.commit()
+
+    assert made.stats is not None
+    assert made.stats.bytes < 400_000
+    assert Versioned(state.repo)["frame"].equals(changed)
+    state["frame"] = frame.copy()
+    state.discard()
+    state["frame"] = frame
+    state.commit()
+    assert Versioned(state.repo)["frame"].equals(frame)

@@ -26,11 +26,12 @@ _ATTEMPTS = 10
 class Hold:
     """A value that was handed out."""
 
-    __slots__ = ("imprint", "lost", "value")
+    __slots__ = ("imprint", "likeness", "lost", "value")
 
     def __init__(self, value: object, imprint: Imprint | None = None) -> None:
         self.value = value
         self.imprint = imprint  # None until it is encoded for the first time
+        self.likeness: Imprint | None = None  # of the value that it took the place of
         self.lost: bytes | None = None  # the cell that stands for it, if it cannot be kept
 
 
@@ -96,8 +97,11 @@ class Held:
 
     def assign(self, path: Path, value: object) -> None:
         """Hold a value that is new."""
+        before = self._holds.get(path)
         self.drop(path)
-        self._holds[path] = Hold(value)
+        self._holds[path] = new = Hold(value)
+        if before is not None:  # a frame with another column is mostly the frame that was there
+            new.likeness = before.imprint or before.likeness
         self._deepest = max(self._deepest, len(path))
 
     def drop(self, path: Path) -> None:
@@ -115,17 +119,24 @@ class Held:
         Raises:
             BadValue: it cannot be kept.
         """
-        for _ in range(_ATTEMPTS):
+        for _ in range(_ATTEMPTS - 1):
             try:
                 return self._look(self._holds[path])
-            except Changing as error:
-                last = error
-        raise last
+            except Changing:
+                continue
+        return self._look(self._holds[path])
+
+    def _first(self, hold: Hold) -> Imprint:
+        """Encode a value for the first time, from what was there before if that is alike."""
+        likeness, hold.likeness = hold.likeness, None
+        if likeness is not None:
+            return self.imprints.again(hold.value, likeness)
+        return self.imprints.fresh(hold.value)
 
     def _look(self, hold: Hold) -> Imprint | None:
         try:
             if hold.imprint is None:
-                return self.imprints.fresh(hold.value)
+                return self._first(hold)
             new = self.imprints.again(hold.value, hold.imprint)
         except Changing:
             raise
