@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import otolith
+from otolith import ambient, core
+from otolith.codecs import Codecs
 from otolith.opening import join
-from otolith.stores import CachedStore, SqliteStore
-from otolith.testing import RepoContract
+from otolith.stores import CachedStore, MemoryStore, SqliteStore
+from otolith.testing import CoreContract, RepoContract
+
+
+class TestCore(CoreContract):
+    def make(self, folder):
+        return core.Repo(
+            MemoryStore(), codec=Codecs(), clock=ambient.wall_clock, author="test", entropy=bytes
+        )
 
 
 class TestMemory(RepoContract):

@@ -143,7 +143,8 @@ class Looking(Branch):
 
     def _lose(self, path: Path, hold: Hold, error: BadValue) -> None:
         """Let something stand for a value that cannot be kept. An old value never comes back."""
-        hold.imprint, hold.lost = None, self.cells.put(Lost.of(hold.value, error))
+        hold.imprint = hold.likeness = None
+        hold.lost = self.cells.put(Lost.of(hold.value, error))
         self._stage.put(path, hold.lost)
 
     def _stage_aliases(self) -> None:
@@ -213,7 +214,8 @@ class Looking(Branch):
             self._held.drop(path)
             return
         hold.value = adopt(hold.value, fresh)
-        hold.imprint, hold.lost = self._held.imprints.of(hold.value, cell), None
+        hold.imprint, hold.likeness = self._held.imprints.of(hold.value, cell), None
+        hold.lost = None
 
     def _cell_or_none(self, path: Path) -> bytes | None:
         try:

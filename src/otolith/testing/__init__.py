@@ -1,6 +1,7 @@
 """Prove your own parts: contract suites, a model, a machine, faults, and a disk that loses power.
 
 StoreContract, CodecContract, RepoContract   subclass one, say how to make yours, run pytest
+CoreContract                                 as RepoContract, for a bare otolith.core.Repo
 ModelRepo, RepoMachine                       a repo of plain dicts, and random histories beside it
 Fault, FaultyStore, PowerLossVFS             what goes wrong, when it is told to
 strategies                                   values, keys and paths for Hypothesis
@@ -24,6 +25,7 @@ _HOME = {
     "CodecContract": "otolith.testing.codec_contract",
     "walk_down": "otolith.testing.codec_contract",
     "walk_up": "otolith.testing.codec_contract",
+    "CoreContract": "otolith.testing.repo_contract",
     "RepoContract": "otolith.testing.repo_contract",
     "RepoMachine": "otolith.testing.machine",
     "ABSENT": "otolith.testing.model",
@@ -56,12 +58,13 @@ if TYPE_CHECKING:
         patched,
     )
     from otolith.testing.powerloss import PowerLossVFS
-    from otolith.testing.repo_contract import RepoContract
+    from otolith.testing.repo_contract import CoreContract, RepoContract
     from otolith.testing.store_contract import StoreContract, links, node, put, thing
 
 __all__ = [
     "ABSENT",
     "CodecContract",
+    "CoreContract",
     "Fault",
     "FaultyStore",
     "ModelBranch",

@@ -3,6 +3,8 @@
 class TestMine(RepoContract):
     def make(self, folder):
         return otolith.open(folder / "mine.db")
+
+A bare `otolith.core.Repo`, whose branches hand out copies, keeps the promises of `CoreContract`.
 """
 
 from __future__ import annotations
@@ -21,11 +23,12 @@ from otolith.testing.repo_contract.merging import MergePromises
 from otolith.testing.repo_contract.races import RacePromises
 from otolith.testing.repo_contract.sharing import SharingPromises
 from otolith.testing.repo_contract.state import StatePromises
+from otolith.testing.repo_contract.values import CopyPromises, HeldPromises
 
-__all__ = ["RepoContract"]
+__all__ = ["CoreContract", "RepoContract"]
 
 
-class RepoContract(
+class _Promises(
     StatePromises,
     HandlePromises,
     HistoryPromises,
@@ -34,7 +37,7 @@ class RepoContract(
     RacePromises,
     SharingPromises,
 ):
-    """The promises. `make` returns an empty repo; `reopen` the same one again, if it can last."""
+    """Promises of both. `make` returns an empty repo; `reopen` the same one, if it can last."""
 
     def make(self, folder: Path) -> Repo:
         raise NotImplementedError
@@ -51,3 +54,11 @@ class RepoContract(
     @pytest.fixture
     def state(self, repo: Repo) -> Branch:
         return repo.session(SESSION)
+
+
+class CoreContract(_Promises, CopyPromises):
+    """The promises of a bare repo, whose branches hand out copies of what they keep."""
+
+
+class RepoContract(_Promises, HeldPromises):
+    """The promises of a repo whose states hold what they hand out, as `otolith.open` gives one."""

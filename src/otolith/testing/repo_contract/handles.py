@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from datetime import date
 from typing import Any
 
@@ -18,7 +19,7 @@ class HandlePromises:
 
     @pytest.mark.parametrize("start", [[], [1, 2, 3], SOME], ids=["empty", "short", "long"])
     def test_a_list_handle_does_what_a_list_does(self, state: Branch, start: list[Any]) -> None:
-        state["log"] = start
+        state["log"] = deepcopy(start)
         handle, model = state.list("log"), list(start)
         for some in (handle, model):
             some.append("a")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -113,7 +114,7 @@ class HistoryPromises:
             state.undo()
 
     def test_a_fork_writes_no_objects(self, repo: Repo, state: Branch) -> None:
-        state["wide"], state["long"] = WIDE, LONG
+        state["wide"], state["long"] = dict(WIDE), deepcopy(LONG)
         state.commit()
         before = repo.store.usage().objects
         other = state.fork("cheaper")
@@ -153,7 +154,7 @@ class HistoryPromises:
             repo.delete_branch(SESSION, "cheaper")
 
     def test_a_diff_lists_what_was_added_removed_and_changed(self, state: Branch) -> None:
-        state["same"], state["gone"], state["plan"] = WIDE, 1, {"a": 1, "b": [1, 2, 3]}
+        state["same"], state["gone"], state["plan"] = dict(WIDE), 1, {"a": 1, "b": [1, 2, 3]}
         first = state.commit()
         del state["gone"]
         state["plan/a"], state["plan/c"] = 2, {"x": 1}
@@ -217,7 +218,7 @@ class HistoryPromises:
 
     def test_blame_names_who_set_a_value(self, state: Branch) -> None:
         made = steps(state, 2)
-        state["other"] = WIDE
+        state["other"] = dict(WIDE)
         added = state.commit()
         state["other/key 0003"] = 3
         changed = state.commit()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 from otolith.core import Branch, Repo
@@ -40,7 +41,7 @@ def write(state: Branch, values: dict[str, Any]) -> None:
         elif callable(value):
             value(state)
         else:
-            state[path] = value
+            state[path] = deepcopy(value)
 
 
 def race(repo: Repo, first: Callable[[Branch], Any], second: Callable[[Branch], Any]) -> Branch:

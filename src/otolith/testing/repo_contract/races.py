@@ -100,7 +100,7 @@ class RacePromises:
             pytest.skip("this store does not collect")
         state.policy("wide", "ours")
         state.commit()
-        state["wide"] = WIDE
+        state["wide"] = dict(WIDE)
         state.commit()
         stale = repo.session(SESSION)
         stale["wide/key 0001"] = "edited"

@@ -69,7 +69,7 @@ class SharingPromises:
         state["a"] = 1
         head = state.commit()
         state["a"] = 2
-        state["wide"] = WIDE
+        state["wide"] = dict(WIDE)
         state.list("log").append("x")
         state.shelve()
         again = self.reopen(repo, tmp_path) or repo
