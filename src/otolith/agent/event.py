@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, TypeAlias, overload
 
-from otolith.agent.origins import Shared
+from otolith.agent.origins import Shared, all_of
 from otolith.core import Commit
 from otolith.errors import Invalid
 
@@ -176,9 +176,10 @@ class EventLog(Sequence[Event]):
     def _between(self, since: Bound, until: Bound) -> Iterator[Event]:
         """Yield the events between two bounds, the latest first."""
         start, stop = 0, len(self)
-        earliest, latest, upto = -_END_OF_TIME, _END_OF_TIME, Shared(stop, stop, 0)
+        earliest, latest, past, upto = -_END_OF_TIME, _END_OF_TIME, None, all_of(stop)
         if isinstance(since, Commit | str):
-            start, stop, _ = self._common(since)
+            past = self._common(since)
+            start, stop = past.front.stop, past.end.start
         elif since is not None:
             earliest = microseconds(since)
         if isinstance(until, Commit | str):
@@ -186,7 +187,8 @@ class EventLog(Sequence[Event]):
         elif until is not None:
             latest = microseconds(until)
         for event in self._backwards(start, stop):
-            if earliest <= event.time <= latest and upto.place(event.index) is not None:
+            is_new = past is None or past.place(event.index) is None
+            if is_new and earliest <= event.time <= latest and upto.place(event.index) is not None:
                 yield event
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from threading import Lock
 from typing import Any
 
 from otolith.agent.containers import copied
@@ -20,11 +21,13 @@ class LiveEvents(EventLog):
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._all: list[Event] = []
+        self._turns = Lock()
 
     def append(self, kind: str, /, *, agent: str = "", **data: Any) -> Event:
         check_words(kind, agent)
-        event = _event(kind, self._clock(), agent, len(self._all), data)
-        self._all.append(event)
+        with self._turns:
+            event = _event(kind, self._clock(), agent, len(self._all), data)
+            self._all.append(event)
         return event
 
     def extend(self, events: EventLog) -> None:

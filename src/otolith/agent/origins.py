@@ -22,31 +22,56 @@ EVENTS = ".events"
 _KEY = EVENTS.encode()
 
 
-class Shared(NamedTuple):
-    """What two lists have in common: so many at the front of both, and what follows `stop`."""
+class Run(NamedTuple):
+    """Elements `start` to `stop` of a list; in an earlier one they are `shift` places before."""
 
     start: int
-    stop: int  # in the later list
-    shift: int  # how much further on the common end is in the later list
+    stop: int
+    shift: int
+
+
+class Shared(NamedTuple):
+    """What a list has in common with an earlier one: its front, its end, and a run in between."""
+
+    front: Run
+    between: Run
+    end: Run
 
     def place(self, index: int) -> int | None:
         """Return where an element of the later list is in the earlier one."""
-        if index < self.start:
-            return index
-        return index - self.shift if index >= self.stop else None
+        return next((index - run.shift for run in self if run.start <= index < run.stop), None)
+
+
+def all_of(length: int) -> Shared:
+    """Return what a list has in common with itself."""
+    return Shared(Run(0, length, 0), Run(length, length, 0), Run(length, length, 0))
 
 
 def shared(cells: Cells, old: bytes | None, new: bytes) -> Shared:
-    """Return what an earlier list (None if there is none) has in common with a later one."""
+    """Return what a list has in common with an earlier one, None if there was none."""
+    length = cells.length(new)
     if old is None:
-        return Shared(0, cells.length(new), 0)
+        return Shared(Run(0, 0, 0), Run(0, 0, 0), Run(length, length, 0))
     if cells.same(old, new):
-        length = cells.length(new)
-        return Shared(length, length, 0)
+        return all_of(length)
     start, before, after = list_middle(cells, old, new)
-    front = _alike(before, after)  # short lists have not been stripped of their ends
-    back = _alike(before[front:][::-1], after[front:][::-1])
-    return Shared(start + front, start + len(after) - back, len(after) - len(before))
+    ahead = _alike(before, after)  # short lists have not been stripped of their ends
+    before, after, start = before[ahead:], after[ahead:], start + ahead
+    back = _alike(before[::-1], after[::-1])
+    stop = start + len(after) - back
+    end = Run(stop, length, len(after) - len(before))
+    # After a merge, what the later side has is followed by what came since.
+    at = _found(before[: len(before) - back], after[: len(after) - back])
+    between = Run(stop, stop, 0)
+    if at is not None:
+        between = Run(start + at, start + at + len(before) - back, at)
+    return Shared(Run(0, start, 0), between, end)
+
+
+def _found(run: list[bytes], items: list[bytes]) -> int | None:
+    """Return where a run of elements is in a list."""
+    places = range(len(items) - len(run) + 1) if run else ()
+    return next((at for at in places if items[at : at + len(run)] == run), None)
 
 
 def _alike(one: list[bytes], other: list[bytes]) -> int:
@@ -101,10 +126,9 @@ class Origins:
         rest = [(span.start, span.stop)]
         for id in commit.parents if cell is not None else ():
             parent = decode_commit(hash := Hash(bytes.fromhex(id)), self._cells.objects.data(hash))
-            common = shared(self._cells, self.log(parent), cell or b"")
-            front = _Span(span.shift, span.shift + common.start, id, span.shift, parent)
-            back = _Span(span.shift + common.stop, span.stop, id, span.shift + common.shift, parent)
-            for part in (front, back):
+            for run in shared(self._cells, self.log(parent), cell or b""):
+                shift = span.shift + run.shift
+                part = _Span(span.shift + run.start, span.shift + run.stop, id, shift, parent)
                 inherited, rest = _cut(rest, part)
                 for start, stop in inherited:
                     yield from self._known(part._replace(start=start, stop=stop))

@@ -23,7 +23,7 @@ from otolith.agent.viewing.looks import (
 from otolith.core import format_path
 
 _DATA = ("numpy", "pandas", "polars", "pyarrow", "scipy", "torch")
-_FEW_ROWS, _FEW_ELEMENTS, _LONG_TEXT = 3, 16, 20_000
+_FEW_ROWS, _FEW_ELEMENTS, _LONG_TEXT, _DEEPEST = 3, 16, 20_000, 20
 _BRACKETS: dict[type, tuple[str, str]] = {
     list: ("[", "]"), tuple: ("(", ")"), set: ("{", "}"), frozenset: ("{", "}")
 }  # fmt: skip
@@ -47,12 +47,18 @@ class ObjectLooks:
         return dotted(f"{kind.__module__}:{kind.__qualname__}")
 
     def pieces(self, thing: Any) -> Iterator[str]:
+        return self._pieces(thing, 0)
+
+    def _pieces(self, thing: Any, depth: int) -> Iterator[str]:
         kind = type(thing)
-        if kind is dict:
-            entries = (self._entry(key, part) for key, part in list(thing.items()))
+        if depth > _DEEPEST:
+            yield DOTS
+        elif kind is dict:
+            entries = (self._entry(key, part, depth) for key, part in list(thing.items()))
             yield from between("{", "}", entries)
         elif kind in _BRACKETS:
-            yield from between(*_BRACKETS[kind], map(self.pieces, list(thing)))
+            parts = (self._part(part, depth) for part in list(thing))
+            yield from between(*_BRACKETS[kind], parts)
         elif kind is str:
             yield quoted(thing[:_LONG_TEXT])
         elif kind in (bytes, bytearray):
@@ -63,11 +69,18 @@ class ObjectLooks:
             yield one_line(thing)
         elif is_dataclass(thing):
             named = [(each.name, getattr(thing, each.name, None)) for each in fields(thing)]
-            yield from between(f"{kind.__name__}(", ")", (self._entry(*pair) for pair in named))
+            entries = (self._entry(name, part, depth) for name, part in named)
+            yield from between(f"{kind.__name__}(", ")", entries)
 
-    def _entry(self, key: object, value: object) -> Iterator[str]:
+    def _entry(self, key: object, value: object, depth: int) -> Iterator[str]:
         yield f"{key_text(key)}: "
-        yield from self.pieces(value) if _is_shown(value) else iter([f"<{self.what(value)}>"])
+        yield from self._part(value, depth)
+
+    def _part(self, value: object, depth: int) -> Iterator[str]:
+        if _is_shown(value):
+            yield from self._pieces(value, depth + 1)
+        else:
+            yield f"<{self.what(value)}>"
 
     def parts(self, thing: Any) -> Parts | None:
         if type(thing) is not dict:
