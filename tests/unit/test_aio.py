@@ -417,19 +417,24 @@ async def test_calls_on_one_state_run_in_the_order_they_were_made():
 
 @looped
 async def test_a_call_waits_for_the_one_before_it():
-    gate = Gate()
-    async with aio.Versioned.open(clock=gate) as state:
-        await state.set("number", 1)
-        gate.shut()
-        commit = asyncio.create_task(state.commit("one"))
-        await gate.someone()
-        after = asyncio.create_task(state.set("number", 2))
-        await asyncio.sleep(0)
-        gate.opened.set()
-        await after
+    begun, go, order = threading.Event(), threading.Event(), list[str]()
 
-        assert commit.done()
-        assert await (await state.at(await commit))["number"] == 1
+    def first(_: object) -> None:
+        begun.set()
+        assert go.wait(SECONDS)
+        order.append("first")
+
+    async with aio.open() as repo:
+        state, other = await repo.session("one"), await repo.session("two")
+        one = asyncio.create_task(state.run(first))
+        assert await asyncio.to_thread(begun.wait, SECONDS)
+        two = asyncio.create_task(state.run(lambda _: order.append("second")))
+        await asyncio.sleep(0)
+        await other.length()  # a thread was free for it
+        go.set()
+        await asyncio.gather(one, two)
+
+    assert order == ["first", "second"]
 
 
 @looped
@@ -735,8 +740,10 @@ def test_no_thread_outlives_what_was_closed():
             state = await repo.session("trip")
             await state.set("a", 1)
             started.extend(each for each in threading.enumerate() if each not in before)
+            kept.append(repo)
 
     before, started = threading.enumerate(), list[threading.Thread]()
+    kept: list[aio.Repo] = []  # or else its threads would end with it
     use()
 
     assert started

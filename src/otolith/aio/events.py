@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Collection
 from datetime import datetime
-from typing import Any, Protocol, TypeAlias, cast, overload
+from typing import Any, TypeAlias, overload
 
+from otolith import agent
 from otolith.aio.lanes import Lane
-from otolith.aio.mirror import Mirror
+from otolith.aio.mirror import Mirror, awaited
 from otolith.core import Commit
 
 Bound: TypeAlias = datetime | int | Commit | str | None
 """A moment: with its zone, in microseconds since 1970, or a commit or an expression for one."""
 
 
-class Event(Mirror["Happened"]):
+class Event(Mirror[agent.Event]):
     """One thing that happened. What it was recorded with is read when it is asked for."""
 
-    def __init__(self, plain: Happened, lane: Lane) -> None:
+    def __init__(self, plain: agent.Event, lane: Lane) -> None:
         super().__init__(lambda: plain, lane)
         self.kind, self.time, self.agent = plain.kind, plain.time, plain.agent
         self.index, self.when = plain.index, plain.when
@@ -40,14 +41,12 @@ class Event(Mirror["Happened"]):
         return f"<event {self.index} {self.kind}{by}>"
 
 
-class EventLog(Mirror[Sequence[Any]]):
+class EventLog(Mirror[agent.EventLog]):
     """The events of a state, the oldest first: `await state.events[-1]`."""
 
     async def append(self, kind: str, /, *, agent: str = "", **data: Any) -> Event:
         """Record that something happened; it is committed with everything else."""
-        return self._event(
-            await self.run(lambda plain: cast("Log", plain).append(kind, agent=agent, **data))
-        )
+        return self._event(await self.run(lambda plain: plain.append(kind, agent=agent, **data)))
 
     async def list(
         self,
@@ -60,29 +59,11 @@ class EventLog(Mirror[Sequence[Any]]):
     ) -> builtins.list[Event]:
         """Return events, the oldest first; with `limit`, the last so many of those that fit."""
         found = await self.run(
-            lambda plain: cast("Log", plain).list(
-                kind=kind, since=since, until=until, agent=agent, limit=limit
-            )
+            lambda plain: plain.list(kind=kind, since=since, until=until, agent=agent, limit=limit)
         )
         return [self._event(each) for each in found]
 
-    async def rebuild(
-        self,
-        reducer: Callable[[Any, Any], Any],
-        initial: Any = None,
-        *,
-        name: str | None = None,
-        version: int = 1,
-        upto: int | Commit | str | None = None,
-    ) -> Any:
-        """Fold all events into a value, in the thread: `reducer(value, event)` is a plain function
-        of a plain event, and returns the next value.
-        """
-        return await self.run(
-            lambda plain: cast("Log", plain).rebuild(
-                reducer, initial, name=name, version=version, upto=upto
-            )
-        )
+    rebuild = awaited(agent.EventLog.rebuild)
 
     @overload
     async def __getitem__(self, at: int) -> Event: ...
@@ -101,32 +82,5 @@ class EventLog(Mirror[Sequence[Any]]):
         async for each in self._walk(iter):
             yield self._event(each)
 
-    def _event(self, plain: Happened) -> Event:
+    def _event(self, plain: agent.Event) -> Event:
         return Event(plain, self._lane)
-
-
-# What events and their logs can do, for type checkers: the door of agent has no names for them.
-
-
-class Happened(Protocol):
-    @property
-    def kind(self) -> str: ...
-    @property
-    def time(self) -> int: ...
-    @property
-    def agent(self) -> str: ...
-    @property
-    def index(self) -> int: ...
-    @property
-    def when(self) -> datetime: ...
-    @property
-    def data(self) -> dict[str, Any]: ...
-    @property
-    def commit(self) -> str | None: ...
-    def to_dict(self) -> dict[str, Any]: ...
-
-
-class Log(Protocol):
-    def append(self, kind: str, /, *, agent: str = "", **data: Any) -> Happened: ...
-    def list(self, **given: Any) -> builtins.list[Happened]: ...
-    def rebuild(self, reducer: Callable[[Any, Any], Any], initial: Any, **given: Any) -> Any: ...

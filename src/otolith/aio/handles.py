@@ -13,6 +13,7 @@ from collections.abc import (
 )
 from typing import Any, Protocol, TypeVar, cast, overload
 
+from otolith import agent
 from otolith.aio.mirror import Mirror, awaited
 
 M = TypeVar("M", bound=Mapping[Any, Any])
@@ -186,20 +187,18 @@ class BlobHandle(Mirror["Bytes"]):
         return await self.run(len)
 
 
-class FrameHandle(Mapped[Mapping[Any, Any]]):
+class FrameHandle(Mapped[agent.Frame]):
     """A frame or table, read a column at a time: `await prices["price"]`."""
 
-    async def at(self, position: int) -> Any:
-        """Return the column at a position."""
-        return await self.run(lambda plain: cast("Columns", plain).at(position))
+    at = awaited(agent.Frame.at)
 
     async def columns(self) -> list[Any]:
         """Return the labels of the columns, in order."""
-        return await self.run(lambda plain: cast("Columns", plain).columns)
+        return await self.run(lambda plain: plain.columns)
 
     async def library(self) -> str:
         """Return whose frame it is: pandas, polars or pyarrow."""
-        return await self.run(lambda plain: cast("Columns", plain).library)
+        return await self.run(lambda plain: plain.library)
 
 
 # What the plain handles can do, beyond what every collection can: the door of core has no names
@@ -226,11 +225,3 @@ class Bytes(Protocol):
     def write(self, data: bytes | Iterable[bytes]) -> None: ...
     def append(self, data: bytes) -> None: ...
     def splice(self, start: int, stop: int, data: bytes) -> None: ...
-
-
-class Columns(Protocol):
-    @property
-    def columns(self) -> list[Any]: ...
-    @property
-    def library(self) -> str: ...
-    def at(self, position: int) -> Any: ...
