@@ -55,7 +55,7 @@ from otolith.codecs.arrow_buffers import (
 )
 from otolith.codecs.arrow_types import MISFITS
 from otolith.codecs.exact import VERIFY
-from otolith.errors import BadValue, Corrupt
+from otolith.errors import BadValue, Corrupt, UnknownType
 
 
 class Layout(NamedTuple):
@@ -76,10 +76,15 @@ def load(kind: pa.DataType, data: object) -> pa.Array:
 
     Raises:
         Corrupt: the data is not that of such an array.
+        UnknownType: the Arrow that is installed here cannot make one.
     """
     try:
         array = _made(kind, data)
         array.validate(full=True)
+    except pa.ArrowNotImplementedError as error:
+        raise UnknownType(
+            f"pyarrow cannot make an array of {kind!s:.80} here: {error}", hint="upgrade pyarrow"
+        ) from None
     except (*MISFITS, MemoryError) as error:
         raise Corrupt(f"an array of {kind!s:.80} is damaged: {error!s:.200}", hint=VERIFY) from None
     return array

@@ -6,7 +6,8 @@ list of its name and its parameters:
     ["Datetime", unit, zone or None]    ["Duration", unit]       ["Decimal", precision, scale]
     ["List", dtype]                     ["Array", dtype, size]   ["Struct", [[name, dtype]]]
     ["Map", dtype, dtype]               ["Enum", [category]]
-    ["Categorical", name, namespace, physical dtype]   of named categories; else "Categorical"
+    ["Categorical", name, namespace, physical dtype]   of named categories
+    ["Categorical", "lexical"]                         from polars before 1.32, where it is a choice
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _PLAIN = (
 )  # fmt: skip
 _NAMED: dict[str, pl.DataType] = {name: getattr(pl, name)() for name in _PLAIN if hasattr(pl, name)}
 _AS_TEXT = frozenset({"Categorical", "Enum", "Int128", "UInt128"})
+_HAS_CATEGORIES = hasattr(pl, "Categories")
 _PHYSICAL = ("UInt8", "UInt16", "UInt32")
 
 
@@ -89,17 +91,22 @@ def plainer(dtype: Any) -> pl.DataType:
 
 
 def _describe_categorical(dtype: Any) -> object:
-    categories = getattr(dtype, "categories", None)
-    if categories is None or categories.is_global():
+    if not _HAS_CATEGORIES:
+        return ["Categorical", "lexical"] if dtype.ordering == "lexical" else "Categorical"
+    categories = dtype.categories
+    if categories.is_global():
         return "Categorical"
     physical = describe(categories.physical()())
     return ["Categorical", categories.name(), categories.namespace(), physical]
 
 
-def _make_categorical(name: object, namespace: object, physical: object) -> pl.DataType:
+def _make_categorical(*words: object) -> pl.DataType:
+    if words == ("lexical",):
+        return pl.Categorical() if _HAS_CATEGORIES else pl.Categorical("lexical")
+    name, namespace, physical = words
     if type(name) is not str or type(namespace) is not str or physical not in _PHYSICAL:
         raise Corrupt("categories are kept without their names", hint=VERIFY)
-    if not hasattr(pl, "Categories"):
+    if not _HAS_CATEGORIES:
         raise UnknownType("polars has no named categories here", hint="upgrade polars")
     return pl.Categorical(pl.Categories(name, namespace, type(_NAMED[physical])))
 

@@ -101,6 +101,12 @@ def test_categories_are_kept_as_they_come_up_in_this_column():
     assert encoded(pl.Series(["z", "b", "a"], dtype=dtype).slice(1)) == first
 
 
+def test_an_order_that_was_once_a_choice_is_still_read():
+    data = {"type": "DataType", "dtype": ["Categorical", "lexical"]}
+
+    assert type(lift(Tag.POLARS, data)) is pl.Categorical
+
+
 def test_a_map_comes_back_as_it_was():
     if not hasattr(pl, "Map"):
         pytest.skip("this polars has no maps")
