@@ -57,18 +57,24 @@ def met(values: Iterable[object]) -> tuple[set[int], set[int]]:
     twice: set[int] = set()
     level = list(values)
     while level:
-        kinds = {kind for kind in set(map(type, level)) if not is_fixed(kind)}
+        found = set(map(type, level))
+        kinds = {kind for kind in found if not is_fixed(kind)}
         if not kinds:
             break
-        mutable = [part for part in level if type(part) in kinds]
+        mutable = level if kinds == found else _of(kinds, level)
         identities = list(map(id if kinds <= _PLAIN else identity, mutable))
         if len(set(identities)) < len(identities) or not seen.isdisjoint(identities):
             again = _repeated(identities, seen)
             twice.update(id for id, is_again in zip(identities, again, strict=True) if is_again)
             mutable = [part for part, is_again in zip(mutable, again, strict=True) if not is_again]
         seen.update(identities)
-        level = gc.get_referents(*(part for part in mutable if _has_parts(type(part))))
+        divided = {kind for kind in kinds if _has_parts(kind)}
+        level = gc.get_referents(*(mutable if divided == kinds else _of(divided, mutable)))
     return seen, twice
+
+
+def _of(kinds: set[type], values: list[Any]) -> list[Any]:
+    return [value for value in values if type(value) in kinds]
 
 
 def _repeated(identities: list[int], seen: set[int]) -> list[bool]:
