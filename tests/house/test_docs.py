@@ -13,7 +13,7 @@ import pytest
 
 import otolith
 from otolith import care, errors
-from otolith.agent import Frame, Then
+from otolith.agent import EventLog, Frame, Then
 from otolith.core import Change, Commit, Conflict, Merge
 from otolith.core.handles import (
     BlobHandle,
@@ -38,6 +38,9 @@ CLASSES = [
     (otolith.Repo, "Repo"),
     (otolith.Versioned, "Versioned"),
     (Then, "Versioned"),
+    (otolith.Event, "Event"),
+    (EventLog, "EventLog"),
+    (otolith.Live, "Live"),
     (Frame, "Frame"),
     (ListHandle, "ListHandle"),
     (MapHandle, "MapHandle"),
@@ -182,7 +185,10 @@ def test_every_public_method_is_in_the_reference_as_it_is_called(kind, heading):
     assert [each for each in listed if f"`{each}`" not in section] == []
 
 
-@pytest.mark.parametrize("function", [otolith.open, care.verify, care.prune])
+FUNCTIONS = [otolith.open, otolith.events, otolith.view, care.verify, care.prune]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
 def test_every_public_function_is_in_the_reference_as_it_is_called(function):
     assert f"{function.__name__}{_shown(function)}`" in API
 

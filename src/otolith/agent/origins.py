@@ -9,7 +9,7 @@ recent events reads recent history.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -96,7 +96,7 @@ class Origins:
     def __init__(self, cells: Cells) -> None:
         self._cells = cells
         self._tip = ""
-        self._spans: list[_Span] = []
+        self._spans: list[_Span] = []  # the latest first: those that are looked at are at the end
         self._older: tuple[str, list[_Span]] = "", []
 
     def log(self, commit: Commit) -> bytes | None:
@@ -108,11 +108,11 @@ class Origins:
         if tip.id != self._tip:
             self._start(tip)
         while True:
-            at = bisect_right(self._spans, index, key=lambda span: span.start) - 1
+            at = bisect_left(self._spans, -index, key=lambda span: -span.start)
             span = self._spans[at]
             if span.commit is None:
                 return span.id
-            self._spans[at : at + 1] = sorted(self._closer(span, span.commit))
+            self._spans[at : at + 1] = sorted(self._closer(span, span.commit), reverse=True)
 
     def _start(self, tip: Commit) -> None:
         cell = self.log(tip)
@@ -126,13 +126,19 @@ class Origins:
         rest = [(span.start, span.stop)]
         for id in commit.parents if cell is not None else ():
             parent = decode_commit(hash := Hash(bytes.fromhex(id)), self._cells.objects.data(hash))
-            for run in shared(self._cells, self.log(parent), cell or b""):
+            for run in self._shared(commit, self.log(parent), cell or b""):
                 shift = span.shift + run.shift
                 part = _Span(span.shift + run.start, span.shift + run.stop, id, shift, parent)
                 inherited, rest = _cut(rest, part)
                 for start, stop in inherited:
                     yield from self._known(part._replace(start=start, stop=stop))
         yield from (_Span(start, stop, commit.id) for start, stop in rest)
+
+    def _shared(self, commit: Commit, old: bytes | None, new: bytes) -> Shared:
+        """Return what a commit's events have in common with a parent's; a step only appends."""
+        if old is None or len(commit.parents) > 1 or commit.kind == "rollback":
+            return shared(self._cells, old, new)
+        return all_of(min(self._cells.length(old), self._cells.length(new)))
 
     def _known(self, span: _Span) -> Iterator[_Span]:
         """Yield a span, or what is known of it already from when its commit was the tip."""
