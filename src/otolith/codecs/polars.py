@@ -45,7 +45,6 @@ _MISFITS = (
 )
 _OLDEST = pl.CompatLevel.oldest()
 _DICTIONARY = pa.dictionary(pa.int32(), pa.large_string())
-_VIEWS = {pa.large_string(): pa.string_view(), pa.large_binary(): pa.binary_view()}
 
 
 class Polars:
@@ -139,33 +138,18 @@ def _is_coded(dtype: pl.DataType) -> bool:
 def _series(dtype: pl.DataType, name: str, value: object) -> pl.Series:
     kept = plainer(dtype)
     kind = pl.Series([], dtype=kept).to_arrow(compat_level=_OLDEST).type
-    array = load(_DICTIONARY if _is_coded(dtype) else _viewed(kind), value)
-    series = pl.Series(name, array.cast(kind) if _is_coded(dtype) else array)
+    array = load(_DICTIONARY if _is_coded(dtype) else kind, value)
+    series = _polars(array.cast(kind) if _is_coded(dtype) else array).alias(name)
     if series.dtype != kept:
         raise Corrupt(f"a column of {dtype} is kept as {series.dtype}", hint=VERIFY)
     return series if kept == dtype else series.cast(dtype)
 
 
-def _viewed(kind: pa.DataType) -> pa.DataType:
-    """Return the type with views for strings: of others in lists, polars before 2 takes harm.
-
-    An array with views and one without are kept alike, so both can be made from the same data.
-    """
-    if kind in _VIEWS:
-        return _VIEWS[kind]
-    if pa.types.is_struct(kind):
-        return pa.struct([_viewed_field(field) for field in kind])
-    if pa.types.is_fixed_size_list(kind):
-        return pa.list_(_viewed_field(kind.value_field), kind.list_size)
-    if pa.types.is_large_list(kind):
-        return pa.large_list(_viewed_field(kind.value_field))
-    if pa.types.is_map(kind):
-        return pa.map_(_viewed_field(kind.key_field), _viewed_field(kind.item_field))
-    return kind
-
-
-def _viewed_field(field: pa.Field) -> pa.Field:
-    return field.with_type(_viewed(field.type))
+def _polars(array: pa.Array) -> pl.Series:
+    # As a column of a table: an array of lists of strings, given alone, breaks polars before 2.
+    frame = pl.from_arrow(pa.table([array], names=["values"]))
+    assert isinstance(frame, pl.DataFrame)
+    return frame.to_series()
 
 
 def _column(field: object, rows: int, value: object) -> pl.Series:
