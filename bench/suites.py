@@ -92,6 +92,7 @@ _STATE: tuple[tuple[str, ...], tuple[str, ...], Callable[[], str]] = (
         "frame-assign-disk-kvgit-scientific",
         "frame-assign-kvgit-scientific",
         "frame-place-disk",
+        "frame-place-disk-kvgit-scientific",
         "frame-place-kvgit",
         "frame-reopen-disk",
         "frame-reopen-kvgit-scientific",
