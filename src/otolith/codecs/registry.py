@@ -127,7 +127,8 @@ class Codecs:
     ) -> tuple[str, int] | None:
         """Return the name and version that a stored model or custom value would get today.
 
-        None means that it would be stored just as it is. `fields` are the names of the fields of a model; `has_rest` tells whether more was stored.
+        None means that it would be stored just as it is. `fields` are the names of the fields of a
+        model; `has_rest` tells whether more was stored.
 
         Raises:
             UnknownType: it could not be lifted: its type is not known here, or has changed.
