@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from otolith.agent.event import Bound, Event, EventLog, Reducer, check_words
-from otolith.agent.origins import EVENTS, Origins, Shared, shared
+from otolith.agent.origins import Origins, Shared, shared
 from otolith.agent.sourcing import Snapshots, name_of
 from otolith.agent.state import State
-from otolith.core import Branch, Commit, Reading, Snapshot
+from otolith.core import EVENTS, Branch, Commit, Reading, Snapshot
 from otolith.errors import BadValue, Corrupt, Invalid, ReadOnly, Unsupported
 from otolith.types import Clock
 
@@ -184,7 +184,8 @@ class KeptEvents(EventLog):
 
     def settle(self) -> None:
         """Put the snapshots that were taken into the state, to be committed with the rest."""
-        self._snapshots.settle(self._state.cell_at(_PATH))
+        if self._snapshots.is_waiting:
+            self._snapshots.settle(self._cell())
 
 
 def events(

@@ -13,11 +13,8 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from otolith.core import Cells, Commit, decode_commit, list_middle
+from otolith.core import EVENTS, Cells, Commit, decode_commit, list_middle
 from otolith.types import Hash
-
-EVENTS = ".events"
-"""The top name under which the events of a state are kept."""
 
 _KEY = EVENTS.encode()
 

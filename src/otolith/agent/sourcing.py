@@ -18,11 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from otolith.agent.event import Event, Reducer
-from otolith.core import Cells, Path, Reading, digest
+from otolith.core import SNAPSHOTS, Cells, Path, Reading, digest
 from otolith.errors import BadValue, Invalid
-
-SNAPSHOTS = ".snapshots"
-"""The top name under which snapshots are kept."""
 
 EVERY = 100
 """After how many events a snapshot is taken."""
@@ -125,15 +122,16 @@ class Snapshots:
                     return index, cells.load(cell)
         return 0, cells.encoding.decode(series.seed)
 
-    def settle(self, log: bytes | None) -> None:
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is something to settle."""
+        return bool(self._waiting)
+
+    def settle(self, log: bytes) -> None:
         """Put what waits into the state, as far as it is about the events that are there."""
         waiting, self._waiting = self._waiting, {}
-        if log is None or not waiting:
-            return
         cells = self._state.cells
         for path, taken in waiting.items():
             if path == _Series(cells, log, taken.series, taken.seed).path(taken.index):
                 value = cells.encoding.decode(taken.data)
                 self._state.write_reserved(path, cells.put(value))
-        # Two snapshots of the same events are the same unless the reducer is at odds with itself.
-        self._state.adopt_policy((SNAPSHOTS, "**"), "ours")

@@ -15,7 +15,15 @@ from otolith.core.history.refs import scope_ref, split_ref
 from otolith.core.joining import Merge
 from otolith.core.merging.diff import Change, differences, list_middle
 from otolith.core.merging.merge import Conflict
-from otolith.core.paths import ALIASES, Path, format_path, parse_own_path, parse_path
+from otolith.core.paths import (
+    ALIASES,
+    EVENTS,
+    SNAPSHOTS,
+    Path,
+    format_path,
+    parse_own_path,
+    parse_path,
+)
 from otolith.core.reading import Reading
 from otolith.core.repo import Repo, Session
 from otolith.core.snapshot import Snapshot
@@ -34,6 +42,8 @@ from otolith.core.trees.soundness import (
 
 __all__ = [
     "ALIASES",
+    "EVENTS",
+    "SNAPSHOTS",
     "Archive",
     "Blame",
     "Branch",

@@ -81,12 +81,12 @@ class Branch(Reading, MutableMapping[str, Any]):
 
     def extend_cell(self, path: Path, cells: list[bytes]) -> None:
         parse_own_path(path[:1])
-        self.extend_reserved(path, cells)
-
-    def extend_reserved(self, path: Path, cells: list[bytes]) -> int:
         if self._stage.extend(path, cells):
             self.adopt_policy(path, "append")
         self._joining.settled(path)
+
+    def extend_reserved(self, path: Path, cells: list[bytes]) -> int:
+        self._stage.extend(path, cells)
         return self._stage.length(path)
 
     def adopt_policy(self, path: Path, policy: str) -> None:

@@ -15,6 +15,7 @@ from otolith.errors import BadPath
 Path: TypeAlias = tuple[object, ...]
 
 POLICY, CONFLICTS, ALIASES = ".policy", ".conflicts", ".aliases"
+EVENTS, SNAPSHOTS = ".events", ".snapshots"
 
 _DEEPEST = 50
 

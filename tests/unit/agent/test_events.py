@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import count
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from otolith import Disk, Event, Live, Memory, MergeConflict, Versioned, events
-from otolith.errors import BadPath, BadValue, Invalid, ReadOnly, Unsupported
+from otolith.errors import BadPath, BadValue, Invalid, NotFound, ReadOnly, Unsupported
 
 SECOND = 1_000_000
 
@@ -307,6 +310,36 @@ def test_two_branches_that_record_the_same_both_did(state):
     assert told(events(state)) == ["base", "same", "same"]
 
 
+@pytest.mark.parametrize("early", [True, False], ids=["before any event", "between"])
+def test_a_rollback_on_one_side_and_events_on_the_other_do_not_conflict(state, early):
+    state["x"] = 1
+    first = state.commit()
+    state.events.append("note", n=1)
+    second = state.commit()
+    state.events.append("note", n=2)
+    state.commit()
+    other = state.fork("other")
+    state.rollback(first if early else second)
+    state.events.append("note", n=3)
+    state.commit()
+    other.events.append("note", n=4)
+    other.commit()
+    ours, theirs = state.head, other.head
+
+    assert state.merge(theirs).ok
+    assert other.merge(ours).ok
+
+    assert told(events(state)) == told(events(other)) == ([3, 4] if early else [1, 3, 4])
+    assert state.head.root == other.head.root
+
+
+def test_events_add_no_policy_of_the_users(state):
+    state.events.append("note")
+    state.commit()
+
+    assert state.policies() == {}
+
+
 def test_an_event_of_a_lost_race_knows_where_it_landed():
     repo = Versioned(Memory(), clock=clock()).repo
     one, two = Versioned(repo), Versioned(repo)
@@ -398,6 +431,44 @@ def test_a_discarded_event_never_happened(state):
     assert told(events(state)) == [1]
     assert event.commit is None
     assert event.data == {"n": 2}
+
+
+@given(st.lists(st.sampled_from("aaabccmrsu"), max_size=40), st.randoms(use_true_random=False))
+def test_the_commit_of_an_event_is_the_first_that_contains_it(steps, chance):
+    state = Versioned(Memory(), clock=clock())
+    branches, numbers = [state], count()
+    for step in steps:
+        branch = chance.choice(branches)
+        if step == "a":
+            branch.events.append("note", n=next(numbers))
+        elif step == "b" and branch.head:
+            branches.append(branch.fork(f"b{len(branches)}"))
+        elif step == "u" and branch.is_clean:
+            with suppress(NotFound):  # where the branch began
+                branch.undo()
+        elif step == "r" and branch.head:
+            branch.rollback(chance.choice(list(branch.log())))
+        elif step == "m" and branch.is_clean and (other := chance.choice(branches)).head:
+            branch.merge(other)
+        elif step == "s":
+            [event.commit for event in events(branch)]
+        else:
+            branch.commit()
+
+    for branch in branches:
+        for event in events(branch):
+            check_origin(branch, event)
+
+
+def check_origin(branch, event):
+    number = event.data["n"]
+    if event.commit is None:
+        assert branch.head is None or number not in told(branch.at("@").events)
+        return
+    commit = branch.resolve(event.commit)
+    assert number in told(branch.at(commit).events)
+    for parent in commit.parents:
+        assert number not in told(branch.at(parent).events)
 
 
 # ---------------------------------------------------------------- as it was

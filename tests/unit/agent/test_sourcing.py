@@ -208,6 +208,22 @@ def test_branches_that_merge_each_other_meet_again(state):
     assert one.root == two.root
 
 
+def test_snapshots_never_conflict(state):
+    state["x"] = 1
+    start = state.commit()
+    record(state, *range(EVERY))
+    state.events.rebuild(total)
+    state.commit()
+    other = state.fork("other")
+    state.rollback(start)
+    record(other, *range(EVERY))
+    other.events.rebuild(total)
+    other.commit()
+
+    assert state.merge(other).ok
+    assert state.events.rebuild(total) == sum(range(EVERY))
+
+
 def test_on_a_snapshot_it_uses_what_is_there_and_writes_nothing(state):
     record(state, *range(LONG))
     state.events.rebuild(total)

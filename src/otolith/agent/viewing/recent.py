@@ -7,12 +7,12 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from otolith.agent.live import Live
-from otolith.agent.origins import EVENTS
 from otolith.agent.viewing.layout import cost, lay_out
 from otolith.agent.viewing.looks import Item, Looks, Parts, joined, printable
 from otolith.agent.viewing.objects import ObjectLooks
 from otolith.agent.viewing.stored import StoredLooks
 from otolith.core import (
+    EVENTS,
     Branch,
     Cells,
     Change,

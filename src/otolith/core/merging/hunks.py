@@ -46,6 +46,11 @@ def combine_lists(
     return merged
 
 
+def combine_logs(cells: Cells, base: bytes, first: bytes, second: bytes) -> bytes:
+    """Return a list with what each side added, without what either removed: always an answer."""
+    return _add(cells, first, _Edits(cells, base, second))
+
+
 class _Edits:
     """How one side changed a list."""
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from otolith.core.merging.hunks import combine_lines, combine_lists
+from otolith.core.merging.hunks import combine_lines, combine_lists, combine_logs
 from otolith.core.merging.policy import Resolver
-from otolith.core.trees.cells import Cells
+from otolith.core.trees.cells import EMPTY_LIST, Cells
 from otolith.types import Tag
 
 
@@ -62,6 +62,22 @@ def append(
     if merged is None:
         raise Undecided("both sides edited the same elements")
     return merged
+
+
+def log(
+    cells: Cells,
+    base: bytes | None,
+    ours: bytes | None,
+    theirs: bytes | None,
+    *,
+    ours_first: bool,
+) -> bytes:
+    """Keep what both sides recorded; one without a list went back to before there was any."""
+    lists = [EMPTY_LIST if cell is None else cell for cell in (base, ours, theirs)]
+    if any(cells.kind(cell) != "list" for cell in lists):
+        raise Undecided("a log is a list")
+    start, mine, yours = lists
+    return combine_logs(cells, start, *((mine, yours) if ours_first else (yours, mine)))
 
 
 def text(

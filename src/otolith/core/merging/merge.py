@@ -4,6 +4,7 @@ Rule 1: where only one side differs from the base, that side wins; no policy is 
 Rule 2: where both do, maps are merged key by key, lists by their edits, sets by element.
 Rule 3: anything else follows the policy of its path; without one it is a conflict.
 Rule 4: a conflict is a value. The merge goes on, keeps our side there, and reports it.
+Rule 5: events never conflict: what either side recorded is kept, what either took back is gone.
 
 Theory of operation. Cells are canonical, so "differs" is a comparison of bytes, and only the
 paths on which the sides differ from the base are visited.
@@ -30,12 +31,13 @@ from otolith.core.merging.joins import (
     append,
     call,
     extreme,
+    log,
     set_of,
     text,
     values,
 )
 from otolith.core.merging.policy import CALL, Policies, Resolver
-from otolith.core.paths import POLICY, Path, format_path
+from otolith.core.paths import EVENTS, POLICY, SNAPSHOTS, Path, format_path
 from otolith.core.trees.cells import EMPTY_MAP, Cells
 
 
@@ -149,6 +151,8 @@ class _Walk:
             return ours
         if self._cells.same(base, ours):
             return theirs
+        if path[0] in (EVENTS, SNAPSHOTS):
+            return self._own(path, base, ours, theirs)
         rule = self._policies.find(path, is_map=self._natural(ours, theirs) == "map")
         policy = self._natural(ours, theirs) if rule is None else rule
         is_twice = policy == "map" or rule in _ADDING
@@ -164,6 +168,16 @@ class _Walk:
             return self._decide(policy, path, base, ours, theirs)
         except Undecided as undecided:
             return self._conflict(path, str(undecided), base, ours, theirs)
+
+    def _own(
+        self, path: Path, base: bytes | None, ours: bytes | None, theirs: bytes | None
+    ) -> bytes | None:
+        """Merge what otolith itself keeps: events, and snapshots of what was made of them."""
+        if path == (EVENTS,):
+            return log(self._cells, base, ours, theirs, ours_first=self._ours_first)
+        if ours is not None and theirs is not None and self._natural(ours, theirs) == "map":
+            return self._map(path, base, ours, theirs)
+        return ours if self._ours_first else theirs  # a snapshot can be made again
 
     def _natural(self, ours: bytes | None, theirs: bytes | None) -> str:
         """Return what two values of one kind do without a rule."""
