@@ -12,7 +12,14 @@ from typing import Any
 
 from otolith.agent.tracking.chunks import Chunks
 from otolith.agent.tracking.dicts import Entries
-from otolith.agent.tracking.imprint import Changing, Imprint, Imprints, Lowered, changing
+from otolith.agent.tracking.imprint import (
+    Changing,
+    Imprint,
+    Imprints,
+    Lowered,
+    Whole,
+    changing,
+)
 from otolith.agent.tracking.lists import Parts
 from otolith.core import Cells, Path, format_path
 from otolith.errors import BadPath, BadValue, KeyNotFound
@@ -23,15 +30,20 @@ _ATTEMPTS = 10
 """How often a value is looked at that another thread is changing. It is mostly done by then."""
 
 
+_SHORT_BYTES = 64 << 10
+"""Up to this length a value is looked at as a whole before its parts are."""
+
+
 class Hold:
     """A value that was handed out."""
 
-    __slots__ = ("imprint", "likeness", "lost", "value")
+    __slots__ = ("imprint", "likeness", "lost", "mark", "value")
 
     def __init__(self, value: object, imprint: Imprint | None = None) -> None:
         self.value = value
         self.imprint = imprint  # None until it is encoded for the first time
         self.likeness: Imprint | None = None  # of the value that it took the place of
+        self.mark: tuple[Imprint, int] | None = None  # the fingerprint of all that an imprint has
         self.lost: bytes | None = None  # the cell that stands for it, if it cannot be kept
 
 
@@ -126,6 +138,17 @@ class Held:
                 continue
         return self._look(self._holds[path])
 
+    def _again(self, hold: Hold, old: Imprint) -> Imprint:
+        """Look at a value again: at a short one as a whole first, as it mostly has not changed."""
+        if type(old) is Whole or self.imprints.cells.full_size(old.cell) > _SHORT_BYTES:
+            return self.imprints.again(hold.value, old)
+        mark = self.imprints.print(hold.value)
+        if mark is not None and hold.mark == (old, mark):
+            return old
+        new = self.imprints.again(hold.value, old)
+        hold.mark = None if mark is None else (new, mark)
+        return new
+
     def _first(self, hold: Hold) -> Imprint:
         """Encode a value for the first time, from what was there before if that is alike."""
         likeness, hold.likeness = hold.likeness, None
@@ -137,7 +160,7 @@ class Held:
         try:
             if hold.imprint is None:
                 return self._first(hold)
-            new = self.imprints.again(hold.value, hold.imprint)
+            new = self._again(hold, hold.imprint)
         except Changing:
             raise
         except BadValue as error:

@@ -102,7 +102,8 @@ class Objects:
     def remember(self, hash: Hash, found: Node | bytes, size: int) -> None:
         """Put something that is known to be stored into the cache."""
         self._young[hash] = found
-        self._young_bytes += size * 3  # a decoded node takes about three times its bytes
+        # A decoded node takes about three times its bytes.
+        self._young_bytes += size * 3 if isinstance(found, Node) else size
         if self._young_bytes > self._half:
             self._old, self._young, self._young_bytes = self._young, {}, 0
 

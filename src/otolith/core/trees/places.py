@@ -41,6 +41,9 @@ INLINE_BYTES, PACKED_BYTES, ATOM_BYTES = 256, 4096, 65536
 
 PACKED_KIND, MAP_KIND, LIST_KIND, BYTES_KIND, TEXT_KIND = range(5)
 
+_TOGETHER = 256
+"""So many packed values are read in one go."""
+
 EMPTY_MAP = b"\x80"
 EMPTY_LIST = b"\x90"
 
@@ -135,8 +138,12 @@ class Places:
     def load_all(self, cells: Iterable[bytes]) -> list[object]:
         """Return the values of many cells, reading their objects together."""
         some = list(cells)
-        self.prefetch(some)
-        return [self.load(cell) for cell in some]
+        values: list[object] = []
+        for start in range(0, len(some), _TOGETHER):  # few enough to be there when their turn comes
+            few = some[start : start + _TOGETHER]
+            self.prefetch(few)
+            values += map(self.load, few)
+        return values
 
     def prefetch(self, cells: Iterable[bytes]) -> None:
         """Read the objects of packed values in one go."""
