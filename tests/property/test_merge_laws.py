@@ -158,11 +158,12 @@ def test_long_lists_keep_what_each_side_did(seed):
     low, high = base[:cut], base[cut:]
     ours = splice(chance, low, "ours") + high
     theirs = low + splice(chance, high, "theirs")
+    expected = splice_both(base, ours, theirs)  # before the merge: the state holds these very lists
     here, there = forked({"l": base}, {"l": ours}, {"l": theirs})
     result = here.merge(there)
     assert result.ok
     merged = here["l"]
-    assert merged == splice_both(base, ours, theirs)
+    assert merged == expected
 
 
 def splice(chance, part, word):
