@@ -457,3 +457,12 @@ def test_an_alias_of_what_is_not_there_any_more_is_nothing(state):
     with pytest.raises(NotFound):
         again["a"]
     assert is_unchanged(again)
+
+
+def test_a_place_that_is_assigned_leaves_the_others_as_they_are(state):
+    state["a"] = state["b"] = state["c"] = [1]
+    again = reopened(state)
+    again["b"] = [2]
+    third = reopened(again)
+    assert third["a"] is third["c"]
+    assert third.to_dict() == {"a": [1], "b": [2], "c": [1]}

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from otolith.agent.tracking.held import Held, Hold
 from otolith.agent.tracking.sharing import Group, Order, Place, groups, part_at, replaced
-from otolith.agent.tracking.views import View, identity, view_in
+from otolith.agent.tracking.views import View, identity, is_array, view_in
 from otolith.core import Path
 
 Entry: TypeAlias = list[Any]
@@ -41,15 +41,37 @@ class Aliases:
         self._groups: dict[Path, Group] = {}
         self._shared: set[Path] = set()
         self._parted: set[Path] = set()
-        self._joining: set[Path] = set()
+        self._pending: set[Path] | None = None  # groups to join, by their first places
+        self._moves = 0
 
     def read(self, record: object) -> None:
         """Follow another record."""
         entries = record if isinstance(record, dict) else {}
         self._groups, self._shared, self._parted = {}, set(entries), set()
-        for path, (first, view) in entries.items():
+        for path in sorted(entries, key=lambda path: [self._order(key) for key in path]):
+            first, view = entries[path]
             place = Place(path, None if view is None else View.load(view))
             self._groups.setdefault(first, []).append(place)
+        self._close()
+
+    def _close(self) -> None:
+        """Put groups together that are one because what they are in is one; merges part them."""
+        home = {place.path: first for first, group in self._groups.items() for place in group}
+        for path in list(home):
+            for twin in self._twins(path, home):
+                if home.get(twin, home[path]) != home[path]:
+                    moved = self._groups.pop(home[twin])
+                    self._groups[home[path]] += moved
+                    home.update({place.path: home[path] for place in moved})
+
+    def _twins(self, path: Path, home: Mapping[Path, Path]) -> list[Path]:
+        """Return the other names of a place: those of what it is in, and the steps from there."""
+        outer = [length for length in range(1, len(path)) if path[:length] in home]
+        return [
+            place.path + path[length:]
+            for length in outer
+            for place in self._groups[home[path[:length]]]
+        ]
 
     @property
     def has_parted(self) -> bool:
@@ -65,31 +87,57 @@ class Aliases:
 
     def join(self, path: Path) -> None:
         """Make one again what the value at a path, or a part of it, shares with others."""
-        for first, group in list(self._groups.items()):
-            if any(place.path[: len(path)] == path for place in group):
-                self._join(first, group)
+        self._join_all(
+            {
+                first
+                for first, group in self._groups.items()
+                if any(place.path[: len(path)] == path for place in group)
+            }
+        )
 
     def rejoin(self, held: Held) -> None:
         """Join what is held by what the record says now."""
-        for first, group in list(self._groups.items()):
-            if any(held.find(place.path) is not None for place in group):
-                self._join(first, group)
+        self._join_all(
+            {
+                first
+                for first, group in self._groups.items()
+                if any(held.find(place.path) is not None for place in group)
+            }
+        )
 
     def forget(self, path: Path) -> None:
         """Note that what was at a path is gone, by our own hands."""
         self._parted.update(each for each in self._shared if each[: len(path)] == path)
 
-    def _join(self, first: Path, group: Group) -> None:
-        if first in self._joining:
+    def _join_all(self, firsts: set[Path]) -> None:
+        if self._pending is not None:  # in the middle of reading what is to be joined
+            self._pending |= firsts
             return
-        self._joining.add(first)
+        self._pending = firsts
         try:
-            for place in group:
-                self._reach(place.path)
-            self._parted.difference_update(place.path for place in group)
-            self._parted.update(self._unjoined(group))
+            names = self._read_all(self._pending)
         finally:
-            self._joining.discard(first)
+            self._pending = None
+        for _ in range(len(names) + 1):
+            before = self._moves
+            for first in names:
+                self._join(self._groups[first])
+            if self._moves == before:  # a tuple that was joined may be another one since
+                break
+
+    def _read_all(self, pending: set[Path]) -> list[Path]:
+        """Hold everything that groups are made of, and the groups that are met on the way."""
+        done: set[Path] = set()
+        while pending > done:
+            for first in pending - done:
+                done.add(first)
+                for place in self._groups[first]:
+                    self._reach(place.path)
+        return [first for first in self._groups if first in done]
+
+    def _join(self, group: Group) -> None:
+        self._parted.difference_update(place.path for place in group)
+        self._parted.update(self._unjoined(group))
 
     def _unjoined(self, group: Group) -> list[Path]:
         """Join the places of a group; return those that are others than they were."""
@@ -122,9 +170,7 @@ class Aliases:
         part, shown = self._part(path), view.of(whole)
         if part is None or shown is None or self._print(part) != self._print(shown):
             return False
-        if identity(part) == identity(whole) and view_in(whole, part) == view:
-            return True
-        return self._put(path, shown)
+        return _is_view(whole, part, view) or self._put(path, shown)
 
     def _part(self, path: Path) -> Any:
         found = self._reach(path)
@@ -140,7 +186,9 @@ class Aliases:
         found = self._reach(path)
         if found is not None:
             unit, hold = found
-            hold.value = replaced(hold.value, path[len(unit) :], part)
+            steps = path[len(unit) :]
+            self._moves += part_at(hold.value, steps) is not part
+            hold.value = replaced(hold.value, steps, part)
         return found is not None
 
     def record(self, held: Mapping[Path, object], *, is_edited: bool) -> dict[Path, Entry] | None:
@@ -149,15 +197,37 @@ class Aliases:
         Places that have parted are no reason for another one, unless something is edited anyway.
         """
         today = groups(held, self._order)
-        whole = [
+        before = [
             [p for p in group if p.path not in self._parted] for group in self._groups.values()
         ]
-        before = [group for group in whole if len(group) > 1]
-        known = {frozenset(group) for group in before if _is_held(group, held)}
-        if set(map(frozenset, today)) == known and not (is_edited and self._parted):
+        before = [group for group in before if len(group) > 1]
+        others = [[p for p in group if not _is_held(p.path, held)] for group in before]
+        known = [group for group, unread in zip(before, others, strict=True) if group != unread]
+        is_whole = not any(unread for unread in others if unread not in before)
+        if is_whole and self._still_says(known, today) and not (is_edited and self._parted):
             return None
-        others = [group for group in before if not _is_held(group, held)]
-        return {path: entry for group in [*others, *today] for path, entry in _entries(group)}
+        rest = [unread for unread in others if len(unread) > 1]
+        return {path: entry for group in [*rest, *today] for path, entry in _entries(group)}
+
+    def _still_says(self, known: list[Group], today: list[Group]) -> bool:
+        """Tell whether groups are all there is. Those inside of others are not found today."""
+        sets = [{place.path for place in group} for group in known]
+        found = ({place.path for place in group} for group in today)
+        return all(any(each <= paths for paths in sets) for each in found) and all(
+            map(self._is_one, known)
+        )
+
+    def _is_one(self, group: Group) -> bool:
+        """Tell whether the places of a group hold one object, or views of it."""
+        parts = [(self._part(place.path), place.view) for place in group]
+        whole = next((part for part, view in parts if view is None), None)
+        return whole is not None and all(
+            part is whole if view is None else _is_view(whole, part, view) for part, view in parts
+        )
+
+
+def _is_view(whole: Any, part: Any, view: View) -> bool:
+    return is_array(part) and identity(part) == identity(whole) and view_in(whole, part) == view
 
 
 def _entries(group: Group) -> Iterator[tuple[Path, Entry]]:
@@ -165,6 +235,5 @@ def _entries(group: Group) -> Iterator[tuple[Path, Entry]]:
         yield path, [group[0].path, None if view is None else view.dump()]
 
 
-def _is_held(group: Group, held: Mapping[Path, object]) -> bool:
-    paths = (place.path for place in group)
-    return any(path[:length] in held for path in paths for length in range(1, len(path) + 1))
+def _is_held(path: Path, held: Mapping[Path, object]) -> bool:
+    return any(path[:length] in held for length in range(1, len(path) + 1))

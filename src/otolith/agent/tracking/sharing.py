@@ -8,7 +8,7 @@ come in the order of their encoded keys, so that equal states have equal groups.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from otolith.agent.tracking.fixed import is_fixed, never_changes
@@ -20,8 +20,6 @@ _PLAIN = frozenset({dict, list, tuple})
 
 Order: TypeAlias = Callable[[Any], bytes]
 """Gives the bytes that a key is sorted by."""
-
-Walk: TypeAlias = Iterator[tuple[Path, object]]
 
 
 class Place(NamedTuple):
@@ -40,10 +38,10 @@ def groups(held: Mapping[Path, object], order: Order) -> list[Group]:
     if not common:
         return []
     found: dict[int, list[tuple[Path, object]]] = {}
-    seen: set[int] = set()
+    walk = _Walk(common, order)
     for path in sorted(held, key=lambda path: [order(key) for key in path]):
-        for where, part in _walk(held[path], path, seen, common, order):
-            found.setdefault(identity(part), []).append((where, part))
+        for steps, part in walk.within(held[path]):
+            found.setdefault(identity(part), []).append(((*path, *steps), part))
     shared = [same for same in found.values() if not never_changes(same[0][1])]
     return [group for same in shared if len(group := _group(same)) > 1]
 
@@ -87,18 +85,27 @@ def _repeated(identities: list[int], seen: set[int]) -> list[bool]:
     return again
 
 
-def _walk(value: object, path: Path, seen: set[int], common: set[int], order: Order) -> Walk:
-    """Yield where the objects that are met twice are; what is in them, only the first time."""
-    if is_fixed(type(value)):
-        return
-    own = identity(value)
-    if own in common:
-        yield path, value
-        if own in seen:
-            return
-    seen.add(own)
-    for step, part in _parts(value, order):
-        yield from _walk(part, (*path, step), seen, common, order)
+class _Walk:
+    """Finds where the objects are that are met more than once; what is in them, only once."""
+
+    def __init__(self, common: set[int], order: Order) -> None:
+        self._common = common
+        self._order = order
+        self._known: dict[int, list[tuple[Path, object]]] = {}
+
+    def within(self, value: object) -> list[tuple[Path, object]]:
+        """Return the steps to the shared objects in a value, and those objects."""
+        if is_fixed(type(value)):
+            return []
+        if id(value) in self._known:
+            return self._known[id(value)]
+        own = identity(value)
+        found: list[tuple[Path, object]] = [((), value)] if own in self._common else []
+        for step, part in _parts(value, self._order):
+            found += [((step, *steps), each) for steps, each in self.within(part)]
+        if own in self._common:
+            self._known[id(value)] = found
+        return found
 
 
 def _parts(value: Any, order: Order) -> Iterable[tuple[Any, Any]]:
@@ -157,9 +164,10 @@ def _group(same: list[tuple[Path, Any]]) -> Group:
     if all(part is first for _, part in same):
         return [Place(path) for path, _ in same]
     arrays = [(path, part) for path, part in same if is_array(part)]
-    whole = max((part for _, part in arrays), key=lambda part: int(part.nbytes))
-    if not (whole.flags.c_contiguous or whole.flags.f_contiguous):
+    solid = [part for _, part in arrays if part.flags.forc]
+    if not solid:
         return []
+    whole = max(solid, key=lambda part: int(part.nbytes))
     group: Group = []
     for path, part in arrays:
         view = None if part is whole else view_in(whole, part)

@@ -34,7 +34,7 @@ class View(NamedTuple):
 
     def fits(self, whole: Any) -> bool:
         """Tell whether an array has what this view shows."""
-        if not (whole.flags.c_contiguous or whole.flags.f_contiguous) or whole.dtype.hasobject:
+        if not whole.flags.forc or whole.dtype.hasobject:
             return False
         low, high = _reach(self.shape, self.strides)
         end = self.offset + high + int(self.dtype.itemsize)

@@ -9,6 +9,8 @@ TestMine = MyMachine.TestCase
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 from hypothesis.stateful import precondition, rule
 
 from otolith.care import prune, verify
@@ -34,7 +36,7 @@ class RepoMachine(HistoryRules, LookingRules):
         """Begin with something that every branch has."""
         hand = self.hands[0]
         for path, value in {"a": 0, "deep": {"x": 1}, "wide": WIDE}.items():
-            hand.real[path] = value
+            hand.real[path] = deepcopy(value)
             hand.model.set((path,), value)
         self.note(hand, hand.real.commit("start"), hand.model.commit())
         for name in ("one", "two"):

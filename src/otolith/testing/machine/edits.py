@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 from hypothesis import strategies as st
@@ -19,8 +20,10 @@ class EditRules(Pairs):
     def sets_a_value(self, which: int, path: str, value: Any) -> None:
         hand = self.hand(which)
         keys = parse_path(path)
-        new = LARGE.get(value, value) if type(value) is str else value
-        self.both(lambda: hand.real.__setitem__(path, new), lambda: hand.model.set(keys, new))
+        new = deepcopy(LARGE.get(value, value) if type(value) is str else value)
+        self.both(
+            lambda: hand.real.__setitem__(path, deepcopy(new)), lambda: hand.model.set(keys, new)
+        )
 
     @rule(which=which, path=places)
     def deletes_a_value(self, which: int, path: str) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from otolith.core import format_path
-from otolith.testing.machine.edits import EditRules
+from otolith.testing.machine.inplace import InPlaceRules
 from otolith.testing.machine.pairs import (
     MOST_CONFLICTS,
     SESSION,
@@ -23,7 +23,7 @@ from otolith.testing.machine.pairs import (
 )
 
 
-class HistoryRules(EditRules):
+class HistoryRules(InPlaceRules):
     """What is committed."""
 
     @rule(which=which)

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis.stateful import invariant, rule
 
 from otolith.codecs import identical
-from otolith.core import Change, format_path
+from otolith.core import Branch, Change, format_path, parse_path
 from otolith.testing.machine.pairs import Pairs, someone, which
 from otolith.testing.model import ABSENT, ModelChange, brute_changes, patched
 
@@ -17,14 +17,23 @@ class LookingRules(Pairs):
 
     @invariant()
     def every_handle_shows_what_its_model_shows(self) -> None:
-        for real, model in self.hands:
+        for hand in self.hands:
+            real, model = hand.real, hand.model
             shown = {name: value for name, value in model.stage.items() if name != ".policy"}
-            assert identical(real.to_dict(), shown)
+            assert identical(_stored(real), shown)
+            for path in hand.read:
+                assert identical(real.get(path, ABSENT), model.get(parse_path(path)))
             assert real.policies() == model.stage.get(".policy", {})
             assert real.is_clean == model.is_clean
             assert {conflict.path for conflict in real.conflicts} == {
                 format_path(path) for path in model.conflicts
             }
+
+    @rule(which=which)
+    def reads_everything(self, which: int) -> None:
+        hand = self.hand(which)
+        model = {name: value for name, value in hand.model.stage.items() if name != ".policy"}
+        assert identical(hand.real.to_dict(), model)
 
     @rule(goal=someone)
     def travels_in_time(self, goal: int) -> None:
@@ -55,6 +64,12 @@ class LookingRules(Pairs):
             ids = {known.model: known.real.id for known in self.known}
             found = [commit.id for commit in hand.real.log(hand.real.head)]
             assert found == [ids[commit] for commit in hand.model.log()]
+
+
+def _stored(state: Branch) -> dict[str, Any]:
+    """Return what a state would commit, without being handed any of it."""
+    cells = {name: state.cell_at((name,)) for name in state}
+    return {name: state.cells.load(cell) for name, cell in cells.items() if cell is not None}
 
 
 def as_model(change: Change) -> ModelChange:

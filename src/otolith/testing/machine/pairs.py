@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
@@ -27,6 +28,7 @@ values = st.one_of(
     st.lists(st.integers(0, 3), max_size=4),
     st.dictionaries(st.sampled_from(["x", "y", "z"]), st.integers(0, 3), max_size=3),
     st.sets(st.integers(0, 5), max_size=4),
+    st.dictionaries(st.sampled_from(["x", "y"]), st.lists(st.integers(0, 3), max_size=3)),
 )
 places = st.sampled_from(
     ["a", "b", "deep/x", "deep/y", "deep/er/z", "log/0", "log/-1", "wide/key 7", "a/x"]
@@ -39,11 +41,13 @@ someone = st.integers(0, 1 << 16)
 Act = Callable[[], Any]
 
 
-class Hand(NamedTuple):
-    """A handle on a branch, and its model."""
+@dataclass(eq=False)
+class Hand:
+    """A handle on a branch, its model, and the paths of what was read of it."""
 
     real: Branch
     model: ModelBranch
+    read: set[str] = field(default_factory=set)
 
 
 class Known(NamedTuple):

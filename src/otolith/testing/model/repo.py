@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
 from otolith.codecs import identical
 from otolith.errors import BadPath, KeyNotFound, MergeConflict, NotFound, RefExists, Uncommitted
+from otolith.testing.model.changes import brute_changes
 from otolith.testing.model.joining import (
     POLICY,
     ModelConflict,
@@ -143,6 +144,13 @@ class ModelBranch:
     def set(self, path: Path, value: Any) -> None:
         self.stage = put(self.stage, path, value)
         self._settle(path)
+
+    def change(self, path: Path, act: Callable[[Any], None]) -> None:
+        """Change a value in place. Conflicts are settled where it is another one then."""
+        before, self.stage = self.stage, deepcopy(self.stage)
+        act(find(self.stage, path))
+        for change in brute_changes(before, self.stage):
+            self._settle(change.path)
 
     def delete(self, path: Path) -> None:
         self.stage = remove(self.stage, path)
