@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ def remember(question: str, *, state: State | None = None) -> int:
     memory["asked/count"] = memory.get("asked/count", 0) + 1
     memory.setdefault("questions", []).append(question)
     memory.events.append("action", agent="counter", question=question)
-    count = memory["asked/count"]
+    count: int = memory["asked/count"]
     memory.events.append("success", agent="counter", count=count)
     memory.commit(f"asked {question}")
     return count
@@ -34,7 +35,7 @@ def remember_by_events(question: str, *, state: State | None = None) -> int:
     """The same agent, which keeps nothing but what happened."""
     memory = state_of(state)
     memory.events.append("action", agent="counter", question=question)
-    count = memory.events.rebuild(counted)
+    count: int = memory.events.rebuild(counted)
     memory.commit(f"asked {question}")
     return count
 
@@ -170,12 +171,15 @@ def test_a_commit_of_live_state_keeps_everything_in_place():
     state = Live({"x": 1})
     state.events.append("note")
 
-    assert state.commit("step", kind="tool", meta={"cost": 1}, skip_unstorable=True) is None
+    details: dict[str, Any] = {"kind": "tool", "meta": {"cost": 1}, "skip_unstorable": True}
+    assert state.commit("step", **details) is None  # type: ignore[func-returns-value]
     assert state["x"] == 1
     assert len(state.events) == 1
     assert state.head is None
     assert state.is_clean
-    assert state.status() == state.diff() == list(state.log()) == []
+    assert state.status() == []
+    assert state.diff() == []
+    assert list(state.log()) == []
 
 
 @pytest.mark.parametrize(
@@ -220,7 +224,8 @@ def test_a_fork_of_live_state_goes_its_own_way():
 
 def test_a_fork_copies_what_contains_itself():
     state = Live()
-    state["loop"] = loop = []
+    loop: list[object] = []
+    state["loop"] = loop
     loop.append(loop)
 
     twin = state.fork("twin")["loop"]
@@ -262,8 +267,8 @@ def test_threads_share_live_state():
 def test_a_state_is_a_mapping(state):
     state.update({"a": 1, "b": 2})
 
-    assert isinstance(state, Mapping)
     assert dict(state.items()) == {"a": 1, "b": 2}
     assert state.pop("a", None) == 1
     assert state.pop("a", None) is None
     assert state.setdefault("b", 5) == 2
+    assert isinstance(state, Mapping)

@@ -7,7 +7,7 @@ import sqlite3
 from dataclasses import dataclass, field
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 import otolith

@@ -129,7 +129,7 @@ def test_a_reducer_may_change_the_value_it_returned(state):
 
 def test_an_initial_value_is_not_changed(state):
     record(state, 1, 2)
-    initial = {"all": []}
+    initial: dict[str, list[int]] = {"all": []}
     state.events.rebuild(gather, initial)
 
     assert initial == {"all": []}
