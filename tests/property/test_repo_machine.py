@@ -1,4 +1,4 @@
-"""Random histories: a repo does what its model does, whatever is done to it."""
+"""Random histories: a repo does what its model does, whatever is done to it, or in place."""
 
 from __future__ import annotations
 
@@ -7,7 +7,19 @@ import tempfile
 from pathlib import Path
 
 import otolith
+from otolith import ambient, core
+from otolith.codecs import Codecs
+from otolith.stores import MemoryStore
 from otolith.testing import RepoMachine
+
+
+class CoreMachine(RepoMachine):
+    holds = False
+
+    def make(self):
+        return core.Repo(
+            MemoryStore(), codec=Codecs(), clock=ambient.wall_clock, author="test", entropy=bytes
+        )
 
 
 class MemoryMachine(RepoMachine):
@@ -32,5 +44,6 @@ class SqliteMachine(RepoMachine):
         shutil.rmtree(self.folder)
 
 
+TestCore = CoreMachine.TestCase
 TestMemory = MemoryMachine.TestCase
 TestSqlite = SqliteMachine.TestCase
