@@ -44,7 +44,7 @@ class Custom:
     def __eq__(self, other):
         return identical(self.content, other.content)
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
 
 def long_list(part):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from threading import Event, Thread
+from typing import Any
 
 import pytest
 
@@ -42,14 +43,14 @@ def fails(error):
 
 
 def nested(depth):
-    value = []
+    value: list[Any] = []
     for _ in range(depth):
         value = [value]
     return value
 
 
 def looped():
-    value = {"a": [1]}
+    value: dict[str, Any] = {"a": [1]}
     value["a"].append({"again": value})
     return value
 
@@ -160,7 +161,8 @@ def test_a_value_that_changes_while_it_is_encoded_is_refused(tmp_path):
 
 def test_a_value_that_comes_to_rest_is_kept(tmp_path):
     state = restless(tmp_path)
-    state["log"] = log = [1]
+    log: list[Any] = [1]
+    state["log"] = log
     count = iter(range(9))
     log.append(Restless(0, lambda each: log.__setitem__(0, next(count, log[0]))))
     state.commit()
@@ -180,7 +182,8 @@ def test_a_change_behind_the_part_that_is_encoded_is_found_by_the_next_commit(tm
 def test_another_thread_that_changes_a_value_does_not_spoil_the_commit(tmp_path):
     state = otolith.open(tmp_path / "a.db").session("s")
     state["deep"] = deep = {f"key {n}": {"n": n} for n in range(300)}
-    state["set"], state["log"] = members, log = set(), []
+    members, log = set[int](), list[int]()
+    state["set"], state["log"] = members, log
     done = Event()
 
     def work():

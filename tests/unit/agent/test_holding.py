@@ -55,7 +55,8 @@ def test_what_was_assigned_is_the_object_that_is_held(state):
     value = {"b": [1]}
     state["a"] = value
     assert state["a"] is value
-    state["a/c"] = inner = []
+    inner: list[int] = []
+    state["a/c"] = inner
     assert value["c"] is inner
     state.commit()
     assert state["a/c"] is inner

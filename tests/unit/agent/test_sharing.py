@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from otolith.errors import NotFound
 @dataclass
 class Node:
     name: str
-    links: list = field(default_factory=list)
+    links: list[Any] = field(default_factory=list)
 
 
 class Pair(NamedTuple):
@@ -131,7 +131,7 @@ def test_values_that_never_change_are_not_written_down(state):
 
 
 def test_reading_in_another_order_changes_nothing(state):
-    shared = []
+    shared: list[Any] = []
     state["m"] = {"z": shared, "a": {"y": shared, "b": shared}}
     state["l"] = [shared]
     again = reopened(state)
