@@ -151,9 +151,11 @@ class Looking(Branch):
         if not len(self._held) and not self._aliases.has_parted:
             return
         self._follow_aliases()
-        kept = {path: hold.value for path, hold in self._held if hold.lost is None}
+        holds = {path: hold for path, hold in self._held if hold.lost is None}
+        kept = {path: hold.value for path, hold in holds.items()}
+        imprints = {path: hold.imprint for path, hold in holds.items()}
         is_edited = not self.cells.same(self._stage.root(), self._head_cell())
-        record = self._aliases.record(kept, is_edited=is_edited)
+        record = self._aliases.record(kept, imprints, is_edited=is_edited)
         if record:
             self._stage.put((ALIASES,), self.cells.put(record))
         elif record is not None and self._aliases_cell is not None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from otolith.agent.tracking.held import Held, Hold
+from otolith.agent.tracking.scans import Scans
 from otolith.agent.tracking.sharing import Group, Order, Place, groups, part_at, replaced
 from otolith.agent.tracking.views import View, identity, is_array, view_in
 from otolith.core import Path
@@ -38,6 +39,7 @@ class Aliases:
         self._reach = reach
         self._print = print
         self._order = order
+        self._scans = Scans()
         self._groups: dict[Path, Group] = {}
         self._shared: set[Path] = set()
         self._parted: set[Path] = set()
@@ -191,12 +193,14 @@ class Aliases:
             hold.value = replaced(hold.value, steps, part)
         return found is not None
 
-    def record(self, held: Mapping[Path, object], *, is_edited: bool) -> dict[Path, Entry] | None:
+    def record(
+        self, held: Mapping[Path, object], imprints: Mapping[Path, object], *, is_edited: bool
+    ) -> dict[Path, Entry] | None:
         """Return the record of today, as data, or None if that of before still holds.
 
         Places that have parted are no reason for another one, unless something is edited anyway.
         """
-        today = groups(held, self._order)
+        today = groups(held, self._scans.shared(held, imprints), self._order)
         before = [
             [p for p in group if p.path not in self._parted] for group in self._groups.values()
         ]

@@ -8,7 +8,7 @@ come in the order of their encoded keys, so that equal states have equal groups.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from otolith.agent.tracking.fixed import is_fixed, never_changes
@@ -32,9 +32,11 @@ class Place(NamedTuple):
 Group: TypeAlias = list[Place]
 
 
-def groups(held: Mapping[Path, object], order: Order) -> list[Group]:
-    """Return the places of what is shared in values or between them, a group to an object."""
-    _, common = met(held.values())
+def groups(held: Mapping[Path, object], common: set[int], order: Order) -> list[Group]:
+    """Return the places of what is shared in values or between them, a group to an object.
+
+    `common` are the identities of what is in more than one place.
+    """
     if not common:
         return []
     found: dict[int, list[tuple[Path, object]]] = {}
@@ -47,28 +49,37 @@ def groups(held: Mapping[Path, object], order: Order) -> list[Group]:
 
 
 def met(values: Iterable[object]) -> tuple[set[int], set[int]]:
-    """Return the identities of the mutable objects in values, and of those met more than once.
-
-    Whole levels of the values are looked at together, so that the loops are those of C.
-    """
+    """Return the identities of the mutable objects in values, and of those met more than once."""
     seen: set[int] = set()
     twice: set[int] = set()
+    for _, again in levels(values, seen):
+        twice |= again
+    return seen, twice
+
+
+def levels(values: Iterable[object], seen: set[int]) -> Iterator[tuple[list[Any], set[int]]]:
+    """Yield the mutable objects in values that were not met before, and who was met again.
+
+    Whole levels of the values are looked at together, so that the loops are those of C. The
+    identities go to `seen`.
+    """
     level = list(values)
     while level:
         found = set(map(type, level))
         kinds = {kind for kind in found if not is_fixed(kind)}
         if not kinds:
-            break
+            return
         mutable = level if kinds == found else _of(kinds, level)
         identities = list(map(id if kinds <= _PLAIN else identity, mutable))
+        twice: set[int] = set()
         if len(set(identities)) < len(identities) or not seen.isdisjoint(identities):
             again = _repeated(identities, seen)
             twice.update(id for id, is_again in zip(identities, again, strict=True) if is_again)
             mutable = [part for part, is_again in zip(mutable, again, strict=True) if not is_again]
         seen.update(identities)
+        yield mutable, twice
         divided = {kind for kind in kinds if _has_parts(kind)}
         level = gc.get_referents(*(mutable if divided == kinds else _of(divided, mutable)))
-    return seen, twice
 
 
 def _of(kinds: set[type], values: list[Any]) -> list[Any]:
