@@ -167,6 +167,19 @@ class Versioned(Checked, HasFrames):
             kind = f"{type(hold.value).__module__}.{type(hold.value).__qualname__}"
             self.events.append("skipped", path=format_path(path), type=kind, why=error.message)
 
+    @locked
+    def shelve(self) -> None:
+        """Put the staged edits away in the store, for another process to go on with.
+
+        Raises:
+            Unstorable: some values cannot be kept; nothing was put away.
+            StaleRef: since `unshelve`, another process has put edits away. Nothing was written.
+        """
+        failures = self._unstorable()
+        if failures:
+            raise _unstorable(failures, self._held.values())
+        super().shelve()
+
     def at(self, target: Target) -> Then:
         """Return the state as it was, with what it saw of its user and application."""
         return Then(self.repo.archive, self.resolve(target))
@@ -186,7 +199,6 @@ class Versioned(Checked, HasFrames):
     rollback = locked(Branch.rollback)
     undo = locked(Branch.undo)
     redo = locked(Branch.redo)
-    shelve = locked(Branch.shelve)
     unshelve = locked(Branch.unshelve)
     refresh = locked(Branch.refresh)
     resolve_conflict = locked(Branch.resolve_conflict)

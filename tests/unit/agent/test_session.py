@@ -334,3 +334,11 @@ def test_a_value_that_takes_the_place_of_one_that_is_alike_stores_the_difference
     state["frame"] = frame
     state.commit()
     assert Versioned(state.repo)["frame"].equals(frame)
+
+
+def test_what_cannot_be_kept_is_not_put_away_either():
+    state = Versioned()
+    state["x"] = (n for n in range(3))
+
+    with pytest.raises(Unstorable, match="x"):
+        state.shelve()

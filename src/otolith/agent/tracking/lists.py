@@ -136,8 +136,15 @@ def _run(elements: list[Any], inner: dict[int, Imprint], how: Imprints) -> MarkO
 def _dirty(
     now: list[Any], dirt: Dirt, inner: dict[int, Imprint], grown: dict[int, Imprint], how: Imprints
 ) -> _Edit:
-    cells: list[bytes] = []
-    for at in range(dirt.new_start, dirt.new_stop):
+    positions = range(dirt.new_start, dirt.new_stop)
+    if inner.keys().isdisjoint(positions):
+        cells = how.cells.put_all(now[dirt.new_start : dirt.new_stop])
+        for at, cell in zip(positions, cells, strict=True):
+            if how.cells.is_grown(cell):
+                grown[at] = how.of(now[at], cell)
+        return _Edit(dirt.start, dirt.stop, cells)
+    cells = []
+    for at in positions:
         cell, imprint = how.part(now[at], inner.get(at))
         cells.append(cell)
         if imprint is not None:

@@ -18,7 +18,7 @@ something longer. `settle` turns a loose value into the cell that stands in a tr
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from otolith.core.trees.blob import Blob
 from otolith.core.trees.encoding import (
@@ -29,11 +29,12 @@ from otolith.core.trees.encoding import (
     join_list,
     join_map,
     join_tagged,
+    quickly,
 )
 from otolith.core.trees.layout import LIST, MARK, PACKED, TAGGED_KIND, Link, is_link, read_link
 from otolith.core.trees.maps import MapTree
 from otolith.core.trees.objects import Buffer
-from otolith.core.trees.sequence import Sequence
+from otolith.core.trees.sequence import Sequence as ListTree
 from otolith.errors import Corrupt
 from otolith.types import Hash, Raw
 
@@ -42,7 +43,7 @@ INLINE_BYTES, PACKED_BYTES, ATOM_BYTES = 256, 4096, 65536
 PACKED_KIND, MAP_KIND, LIST_KIND, BYTES_KIND, TEXT_KIND = range(5)
 
 _TOGETHER = 256
-"""So many packed values are read in one go."""
+"""So many packed values are read, and so many short ones encoded, in one go."""
 
 EMPTY_MAP = b"\x80"
 EMPTY_LIST = b"\x90"
@@ -61,7 +62,7 @@ class Places:
         self.encoding = encoding
         self.salt = salt
         self.maps = MapTree(objects, salt)
-        self.lists = Sequence(objects, salt, kind=LIST)
+        self.lists = ListTree(objects, salt, kind=LIST)
         self.blobs = Blob(objects, salt)
 
     # Values
@@ -75,6 +76,23 @@ class Places:
         except TooBig:
             return self._grow(value)
         return data if len(data) <= PACKED_BYTES else self._grow(value)
+
+    def put_all(self, values: Sequence[object]) -> list[bytes]:
+        """Return many values as loose cells; short ones of plain data are encoded together."""
+        cells: list[bytes] = []
+        for start in range(0, len(values), _TOGETHER):
+            cells += self._put_some(values[start : start + _TOGETHER])
+        return cells
+
+    def _put_some(self, values: Sequence[object]) -> list[bytes]:
+        try:
+            data = quickly(list(values), _TOGETHER * PACKED_BYTES)
+        except TooBig:
+            data = None
+        if data is None:
+            return list(map(self.put, values))
+        pieces = zip(self.encoding.split_list(data), values, strict=True)
+        return [piece if len(piece) <= PACKED_BYTES else self.put(value) for piece, value in pieces]
 
     def chunk_cell(self, chunk: memoryview) -> bytes:
         """Return a chunk of raw bytes as it stands in a tree."""
@@ -98,10 +116,11 @@ class Places:
             named = {self.encoding.key(key): part for key, part in value.items()}
             if len(named) != len(value):
                 check_distinct([self.encoding.key(key) for key in value])
-            items = ((name, self.settle(self.put(named[name]))) for name in sorted(named))
-            return self.map_cell(self.maps.build(items))
+            names = sorted(named)
+            cells = map(self.settle, self.put_all([named[name] for name in names]))
+            return self.map_cell(self.maps.build(zip(names, cells, strict=True)))
         if type(value) is list:
-            return self.list_cell(self.lists.build(self.settle(self.put(part)) for part in value))
+            return self.list_cell(self.lists.build(map(self.settle, self.put_all(value))))
         if type(value) is Raw:
             return self.list_cell(self.lists.build(self.chunk_cell(c) for c in value.chunks()))
         code, data = self.encoding.codec.lower(value)
