@@ -182,6 +182,11 @@ class KeptEvents(EventLog):
                 read=lambda start, stop: self._read_from(log, start, stop),
             )
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there are snapshots to be committed with whatever is next."""
+        return self._snapshots.is_waiting
+
     def settle(self) -> None:
         """Put the snapshots that were taken into the state, to be committed with the rest."""
         if self._snapshots.is_waiting:

@@ -142,7 +142,7 @@ class Versioned(Checked, HasFrames):
         self._check_staged()
         self._skip(failures)
         with self._still():
-            if not self.is_clean:
+            if self._events.is_waiting and not self.is_clean:
                 self._events.settle()
             return super().commit(
                 message,

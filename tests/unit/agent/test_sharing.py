@@ -466,3 +466,26 @@ def test_a_place_that_is_assigned_leaves_the_others_as_they_are(state):
     third = reopened(again)
     assert third["a"] is third["c"]
     assert third.to_dict() == {"a": [1], "b": [2], "c": [1]}
+
+
+def test_views_whose_array_was_changed_elsewhere_make_no_commit_of_their_own(state):
+    whole = np.arange(24.0)
+    state["a"], state["b"], state["base"] = whole[:], whole[::2], whole
+    state.commit()
+    held = reopened(state)
+    held.to_dict()
+    other = Branch(held.repo.archive, held.ref)
+    other["a"] = "changed"
+    other.commit()
+
+    held.refresh()
+
+    assert held["a"] == "changed"
+    assert held.is_clean
+    held["n"] = 1
+    held.commit()
+    held["base"][2] = 7.0
+    assert held["b"][1] == 7.0
+    assert held.repo.session("s")["b"][1] == 2.0
+    held.commit()
+    assert held.repo.session("s")["b"][1] == 7.0

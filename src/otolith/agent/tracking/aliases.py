@@ -11,7 +11,7 @@ Their entries stay until something else is committed, so that reading alone chan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from otolith.agent.tracking.held import Held, Hold
@@ -201,6 +201,8 @@ class Aliases:
         Places that have parted are no reason for another one, unless something is edited anyway.
         """
         today = groups(held, self._scans.shared(held, imprints), self._order)
+        if self._parted and not is_edited and _are_within(today, self._groups.values()):
+            return None
         before = [
             [p for p in group if p.path not in self._parted] for group in self._groups.values()
         ]
@@ -215,11 +217,7 @@ class Aliases:
 
     def _still_says(self, known: list[Group], today: list[Group]) -> bool:
         """Tell whether groups are all there is. Those inside of others are not found today."""
-        sets = [{place.path for place in group} for group in known]
-        found = ({place.path for place in group} for group in today)
-        return all(any(each <= paths for paths in sets) for each in found) and all(
-            map(self._is_one, known)
-        )
+        return _are_within(today, known) and all(map(self._is_one, known))
 
     def _is_one(self, group: Group) -> bool:
         """Tell whether the places of a group hold one object, or views of it."""
@@ -228,6 +226,12 @@ class Aliases:
         return whole is not None and all(
             part is whole if view is None else _is_view(whole, part, view) for part, view in parts
         )
+
+
+def _are_within(groups: Iterable[Group], others: Iterable[Group]) -> bool:
+    """Tell whether all places that are one object are places of one of the other groups."""
+    sets = [{place.path for place in group} for group in others]
+    return all(any({p.path for p in group} <= paths for paths in sets) for group in groups)
 
 
 def _is_view(whole: Any, part: Any, view: View) -> bool:
