@@ -785,6 +785,7 @@ BENEATH = "a part of the plain repo: it is at `.plain`"
 MISSING = {
     "EventLog.count": "no two events are alike",
     "EventLog.index": "an event knows its index",
+    "EventLog.is_waiting": PLUMBING,
     "EventLog.of": PLUMBING,
     "EventLog.settle": PLUMBING,
     "adopt_policy": PLUMBING,
