@@ -1,4 +1,4 @@
-"""open(url): the one place where concrete parts are chosen and joined."""
+"""open(url): a URL and options become a repo; what is not given, `the repo itself` finds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 from otolith.agent import Repo
 from otolith.codecs import Codecs
 from otolith.errors import Invalid
-from otolith.stores import Store, open_store
+from otolith.stores import open_store
 from otolith.types import Clock
 
 
@@ -43,26 +43,11 @@ def open(
         raise Invalid("a repo in memory has nothing to read", hint="leave out read_only")
     if place != "memory:":
         options |= {"durability": durability, "read_only": read_only, "create": create}
-    return join(
+    return Repo(
         open_store(place, **options),
         author=author,
         codecs=codecs,
         pickle=pickle,
         clock=clock,
         cache_bytes=cache_bytes,
-    )
-
-
-def join(
-    store: Store,
-    *,
-    author: str | None = None,
-    codecs: Codecs | None = None,
-    pickle: Literal["never", "signed"] | None = None,
-    clock: Clock | None = None,
-    cache_bytes: int = 64 << 20,
-) -> Repo:
-    """Return a repo over a store that is open already."""
-    return Repo(
-        store, author=author, codecs=codecs, pickle=pickle, clock=clock, cache_bytes=cache_bytes
     )

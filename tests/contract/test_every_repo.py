@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import otolith
-from otolith import ambient, core
+from otolith import Repo, ambient, core
 from otolith.codecs import Codecs
-from otolith.opening import join
 from otolith.stores import CachedStore, MemoryStore, SqliteStore
 from otolith.testing import CoreContract, RepoContract
 
@@ -38,4 +37,4 @@ class TestSqliteFast(TestSqliteFull):
 
 class TestCachedSqlite(TestSqliteFull):
     def make(self, folder):
-        return join(CachedStore(SqliteStore(folder / "repo.db", durability="fast")), cache_bytes=0)
+        return Repo(CachedStore(SqliteStore(folder / "repo.db", durability="fast")), cache_bytes=0)

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from otolith import Repo
 from otolith.care import verify
 from otolith.errors import Corrupt, Error, Full, ReadOnly
-from otolith.opening import join
 from otolith.stores import SqliteStore
 from otolith.testing import PowerLossVFS
 
 
 def open_repo(path: Path, **options):
-    return join(SqliteStore(path, **options), author="test")
+    return Repo(SqliteStore(path, **options), author="test")
 
 
 def work(state, number: int) -> None:

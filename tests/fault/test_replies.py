@@ -6,15 +6,15 @@ from functools import partial
 
 import pytest
 
+from otolith import Repo
 from otolith.errors import Error, Full, Unavailable
-from otolith.opening import join
 from otolith.stores import MemoryStore
 from otolith.testing import Fault, FaultyStore
 
 
 def test_a_lost_reply_is_resolved_by_reading_back():
     store = FaultyStore(MemoryStore())
-    state = join(store, author="test").session("job")
+    state = Repo(store, author="test").session("job")
     state.counter("n").add(1)
     state.commit("one")
     store.plan = [Fault("write", at=store.calls["write"] + 1, kind="lose")]
@@ -28,10 +28,10 @@ def test_a_lost_reply_is_resolved_by_reading_back():
 def test_a_lost_reply_is_found_even_when_others_have_committed_since():
     inner = MemoryStore()
     store = FaultyStore(inner)
-    state = join(store, author="a").session("job")
+    state = Repo(store, author="a").session("job")
     state["mine"] = 1
     state.commit("one")
-    other = join(inner, author="b").session("job")
+    other = Repo(inner, author="b").session("job")
 
     def lose():
         other.refresh()
@@ -51,7 +51,7 @@ def _same(error: Error) -> Error:
 
 def test_a_refused_write_changes_nothing_and_can_be_tried_again():
     store = FaultyStore(MemoryStore())
-    state = join(store, author="test").session("job")
+    state = Repo(store, author="test").session("job")
     state["n"] = 1
     state.commit("one")
     for error in (Unavailable("down", hint="wait"), Full("full", hint="make room")):
@@ -67,7 +67,7 @@ def test_a_refused_write_changes_nothing_and_can_be_tried_again():
 
 def test_a_clock_that_jumps_keeps_history_in_order():
     now = [10**15]
-    state = join(MemoryStore(), author="test", clock=lambda: now[0]).session("job")
+    state = Repo(MemoryStore(), author="test", clock=lambda: now[0]).session("job")
     year = 365 * 24 * 3600 * 10**6
     for number, jump in enumerate((0, -year, year, -3 * year, 0)):
         now[0] += jump

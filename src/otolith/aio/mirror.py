@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
 from time import monotonic
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from types import TracebackType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from otolith.aio.lanes import Lane
 from otolith.errors import Error
@@ -42,6 +43,28 @@ class Mirror(Generic[S_co]):
                 yield each
         if isinstance(end, Error):
             raise end
+
+
+class Owner:
+    """What a mirror of something with a store has: it is closed when the calls on it are done."""
+
+    plain: Any
+    _lane: Lane
+
+    async def close(self) -> None:
+        """Wait for the calls that were made, and close the store."""
+        await self._lane.threads.close(self.plain.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
 
 
 def awaited(

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from otolith import agent
 from otolith import opening as plainly
 from otolith.aio.lanes import Lane, Threads
-from otolith.aio.mirror import Mirror, awaited
+from otolith.aio.mirror import Mirror, Owner, awaited
 from otolith.aio.opening import opening
 from otolith.aio.reading import Snapshot
 from otolith.aio.states import Versioned
 from otolith.core import Target
 
 
-class Repo(Mirror[agent.Repo]):
+class Repo(Mirror[agent.Repo], Owner):
     """What `await aio.open(url)` returns. Tasks may share it, and the states it gives."""
 
     def __init__(self, plain: agent.Repo, threads: Threads) -> None:
@@ -52,11 +51,8 @@ class Repo(Mirror[agent.Repo]):
 
     async def at(self, target: Target) -> Snapshot:
         """Return the state at a commit, read-only."""
-
-        def find(plain: agent.Repo) -> agent.Then:
-            return agent.Then(plain.archive, plain.at(target).commit)
-
-        return Snapshot(await self.run(find), self._lane.threads)
+        then = await self.run(lambda plain: plain.at(target))
+        return Snapshot(then, self._lane.threads)
 
     sessions = awaited(agent.Repo.sessions)
     branches = awaited(agent.Repo.branches)
@@ -66,21 +62,6 @@ class Repo(Mirror[agent.Repo]):
     delete_tag = awaited(agent.Repo.delete_tag)
     resolve = awaited(agent.Repo.resolve)
     resolver = awaited(agent.Repo.resolver)
-
-    async def close(self) -> None:
-        """Wait for the calls that were made, and close the store."""
-        await self._lane.threads.close(self.plain.close)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
 
 open = opening(plainly.open, Repo)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Coroutine
-from types import TracebackType
-from typing import Any, Self, overload
+from typing import Any, overload
 
 from otolith import agent, core
 from otolith.aio.handles import SetHandle
 from otolith.aio.lanes import Lane, Threads
-from otolith.aio.mirror import Mirror, awaited
+from otolith.aio.mirror import Mirror, Owner, awaited
 from otolith.aio.opening import opening
 from otolith.aio.reading import Reading, Snapshot
 from otolith.core import Commit, Conflict, Merge, Path, Target
@@ -40,7 +39,7 @@ def _mirror(plain: agent.Versioned, threads: Threads) -> Versioned:
     return Versioned(plain, threads)
 
 
-class Versioned(Reading[agent.Versioned]):
+class Versioned(Reading[agent.Versioned], Owner):
     """What an agent knows: `await repo.session(id)`, or `await Versioned.open("agent.db")`."""
 
     def __init__(self, plain: agent.Versioned, threads: Threads) -> None:
@@ -183,18 +182,3 @@ class Versioned(Reading[agent.Versioned]):
         """
         theirs = other.plain if isinstance(other, Versioned) else other
         return await self.run(lambda plain: plain.merge(theirs, message=message, author=author))
-
-    async def close(self) -> None:
-        """Wait for the calls that were made, and close the store."""
-        await self._lane.threads.close(self.plain.close)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import otolith
+from otolith import Repo
 from otolith.codecs import Codecs
 from otolith.errors import BadPath, BadValue, QuotaExceeded, Unstorable
-from otolith.opening import join
 from otolith.stores import MemoryStore
 from otolith.testing import Fault, FaultyStore
 
@@ -218,7 +218,7 @@ def test_another_thread_that_changes_a_value_does_not_spoil_the_commit(tmp_path)
 def test_a_commit_that_found_no_room_goes_through_when_there_is_some():
     full = Fault("write", error=lambda: QuotaExceeded("no room", hint="prune"))
     store = FaultyStore(MemoryStore())
-    state = join(store).session("s")
+    state = Repo(store).session("s")
     state["log"], state["twin"] = [1], {"x": 1}
     first = state.commit()
     store.plan = [full]
@@ -228,11 +228,11 @@ def test_a_commit_that_found_no_room_goes_through_when_there_is_some():
         with pytest.raises(QuotaExceeded):
             state.commit()
         assert state.head == first
-        assert join(store.inner).session("s").to_dict() == {"log": [1], "twin": {"x": 1}}
+        assert Repo(store.inner).session("s").to_dict() == {"log": [1], "twin": {"x": 1}}
     state["log"].append(2)
     store.plan = []
     state.commit()
-    found = join(store.inner).session("s")
+    found = Repo(store.inner).session("s")
     assert found["log"] == [1, "x" * 5000, 2]
     assert found["twin"]["log"] is found["log"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from otolith import Repo
 from otolith.care import verify
 from otolith.core.history.graph import make_commit
 from otolith.core.trees.hashing import digest
 from otolith.core.trees.layout import Link
 from otolith.errors import Error
-from otolith.opening import join
 from otolith.stores import Batch, MemoryStore, Object, Swap
 
 
@@ -60,7 +60,7 @@ FORGERIES = {
 
 def forged(objects, cell):
     store = MemoryStore()
-    repo = join(store, author="test")
+    repo = Repo(store, author="test")
     commit, data = make_commit(cell, (), now=1, author="mallory", message="")
     items = [Object(digest(item), item) for item in objects]
     swap = Swap("session/job/main", None, commit.hash)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from otolith import Repo
 from otolith.care import Plan, apply_migration, plan_migration, verify
 from otolith.codecs import Codecs, Opaque, migration
 from otolith.core import Branch, Commit
 from otolith.errors import BadValue, Invalid, MergeConflict, RefNotFound
-from otolith.opening import join
 from otolith.stores import MemoryStore
 from otolith.types import Tag, Tagged
 
@@ -78,7 +78,7 @@ def store():
 
 @pytest.fixture
 def repo(store):
-    return join(store, author="test")
+    return Repo(store, author="test")
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def written(store):
     """Commits values as a former program would have."""
 
     def write(*, session="a", **values):
-        branch = Branch(join(store, author="test").archive, f"session/{session}/main")
+        branch = Branch(Repo(store, author="test").archive, f"session/{session}/main")
         for name, value in values.items():
             branch[name] = value
         return branch.commit("former")
@@ -145,7 +145,7 @@ def test_the_rewritten_state_is_the_one_that_would_be_written_today(repo, writte
         chosen={inn(1), inn(2)},
         by={Holder(inn(1)): inn(2)},
     )
-    today = join(store, author="test").session("b")
+    today = Repo(store, author="test").session("b")
     for name, value in repo.session("a").to_dict().items():
         today[name] = value
 
@@ -179,7 +179,7 @@ values = st.recursive(
 
 @given(value=values)
 def test_whatever_is_rewritten_is_what_would_be_written_today(value):
-    repo = join(MemoryStore(), author="test")
+    repo = Repo(MemoryStore(), author="test")
     former_state = Branch(repo.archive, "session/a/main")
     former_state["it"] = value
     before = former_state.commit("former")
@@ -262,14 +262,14 @@ def test_a_plan_says_why_something_cannot_be_migrated(value, why, repo, written)
 def test_a_class_that_moved_is_stored_under_its_new_name(store, written):
     codecs = Codecs()
     codecs.register_model(Holder, formerly=[f"{HERE}:Keeper"])
-    repo = join(store, author="test", codecs=codecs)
+    repo = Repo(store, author="test", codecs=codecs)
     written(it=former("Keeper", 1, inside=5))
 
     (planned,) = plan_migration(repo)
     apply_migration(repo)
 
     assert (planned.values[0].name, planned.values[0].today) == (f"{HERE}:Keeper", f"{HERE}:Holder")
-    assert join(store, author="test").session("a")["it"] == Holder(5)
+    assert Repo(store, author="test").session("a")["it"] == Holder(5)
 
 
 def test_two_keys_that_have_become_one_are_not_merged_in_silence(repo, written):
@@ -309,7 +309,7 @@ def test_raw_bytes_are_not_read_to_make_a_plan(store, repo, written, monkeypatch
 
     monkeypatch.setattr(MemoryStore, "read", noted)
 
-    assert len(found(plan_migration(join(store, author="test")))) == 1
+    assert len(found(plan_migration(Repo(store, author="test")))) == 1
     assert len(read) < 10
 
 
@@ -333,7 +333,7 @@ def test_what_is_not_there_is_an_error(asked, repo, written):
 
 
 def test_users_and_applications_are_migrated_too(store, repo, written):
-    branch = Branch(join(store, author="test").archive, "user/ada/main")
+    branch = Branch(Repo(store, author="test").archive, "user/ada/main")
     branch["best"] = inn(5)
     branch.commit("former")
 
@@ -384,7 +384,7 @@ def test_a_migration_gives_up_when_others_never_stop(repo, written, monkeypatch)
 
 
 def keep_schema(store, name, version, **values):
-    branch = Branch(join(store, author="test").archive, "session/a/main")
+    branch = Branch(Repo(store, author="test").archive, "session/a/main")
     for key, value in values.items():
         branch[key] = value
     branch._stage.put((".schema",), branch.cells.put({"name": name, "version": version}))

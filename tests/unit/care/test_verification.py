@@ -7,9 +7,9 @@ import random
 import apsw
 import pytest
 
+from otolith import Repo
 from otolith.care import prune, verify
 from otolith.errors import Invalid
-from otolith.opening import join
 from otolith.stores import MemoryStore, SqliteStore, open_store
 
 
@@ -17,7 +17,7 @@ from otolith.stores import MemoryStore, SqliteStore, open_store
 def place(tmp_path):
     """A store with history, and a copy of it."""
     path = tmp_path / "a.db"
-    repo = join(open_store(str(path)), author="test")
+    repo = Repo(open_store(str(path)), author="test")
     state = repo.session("job")
     for number in range(20):
         state[f"cell/{number}"] = "word " * (number * 40)
@@ -41,10 +41,10 @@ def damage(path, hash):
 
 
 def test_a_damaged_head_is_found_and_mended(place):
-    repo = join(SqliteStore(place), author="test")
+    repo = Repo(SqliteStore(place), author="test")
     damage(place, repo.store.ref("session/job/main"))
     repo.close()
-    repo = join(SqliteStore(place), author="test")
+    repo = Repo(SqliteStore(place), author="test")
     report = verify(repo, level="quick")
     assert not report.ok
     replica = SqliteStore(place.with_name("copy.db"))
@@ -59,17 +59,17 @@ def test_a_damaged_head_is_found_and_mended(place):
 
 
 def test_what_a_deleted_branch_held_is_verified_while_it_is_remembered(place):
-    repo = join(SqliteStore(place), author="test")
+    repo = Repo(SqliteStore(place), author="test")
     held = [move.old for move in repo.store.moves() if move.note == "delete"]
     damage(place, held[0])
     repo.close()
-    repo = join(SqliteStore(place), author="test")
+    repo = Repo(SqliteStore(place), author="test")
     assert not verify(repo, level="full").ok
     repo.close()
 
 
 def test_a_whole_store_has_no_problems_at_any_level(place):
-    repo = join(SqliteStore(place), author="test")
+    repo = Repo(SqliteStore(place), author="test")
     reports = [verify(repo, level=level) for level in ("quick", "full", "deep")]
     assert all(report.ok for report in reports)
     assert {report.commits for report in reports} == {21}
@@ -79,11 +79,11 @@ def test_a_whole_store_has_no_problems_at_any_level(place):
 
 def test_an_unknown_level_is_refused():
     with pytest.raises(Invalid, match="quick, full, deep"):
-        verify(join(MemoryStore(), author="test"), level="thorough")
+        verify(Repo(MemoryStore(), author="test"), level="thorough")
 
 
 def test_pruning_keeps_what_is_remembered_until_it_expires():
-    repo = join(MemoryStore(), author="test")
+    repo = Repo(MemoryStore(), author="test")
     state = repo.session("job")
     state["a"] = random.Random(1).randbytes(5000)
     state.commit("a")

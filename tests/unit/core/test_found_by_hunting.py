@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from otolith import care
+from otolith import Repo, care
 from otolith.errors import BadRef, Error, Invalid, MergeConflict, RefNotFound, Uncommitted
-from otolith.opening import join
 from otolith.opening import open as open_repo
 from otolith.stores import MemoryStore
 
 
 @pytest.fixture
 def repo():
-    return join(MemoryStore(), author="test")
+    return Repo(MemoryStore(), author="test")
 
 
 def nest(depth, value=0):
@@ -78,8 +77,8 @@ def test_a_deep_value_under_a_long_path_is_sound_and_merges(repo):
 
 @pytest.mark.parametrize("moment", [1.5, 2**70, -1, None])
 def test_a_clock_that_is_no_clock_is_refused(moment):
-    broken = join(MemoryStore(), author="test").archive
-    repo = join(broken.store, author="test", clock=lambda: moment)
+    broken = Repo(MemoryStore(), author="test").archive
+    repo = Repo(broken.store, author="test", clock=lambda: moment)
     state = repo.session("s")
     state["x"] = 1
 

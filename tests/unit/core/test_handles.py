@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from otolith import Repo
 from otolith.errors import BadRef
-from otolith.opening import join
 from otolith.stores import MemoryStore
 
 
 @pytest.fixture
 def state():
-    return join(MemoryStore(), author="test").session("job")
+    return Repo(MemoryStore(), author="test").session("job")
 
 
 @pytest.mark.parametrize("key", [1, True, 1.0])

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import otolith
+from otolith import Repo
 from otolith.core.history.refs import (
     check_name,
     session_ref,
@@ -15,7 +16,6 @@ from otolith.core.history.refs import (
     tag_ref,
 )
 from otolith.errors import BadRef, CommitNotFound, RefNotFound
-from otolith.opening import join
 from otolith.stores import MemoryStore
 from otolith.types import Hash
 
@@ -129,6 +129,6 @@ class Haystack(MemoryStore):
 
 
 def test_a_prefix_finds_its_commit_among_many_objects():
-    repo = join(Haystack())
+    repo = Repo(Haystack())
     made = repo.session("s").commit("needle")
     assert repo.resolve(made.id[:4]) == made

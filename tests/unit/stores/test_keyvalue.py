@@ -9,6 +9,7 @@ from itertools import count
 
 import pytest
 
+from otolith import Repo
 from otolith.care import prune, verify
 from otolith.errors import (
     Busy,
@@ -23,7 +24,6 @@ from otolith.errors import (
     Unavailable,
     Unsupported,
 )
-from otolith.opening import join
 from otolith.stores import Batch, KeyValueStore, KVStore, Swap
 from otolith.testing import links, node, put, thing
 from tests.contract.redis_place import MISSING, redis_server, shown_class
@@ -203,12 +203,12 @@ def test_two_stores_over_one_default_swap_lose_nothing_in_one_process():
 
 ADD = """
 import sys
-from otolith.opening import join
+from otolith import Repo
 from otolith.stores import KeyValueStore
 from tests.contract.redis_place import shown_class
 
 store = KeyValueStore(shown_class("redis_kv.py", "RedisKV")(sys.argv[1]))
-with join(store) as repo:
+with Repo(store) as repo:
     state = repo.session("shared")
     for _ in range(int(sys.argv[2])):
         state.counter("n").add(1)
@@ -224,7 +224,7 @@ def test_processes_that_share_a_redis_lose_no_commit(tmp_path, rounds):
         processes = [subprocess.Popen(command) for _ in range(3)]
         assert [process.wait(timeout=100) for process in processes] == [0, 0, 0]
         store = KeyValueStore(shown_class("redis_kv.py", "RedisKV")(url), alone=True)
-        with join(store) as repo:
+        with Repo(store) as repo:
             assert repo.session("shared")["n"] == 3 * each
             assert verify(repo).ok
             prune(repo, expire_seconds=0)

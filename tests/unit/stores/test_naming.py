@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from otolith import Repo
 from otolith.errors import Closed, Invalid, QuotaExceeded, StoreNotFound
-from otolith.opening import join
 from otolith.stores import (
     Cache,
     CachedStore,
@@ -83,7 +83,7 @@ def test_a_size_limit_is_a_number_of_bytes(tmp_path, size_limit):
 
 def test_a_size_limit_in_the_middle_of_a_commit_leaves_the_last_commit(tmp_path):
     path, noise = tmp_path / "agent", os.urandom(2_000_000)
-    with join(Disk(path, size_limit=1_000_000)) as repo:
+    with Repo(Disk(path, size_limit=1_000_000)) as repo:
         state = repo.session("a")
         state["small"] = "kept"
         last = state.commit("first")
@@ -91,19 +91,19 @@ def test_a_size_limit_in_the_middle_of_a_commit_leaves_the_last_commit(tmp_path)
         with pytest.raises(QuotaExceeded):
             state.commit("second")
         assert (repo.session("a").head, repo.session("a")["small"]) == (last, "kept")
-    with join(Disk(path, size_limit=1_000_000)) as repo:
+    with Repo(Disk(path, size_limit=1_000_000)) as repo:
         assert dict(repo.session("a")) == {"small": "kept"}
-    with join(Disk(path, size_limit=10_000_000)) as repo:
+    with Repo(Disk(path, size_limit=10_000_000)) as repo:
         state = repo.session("a")
         assert state.head == last
         state["large"] = noise
         state.commit("second")
-    with join(Disk(path)) as repo:
+    with Repo(Disk(path)) as repo:
         assert repo.session("a")["large"] == noise
 
 
 def test_a_size_limit_evicts_nothing(tmp_path):
-    with join(Disk(tmp_path / "agent", size_limit=400_000, durability="fast")) as repo:
+    with Repo(Disk(tmp_path / "agent", size_limit=400_000, durability="fast")) as repo:
         state = repo.session("a")
         kept = {}
         for number in range(100):
@@ -119,7 +119,7 @@ def test_a_size_limit_evicts_nothing(tmp_path):
 
 
 def test_memory_with_a_limit_refuses_too():
-    with join(Memory(size_limit=100_000)) as repo:
+    with Repo(Memory(size_limit=100_000)) as repo:
         state = repo.session("a")
         state["small"] = 1
         state.commit("first")
