@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from types import TracebackType
 from typing import Any, Self, TypedDict, Unpack
 
 from otolith import core
@@ -191,6 +192,17 @@ class Versioned(Checked, HasFrames):
     def close(self) -> None:
         """Close the store."""
         self.repo.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
     status = locked(Branch.status)
     diff = locked(Branch.diff)

@@ -13,6 +13,7 @@ import pytest
 import otolith
 from otolith import Cache, Disk, Memory, Versioned, care
 from otolith.errors import (
+    Closed,
     Invalid,
     KeyNotFound,
     NotKept,
@@ -342,3 +343,12 @@ def test_what_cannot_be_kept_is_not_put_away_either():
 
     with pytest.raises(Unstorable, match="x"):
         state.shelve()
+
+
+def test_a_state_closes_its_store_when_its_block_ends(path):
+    with Versioned(Disk(path)) as state:
+        state["n"] = [1]
+        state.commit()
+
+    with pytest.raises(Closed):
+        state.commit(allow_empty=True)
