@@ -16,7 +16,7 @@ from xxhash import xxh3_64_intdigest
 from tests.compat.reader_rows import Rows
 from tests.compat.reader_values import Ext, canonical, header, parse, text_header
 
-INLINE, PACKED, ATOM = 256, 4096, 65536
+INLINE, STATE, PACKED, ATOM = 256, 4096, 16384, 65536
 FIELDS = ["cell", "parents", "generation", "time", "author", "message", "kind", "reads", "meta"]
 
 
@@ -94,9 +94,11 @@ class Reader:
         if cell[1] == 0:
             check(is_root or len(data) > INLINE, "a short value is packed")
             is_atom = type(parse(data)) in (str, bytes)
-            check(len(data) <= (ATOM if is_atom else PACKED), "a long value is packed")
+            most = STATE if is_root else ATOM if is_atom else PACKED
+            check(len(data) <= most, "a long value is packed")
         else:
-            check(len(data) > (ATOM if cell[1] > 2 else PACKED), "a short value is a tree")
+            least = STATE if is_root else ATOM if cell[1] > 2 else PACKED
+            check(len(data) > least, "a short value is a tree")
         return data
 
     def _tagged(self, cell: bytes) -> bytes:

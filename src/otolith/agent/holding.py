@@ -168,7 +168,7 @@ class Holding(Looking):
     def write_cell(self, path: Path, cell: bytes | None) -> None:
         unit = self._entered(path)
         if unit is None:
-            self._look_at(self._held.inside(path))
+            self._look_at({below: self._held.at(below) for below in self._held.inside(path)})
             super().write_cell(path, cell)
             self._renew_inside(path)
             return

@@ -7,14 +7,15 @@ so is what is shared, from the first place that it is shared at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from threading import RLock
 
 from otolith.agent.tracking.adoption import Adoption
 from otolith.agent.tracking.aliases import Aliases
 from otolith.agent.tracking.fixed import is_fixed
-from otolith.agent.tracking.held import Held, Hold
+from otolith.agent.tracking.held import Held
+from otolith.agent.tracking.hold import Hold
 from otolith.codecs import Lost
 from otolith.core import ALIASES, Branch, Conflict, Path, differences
 from otolith.errors import BadPath, BadValue
@@ -113,17 +114,26 @@ class Looking(Branch):
 
     def _look(self) -> dict[Path, BadValue]:
         """Stage what changed in place; return what cannot be kept, for which a `Lost` is staged."""
-        failures = self._look_at([path for path, _ in self._held])
+        awake = {path: hold for path, hold in self._held if not hold.rests}
+        # First who else has it, then what it looks like: after that, nobody can change it.
+        alone = {
+            path: hold.imprint
+            for path, hold in awake.items()
+            if not hold.was_asked and self._aliases.is_alone(path, hold)
+        }
+        failures = self._look_at(awake)
+        for path, hold in awake.items():
+            hold.was_asked = False
+            hold.rests = path in alone and hold.imprint is alone[path]
         self._stage_aliases()
         self._seen_root = self._stage.root()
         return failures
 
-    def _look_at(self, paths: list[Path]) -> dict[Path, BadValue]:
+    def _look_at(self, holds: Mapping[Path, Hold]) -> dict[Path, BadValue]:
         failures: dict[Path, BadValue] = {}
-        for path in paths:
-            hold = self._held.at(path)
+        for path, hold in holds.items():
             try:
-                new = self._held.look(path)
+                new = self._held.look(hold)
             except BadValue as error:
                 failures[path] = error
                 self._lose(path, hold, error)
@@ -152,10 +162,8 @@ class Looking(Branch):
             return
         self._follow_aliases()
         holds = {path: hold for path, hold in self._held if hold.lost is None}
-        kept = {path: hold.value for path, hold in holds.items()}
-        imprints = {path: hold.imprint for path, hold in holds.items()}
         is_edited = not self.cells.same(self._stage.root(), self._head_cell())
-        record = self._aliases.record(kept, imprints, is_edited=is_edited)
+        record = self._aliases.record(holds, is_edited=is_edited)
         if record:
             self._stage.put((ALIASES,), self.cells.put(record))
         elif record is not None and self._aliases_cell is not None:
@@ -168,14 +176,14 @@ class Looking(Branch):
         """Drop all staged edits, changes in place, and the merge in progress."""
         with self.turn():
             self._seen_root = None
-            for path, hold in self._held:
-                if hold.imprint is None or self._is_changed(path):
+            for _, hold in self._held:
+                if hold.imprint is None or self._is_changed(hold):
                     hold.imprint = None
             super().discard()
 
-    def _is_changed(self, path: Path) -> bool:
+    def _is_changed(self, hold: Hold) -> bool:
         try:
-            return self._held.look(path) is not None
+            return not hold.rests and self._held.look(hold) is not None
         except BadValue:
             return True
 

@@ -14,7 +14,7 @@ from otolith.agent.frames import HasFrames
 from otolith.agent.home import Home, Parts
 from otolith.agent.kept import KeptEvents
 from otolith.agent.past import Then
-from otolith.agent.tracking.held import Hold
+from otolith.agent.tracking.hold import Hold
 from otolith.agent.turns import locked
 from otolith.core import Branch, Commit, Path, Target, format_path, scope_ref
 from otolith.errors import BadValue, Invalid, RefNotFound, Unstorable

@@ -50,13 +50,13 @@ class Stage:
         """Apply what waits; return the loose cell of the whole state."""
         if self._waiting:
             waiting, self._waiting = self._waiting, {}
-            self._root = self._apply(self._root, waiting)
+            self._root = self._cells.edit_state(self._root, self._edits(self._root, waiting))
         return self._root
 
     def reset(self, root: bytes) -> None:
         """Forget all edits and start from another state."""
         self._waiting = {}
-        self._root = root
+        self._root = self._cells.state(root)
 
     def names(self, path: Path) -> Names:
         """Return the key bytes of a path."""
@@ -183,11 +183,14 @@ class Stage:
         if isinstance(waiting, bytes):
             return waiting
         base = EMPTY_MAP if cell is None else cell
+        return self._cells.edit_map(base, self._edits(base, waiting or {}))
+
+    def _edits(self, base: bytes, waiting: dict[bytes, _Waiting]) -> dict[bytes, bytes | None]:
         edits: dict[bytes, bytes | None] = {}
-        for name, edit in (waiting or {}).items():
+        for name, edit in waiting.items():
             inner = self._cells.entry(base, name) if isinstance(edit, dict) else None
             edits[name] = None if edit is None else self._apply(inner, edit)
-        return self._cells.edit_map(base, edits)
+        return edits
 
 
 _NOTHING = object()

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from otolith.agent.tracking.held import Held, Hold
+from otolith.agent.tracking.held import Held
+from otolith.agent.tracking.hold import Hold
 from otolith.agent.tracking.scans import Scans
 from otolith.agent.tracking.sharing import Group, Order, Place, groups, part_at, replaced
 from otolith.agent.tracking.views import View, identity, is_array, view_in
@@ -193,14 +194,16 @@ class Aliases:
             hold.value = replaced(hold.value, steps, part)
         return found is not None
 
-    def record(
-        self, held: Mapping[Path, object], imprints: Mapping[Path, object], *, is_edited: bool
-    ) -> dict[Path, Entry] | None:
+    def is_alone(self, path: Path, hold: Hold) -> bool:
+        """Tell whether nobody else has a reference to a value or to anything in it."""
+        return self._scans.is_alone(path, hold)
+
+    def record(self, held: Mapping[Path, Hold], *, is_edited: bool) -> dict[Path, Entry] | None:
         """Return the record of today, as data, or None if that of before still holds.
 
         Places that have parted are no reason for another one, unless something is edited anyway.
         """
-        today = groups(held, self._scans.shared(held, imprints), self._order)
+        today = groups(held, self._scans.shared(held), self._order)
         if self._parted and not is_edited and _are_within(today, self._groups.values()):
             return None
         before = [
@@ -243,5 +246,5 @@ def _entries(group: Group) -> Iterator[tuple[Path, Entry]]:
         yield path, [group[0].path, None if view is None else view.dump()]
 
 
-def _is_held(path: Path, held: Mapping[Path, object]) -> bool:
+def _is_held(path: Path, held: Mapping[Path, Hold]) -> bool:
     return any(path[:length] in held for length in range(1, len(path) + 1))

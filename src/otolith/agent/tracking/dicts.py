@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 from otolith.agent.tracking.fixed import never_changes
@@ -34,6 +35,9 @@ class Entries(Imprint):
             if how.cells.is_grown(part)
         }
         return cls(cell, list(value), marks(0, len(value), _run(value, inner, how)), inner)
+
+    def keeps(self) -> Iterable[object]:
+        return chain(self._keys, self._inner, *(each.keeps() for each in self._inner.values()))
 
     def describes(self, value: object) -> bool:
         return type(value) is dict

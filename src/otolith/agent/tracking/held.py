@@ -2,7 +2,8 @@
 
 A value is *held* from when it is read or assigned until the state drops it. No held value is part
 of another: reading a path inside a held value gives the part itself, and holding a value takes in
-those that were held inside it.
+those that were held inside it. A value *rests* when nobody else has it or a part of it any more: it
+need not be looked at until it is handed out again.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 from otolith.agent.tracking.chunks import Chunks
 from otolith.agent.tracking.dicts import Entries
+from otolith.agent.tracking.hold import Hold
 from otolith.agent.tracking.imprint import (
     Changing,
     Imprint,
@@ -32,19 +34,6 @@ _ATTEMPTS = 10
 
 _SHORT_BYTES = 64 << 10
 """Up to this length a value is looked at as a whole before its parts are."""
-
-
-class Hold:
-    """A value that was handed out."""
-
-    __slots__ = ("imprint", "likeness", "lost", "mark", "value")
-
-    def __init__(self, value: object, imprint: Imprint | None = None) -> None:
-        self.value = value
-        self.imprint = imprint  # None until it is encoded for the first time
-        self.likeness: Imprint | None = None  # of the value that it took the place of
-        self.mark: tuple[Imprint, int] | None = None  # the fingerprint of all that an imprint has
-        self.lost: bytes | None = None  # the cell that stands for it, if it cannot be kept
 
 
 class Held:
@@ -82,7 +71,7 @@ class Held:
         unit = self.find(path)
         if unit is None:
             return MISSING
-        value = self._holds[unit].value
+        value = self.at(unit).value
         for depth in range(len(unit), len(path)):
             value = _part(value, path, depth)
         return value
@@ -93,10 +82,11 @@ class Held:
             return []
         return [each for each in self._holds if len(each) > len(path) and each[: len(path)] == path]
 
-    def near(self, path: Path) -> list[Path]:
-        """Return the paths of held values at, above and below a path."""
+    def near(self, path: Path) -> dict[Path, Hold]:
+        """Return what is held at, above and below a path."""
         unit = self.find(path)
-        return [*([] if unit is None else [unit]), *self.inside(path)]
+        paths = [*([] if unit is None else [unit]), *self.inside(path)]
+        return {each: self.at(each) for each in paths}
 
     def hold(self, path: Path, value: object, cell: bytes) -> Hold:
         """Hold a value that was just read."""
@@ -122,10 +112,12 @@ class Held:
             self._holds.pop(each, None)
 
     def at(self, path: Path) -> Hold:
-        """Return what is held at exactly this path."""
-        return self._holds[path]
+        """Return what is held at exactly this path; whoever asks may change it."""
+        hold = self._holds[path]
+        hold.rests, hold.was_asked = False, True
+        return hold
 
-    def look(self, path: Path) -> Imprint | None:
+    def look(self, hold: Hold) -> Imprint | None:
         """Return the imprint of a held value as it is now, or None if it has not changed.
 
         Raises:
@@ -133,10 +125,10 @@ class Held:
         """
         for _ in range(_ATTEMPTS - 1):
             try:
-                return self._look(self._holds[path])
+                return self._look(hold)
             except Changing:
                 continue
-        return self._look(self._holds[path])
+        return self._look(hold)
 
     def _again(self, hold: Hold, old: Imprint) -> Imprint:
         """Look at a value again: at a short one as a whole first, as it mostly has not changed."""

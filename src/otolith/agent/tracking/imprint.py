@@ -16,7 +16,7 @@ the next look finds a difference; the other way round it would be lost.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from otolith.agent.tracking.fingerprint import fingerprint
@@ -40,6 +40,10 @@ class Imprint(ABC):
     @abstractmethod
     def again(self, value: Any, how: Imprints) -> Imprint:
         """Return the imprint of the value as it is now: this very one if nothing changed."""
+
+    def keeps(self) -> Iterable[object]:
+        """Return the objects of the value that this has references to, each as often as it has."""
+        return ()
 
 
 class Imprints:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any, NamedTuple
 
 from otolith.agent.tracking.imprint import Imprint, Imprints, changing
@@ -51,6 +53,9 @@ class Parts(Imprint):
             if how.cells.is_grown(part)
         }
         return cls(cell, elements, marks(0, len(elements), _run(elements, inner, how)), inner)
+
+    def keeps(self) -> Iterable[object]:
+        return chain(self._elements, *(each.keeps() for each in self._inner.values()))
 
     def describes(self, value: object) -> bool:
         return type(value) is list

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from otolith.agent.tracking.fixed import is_fixed, never_changes
+from otolith.agent.tracking.hold import Hold
 from otolith.agent.tracking.views import View, identity, is_array, view_in
 from otolith.codecs import fields_of
 from otolith.core import Path
@@ -32,7 +33,7 @@ class Place(NamedTuple):
 Group: TypeAlias = list[Place]
 
 
-def groups(held: Mapping[Path, object], common: set[int], order: Order) -> list[Group]:
+def groups(held: Mapping[Path, Hold], common: set[int], order: Order) -> list[Group]:
     """Return the places of what is shared in values or between them, a group to an object.
 
     `common` are the identities of what is in more than one place.
@@ -42,7 +43,7 @@ def groups(held: Mapping[Path, object], common: set[int], order: Order) -> list[
     found: dict[int, list[tuple[Path, object]]] = {}
     walk = _Walk(common, order)
     for path in sorted(held, key=lambda path: [order(key) for key in path]):
-        for steps, part in walk.within(held[path]):
+        for steps, part in walk.within(held[path].value):
             found.setdefault(identity(part), []).append(((*path, *steps), part))
     shared = [same for same in found.values() if not never_changes(same[0][1])]
     return [group for same in shared if len(group := _group(same)) > 1]

@@ -16,6 +16,7 @@ from otolith.core.trees.places import (
     MAP_KIND,
     PACKED_BYTES,
     PACKED_KIND,
+    STATE_BYTES,
     TEXT_KIND,
     Places,
     first_byte_kind,
@@ -116,18 +117,31 @@ class Cells(Places):
             return self.maps.get(link, key)
         return self.encoding.split_map(self.loosen(cell)).get(key)
 
-    def edit_map(self, cell: bytes, edits: dict[bytes, bytes | None]) -> bytes:
-        """Return a map with these loose cells put in, or removed where None."""
+    def edit_map(
+        self, cell: bytes, edits: dict[bytes, bytes | None], *, most: int = PACKED_BYTES
+    ) -> bytes:
+        """Return a map with these loose cells put in, or removed where None.
+
+        Up to `most` bytes it has no tree.
+        """
         link = self.tree(cell)
         if link is not None:
-            return self.map_cell(self.maps.apply(link, self._settled(link, edits)))
+            return self.map_cell(self.maps.apply(link, self._settled(link, edits)), most=most)
         entries = self.encoding.split_map(self.loosen(cell))
         for key, new in edits.items():
             if new is None:
                 entries.pop(key, None)
             else:
                 entries[key] = new
-        return self._gather(sorted(entries.items()))
+        return self._gather(sorted(entries.items()), most)
+
+    def state(self, cell: bytes) -> bytes:
+        """Return the loose cell of a whole state, given the loose cell of a map."""
+        return cell if is_link(cell) or len(cell) <= STATE_BYTES else self.edit_state(cell, {})
+
+    def edit_state(self, cell: bytes, edits: dict[bytes, bytes | None]) -> bytes:
+        """Return a whole state with these loose cells put in, or removed where None."""
+        return self.edit_map(cell, edits, most=STATE_BYTES)
 
     def _settled(self, link: Link, edits: dict[bytes, bytes | None]) -> list[Edit]:
         """Settle new cells; one that is packed is probably like the one it replaces."""
@@ -140,14 +154,15 @@ class Cells(Places):
             out.append((key, None if new is None else self.settle(new, base=base)))
         return out
 
-    def _gather(self, entries: list[tuple[bytes, bytes]]) -> bytes:
+    def _gather(self, entries: list[tuple[bytes, bytes]], most: int) -> bytes:
         """Return the loose cell of a map with these loose entries, in order."""
         cells = [(key, self.loosen(cell)) for key, cell in entries]
         if not any(is_link(cell) for _, cell in cells):
             data = join_map(cells)
-            if len(data) <= PACKED_BYTES:
+            if len(data) <= most:
                 return data
-        return self.map_cell(self.maps.build((key, self.settle(cell)) for key, cell in cells))
+        built = self.maps.build((key, self.settle(cell)) for key, cell in cells)
+        return self.map_cell(built, most=most)
 
     def splice(self, cell: bytes, start: int, stop: int, parts: list[bytes]) -> bytes:
         """Return a list with elements replaced by these loose cells."""

@@ -3,16 +3,19 @@
 The rule looks at the length of the value's full encoding, and at nothing else:
 
     up to 256 bytes     *inline*: the encoding itself is the cell
-    up to 4 KiB         *packed*: the encoding is one object, the cell a link to it
+    up to 16 KiB        *packed*: the encoding is one object, the cell a link to it
     longer              a dict is a map tree, a list a sequence, a str or bytes a blob
                         (a str or bytes of up to 64 KiB is still packed); a tagged value is its
                         code and the cell of its data
+
+A whole state is a map tree from 4 KiB on: it is edited key by key, and a short node is less to
+write than all of it.
 
 A cell that is a link starts with 0xC1, its kind, and the link (see layout.py). The size in the
 link of a value is the length of the value's full encoding, so a tree knows when it has shrunk
 enough to be packed again: the place of a value is a function of its content, never of its past.
 
-In memory, values that are being edited are *loose*: an encoding of up to 4 KiB, or a link to
+In memory, values that are being edited are *loose*: an encoding of up to 16 KiB, or a link to
 something longer. `settle` turns a loose value into the cell that stands in a tree.
 """
 
@@ -38,7 +41,7 @@ from otolith.core.trees.sequence import Sequence as ListTree
 from otolith.errors import Corrupt
 from otolith.types import Hash, Raw
 
-INLINE_BYTES, PACKED_BYTES, ATOM_BYTES = 256, 4096, 65536
+INLINE_BYTES, STATE_BYTES, PACKED_BYTES, ATOM_BYTES = 256, 4096, 16384, 65536
 
 PACKED_KIND, MAP_KIND, LIST_KIND, BYTES_KIND, TEXT_KIND = range(5)
 
@@ -200,12 +203,12 @@ class Places:
         """Return the cell of a bytes value that is in this blob."""
         return self._blob_cell(BYTES_KIND, link)
 
-    def map_cell(self, link: Link | None) -> bytes:
-        """Return the loose cell of a map that is in this tree."""
+    def map_cell(self, link: Link | None, *, most: int = PACKED_BYTES) -> bytes:
+        """Return the loose cell of a map that is in this tree: no tree, up to this length."""
         if link is None:
             return EMPTY_MAP
         size = container_header_size(link.length) + link.size
-        if size <= PACKED_BYTES:
+        if size <= most:
             return join_map((key, self.loosen(cell)) for key, cell in self.maps.items(link))
         return link_cell(MAP_KIND, link._replace(size=size))
 

@@ -35,6 +35,7 @@ from otolith.core.trees.places import (
     MAP_KIND,
     PACKED_BYTES,
     PACKED_KIND,
+    STATE_BYTES,
     TEXT_KIND,
 )
 from otolith.core.trees.sequence import ends_node
@@ -138,7 +139,7 @@ def flaws(data: bytes, encoding: Encoding, salt: int) -> Iterator[str]:
 
 def root_flaws(cell: bytes) -> Iterator[str]:
     """Yield what is wrong with the cell of a whole state: packed or a tree, by its length."""
-    right = PACKED_KIND if full_size(cell) <= PACKED_BYTES else MAP_KIND
+    right = PACKED_KIND if full_size(cell) <= STATE_BYTES else MAP_KIND
     if cell[1] != right:
         yield "a state is not kept in the way of its length"
 
