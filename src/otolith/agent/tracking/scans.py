@@ -100,16 +100,20 @@ class Scans:
         old = self._known.pop(path, _NOTHING)
         if scan is not _NOTHING:
             self._known[path] = scan
-        for gone in old.seen - scan.seen:
-            self._places[gone] -= 1
-            if self._places[gone] <= 1:
-                self._several.discard(gone)
-            if not self._places[gone]:
-                del self._places[gone]
-        for come in scan.seen - old.seen:
-            self._places[come] += 1
-            if self._places[come] > 1:
-                self._several.add(come)
+        came = scan.seen - old.seen
+        if len(old.seen) + len(came) > len(scan.seen):
+            self._count(old.seen - scan.seen, -1)
+        self._count(came, 1)
+
+    def _count(self, objects: set[int], places: int) -> None:
+        for each in objects:
+            self._places[each] += places
+            if self._places[each] > 1:
+                self._several.add(each)
+            else:
+                self._several.discard(each)
+                if not self._places[each]:
+                    del self._places[each]
 
 
 def _scan(value: object, imprint: object) -> Scan:

@@ -72,12 +72,12 @@ def levels(values: Iterable[object], seen: set[int]) -> Iterator[tuple[list[Any]
             return
         mutable = level if kinds == found else _of(kinds, level)
         identities = list(map(id if kinds <= _PLAIN else identity, mutable))
-        twice: set[int] = set()
-        if len(set(identities)) < len(identities) or not seen.isdisjoint(identities):
+        new, twice = set(identities), set[int]()
+        if len(new) < len(identities) or not seen.isdisjoint(new):
             again = _repeated(identities, seen)
             twice.update(id for id, is_again in zip(identities, again, strict=True) if is_again)
             mutable = [part for part, is_again in zip(mutable, again, strict=True) if not is_again]
-        seen.update(identities)
+        seen |= new
         yield mutable, twice
         divided = {kind for kind in kinds if _has_parts(kind)}
         level = gc.get_referents(*(mutable if divided == kinds else _of(divided, mutable)))
