@@ -70,6 +70,18 @@ class Raw:
         return [self.view[start : start + CHUNK_BYTES] for start in starts]
 
 
+class Piece:
+    """Raw bytes as they are read back where they lie in one piece of memory that can be written to.
+
+    Whoever lifts them may use the memory as it is: nobody else does.
+    """
+
+    __slots__ = ("view",)
+
+    def __init__(self, memory: memoryview) -> None:
+        self.view = memory
+
+
 class Tagged(NamedTuple):
     """A value lowered by one step: its code, and data whose parts may need lowering too."""
 

@@ -78,6 +78,10 @@ class Rows:
             return row[1:]
         if kind == 1:
             return zstandard.ZstdDecompressor().decompress(row[1:])
+        if kind == 4:
+            data = zstandard.ZstdDecompressor().decompress(row[1:])
+            order = sorted(range(len(data)), key=lambda at: at % 8)
+            return bytes(byte for _, byte in sorted(zip(order, data, strict=True)))
         base_id = int.from_bytes(row[1:6], "little")
         assert base_id < id
         ((base_row,),) = self._db.execute("select data from object where id=?", (base_id,))

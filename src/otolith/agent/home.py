@@ -6,11 +6,15 @@ import os
 from collections.abc import Callable
 from typing import Literal, TypedDict
 
+from blake3 import blake3
+
 from otolith import ambient, core
 from otolith.codecs import Codecs, derive
 from otolith.errors import Invalid
 from otolith.stores import Store
 from otolith.types import Clock
+
+_DOMAIN = b"otolith workspace 1"
 
 
 class Parts(TypedDict, total=False):
@@ -49,6 +53,12 @@ class Home(core.Repo):
             cache_bytes=cache_bytes,
         )
         self._secret = secret
+
+    def sign(self, place: str, content: bytes) -> bytes:
+        """Return what proves that this repo has put this content into this place."""
+        said = place.encode("utf-8", "surrogatepass")
+        head = _DOMAIN + len(said).to_bytes(8, "big") + said
+        return blake3(head + content, key=self._key()).digest()
 
     def _key(self) -> bytes:
         """Return what signs the pickles of this repo, and of no other."""

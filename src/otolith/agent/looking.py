@@ -16,6 +16,7 @@ from otolith.agent.tracking.aliases import Aliases
 from otolith.agent.tracking.fixed import is_fixed
 from otolith.agent.tracking.held import Held
 from otolith.agent.tracking.hold import Hold
+from otolith.agent.tracking.imprint import Shape
 from otolith.codecs import Lost
 from otolith.core import ALIASES, Branch, Conflict, Path, differences
 from otolith.errors import BadPath, BadValue
@@ -26,10 +27,10 @@ _UNREAD = b""
 class Looking(Branch):
     """A branch that knows what it handed out. Threads take turns."""
 
-    def _begin(self) -> None:
-        """Start with nothing handed out."""
+    def _begin(self, *shapes: Shape) -> None:
+        """Start with nothing handed out. `shapes` take imprints in ways of their own."""
         self._turns = RLock()
-        self._held = Held(self.cells)
+        self._held = Held(self.cells, shapes)
         self._aliases = Aliases(
             reach=self._reach, print=self._held.imprints.print, order=self.cells.encoding.key
         )

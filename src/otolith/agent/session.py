@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from os import PathLike
+from pathlib import Path as Folder
+from tempfile import mkdtemp
 from types import TracebackType
-from typing import Any, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
+from urllib.parse import quote
 
 from otolith import core
+from otolith.agent import workspace
 from otolith.agent.checked import Checked
 from otolith.agent.event import EventLog
 from otolith.agent.frames import HasFrames
@@ -16,9 +21,12 @@ from otolith.agent.kept import KeptEvents
 from otolith.agent.past import Then
 from otolith.agent.tracking.hold import Hold
 from otolith.agent.turns import locked
-from otolith.core import Branch, Commit, Path, Target, format_path, scope_ref
-from otolith.errors import BadValue, Invalid, RefNotFound, Unstorable
+from otolith.core import Branch, Commit, Path, Target, format_path, scope_ref, split_ref
+from otolith.errors import BadValue, Invalid, RefNotFound, Unstorable, Unsupported
 from otolith.stores import KVStore, Store, as_store
+
+if TYPE_CHECKING:
+    from otolith.agent.workspace import Runner, Workspace
 
 MAIN = "main"
 
@@ -188,6 +196,26 @@ class Versioned(Checked, HasFrames):
     def checkout(self, target: Target) -> Then:
         """Return the state as it was at a commit, read-only: another word for `at`."""
         return self.at(target)
+
+    def workspace(
+        self, *, runner: Runner | None = None, folder: str | PathLike[str] | None = None
+    ) -> Workspace:
+        """Return the variables and files of this state, and a way to run code on them.
+
+        `folder` is where the files are: by default a folder beside the store, named by the session.
+
+        Raises:
+            Unsupported: the repo has no key to sign with.
+        """
+        if not isinstance(self.repo, Home):
+            raise Unsupported("this repo signs nothing", hint="open it with otolith.open")
+        place = self._work_folder() if folder is None else Folder(folder)
+        return workspace.Workspace(self, place, sign=self.repo.sign, runner=runner)
+
+    def _work_folder(self) -> Folder:
+        store = getattr(self.repo.store, "path", None)
+        base = Folder(f"{store}.work" if isinstance(store, str) else mkdtemp(prefix="otolith-"))
+        return base.joinpath(*(quote(part, safe="") for part in split_ref(self.ref)))
 
     def close(self) -> None:
         """Close the store."""

@@ -1,8 +1,9 @@
 """Raw bytes as they are read back: a list of chunks, weighed before memory is made for it.
 
-A codec that lowers to `Raw` is given a list of bytes when it lifts. A store may have been written
-by anyone, so nothing is allocated because a header says so: first the chunks are weighed, then
-what the header promises is compared with their weight.
+A codec that lowers to `Raw` is given a list of bytes when it lifts, or a `Piece` of memory where
+somebody has put them together already. A store may have been written by anyone, so nothing is
+allocated because a header says so: first the chunks are weighed, then what the header promises is
+compared with their weight.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterable
 
 from otolith.codecs.exact import VERIFY
 from otolith.errors import Corrupt
-from otolith.types import CHUNK_BYTES
+from otolith.types import CHUNK_BYTES, Piece
 
 
 def weigh(chunks: object) -> int:
@@ -20,6 +21,8 @@ def weigh(chunks: object) -> int:
     Raises:
         Corrupt: they are not a list of bytes that is cut as raw bytes are cut.
     """
+    if type(chunks) is Piece:
+        return chunks.view.nbytes
     if type(chunks) is not list or any(type(chunk) is not bytes for chunk in chunks):
         raise Corrupt("raw bytes are not kept as a list of bytes", hint=VERIFY)
     if not chunks:
@@ -30,7 +33,7 @@ def weigh(chunks: object) -> int:
     return (len(chunks) - 1) * CHUNK_BYTES + last
 
 
-def gather(chunks: object, *, size: int | None = None) -> bytearray:
+def gather(chunks: object, *, size: int | None = None) -> bytearray | memoryview:
     """Return the bytes of all chunks in one piece of memory that can be written to.
 
     Raises:
@@ -39,6 +42,8 @@ def gather(chunks: object, *, size: int | None = None) -> bytearray:
     weight = weigh(chunks)
     if size is not None and weight != size:
         raise Corrupt(f"{size} raw bytes are announced and {weight} are there", hint=VERIFY)
+    if type(chunks) is Piece:
+        return chunks.view
     parts: Iterable[bytes] = chunks  # type: ignore[assignment]  # weighed: a list of bytes
     return bytearray().join(parts)
 
@@ -52,6 +57,9 @@ def pour(chunks: object, memory: memoryview) -> None:
     weight = weigh(chunks)
     if weight != memory.nbytes:
         raise Corrupt(f"{memory.nbytes} bytes are announced and {weight} are there", hint=VERIFY)
+    if type(chunks) is Piece:
+        memory[:] = chunks.view
+        return
     parts: Iterable[bytes] = chunks  # type: ignore[assignment]  # weighed: a list of bytes
     start = 0
     for chunk in parts:

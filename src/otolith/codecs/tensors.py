@@ -103,7 +103,7 @@ def _read_tensor(form: Form) -> Any:
     return tensor
 
 
-def _tensor(memory: bytearray, dtype: Any, lengths: list[int]) -> Any:
+def _tensor(memory: bytearray | memoryview, dtype: Any, lengths: list[int]) -> Any:
     flat = torch.frombuffer(memory, dtype=dtype) if memory else torch.empty(0, dtype=dtype)
     try:
         return flat.reshape(lengths)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from xxhash import xxh3_128_intdigest
@@ -35,7 +36,8 @@ class Chunks(Imprint):
             return self
         prints, old = _prints(value), self._prints
         chunks, cell = value.chunks(), self.cell
-        for start, stop in reversed(_runs(old, prints)):
+        differ = [at for at, new in enumerate(prints) if at >= len(old) or new != old[at]]
+        for start, stop in reversed(runs(differ)):
             cells = [how.cells.chunk_cell(chunk) for chunk in chunks[start:stop]]
             cell = how.cells.splice(cell, start, min(stop, len(old)), cells)
         if len(prints) < len(old):
@@ -53,13 +55,12 @@ def _prints(raw: Raw) -> list[int]:
     return [xxh3_128_intdigest(chunk) for chunk in raw.chunks()]
 
 
-def _runs(old: list[int], new: list[int]) -> list[tuple[int, int]]:
-    """Return where the chunks that changed, or are new, start and stop."""
-    changed = [at for at, print in enumerate(new) if at >= len(old) or print != old[at]]
-    runs: list[tuple[int, int]] = []
-    for at in changed:
-        if runs and runs[-1][1] == at:
-            runs[-1] = (runs[-1][0], at + 1)
+def runs(positions: Iterable[int]) -> list[tuple[int, int]]:
+    """Return where positions that follow each other start and stop; they come in order."""
+    found: list[tuple[int, int]] = []
+    for at in positions:
+        if found and found[-1][1] == at:
+            found[-1] = (found[-1][0], at + 1)
         else:
-            runs.append((at, at + 1))
-    return runs
+            found.append((at, at + 1))
+    return found

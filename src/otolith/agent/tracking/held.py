@@ -8,7 +8,7 @@ need not be looked at until it is handed out again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from otolith.agent.tracking.chunks import Chunks
@@ -19,6 +19,7 @@ from otolith.agent.tracking.imprint import (
     Imprint,
     Imprints,
     Lowered,
+    Shape,
     Whole,
     changing,
 )
@@ -39,8 +40,8 @@ _SHORT_BYTES = 64 << 10
 class Held:
     """All values that were handed out, by path."""
 
-    def __init__(self, cells: Cells) -> None:
-        self.imprints = Imprints(cells, Lowered.of, Parts.of, Entries.of, Chunks.of)
+    def __init__(self, cells: Cells, shapes: Iterable[Shape] = ()) -> None:
+        self.imprints = Imprints(cells, *shapes, Lowered.of, Parts.of, Entries.of, Chunks.of)
         self._holds: dict[Path, Hold] = {}
         self._deepest = 0
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 from otolith.agent.tracking.fingerprint import fingerprint
 from otolith.core import Cells
@@ -46,10 +46,14 @@ class Imprint(ABC):
         return ()
 
 
+Shape: TypeAlias = "Callable[[object, bytes, Imprints], Imprint | None]"
+"""Takes the imprint of a value that has a tree, if it is of the kind that this is for."""
+
+
 class Imprints:
     """Takes imprints, and encodes again what changed since they were taken."""
 
-    def __init__(self, cells: Cells, *shapes: Callable[..., Imprint | None]) -> None:
+    def __init__(self, cells: Cells, *shapes: Shape) -> None:
         self.cells = cells
         self._shapes = shapes
 

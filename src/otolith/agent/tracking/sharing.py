@@ -49,6 +49,11 @@ def groups(held: Mapping[Path, Hold], common: set[int], order: Order) -> list[Gr
     return [group for same in shared if len(group := _group(same)) > 1]
 
 
+def places_of(value: object, identities: set[int], order: Order) -> list[tuple[Path, object]]:
+    """Return the steps to the objects in a value that have these identities, and those objects."""
+    return _Walk(identities, order).within(value)
+
+
 def met(values: Iterable[object]) -> tuple[set[int], set[int]]:
     """Return the identities of the mutable objects in values, and of those met more than once."""
     seen: set[int] = set()

@@ -22,7 +22,7 @@ from otolith.codecs.arrays.dtypes import Dtype, lift_dtype, lower_dtype
 from otolith.codecs.chunks import pour, weigh
 from otolith.codecs.forms import Form, check, demand
 from otolith.codecs.texts import fill, fold, unfold
-from otolith.types import Raw
+from otolith.types import Piece, Raw
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -75,7 +75,7 @@ def lift_array(form: Form) -> Array:
     kind = rest.pop()
     lift = _CONTENT.get(kind)
     demand(lift, f"an array has no {str(kind)[:40]!r}")
-    described, dimensions, order, content = check(form, **_HEAD, **{kind: (list, dict)})
+    described, dimensions, order, content = check(form, **_HEAD, **{kind: (list, dict, Piece)})
     dtype, shape = lift_dtype(described), shape_of(dimensions)
     array = lift(dtype, shape, order, content)  # type: ignore[misc]  # demanded above
     fits = array.dtype == dtype and order == ("F" if array.flags.fnc else "C")
@@ -91,10 +91,12 @@ def shape_of(dimensions: list[Any]) -> tuple[int, ...]:
 
 
 def filled(dtype: Dtype, shape: tuple[int, ...], order: Any, chunks: object) -> Array:
-    """Return new memory with these bytes in it."""
+    """Return memory with these bytes in it: new memory, or that of a piece."""
     demand(not dtype.hasobject, "an array of objects is kept as raw bytes")
     size = prod(shape) * dtype.itemsize
     demand(weigh(chunks) == size, f"an array of {size} bytes has {weigh(chunks)}")
+    if size and type(chunks) is Piece:
+        return np.ndarray(shape, dtype, chunks.view, order=order)
     # np.empty makes the elements of empty strings one byte long.
     array: Array = np.empty(shape, dtype, order) if size else np.ndarray(shape, dtype, order=order)
     if size:

@@ -8,12 +8,12 @@ Buffers of Arrow are handed over without copying where the strings lie in one pi
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import chain
 from typing import Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
+from otolith.codecs.chunks import gather
 from otolith.codecs.forms import Form, Forming, Reading, check
 from otolith.codecs.frames.dtypes import strings_dtype, strings_of
 from otolith.codecs.texts import fill, fold, fold_buffers, measured, unfold
@@ -69,7 +69,7 @@ def _lift_arrow(form: Form, dtype: Any) -> object:
 
     lengths, missing = measured(form, gaps=1)
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
-    data = b"".join(chain.from_iterable(form["groups"]))
+    data = b"".join(map(gather, form["groups"]))
     present = None if missing is None else np.packbits(missing == 0, bitorder="little")
     buffers = [each if each is None else pa.py_buffer(each) for each in (present, ends, data)]
     strings = pa.Array.from_buffers(pa.large_string(), len(lengths), buffers)

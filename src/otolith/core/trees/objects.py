@@ -173,6 +173,19 @@ class Buffer:
                 queue += self._fresh_below(hash)
         return [new for hash, new in self.fresh.items() if hash in needed]
 
+    def needed(self, cells: Iterable[bytes]) -> list[Object]:
+        """Return the new objects that cells need, each after what it needs itself."""
+        roots = [Hash(link) for cell in cells if cell[0] == MARK for link in cell_links(cell)]
+        wanted = {new.hash for root in roots for new in self.reachable(root)}
+        return [new for hash, new in self.fresh.items() if hash in wanted]
+
+    def take(self, data: bytes, *, base: Hash | None = None) -> Hash:
+        """Add an object that somebody else made, given as its bytes."""
+        hash = self.put(data, base=base)
+        if data[:1] in (MAP, LIST, BLOB):
+            self._nodes[hash] = decode_node(data)
+        return hash
+
     def _reachable_of_few(self, root: Hash) -> list[Object]:
         """Look for each hash in what was made after it: parents are, and hold it as it is."""
         needed: list[Object] = []

@@ -7,10 +7,15 @@ Layout of `object.data`. Byte 0 holds the kind (low 3 bits) and the depth of the
     2 SPLICE   base row id (5 bytes), prefix and suffix length (2 each), the first four bytes,
                the middle; the object is: four bytes + base[4:4+prefix] + middle + base[-suffix:]
     3 PATCH    base row id (5 bytes), a zstd frame whose dictionary is the base
+    4 STRIDED  a zstd frame of the bytes in another order: the first of every eight, then the second
+               of every eight, and so on
 
 Numbers are little endian. The first four bytes of an object are a header that changes while the
 rest stays, so a splice carries its own copy of them. Frames declare their size: nothing is
 allocated that a corrupt frame merely claims to need.
+
+Numbers of eight bytes have their high bytes alike, and zstd sees that only when those stand side by
+side. Whether it pays is found out on a piece from the middle.
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ from typing import Literal, NamedTuple
 
 import zstandard
 
-PLAIN, ZSTD, SPLICE, PATCH = range(4)
+PLAIN, ZSTD, SPLICE, PATCH, STRIDED = range(5)
 DEPTH_LIMIT = 31
 OBJECT_LIMIT_BYTES = 64 << 20
 DELTA_LIMIT_BYTES = 0xFFFF
@@ -32,6 +37,9 @@ _BASE_ROW = Struct("<BIB")
 _DELTA_FROM_BYTES = 48  # below this a difference is no shorter than the object
 _ZSTD_FROM_BYTES = 200  # a commit is shorter, and mostly hashes
 _MIDDLE_BYTES = 192  # a middle this small is not worth a frame
+_STRIDE_FROM_BYTES = 16 << 10  # so long are only chunks of raw bytes, and texts
+_PROBE_BYTES = 4096
+_STRIDE = 8
 _WINDOW = 256  # as many bytes are compared as one number
 _RAW = zstandard.DICT_TYPE_RAWCONTENT
 
@@ -64,7 +72,7 @@ def encode(data: bytes, base: Base | None) -> bytes:
 
 
 def kind_of(row: bytes) -> int:
-    """Return which of the four forms a row has."""
+    """Return which of the five forms a row has."""
     return row[0] & 7 if row else -1  # also for NULL, which rot can make of a blob
 
 
@@ -97,6 +105,8 @@ def decode(row: bytes, base: bytes) -> bytes:
     try:
         if kind == ZSTD:
             return _bounded(_tools.unzip, row[1:])
+        if kind == STRIDED:
+            return _unstrided(_bounded(_tools.unzip, row[1:]))
         if kind == PATCH:
             words = zstandard.ZstdCompressionDict(base, dict_type=_RAW)
             return _bounded(zstandard.ZstdDecompressor(dict_data=words), row[_BASE_ROW.size :])
@@ -126,10 +136,30 @@ def _comparable(data: bytes, base: Base) -> bool:
 
 def _alone(data: bytes) -> bytes:
     if len(data) >= _ZSTD_FROM_BYTES:
-        frame = _tools.zip.compress(data)
+        strided = len(data) >= _STRIDE_FROM_BYTES and _pays_to_stride(data)
+        frame = _tools.zip.compress(_strided(data) if strided else data)
         if len(frame) < len(data):
-            return b"\x01" + frame
+            return (b"\x04" if strided else b"\x01") + frame
     return b"\x00" + data
+
+
+def _pays_to_stride(data: bytes) -> bool:
+    middle = len(data) // 2
+    piece = data[middle : middle + _PROBE_BYTES]
+    return len(_tools.zip.compress(_strided(piece))) < len(_tools.zip.compress(piece))
+
+
+def _strided(data: bytes) -> bytes:
+    return b"".join([data[at::_STRIDE] for at in range(_STRIDE)])
+
+
+def _unstrided(data: bytes) -> bytes:
+    out, start = bytearray(len(data)), 0
+    for at in range(_STRIDE):
+        stop = start + len(range(at, len(data), _STRIDE))
+        out[at::_STRIDE] = data[start:stop]
+        start = stop
+    return bytes(out)
 
 
 def _splice(data: bytes, base: Base) -> tuple[bytes, int]:

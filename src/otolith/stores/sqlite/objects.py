@@ -157,7 +157,7 @@ class Objects:
                 base = self._load_base(connection, item.base)
         row = encode(item.data, base)
         uses = None
-        if base is not None and item.base is not None and row[0] > 1:
+        if base is not None and item.base is not None and base_of(row) is not None:
             uses = (base.id, key_of(item.base))
         return Draft(item.hash, key_of(item.hash), item.data, row, uses)
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from threading import Thread
 from typing import Literal
 
 import apsw
 
 from otolith.errors import Invalid
-from otolith.stores.base import Batch, Capabilities, Collected, Links, Move, Usage
+from otolith.stores.base import Batch, Capabilities, Collected, Links, Move, Object, Usage
 from otolith.stores.rules import check_batch, check_prefix, newest_first
 from otolith.stores.sqlite import opening
 from otolith.stores.sqlite.collect import Collection
@@ -138,6 +139,23 @@ class SqliteStore:
     def _drafts(self, batch: Batch) -> list[Draft]:
         recent = self._objects.recent.get
         if all(item.base is None or recent(item.base) for item in batch.objects):
-            return [self._objects.draft(None, item) for item in batch.objects]
+            return _side_by_side(lambda item: self._objects.draft(None, item), batch.objects)
         with self._connections.reading() as connection:
             return [self._objects.draft(connection, item) for item in batch.objects]
+
+
+def _side_by_side(draft: Callable[[Object], Draft], objects: Sequence[Object]) -> list[Draft]:
+    """Draft objects in two threads if there is much to compress, which is done without the lock."""
+    if sum(len(item.data) for item in objects) < _MUCH_BYTES:
+        return [draft(item) for item in objects]
+    middle = len(objects) // 2
+    second: list[Draft] = []
+    helper = Thread(target=lambda: second.extend(map(draft, objects[middle:])))
+    helper.start()
+    first = list(map(draft, objects[:middle]))
+    helper.join()
+    # If the helper failed, what it failed at is done again, and says why.
+    return first + second + list(map(draft, objects[middle + len(second) :]))
+
+
+_MUCH_BYTES = 1 << 20

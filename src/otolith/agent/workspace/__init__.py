@@ -1,0 +1,31 @@
+"""The door of workspaces: variables, imports and files that outlive the process that made them.
+
+Workspace   runs code in steps on the variables and files of a state; each step is a commit
+Runner      how steps are run: in what sandbox, within which limits, in one process or in many
+Step        what a step came to
+Variable    what is known of a variable without reading it
+
+Read `workspace.py` for the host, `worker/session.py` for what runs in the sandbox, and
+`worker/capture.py` for how variables are kept. The names are loaded when they are first asked for:
+a state has this door without paying for what is behind it.
+"""
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from otolith.agent.workspace.runner import Runner
+    from otolith.agent.workspace.step import Step
+    from otolith.agent.workspace.workspace import Variable, Workspace
+
+__all__ = ["Runner", "Step", "Variable", "Workspace"]
+
+_HOME = {"Runner": "runner", "Step": "step", "Variable": "workspace", "Workspace": "workspace"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = __import__(f"{__name__}.{_HOME[name]}", fromlist=[name])
+    found: object = getattr(module, name)
+    globals()[name] = found
+    return found

@@ -1,0 +1,101 @@
+"""The top rung: a container of Docker or Podman, from an image that somebody has chosen.
+
+The image brings the system; this interpreter, its packages and otolith are mounted into it at their
+own paths, so the image needs a C library they can run with and nothing else. A daemon inherits no
+descriptors and a killed client stops no container; `handover.py` makes up for both.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from otolith.agent.workspace.sandbox import bpf, kernel, visible
+from otolith.agent.workspace.sandbox.place import Place, keep_word, promises
+from otolith.errors import Invalid
+
+PROGRAMS = ("docker", "podman")
+
+_HANDOVER = Path(__file__).with_name("handover.py")
+_WALLS = (
+    *("run", "--rm", "--interactive", "--pull=never", "--read-only", "--tmpfs=/tmp"),
+    *("--cap-drop=ALL", "--security-opt=no-new-privileges", "--pids-limit=1024"),
+    # Otherwise SELinux hides the mounted folders, and the cure for that relabels the user's files.
+    "--security-opt=label=disable",
+)
+# Of the user's environment, for the client; no more, because a command line is seen by everybody.
+_TO_FIND_THE_SERVER = (
+    *("PATH", "HOME", "USER", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
+    *("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH"),
+    *("CONTAINER_HOST", "CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF", "DBUS_SESSION_BUS_ADDRESS"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container that lives as long as the program that was started for it."""
+
+    name: str
+    image: str | None
+    network: bool = False
+
+    @property
+    def stops(self) -> Mapping[str, bool]:
+        return promises(network=self.network)
+
+    def command(
+        self,
+        argv: Sequence[str],
+        place: Place,
+        *,
+        environment: Mapping[str, str],
+        keep_fds: Sequence[int],
+    ) -> list[str]:
+        """Return the call of the launcher that starts the container and hands descriptors in."""
+        keep_word(self, place)
+        job = {
+            "work": str(place.work),
+            "client": self._client(place, environment),
+            "client_environment": {
+                name: os.environ[name] for name in _TO_FIND_THE_SERVER if name in os.environ
+            },
+            "fds": list(keep_fds),
+            "argv": list(argv),
+        }
+        return [sys.executable, "-I", "-S", str(_HANDOVER), "outside", json.dumps(job)]
+
+    def enter(self, place: Place) -> None:
+        kernel.refuse_new_privileges()
+        kernel.filter_calls(bpf.socket_families(network=place.network, private_files=True))
+
+    def _client(self, place: Place, environment: Mapping[str, str]) -> list[str]:
+        if self.image is None:
+            raise Invalid(
+                f"{self.name} needs an image to run",
+                hint="choose(..., image=...), for instance image='python:3.12-slim'",
+            )
+        program = shutil.which(self.name) or self.name
+        variables = [f"--env={name}={value}" for name, value in environment.items()]
+        started = [f"--entrypoint={sys.executable}", self.image, "-I", "-S", str(_HANDOVER)]
+        return [program, *_WALLS, *self._who(), *_where(place), *variables, *started]
+
+    def _who(self) -> Iterator[str]:
+        """Run as the user outside, so that the files in the work folder are the user's."""
+        yield f"--user={os.getuid()}:{os.getgid()}"
+        if self.name == "podman" and os.getuid() != 0:
+            yield "--userns=keep-id"
+
+
+def _where(place: Place) -> Iterator[str]:
+    if not place.network:
+        yield "--network=none"
+    yield f"--workdir={place.work}"
+    for path in visible.cover([*visible.interpreter(), *place.readable]):
+        if path != place.work:
+            yield f"--mount=type=bind,src={path},dst={path},readonly"
+    yield f"--mount=type=bind,src={place.work},dst={place.work}"

@@ -1,0 +1,142 @@
+"""A program with two halves that carries open descriptors into a container and ends it in time.
+
+`outside` is started by the host in the container's stead. It listens on a Unix socket in the work
+folder, starts the client of Docker or Podman, and sends the descriptors to whoever calls.
+`inside` is the first process of the container. It calls, puts the descriptors under their numbers,
+and starts the program that was asked for.
+
+The connection stays open as long as `outside` lives. Whatever ends it, a kill included, ends the
+connection; then `inside` exits, and with the first process of a container the kernel ends all.
+
+Both halves run as a bare script (`python -I -S`): an image need not hold more than an interpreter,
+and the environment of the worker says nothing about where otolith is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TypedDict
+
+_KILLED = 137
+_SET_DUMPABLE = 4
+
+
+class Job(TypedDict):
+    """What `outside` is told."""
+
+    work: str
+    client: list[str]
+    client_environment: dict[str, str]
+    fds: list[int]
+    argv: list[str]
+
+
+def outside(job: Job) -> int:
+    """Start the container, hand the descriptors over, and return the container's exit code."""
+    os.chdir(job["work"])  # the address of a socket is short; a path from here always fits
+    door = Path(f".otolith-{os.getpid()}")
+    told = json.dumps({"door": str(door), "fds": job["fds"], "argv": job["argv"]})
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(door))
+        try:
+            listener.listen(1)
+            client = subprocess.Popen(  # noqa: S603  the caller's own command
+                [*job["client"], "inside", told], env=job["client_environment"]
+            )
+            caller = _caller(listener, client)
+        finally:
+            door.unlink()
+    if caller is not None:
+        socket.send_fds(caller, [b"."], job["fds"])
+    code = client.wait()
+    return code if code >= 0 else 128 - code
+
+
+def _caller(listener: socket.socket, client: subprocess.Popen[bytes]) -> socket.socket | None:
+    """Wait for the call from inside; None if the container ended before it called."""
+    ended = os.pidfd_open(client.pid)
+    try:
+        ready, _, _ = select.select([listener.fileno(), ended], [], [])
+        return listener.accept()[0] if listener.fileno() in ready else None
+    finally:
+        os.close(ended)
+
+
+def inside(door: str, fds: list[int], argv: list[str]) -> int:
+    """Start the program with the descriptors in place, and end with it or with the connection."""
+    # A worker must not write into this process: it has no filter on its system calls.
+    ctypes.CDLL(None).prctl(_SET_DUMPABLE, 0, 0, 0, 0)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.connect(door)
+        received = socket.recv_fds(connection, 1, len(fds))[1]
+        woken = _wake_on_child()
+        worker = os.fork()
+        if worker == 0:
+            _become(argv, _above(received, fds), fds)
+        return _watch(worker, connection, woken)
+
+
+def _wake_on_child() -> int:
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake)
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # a signal that is ignored wakes nobody
+    return woken
+
+
+def _above(received: list[int], wanted: list[int]) -> list[int]:
+    """Move descriptors out of the range of the wanted numbers, so that none overwrites another."""
+    least = max(wanted, default=2) + 1
+    return [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, least) for fd in received]
+
+
+def _become(argv: list[str], received: list[int], wanted: list[int]) -> None:
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for fd, number in zip(received, wanted, strict=True):
+        os.dup2(fd, number, inheritable=True)
+    try:
+        os.execvp(argv[0], argv)  # noqa: S606  the caller's own command
+    except OSError as error:
+        os.write(2, f"{argv[0]}: {error.strerror}\n".encode())
+        os._exit(_KILLED)
+
+
+def _watch(worker: int, connection: socket.socket, woken: int) -> int:
+    while True:
+        ready, _, _ = select.select([connection.fileno(), woken], [], [])
+        if connection.fileno() in ready:
+            return _KILLED
+        os.read(woken, 512)
+        code = _reap(worker)
+        if code is not None:
+            return code
+
+
+def _reap(worker: int) -> int | None:
+    """Bury every child that has ended: the first process inherits the orphans of all others."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return None
+        if pid == 0:
+            return None
+        if pid == worker:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
+
+
+if __name__ == "__main__":
+    role, text = sys.argv[1:]
+    told = json.loads(text)
+    sys.exit(outside(told) if role == "outside" else inside(**told))

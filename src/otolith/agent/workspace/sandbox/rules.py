@@ -1,0 +1,78 @@
+"""Landlock: the rules that the kernel keeps about files, TCP ports and signals of a process.
+
+Everything a version of Landlock can handle is handled, so it is refused unless a rule allows it.
+What a version cannot handle stays open; `landlock.py` says what that means for the promises.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+
+from otolith.agent.workspace.sandbox import kernel
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = (1 << bit for bit in range(4))
+_MAKE_CHAR, _MAKE_BLOCK = 1 << 6, 1 << 11
+_TRUNCATE, _IOCTL_DEV = 1 << 14, 1 << 15
+
+# How many of the rights to files each version knows; they were only ever added at the end.
+_RIGHTS_IN_VERSION = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
+_BIND_AND_CONNECT_TCP = 0b11  # since version 4
+_ABSTRACT_SOCKETS_AND_SIGNALS = 0b11  # since version 6
+
+READ = _READ_FILE | _READ_DIR
+RUN = READ | _EXECUTE
+USE = _READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV
+OWN = (1 << 16) - 1 - _MAKE_CHAR - _MAKE_BLOCK  # a device is a door to the whole disk
+
+_ON_A_FILE = _EXECUTE | USE  # the kernel takes no other rights for what is not a folder
+_ASK_VERSION, _RULE_PATH_BENEATH = 1, 1
+
+
+def version() -> int:
+    """Return the version of Landlock here; 0 if there is none."""
+    try:
+        return kernel.call("landlock_create_ruleset", None, 0, _ASK_VERSION)
+    except OSError:
+        return 0
+
+
+def restrict(allowed: Iterable[tuple[Path, int]], *, network: bool) -> None:
+    """Bind this thread and its children to these paths, each with what may be done beneath it."""
+    here = version()
+    ruleset = _make(here, network=network)
+    try:
+        for path, rights in allowed:
+            _allow(ruleset, path, rights & _handled(here))
+        kernel.call("landlock_restrict_self", ruleset, 0)
+    finally:
+        os.close(ruleset)
+
+
+def _make(version: int, *, network: bool) -> int:
+    tcp = 0 if network else _BIND_AND_CONNECT_TCP
+    fields = [_handled(version), tcp, _ABSTRACT_SOCKETS_AND_SIGNALS]
+    known = 1 if version < 4 else 2 if version < 6 else 3
+    wanted = struct.pack(f"={known}Q", *fields[:known])
+    return kernel.call("landlock_create_ruleset", wanted, len(wanted), 0)
+
+
+def _handled(version: int) -> int:
+    return (1 << _RIGHTS_IN_VERSION[min(version, max(_RIGHTS_IN_VERSION))]) - 1
+
+
+def _allow(ruleset: int, path: Path, rights: int) -> None:
+    try:
+        beneath = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except (FileNotFoundError, PermissionError):  # then the worker cannot reach it either
+        return
+    try:
+        if not stat.S_ISDIR(os.fstat(beneath).st_mode):
+            rights &= _ON_A_FILE
+        wanted = struct.pack("=Qi", rights, beneath)
+        kernel.call("landlock_add_rule", ruleset, _RULE_PATH_BENEATH, wanted, 0)
+    finally:
+        os.close(beneath)

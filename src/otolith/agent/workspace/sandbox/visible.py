@@ -1,0 +1,93 @@
+"""Which files of the machine a Python interpreter needs to see, and no more of them.
+
+Three things are left out on purpose. The folder of the script and other entries of `sys.path` that
+are not package folders: those are the user's files, and `Place.readable` is there to show them.
+`/usr/src`, where images keep the application. The folders of private keys beside certificates.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+SYSTEM = (
+    *(f"/usr/{name}" for name in ("bin", "sbin", "lib", "lib32", "lib64", "libexec", "share")),
+    *(f"/usr/local/{name}" for name in ("bin", "sbin", "lib", "lib64", "share")),
+    *(f"/{name}" for name in ("bin", "sbin", "lib", "lib32", "lib64")),
+    *("/usr/include", "/usr/local/include", "/nix/store", "/gnu/store"),
+    *("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives"),
+    *("/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/pki/tls/certs", "/etc/pki/ca-trust"),
+    *("/etc/localtime", "/etc/timezone", "/etc/mime.types", "/etc/fonts", "/etc/nsswitch.conf"),
+)
+NAMES_OF_THE_NETWORK = (
+    *("/etc/resolv.conf", "/etc/hosts", "/etc/host.conf", "/etc/gai.conf"),
+    *("/etc/services", "/etc/protocols"),
+)
+_PACKAGE = Path(__file__).parents[3]
+_SHARED_PREFIXES = (Path("/usr"), Path("/usr/local"))  # SYSTEM names their parts
+
+
+def system(*, network: bool) -> list[Path]:
+    """Return what programs of this machine share: libraries, certificates, time zones."""
+    names = SYSTEM + NAMES_OF_THE_NETWORK if network else SYSTEM
+    return cover(map(Path, names))
+
+
+def interpreter() -> list[Path]:
+    """Return where this interpreter, its packages and otolith live."""
+    prefixes = {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix}
+    found = {Path(prefix) for prefix in prefixes} | {Path(sys.executable), _PACKAGE}
+    found |= {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
+    found |= {Path(entry) for entry in sys.path if _holds_packages(Path(entry))}
+    found |= {Path(sys.executable).resolve().parent.parent}
+    return cover(path for path in found if path.is_absolute() and not _too_wide(path))
+
+
+def cover(paths: Iterable[Path]) -> list[Path]:
+    """Return the fewest paths that show all of these, outer ones first.
+
+    A symbolic link is followed hop by hop, for each hop has to be there to be followed inside.
+    """
+    hops = {hop for path in paths for hop in _hops(path)}
+    chosen: list[Path] = []
+    for path in sorted(hops, key=_depth_first):
+        if not any(path.is_relative_to(outer) for outer in chosen):
+            chosen.append(path)
+    return chosen
+
+
+def _hops(path: Path) -> Iterator[Path]:
+    if not os.path.exists(path):  # noqa: PTH110  a Path would raise where we may not look
+        return
+    end = path.resolve()
+    yield end
+    while path != end and path.is_symlink():
+        yield path
+        path = Path(os.path.normpath(path.parent / path.readlink()))
+    yield path
+
+
+def _depth_first(path: Path) -> tuple[int, Path]:
+    return len(path.parts), path
+
+
+def _holds_packages(entry: Path) -> bool:
+    return entry.is_absolute() and not {"site-packages", "dist-packages"}.isdisjoint(entry.parts)
+
+
+def _too_wide(path: Path) -> bool:
+    """Whether showing this would show a home, or what the system list shows with more care."""
+    return path in _SHARED_PREFIXES or _home().is_relative_to(path)
+
+
+def _home() -> Path:
+    """Return the user's own home; inside, the variable HOME may well name the work folder."""
+    try:
+        import pwd
+
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except (ImportError, KeyError):  # another system, or a user without a name
+        return Path(os.path.expanduser("~"))  # noqa: PTH111  a Path would raise without HOME

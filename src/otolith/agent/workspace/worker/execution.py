@@ -1,0 +1,115 @@
+"""Running the code of one step: its value, what it raised, and what it drew."""
+
+from __future__ import annotations
+
+import io
+import signal
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from otolith.agent.workspace.messages import Failure, Figure
+from otolith.agent.workspace.worker.namespace import Namespace
+from otolith.agent.workspace.worker.sources import Sources, deleted_globals
+
+_MOST_FIGURES = 50
+
+
+@dataclass
+class Outcome:
+    """How a step ended."""
+
+    value: Any = None
+    failure: Failure | None = None
+    was_interrupted: bool = False
+    figures: list[Figure] = field(default_factory=list)
+
+
+def execute(source: str, namespace: Namespace, sources: Sources) -> Outcome:
+    """Run code. Whatever it raises is part of the outcome."""
+    outcome = Outcome()
+    try:
+        compiled = sources.compile(source)
+        for name in deleted_globals(compiled.body):
+            namespace.warm_if_cold(name)
+        with _interruptible():
+            exec(compiled.body, namespace)  # noqa: S102  # this is what a worker is for
+            if compiled.value is not None:
+                outcome.value = eval(compiled.value, namespace)  # noqa: S307
+    except BaseException as error:  # noqa: BLE001  # a step may raise anything, exits included
+        outcome.was_interrupted = isinstance(error, KeyboardInterrupt)
+        outcome.failure = _failure(error)
+    _ignore_interrupts()
+    outcome.figures = _figures()
+    _flush()
+    return outcome
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        _ignore_interrupts()
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _failure(error: BaseException) -> Failure:
+    trace = error.__traceback__
+    while trace is not None and not trace.tb_frame.f_code.co_filename.startswith("<step "):
+        trace = trace.tb_next
+    lines = traceback.TracebackException(type(error), error, trace, compact=True)
+    where = [frame.lineno for frame in lines.stack if frame.filename.startswith("<step ")]
+    if isinstance(error, SyntaxError):
+        where = [error.lineno]
+    return Failure(
+        type=type(error).__qualname__,
+        message=_message(error),
+        traceback=_text(lambda: "".join(lines.format())),
+        line=where[0] if where else None,
+    )
+
+
+def _message(error: BaseException) -> str:
+    said = _text(lambda: str(error))
+    hint = getattr(error, "hint", "")
+    return f"{said} ({hint})" if isinstance(hint, str) and hint and hint not in said else said
+
+
+def _text(ask: Any) -> str:
+    try:
+        return str(ask()).encode("utf-8", "replace").decode()
+    except Exception as error:  # noqa: BLE001  # the words of somebody else's exception
+        return f"<{type(error).__name__} while it was put into words>"
+
+
+def _figures() -> list[Figure]:
+    """Return what was drawn, and close it, as a notebook does at the end of a cell."""
+    pyplot: Any = sys.modules.get("matplotlib.pyplot")
+    if pyplot is None:
+        return []
+    found: list[Figure] = []
+    for number in pyplot.get_fignums()[:_MOST_FIGURES]:
+        sink = io.BytesIO()
+        try:
+            pyplot.figure(number).savefig(sink, format="png")
+        except Exception:  # noqa: BLE001, S112  # drawing runs the user's code
+            continue
+        found.append(Figure(number, sink.getvalue()))
+    pyplot.close("all")
+    return found
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:  # noqa: BLE001, S112  # code may have put anything there
+            continue

@@ -1,0 +1,170 @@
+"""Raw bytes mapped into memory, and the pages of them that were written to.
+
+The host hands over a descriptor of sealed memory. It is mapped privately: pages are shared with the
+host until they are written to, and copied then. The kernel knows which were: a page of a private
+mapping that is no longer one of the file's is a copy (`/proc/self/pagemap`, bit 61). So a frame of
+a gigabyte is there at once, and what changed in it is found without reading it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from bisect import bisect_right
+from collections.abc import Iterable
+from ctypes import addressof, c_char
+from pathlib import Path
+from typing import Any
+
+from xxhash import xxh3_128_intdigest
+
+from otolith.agent.tracking.chunks import runs
+from otolith.agent.tracking.imprint import Imprint, Imprints, changing
+from otolith.agent.workspace.worker.remote import Host
+from otolith.core import Cells
+from otolith.types import CHUNK_BYTES, Piece, Raw
+
+WORTH_BYTES = 1 << 20
+"""From this length on it pays to map: below, reading the chunks is as fast."""
+
+_PAGE = mmap.PAGESIZE
+
+
+class Mapping:
+    """Raw bytes of a cell, in memory."""
+
+    __slots__ = ("cell", "memory", "size", "start")
+
+    def __init__(self, cell: bytes, descriptor: int, size: int) -> None:
+        self.cell = cell
+        self.size = size
+        self.memory = mmap.mmap(
+            descriptor, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE
+        )
+        self.start = addressof(c_char.from_buffer(self.memory))
+
+    def written(self) -> set[int]:
+        """Return the numbers of the chunks in which a page was written to."""
+        count = (self.size + _PAGE - 1) // _PAGE
+        with Path("/proc/self/pagemap").open("rb", buffering=0) as pagemap:
+            pagemap.seek(self.start // _PAGE * 8)
+            entries = pagemap.read(count * 8)
+        chunks: set[int] = set()
+        for page in _copied(entries):
+            first = page * _PAGE
+            chunks.update(range(first // CHUNK_BYTES, (first + _PAGE - 1) // CHUNK_BYTES + 1))
+        last = (self.size - 1) // CHUNK_BYTES
+        return {chunk for chunk in chunks if chunk <= last}
+
+
+def _copied(entries: bytes) -> Iterable[int]:
+    """Return the pages that are neither untouched nor the file's own.
+
+    The last byte of an entry has bits 56 to 63: a table of 256 tells which of them count.
+    """
+    marks = entries[7::8].translate(_IS_COPY)
+    at = marks.find(b"\1")
+    while at >= 0:
+        yield at
+        at = marks.find(b"\1", at + 1)
+
+
+_IN_FILE, _SWAPPED, _PRESENT = 1 << 5, 1 << 6, 1 << 7
+_IS_COPY = bytes(
+    bool(top & _SWAPPED or (top & _PRESENT and not top & _IN_FILE)) for top in range(256)
+)
+
+
+class Mappings:
+    """All that is mapped in this process. They stay: an address must never mean something else."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._starts: list[int] = []
+        self._mappings: list[Mapping] = []
+
+    def load(self, cell: bytes) -> Piece | None:
+        """Map the raw bytes of a cell; None if the host has none for it."""
+        found = self._host.map(cell)
+        if found is None:
+            return None
+        descriptor, size = found
+        try:
+            mapping = Mapping(cell, descriptor, size)
+        finally:
+            os.close(descriptor)
+        at = bisect_right(self._starts, mapping.start)
+        self._starts.insert(at, mapping.start)
+        self._mappings.insert(at, mapping)
+        return Piece(memoryview(mapping.memory))
+
+    def of(self, raw: Raw) -> Mapping | None:
+        """Return the mapping that raw bytes are, all of it and nothing else."""
+        size = raw.view.nbytes
+        if size < WORTH_BYTES or not self._starts or raw.view.readonly:
+            return None
+        start = addressof(c_char.from_buffer(raw.view))
+        at = bisect_right(self._starts, start) - 1
+        found = self._mappings[at] if at >= 0 else None
+        return found if found and (found.start, found.size) == (start, size) else None
+
+    def imprint(self, value: object, cell: bytes, how: Imprints) -> Imprint | None:
+        """Take the imprint of raw bytes that are mapped, without looking at them."""
+        mapping = self.of(value) if type(value) is Raw else None
+        if mapping is None or not how.cells.same(mapping.cell, cell):
+            return None
+        return Pages(cell, mapping, self, {})
+
+
+class Pages(Imprint):
+    """Raw bytes that are mapped: what was written to is known to the kernel."""
+
+    __slots__ = ("_mapping", "_mappings", "_prints")
+
+    def __init__(
+        self, cell: bytes, mapping: Mapping, mappings: Mappings, prints: dict[int, int]
+    ) -> None:
+        super().__init__(cell)
+        self._mapping = mapping
+        self._mappings = mappings
+        self._prints = prints  # of the chunks that were written to, when they were last looked at
+
+    def describes(self, value: object) -> bool:
+        return type(value) is Raw and self._mappings.of(value) is self._mapping
+
+    def again(self, value: Any, how: Imprints) -> Imprint:
+        chunks = value.chunks()
+        prints = {at: xxh3_128_intdigest(chunks[at]) for at in self._mapping.written()}
+        changed = sorted(at for at, print in prints.items() if self._prints.get(at) != print)
+        cell = self.cell
+        for start, stop in runs(changed):
+            cells = [how.cells.chunk_cell(chunk) for chunk in chunks[start:stop]]
+            cell = how.cells.splice(cell, start, stop, cells)
+        if any(xxh3_128_intdigest(chunks[at]) != prints[at] for at in changed):
+            raise changing(value)
+        self._prints = prints
+        if how.cells.same(cell, self.cell):
+            return self
+        return Pages(cell, self._mapping, self._mappings, prints)
+
+
+class MappingCells(Cells):
+    """Cells that map raw bytes instead of reading them."""
+
+    mappings: Mappings | None = None
+
+    def load(self, cell: bytes) -> object:
+        if self.mappings is not None and self._is_worth_mapping(cell):
+            piece = self.mappings.load(cell)
+            if piece is not None:
+                return piece
+        return super().load(cell)
+
+    def _is_worth_mapping(self, cell: bytes) -> bool:
+        """Tell whether this may be a long list of raw chunks, by its length and count."""
+        link = self.tree(cell)
+        if link is None or link.size < WORTH_BYTES or self.kind(cell) != "list":
+            return False
+        overhead = 3  # bytes of the header of each chunk
+        full = (link.length - 1) * (CHUNK_BYTES + overhead)
+        return full < link.size <= full + CHUNK_BYTES + overhead

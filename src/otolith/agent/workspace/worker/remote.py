@@ -1,0 +1,96 @@
+"""A store at the other end of a line: what a worker reads comes from its host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from otolith.agent.workspace.messages import (
+    FromWorker,
+    Map,
+    Mapped,
+    Objects,
+    Read,
+    ToWorker,
+    Vouch,
+    Vouched,
+)
+from otolith.agent.workspace.wire import Wire
+from otolith.core import digest
+from otolith.errors import Invalid, ReadOnly
+from otolith.stores import Batch, Capabilities, Move, Usage
+from otolith.types import Hash
+
+
+class Host:
+    """The host, asked one question at a time."""
+
+    def __init__(self, wire: Wire[ToWorker]) -> None:
+        self.wire = wire
+
+    def read(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
+        """Return the objects that are there."""
+        answer, _ = self._ask(Read(list(hashes)))
+        if not isinstance(answer, Objects):
+            raise _unexpected(answer)
+        pairs = zip(hashes, answer.found, strict=True)
+        return {hash: data for hash, data in pairs if data is not None}
+
+    def map(self, cell: bytes) -> tuple[int, int] | None:
+        """Return a descriptor of raw bytes in one piece, and how many; None if that is refused."""
+        answer, fds = self._ask(Map(cell))
+        if not isinstance(answer, Mapped):
+            raise _unexpected(answer)
+        return (fds[0], answer.size_bytes) if fds else None
+
+    def vouches(self, place: str, cell: bytes, signature: bytes) -> bool:
+        """Tell whether a pickle was signed by the host."""
+        answer, _ = self._ask(Vouch(place, cell, signature))
+        if not isinstance(answer, Vouched):
+            raise _unexpected(answer)
+        return answer.is_signed
+
+    def _ask(self, question: FromWorker) -> tuple[ToWorker, list[int]]:
+        self.wire.send(question)
+        return self.wire.receive()
+
+
+class RemoteStore:
+    """The objects of a host, and one ref: that of the constants of its repo."""
+
+    def __init__(self, host: Host, config: bytes) -> None:
+        self._host = host
+        self._config = {Hash(digest(config)): config}
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities()
+
+    def read(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
+        if len(hashes) == 1 and hashes[0] in self._config:
+            return dict(self._config)
+        return self._host.read(hashes)
+
+    def ref(self, name: str) -> Hash | None:
+        return next(iter(self._config)) if name == ".config" else None
+
+    def write(self, batch: Batch) -> None:
+        raise ReadOnly("a worker does not write", hint="hand it over")
+
+    def refs(self, prefix: str = "") -> dict[str, Hash]:
+        return {}
+
+    def moves(self, name: str | None = None, *, limit: int | None = None) -> list[Move]:
+        return []
+
+    def find(self, prefix: bytes, *, limit: int = 16) -> list[Hash]:
+        return []
+
+    def usage(self) -> Usage:
+        return Usage(0, 0)
+
+    def close(self) -> None:
+        self._host.wire.close()
+
+
+def _unexpected(answer: object) -> Invalid:
+    return Invalid(f"the host answered {type(answer).__name__}", hint="this is a bug of otolith")

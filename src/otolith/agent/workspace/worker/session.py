@@ -1,0 +1,173 @@
+"""The life of a worker: told once what there is, then a step at a time, each handed over."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from otolith.agent.workspace.messages import Begin, Done, Ran, Run, ToWorker
+from otolith.agent.workspace.sandbox import Limits
+from otolith.agent.workspace.wire import Gone, Wire
+from otolith.agent.workspace.worker.ambience import Ambience
+from otolith.agent.workspace.worker.capture import Capture
+from otolith.agent.workspace.worker.describing import describe, type_name
+from otolith.agent.workspace.worker.execution import Outcome, execute
+from otolith.agent.workspace.worker.remote import Host
+from otolith.agent.workspace.worker.shadow import Shadow
+from otolith.agent.workspace.worker.variables import Variables
+from otolith.codecs import Codecs
+from otolith.errors import BadValue, Invalid
+
+_MOST_VALUE_BYTES = 16 << 20
+
+
+def live(line: socket.socket) -> None:
+    """Do what the host says until it hangs up."""
+    wire: Wire[ToWorker] = Wire(line, ToWorker)
+    begin, _ = wire.receive()
+    if not isinstance(begin, Begin):
+        raise Invalid(f"a worker begins with Begin, not {type(begin).__name__}", hint="a bug")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _renew_streams()
+    Limits(*begin.limits).apply()
+    worker = Worker(Host(wire), begin)
+    while True:
+        try:
+            order, _ = wire.receive()
+        except Gone:
+            return
+        if isinstance(order, Run):
+            wire.send(worker.run(order))
+
+
+class Worker:
+    """One session in one process."""
+
+    def __init__(self, host: Host, begin: Begin) -> None:
+        self._host = host
+        self._begin = begin
+        self._ambience = Ambience(begin.work)
+        sys.path.insert(0, begin.work)
+        self._ambience = Ambience(begin.work)
+        self._variables: Variables | None = None
+
+    def run(self, order: Run) -> Done:
+        """Run one step and capture what it did."""
+        began = perf_counter()
+        variables = self._entered(order)
+        for name, cell in order.put.items():
+            variables.namespace[name] = variables.shadow.cells.load(cell)
+        ready = perf_counter()
+        outcome = execute(order.code, variables.namespace, variables.sources)
+        ran = perf_counter()
+        self._host.wire.send(Ran())
+        loaded = sorted(variables.index.keys() - variables.namespace.cold)
+        captured = Capture(variables, order.step).run()
+        variables.shadow.keep("ambient", value=self._ambience.capture())
+        self._keep_outcome(variables.shadow, order, outcome)
+        tops = variables.shadow.tops()
+        made = variables.shadow.made(tops)
+        variables.shadow.settle(tops)
+        seconds = {
+            "restore": ready - began,
+            "run": ran - ready,
+            "capture": perf_counter() - ran,
+        }
+        value = outcome.value
+        return Done(
+            ok=outcome.failure is None,
+            value=None if value is None else describe(value)["preview"],
+            value_type=None if value is None else type_name(value),
+            failure=outcome.failure,
+            was_interrupted=outcome.was_interrupted,
+            cells=tops,
+            objects=made,
+            created=captured.created,
+            changed=captured.changed,
+            deleted=captured.deleted,
+            lost=captured.lost,
+            loaded=loaded,
+            pickles=captured.pickles,
+            figures=outcome.figures,
+            modules=self._ambience.modules(),
+            seconds=seconds,
+        )
+
+    def _entered(self, order: Run) -> Variables:
+        if order.roots is not None or self._variables is None:
+            codecs = SessionCodecs()
+            shadow = Shadow(self._host, self._begin.config, codecs)
+            shadow.start(order.roots or {})
+            variables = Variables(shadow, self._host, codecs, self._begin.resources)
+            dict.__setitem__(variables.namespace, "__name__", "__main__")
+            dict.__setitem__(variables.namespace, "__builtins__", __builtins__)
+            variables.world.enter()
+            self._ambience.restore(shadow.entry("ambient") or {})
+            self._variables = variables
+        self._variables.classes.step = f"{order.step}\0{order.code}"
+        return self._variables
+
+    def _keep_outcome(self, shadow: Shadow, order: Run, outcome: Outcome) -> None:
+        """Record what a step returned, raised and drew."""
+        failure = outcome.failure
+        record: dict[str, Any] = {
+            "code": order.code,
+            "step": order.step,
+            "ok": failure is None,
+            "value": None,
+            "figures": [figure.png for figure in outcome.figures],
+        }
+        if failure is not None:
+            record["error"] = {
+                "type": failure.type,
+                "message": failure.message,
+                "traceback": failure.traceback,
+            }
+        if outcome.value is not None:
+            record["shown"] = describe(outcome.value)
+        shadow.keep("last", value=record)
+        cell = _cell_of(shadow, outcome.value)
+        if cell is not None:
+            shadow.write(("last", "value"), cell)
+
+
+class SessionCodecs(Codecs):
+    """Codecs that take no instance of a class of the session for data."""
+
+    def lowering(self, kind: type) -> Any:
+        if kind.__module__ == "__main__":
+            raise BadValue(
+                f"{kind.__qualname__} is a class of the session", hint="it is kept as an object"
+            )
+        return super().lowering(kind)
+
+
+def _cell_of(shadow: Shadow, value: object) -> bytes | None:
+    """Return the value of a step as data, if it is data and not too long."""
+    if value is None:
+        return None
+    try:
+        cell = shadow.cells.put(value)
+    except BadValue:
+        return None
+    return cell if shadow.cells.full_size(cell) <= _MOST_VALUE_BYTES else None
+
+
+def _renew_streams() -> None:
+    """Let Python write to the descriptors that this process has now."""
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        stream = io.TextIOWrapper(
+            os.fdopen(number, "wb", closefd=False),
+            encoding="utf-8",
+            errors="backslashreplace",
+            line_buffering=True,
+        )
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    sys.stdin = Path(os.devnull).open()  # noqa: SIM115

@@ -1,0 +1,131 @@
+"""The source of steps, and the code objects in it: found by name, so that they can be found again.
+
+A step is compiled under a file name that tells its source, `<step KEY>`, and its lines are given to
+`linecache`: tracebacks and `inspect.getsource` show them, in the process that ran the step and in
+every later one. A code object is kept as the way to it, not as bytecode, which is another one in
+every version of Python.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import inspect
+import linecache
+from collections.abc import Callable, Iterator
+from types import CodeType
+from typing import NamedTuple, TypeAlias
+
+from otolith.core import digest
+
+Way: TypeAlias = str
+"""A source, and the names, first lines and numbers of the code objects that lead to one in it."""
+
+_FILE = "<step {}>"
+
+
+class Compiled(NamedTuple):
+    """A step as code: statements, and the expression at its end, if it ends in one."""
+
+    body: CodeType
+    value: CodeType | None
+
+
+class Sources:
+    """The sources that are known in this process; others are asked for by their key."""
+
+    def __init__(self, find: Callable[[str], str | None]) -> None:
+        self._find = find
+        self._sources: dict[str, str] = {}
+        self._ways: dict[CodeType, Way] = {}
+        self._codes: dict[Way, CodeType] = {}
+
+    def compile(self, source: str) -> Compiled:
+        """Compile a step and remember where its code objects are.
+
+        Raises:
+            SyntaxError: as Python says.
+        """
+        key = digest(source.encode("utf-8", "surrogatepass")).hex()[:12]
+        compiled = _compile(source, key)
+        self._add(key, source, compiled)
+        return compiled
+
+    def way_to(self, code: CodeType) -> Way | None:
+        """Return the way to a code object of a source."""
+        return self._ways.get(code)
+
+    def follow(self, way: Way) -> CodeType:
+        """Return the code object at the end of a way.
+
+        Raises:
+            LookupError: the source is gone, or has no such code.
+        """
+        self.show(key_of(way))
+        if way not in self._codes:
+            raise LookupError(f"the source {key_of(way)} has nothing at {way}")
+        return self._codes[way]
+
+    def show(self, key: str) -> None:
+        """See that the lines of a source are there for tracebacks."""
+        if key not in self._sources:
+            source = self._find(key)
+            if source is None:
+                raise LookupError(f"the source {key} is not kept here")
+            self._add(key, source, _compile(source, key))
+
+    def source(self, key: str) -> str:
+        """Return a source that is known here."""
+        return self._sources[key]
+
+    def _add(self, key: str, source: str, compiled: Compiled) -> None:
+        self._sources[key] = source
+        name = _FILE.format(key)
+        # Without a time of change, linecache never throws it away.
+        lines = [f"{line}\n" for line in source.splitlines()]
+        linecache.cache[name] = (len(source), None, lines, name)
+        for unit, code in enumerate(compiled):
+            if code is not None:
+                for inner, way in _within(code, f"{key}/{unit}"):
+                    self._ways[inner] = way
+                    self._codes[way] = inner
+
+
+def key_of(way: Way) -> str:
+    """Return the key of the source that a way begins at."""
+    return way.partition("/")[0]
+
+
+def _compile(source: str, key: str) -> Compiled:
+    name = _FILE.format(key)
+    tree = ast.parse(source, name)
+    last = tree.body[-1] if tree.body else None
+    if not isinstance(last, ast.Expr) or source.rstrip().endswith(";"):
+        return Compiled(compile(tree, name, "exec", dont_inherit=True), None)
+    tree.body.pop()
+    body = compile(tree, name, "exec", dont_inherit=True)
+    end = ast.Expression(last.value)
+    return Compiled(body, compile(end, name, "eval", flags=_futures(body), dont_inherit=True))
+
+
+def _futures(code: CodeType) -> int:
+    """Return the `from __future__` flags that a code object was compiled with."""
+    return code.co_flags & 0x1FF0000
+
+
+def _within(code: CodeType, way: Way) -> Iterator[tuple[CodeType, Way]]:
+    seen: dict[tuple[str, int], int] = {}
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            at = inner.co_name, inner.co_firstlineno
+            seen[at] = seen.get(at, -1) + 1
+            here = f"{way}/{inner.co_name}:{inner.co_firstlineno}:{seen[at]}"
+            yield inner, here
+            yield from _within(inner, here)
+
+
+def deleted_globals(code: CodeType) -> set[str]:
+    """Return the globals that functions in code delete, which Python does without asking them."""
+    found = (each for each in dis.get_instructions(code) if each.opname == "DELETE_GLOBAL")
+    inner = filter(inspect.iscode, code.co_consts)
+    return {each.argval for each in found}.union(*map(deleted_globals, inner))

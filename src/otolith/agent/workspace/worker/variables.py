@@ -1,0 +1,206 @@
+"""The variables of a session in a worker: fetched when touched, captured when a step is over.
+
+A variable is one of these, and its entry in `vars` says which:
+
+    data        kept as a value in `data`, readable by anyone
+    object      part of a pickle in `objects`, with all variables that it shares objects with
+    module      imported again, by name
+    resource    made again, by its factory
+    lost        could not be kept; what it was, why, and what to do
+
+What an object shares with a variable that is data, it refers to. A *group* is what one pickle
+holds: touching one of its names fetches all of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from otolith.agent.workspace.worker import pickling
+from otolith.agent.workspace.worker.classes import Classes
+from otolith.agent.workspace.worker.namespace import Namespace
+from otolith.agent.workspace.worker.remote import Host
+from otolith.agent.workspace.worker.shadow import Shadow
+from otolith.agent.workspace.worker.sources import Sources
+from otolith.agent.workspace.worker.world import World
+from otolith.codecs import Codecs
+from otolith.errors import NotKept, Untrusted
+from otolith.types import Piece, Raw
+
+
+class Variables:
+    """A namespace, and the tables that it is fetched from."""
+
+    def __init__(
+        self, shadow: Shadow, host: Host, codecs: Codecs, resources: dict[str, str]
+    ) -> None:
+        self.shadow = shadow
+        self._host = host
+        self.resources = resources
+        self.index: dict[str, dict[str, Any]] = shadow.entry("vars") or {}
+        self.namespace = Namespace(set(self.index), self._fetch)
+        self.sources = Sources(lambda key: shadow.entry("code", key))
+        self.world = World(self.namespace, self.sources, codecs)
+        self.world.variable = self._variable
+        self.world.class_of = self._class_of
+        self.classes = Classes(self.world, set(shadow.table("classes")))
+        self.stored: dict[str, tuple[bytes, Any]] = {}  # heads and imprints of pickles, by place
+        self.made: dict[str, object] = {}  # what factories made
+        self.old: dict[str, object] = {}  # data that names no longer stand for, being fetched
+
+    # Fetching
+
+    def _fetch(self, name: str) -> dict[str, object]:
+        entry = self.index.get(name)
+        if entry is None:
+            raise KeyError(name)
+        found: dict[str, object] = _FETCH[entry["kind"]](self, name, entry)
+        for group in self._leaning(name):
+            found |= self.group(group)
+        return found
+
+    def _leaning(self, name: str) -> list[str]:
+        """Return the groups that refer to parts of a variable: they must follow if it changes."""
+        return self.unloaded(self.index[name].get("leaning_in", ()))
+
+    def unloaded(self, groups: Iterable[str]) -> list[str]:
+        """Return those of some groups that are kept, and not loaded."""
+        return [
+            group
+            for group in groups
+            if f"objects/{group}" not in self.stored
+            and self.shadow.cell("objects", group) is not None
+        ]
+
+    def bring(self, group: str) -> None:
+        """Load a group, and bind those of its names that are still cold."""
+        for name, value in self.group(group).items():
+            if name in self.namespace.cold:
+                self.namespace.cold.discard(name)
+                if not dict.__contains__(self.namespace, name):
+                    dict.__setitem__(self.namespace, name, value)
+
+    def _fetch_data(self, name: str, entry: dict[str, Any]) -> dict[str, object]:
+        return self.shadow.load_data(name)
+
+    def _fetch_object(self, name: str, entry: dict[str, Any]) -> dict[str, object]:
+        return self.group(entry["group"])
+
+    def _fetch_module(self, name: str, entry: dict[str, Any]) -> dict[str, object]:
+        return {name: module(entry["module"], entry.get("version"))}
+
+    def _fetch_resource(self, name: str, entry: dict[str, Any]) -> dict[str, object]:
+        if name not in self.made:
+            place, _, attribute = entry["factory"].partition(":")
+            self.made[name] = getattr(importlib.import_module(place), attribute)()
+        return {name: self.made[name]}
+
+    def _fetch_lost(self, name: str, entry: dict[str, Any]) -> dict[str, object]:
+        raise LostVariable(
+            f"{name} could not be kept: it was a {entry['type']}, made in step"
+            f" {entry.get('made', '?')}, and {entry['why']}; {entry.get('hint') or 'make it again'}"
+        )
+
+    def group(self, group: str) -> dict[str, object]:
+        """Load a pickle; return its variables."""
+        found = self._load(f"objects/{group}")
+        return dict(found)
+
+    def _variable(self, name: str) -> object:
+        """Return a variable that a pickle refers to, as it was when the pickle was written."""
+        if name in self.old:
+            return self.old[name]
+        if self.shadow.is_held(name):
+            return self.shadow.held_data()[name]
+        found = self.shadow.load_data(name)
+        for each, value in found.items():
+            if each in self.namespace.cold and not dict.__contains__(self.namespace, each):
+                self.namespace.cold.discard(each)
+                dict.__setitem__(self.namespace, each, value)
+        return found[name]
+
+    def _class_of(self, id: str) -> type:
+        known = self.classes.get(id)
+        if known is None:
+            made: type = self._load(f"classes/{id}")
+            self.classes.remember(id, made)
+            known = made
+        return known
+
+    def _load(self, place: str) -> Any:
+        table, _, key = place.partition("/")
+        cell = self.shadow.cell(table, key)
+        signature = self.shadow.entry("signatures", place)
+        if cell is None:
+            raise NotKept(f"{place} is not kept here", hint="the workspace is damaged: run fsck")
+        if not isinstance(signature, bytes) or not self._host.vouches(place, cell, signature):
+            raise Untrusted(
+                f"{place} was not signed by this repo: it was not loaded",
+                hint="bring the key that it was signed with (OTOLITH_KEY)",
+            )
+        entry = self.shadow.entry(table, key)
+        check_python(entry, place)
+        buffers = self.buffers(entry)
+        head = bytes(memory(entry["head"]))
+        kept = {**entry, "head": Raw(head), "buffers": [Raw(each) for each in buffers]}
+        self.stored[place] = head, self.shadow.imprints.of(kept, cell)
+        return pickling.load(head, buffers)
+
+    def buffers(self, entry: dict[str, Any]) -> list[memoryview]:
+        """Return the raw bytes of a pickle."""
+        return [memory(each) for each in entry["buffers"]]
+
+
+_FETCH: dict[str, Any] = {
+    "data": Variables._fetch_data,  # noqa: SLF001
+    "object": Variables._fetch_object,  # noqa: SLF001
+    "module": Variables._fetch_module,  # noqa: SLF001
+    "resource": Variables._fetch_resource,  # noqa: SLF001
+    "lost": Variables._fetch_lost,  # noqa: SLF001
+}
+
+
+def memory(raw: Any) -> memoryview:
+    """Return raw bytes, as they are read back, as memory that can be written to."""
+    return raw.view if type(raw) is Piece else memoryview(bytearray().join(raw))
+
+
+def python() -> str:
+    """Return the version of Python that bytecode belongs to."""
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def check_python(entry: dict[str, Any], place: str) -> None:
+    """Refuse a pickle with bytecode of another Python.
+
+    Raises:
+        NotKept: it has some.
+    """
+    if entry.get("bytecode") and entry["python"] != python():
+        raise NotKept(
+            f"{place} has code of Python {entry['python']}, and this is {python()}",
+            hint="run the step that defined it again, or use that version of Python",
+        )
+
+
+class LostVariable(NameError):
+    """A variable was here and could not be kept. It is no KeyError, which Python would swallow."""
+
+
+def module(name: str, version: str | None) -> Any:
+    """Import a module that a step had imported.
+
+    Raises:
+        NotKept: it is not here.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        wanted = f" {version}" if version else ""
+        raise NotKept(
+            f"{name} was imported before, and cannot be imported here: {error}",
+            hint=f"install {name.partition('.')[0]}{wanted} where the steps run",
+        ) from error

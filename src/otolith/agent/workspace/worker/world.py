@@ -1,0 +1,148 @@
+"""What a pickle of a session refers to beyond itself: its globals, sources, classes and data.
+
+There is one world to a worker. Functions are bound to the live namespace, never to a copy of it;
+classes are found by their id, so that `isinstance` holds between pickles; code is found in the
+source it came from.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import CellType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+from otolith.agent.tracking.sharing import part_at
+from otolith.agent.tracking.views import View
+from otolith.agent.workspace.worker.namespace import Namespace
+from otolith.agent.workspace.worker.sources import Sources, Way, deleted_globals
+from otolith.codecs import Codecs
+from otolith.core import Path
+from otolith.types import Piece, Tagged
+
+
+class World:
+    """Everything that pickles of one session find when they are loaded."""
+
+    def __init__(self, namespace: Namespace, sources: Sources, codecs: Codecs) -> None:
+        self.namespace = namespace
+        self.sources = sources
+        self.codecs = codecs
+        self.class_of: Callable[[str], type] = _no_class
+        self.variable: Callable[[str], Any] = namespace.__getitem__
+
+    def enter(self) -> None:
+        """Make this the world of this process, and its namespace that of `__main__`."""
+        global _here  # noqa: PLW0603  # unpickling calls functions by name, which find it here
+        _here = self
+        sys.modules["__main__"] = Main(self.namespace)
+
+
+class Main(ModuleType):
+    """The module `__main__`, whose names are those of the session."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        super().__init__("__main__")
+        ModuleType.__setattr__(self, "_namespace", namespace)
+
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override]
+        return ModuleType.__getattribute__(self, "_namespace")
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return ModuleType.__getattribute__(self, "_namespace")[name]
+        except KeyError:
+            raise AttributeError(f"module '__main__' has no attribute {name!r}") from None
+
+    def __setattr__(self, name: str, value: object) -> None:
+        ModuleType.__getattribute__(self, "_namespace")[name] = value
+
+    def __delattr__(self, name: str) -> None:
+        del ModuleType.__getattribute__(self, "_namespace")[name]
+
+
+def _no_class(id: str) -> type:
+    raise LookupError(f"there is no class {id}")
+
+
+_here: World
+
+
+# What pickles call. The names are in stored pickles and never change.
+
+
+def empty_cell() -> CellType:
+    """Return a cell of a closure, to be filled."""
+    return CellType()
+
+
+def function(code: CodeType, name: str, closure: tuple[CellType, ...] | None) -> FunctionType:
+    """Return a function of the session, bound to its namespace."""
+    return FunctionType(code, _here.namespace, name, None, closure)
+
+
+def finish_function(made: FunctionType, state: tuple[dict[str, Any], dict[str, Any], Any]) -> None:
+    """Give a function what it has beyond its code, and fill the cells of its closure."""
+    attributes, own, contents = state
+    for cell, filling in zip(made.__closure__ or (), contents, strict=True):
+        if filling:
+            cell.cell_contents = filling[0]
+    for name, value in attributes.items():
+        setattr(made, name, value)
+    made.__dict__.update(own)
+
+
+def code_at(way: Way) -> CodeType:
+    """Return code of a step, compiled from its source."""
+    code = _here.sources.follow(way)
+    for name in deleted_globals(code):
+        _here.namespace.warm_if_cold(name)
+    return code
+
+
+def main_module() -> ModuleType:
+    """Return the module `__main__`."""
+    return sys.modules["__main__"]
+
+
+def class_at(id: str) -> type:
+    """Return a class that was defined in a step."""
+    return _here.class_of(id)
+
+
+def globals_here() -> Namespace:
+    """Return the namespace of the session."""
+    return _here.namespace
+
+
+def variable_at(name: str, steps: Path, view: list[Any] | None) -> object:
+    """Return a variable that is data, or a part of it, or a view of an array in it."""
+    found = part_at(_here.variable(name), steps)
+    return found if view is None else View.load(view).of(found)
+
+
+def piece(buffer: Any) -> Piece:
+    """Return raw bytes as they are lifted from."""
+    view = memoryview(buffer)
+    return Piece(memoryview(bytearray(view)) if view.readonly else view.cast("B"))
+
+
+def lifted(data: Any) -> Any:
+    """Return the value of data that codecs lowered."""
+    return _lift(data)
+
+
+def view_of(owner: Any, view: list[Any]) -> Any:
+    """Return an array that looks at another one."""
+    return View.load(view).of(owner)
+
+
+def _lift(data: Any) -> Any:
+    if type(data) is Tagged:
+        return _here.codecs.lift(data.code, _lift(data.data))
+    if type(data) is dict:
+        return {key: _lift(part) for key, part in data.items()}
+    if type(data) is list:
+        return [_lift(part) for part in data]
+    return data

@@ -1,0 +1,373 @@
+"""Workspace: variables, imports and files that outlive the process that made them.
+
+The host side. It stages the work folder, lets a worker run a step on the state, takes over what the
+worker hands over, and commits all of it together. It never unpickles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from hmac import compare_digest
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+from otolith.agent.workspace.conversation import Conversation, Ending
+from otolith.agent.workspace.crew import Crew, WorkerLine
+from otolith.agent.workspace.folder import Folder
+from otolith.agent.workspace.handover import TABLES, accept
+from otolith.agent.workspace.messages import Begin, Done, Failure, Run
+from otolith.agent.workspace.output import OnOutput, Output
+from otolith.agent.workspace.pieces import Pieces
+from otolith.agent.workspace.runner import Runner
+from otolith.agent.workspace.step import Files, Picture, Step
+from otolith.core import Branch, Commit
+from otolith.errors import Denied, Error, Invalid, KeyNotFound, NotKept
+from otolith.types import Hash
+
+HOME = ".workspace"
+
+Sign: TypeAlias = Callable[[str, bytes], bytes]
+"""Returns what proves that this repo has put some content into a place."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """What is known of a variable without reading it."""
+
+    name: str
+    kind: str  # data, object, module, resource, lost
+    type: str
+    step: int
+    preview: str = ""
+    bytes: int = 0
+    shape: tuple[int, ...] | None = None
+    columns: tuple[tuple[str, str], ...] = ()
+    why: str = ""
+
+
+class Workspace:
+    """The variables and files of a session, and a way to run code on them."""
+
+    def __init__(
+        self, state: Branch, folder: str | Path, *, sign: Sign, runner: Runner | None = None
+    ) -> None:
+        self.state = state
+        self.runner = runner or Runner()
+        self.path = Path(folder).resolve()
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._sign = sign
+        self._folder = Folder(self.path)
+        self._pieces = Pieces()
+        self._crew: Crew | None = None
+        self._worker: WorkerLine | None = None
+        self._worker_head: str | None = None  # the commit that a warm worker is at
+        self._is_restored = False
+
+    # Running
+
+    def run(
+        self, code: str, *, message: str | None = None, on_output: OnOutput | None = None
+    ) -> Step:
+        """Run code as the next step, and commit what it did.
+
+        A step that fails is committed too, with what it did before it failed; `undo` takes it back.
+        A step whose process dies leaves the state as it was.
+        """
+        return self._step(code, message=message, on_output=on_output)
+
+    def put(self, **values: object) -> Commit | None:
+        """Set variables, as data."""
+        cells = {name: self.state.cells.put(value) for name, value in values.items()}
+        for name in values:
+            if not name.isidentifier():
+                raise Invalid(f"{name!r} cannot name a variable", hint="use an identifier")
+        step = self._step("", put=cells, message=f"put {', '.join(values)}")
+        return step.commit
+
+    def _step(
+        self,
+        code: str,
+        *,
+        message: str | None = None,
+        on_output: OnOutput | None = None,
+        put: Mapping[str, bytes] | None = None,
+    ) -> Step:
+        self.restore()
+        number = self._number() + 1
+        limit = self.runner.output_bytes
+        output = Output("stdout", limit_bytes=limit, listener=on_output)
+        errors = Output("stderr", limit_bytes=limit, listener=on_output)
+        order = Run(code, number, self._roots(), put=dict(put or {}))
+        ending = self._talk(order, output, errors)
+        if ending.done is None:
+            return self._lost_step(ending, output, errors)
+        try:
+            accept(self.state, ending.done)
+        except Error as error:
+            self._dismiss()
+            self.state.discard()
+            return self._lost_step(Ending(None, why=error.message), output, errors)
+        self._sign_pickles(ending.done)
+        return self._committed(ending, code, message, output, errors)
+
+    def _talk(self, order: Run, output: Output, errors: Output) -> Ending:
+        crew = self._crew = self._crew or Crew(self.runner, self.path)
+        worker = self._worker_for(crew)
+        if self._worker_head is not None and self._worker_head == self._head_id():
+            order = Run(order.code, order.step, None, put=order.put)
+        ending = Conversation(crew, worker, self, self.runner).run(order, output, errors)
+        if ending.done is None or self.runner.mode == "cold":
+            self._dismiss()
+        return ending
+
+    def _worker_for(self, crew: Crew) -> WorkerLine:
+        if self._worker is None or self._worker.ended is not None:
+            self._dismiss()
+            self._worker = crew.fork(self._modules())
+            limits = self.runner.limits
+            self._worker.wire.send(
+                Begin(
+                    salt=self.state.cells.salt,
+                    config=self._config(),
+                    work=str(self.path),
+                    limits=[
+                        limits.memory_bytes,
+                        limits.cpu_seconds,
+                        limits.file_bytes,
+                        limits.processes,
+                        limits.open_files,
+                    ],
+                    resources=self._resources(),
+                )
+            )
+        return self._worker
+
+    def _dismiss(self) -> None:
+        worker, self._worker, self._worker_head = self._worker, None, None
+        if worker is not None:
+            worker.close()
+
+    def _committed(
+        self, ending: Ending, code: str, message: str | None, output: Output, errors: Output
+    ) -> Step:
+        done = ending.done
+        assert done is not None
+        files = self._folder.capture(self.state)
+        said = {"stdout": output.text(), "stderr": errors.text()}
+        cell = self.state.cells.put(said)
+        self.state.write_reserved((HOME, "output"), cell)
+        meta = {"ok": done.ok, "sandbox": self._sandbox_name()}
+        commit = self.state.commit(message or _title(code), kind="run", meta=meta)
+        if self.runner.mode == "warm" and self._worker is not None:
+            self._worker_head = commit.id
+        elif self._crew is not None:
+            self._crew.learn(done.modules)
+        return Step(
+            ok=done.ok,
+            value=self._value(),
+            shown=done.value,
+            stdout=output.text(),
+            stderr=errors.text(),
+            error=done.failure,
+            created=tuple(done.created),
+            changed=tuple(done.changed),
+            deleted=tuple(done.deleted),
+            lost=done.lost,
+            files=files,
+            figures=tuple(Picture(figure.png) for figure in done.figures),
+            commit=commit,
+            timing=done.seconds,
+            sandbox=self._sandbox_name(),
+            loaded=tuple(done.loaded),
+            was_interrupted=done.was_interrupted or ending.was_stopped,
+        )
+
+    def _lost_step(self, ending: Ending, output: Output, errors: Output) -> Step:
+        """Return a step of which nothing is left: state and files are what they were."""
+        files = self._folder.restore(self.state)
+        failure = Failure("WorkerDied", ending.why, ending.why)
+        return Step(
+            ok=False, value=None, shown=None, stdout=output.text(), stderr=errors.text(),
+            error=failure, created=(), changed=(), deleted=(), lost={}, files=files, figures=(),
+            commit=None, timing={}, sandbox=self._sandbox_name(),
+            was_interrupted=ending.was_stopped,
+        )  # fmt: skip
+
+    # What a worker asks for
+
+    def read(self, hashes: list[bytes]) -> list[bytes | None]:
+        objects = self.state.cells.objects
+        wanted = [hash for hash in map(Hash, hashes) if hash in objects.fresh]
+        fresh = {hash: objects.fresh[hash].data for hash in wanted}
+        missing = [Hash(hash) for hash in hashes if hash not in fresh]
+        found = fresh | (objects.stored.store.read(missing) if missing else {})
+        return [found.get(Hash(hash)) for hash in hashes]
+
+    def piece(self, cell: bytes) -> tuple[int, int] | None:
+        try:
+            return self._pieces.get(self.state.cells, cell)
+        except (Error, OSError, AttributeError, ValueError, IndexError):
+            return None
+
+    def vouches(self, place: str, cell: bytes, signature: bytes) -> bool:
+        return compare_digest(self._sign(place, cell), signature)
+
+    def _sign_pickles(self, done: Done) -> None:
+        for place in done.pickles:
+            table, _, key = place.partition("/")
+            cell = self.state.cell_at((HOME, table, key)) if table in TABLES else None
+            if cell is not None:
+                signature = self._sign(place, self.state.cells.settle(cell))
+                signed = self.state.cells.put(signature)
+                self.state.write_reserved((HOME, "signatures", place), signed)
+        for place in self._names("signatures"):
+            table, _, key = place.partition("/")
+            if self.state.cell_at((HOME, table, key)) is None:
+                self.state.write_reserved((HOME, "signatures", place), None)
+
+    # Looking
+
+    def vars(self) -> list[Variable]:
+        """Return what is known of all variables. Nothing is unpickled."""
+        index = self._entry("vars") or {}
+        return [_variable(name, entry) for name, entry in sorted(index.items())]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.state.cell_at((HOME, "vars", name)) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names("vars"))
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a variable that is data.
+
+        Raises:
+            KeyNotFound: there is none.
+            NotKept: it could not be kept.
+            Denied: it is a pickle; `get(name, trusted=True)` loads it all the same.
+        """
+        entry = self._entry("vars", name)
+        if entry is None:
+            raise KeyNotFound(f"there is no variable {name}", hint="see vars()")
+        if entry["kind"] == "data":
+            return self._entry("data", name)
+        if entry["kind"] == "lost":
+            raise NotKept(
+                f"{name} could not be kept: it was a {entry['type']}, and {entry['why']}",
+                hint=entry.get("hint", ""),
+            )
+        raise Denied(
+            f"{name} is a {entry['type']}, kept as {_article(entry['kind'])}:"
+            " it is not loaded into this process",
+            hint="look at it in a step, or get(name, trusted=True) if you trust what ran",
+        )
+
+    def _value(self) -> Any:
+        cell = self.state.cell_at((HOME, "last", "value"))
+        return None if cell is None else self.state.cells.load(cell)
+
+    # History
+
+    def undo(self) -> Commit | None:
+        """Take the last step back: the state, and the work folder with it."""
+        commit = self.state.undo()
+        self._dismiss()
+        self._folder.restore(self.state)
+        return commit
+
+    def restore(self) -> Files:
+        """Make the work folder what the state says, once; later it is what steps made of it."""
+        if self._is_restored:
+            return Files()
+        self._is_restored = True
+        if self.state.cell_at((HOME, "files")) is None:
+            self._folder.capture(self.state)
+            return Files()
+        return self._folder.restore(self.state)
+
+    def close(self) -> None:
+        """End all processes."""
+        self._dismiss()
+        if self._crew is not None:
+            self._crew.close()
+        self._pieces.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # Small things
+
+    def _entry(self, *path: str) -> Any:
+        cell = self.state.cell_at((HOME, *path))
+        return None if cell is None else self.state.cells.load(cell)
+
+    def _names(self, table: str) -> list[str]:
+        cell = self.state.cell_at((HOME, table))
+        if cell is None:
+            return []
+        unkey = self.state.cells.encoding.unkey
+        return [str(unkey(key)) for key, _ in self.state.cells.entries(cell)]
+
+    def _roots(self) -> dict[str, bytes]:
+        found = {name: self.state.cell_at((HOME, name)) for name in (*TABLES, "signatures")}
+        settle = self.state.cells.settle
+        return {name: settle(cell) for name, cell in found.items() if cell is not None}
+
+    def _number(self) -> int:
+        cell = self.state.cell_at((HOME, "last", "step"))
+        number = 0 if cell is None else self.state.cells.load(cell)
+        return number if isinstance(number, int) else 0
+
+    def _modules(self) -> list[str]:
+        ambient = self._entry("ambient") or {}
+        modules = ambient.get("modules", [])
+        return [name for name in modules if isinstance(name, str)]
+
+    def _resources(self) -> dict[str, str]:
+        return dict(self._entry("resources") or {})
+
+    def _config(self) -> bytes:
+        store = self.state.cells.objects.stored.store
+        hash = store.ref(".config")
+        assert hash is not None
+        return store.read([hash])[hash]
+
+    def _head_id(self) -> str | None:
+        return self.state.head.id if self.state.head is not None else None
+
+    def _sandbox_name(self) -> str:
+        return self._crew.sandbox.name if self._crew is not None else self.runner.sandbox
+
+
+def _variable(name: str, entry: dict[str, Any]) -> Variable:
+    shape = entry.get("shape")
+    return Variable(
+        name=name,
+        kind=str(entry.get("kind", "")),
+        type=str(entry.get("type", "")),
+        step=int(entry.get("step", entry.get("made", 0))),
+        preview=str(entry.get("preview", "")),
+        bytes=int(entry.get("bytes", 0)),
+        shape=tuple(shape) if isinstance(shape, list) else None,
+        columns=tuple((str(c), str(t)) for c, t in entry.get("columns", ())),
+        why=str(entry.get("why", "")),
+    )
+
+
+def _title(code: str) -> str:
+    lines = [line.strip() for line in code.splitlines() if line.strip()]
+    return lines[0][:100] if lines else "nothing"
+
+
+def _article(kind: str) -> str:
+    return "an object" if kind == "object" else f"a {kind}"
