@@ -130,5 +130,15 @@ def __getattr__(name: str) -> object:
     return found
 
 
+def load_ipython_extension(shell: object) -> None:
+    """Do what `%load_ext otolith` asks for."""
+    __import__("otolith.cli.notebook", fromlist=["load"]).load(shell)
+
+
+def unload_ipython_extension(shell: object) -> None:
+    """Do what `%unload_ext otolith` asks for."""
+    __import__("otolith.cli.notebook", fromlist=["unload"]).unload(shell)
+
+
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})

@@ -1,8 +1,10 @@
 """What an agent keeps: its state, as Python's own values, on the versioned tree.
 
-Read `session.py`, then `holding.py`, then `tracking/imprint.py`; of events, `kept.py`.
+Read `session.py`, then `holding.py`, then `tracking/imprint.py`; of events, `kept.py`. What has to
+do with running code is loaded when it is first asked for: see `workspace/__init__.py`.
 """
 
+from otolith.agent import workspace
 from otolith.agent.event import Event, EventLog
 from otolith.agent.frames import Frame
 from otolith.agent.kept import events
@@ -14,18 +16,36 @@ from otolith.agent.session import Versioned
 from otolith.agent.state import State
 from otolith.agent.viewing import view
 
+# A type checker reads this name as true.
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from otolith.agent.workspace import Runner, Step, Variable, Workspace
+
 __all__ = [
     "Event",
     "EventLog",
     "Frame",
     "Live",
     "Repo",
+    "Runner",
     "Schema",
     "State",
     "Stateless",
+    "Step",
     "Then",
+    "Variable",
     "Versioned",
+    "Workspace",
     "events",
     "state_of",
     "view",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in workspace.__all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = getattr(workspace, name)
+    globals()[name] = found
+    return found

@@ -9,10 +9,11 @@ from typing import Literal, TypedDict
 from blake3 import blake3
 
 from otolith import ambient, core
+from otolith.agent.columns import merge_frames
 from otolith.codecs import Codecs, derive
 from otolith.errors import Invalid
 from otolith.stores import Store
-from otolith.types import Clock
+from otolith.types import Clock, Tag
 
 _DOMAIN = b"otolith workspace 1"
 
@@ -53,6 +54,8 @@ class Home(core.Repo):
             cache_bytes=cache_bytes,
         )
         self._secret = secret
+        for tag in (Tag.FRAME, Tag.POLARS):
+            self.archive.resolvers[f"tag {int(tag)}"] = merge_frames
 
     def sign(self, place: str, content: bytes) -> bytes:
         """Return what proves that this repo has put this content into this place."""

@@ -83,12 +83,16 @@ class Looking(Branch):
         cell = self._stage.get(path)
         if cell is None:
             return None
-        value = self.cells.load(cell)
+        value = self._load(path, cell)
         if is_fixed(type(value)) or type(value) is Lost:
             return Hold(value)
         hold = self._held.hold(path, value, cell)
         self._aliases.join(path)
         return hold
+
+    def _load(self, path: Path, cell: bytes) -> object:
+        """Return the value in the cell at a path."""
+        return self.cells.load(cell)
 
     def _follow_aliases(self) -> None:
         cell = self._stage.get((ALIASES,))

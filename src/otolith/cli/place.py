@@ -18,7 +18,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from urllib.parse import unquote
 
-from otolith import opening
+from otolith import agent, opening
 from otolith.cli.asked import Asked
 from otolith.cli.failures import worded
 from otolith.codecs import Codecs
@@ -163,7 +163,7 @@ def suggesting(message: str, name: str, known: list[str], otherwise: str) -> Ref
 
 
 @contextmanager
-def opened(url: str, *, read_only: bool = False, create: bool = False) -> Iterator[Repo]:
+def opened(url: str, *, read_only: bool = False, create: bool = False) -> Iterator[agent.Repo]:
     """Open a repo for one command. No class of the user's is needed, and no code of theirs runs."""
     codecs = Codecs(opaque=True)
     with opening.open(url, codecs=codecs, create=create, read_only=read_only) as repo:

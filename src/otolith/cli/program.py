@@ -46,6 +46,12 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "undo": ("moving", "take back the last commit, merge or rollback"),
         "redo": ("moving", "take back the last undo"),
     },
+    "Run": {
+        "exec": ("steps", "run code as one step, and commit what it did"),
+        "run": ("steps", "run a notebook or a script, cell by cell"),
+        "shell": ("shell", "type Python at a prompt, each input a commit"),
+        "vars": ("variables", "the variables of a session"),
+    },
     "Branch": {
         "branch": ("branches", "list, make or delete branches"),
         "checkout": ("branches", "choose the branch or session at hand"),

@@ -15,7 +15,7 @@ from otolith.errors import BadPath
 Path: TypeAlias = tuple[object, ...]
 
 POLICY, CONFLICTS, ALIASES = ".policy", ".conflicts", ".aliases"
-EVENTS, SNAPSHOTS = ".events", ".snapshots"
+EVENTS, SNAPSHOTS, WORKSPACE = ".events", ".snapshots", ".workspace"
 
 _DEEPEST = 50
 

@@ -19,6 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
+from otolith.agent.tracking.circles import is_circular
 from otolith.agent.tracking.fingerprint import fingerprint
 from otolith.core import Cells
 from otolith.errors import BadValue
@@ -64,6 +65,10 @@ class Imprints:
             BadValue: it cannot be kept, or was changed while it was being encoded.
         """
         before = self.print(value)
+        if before is None and is_circular(value):
+            raise BadValue(
+                f"a {type(value).__name__} has itself inside", hint="refer to it by a key instead"
+            )
         cell = self.cells.put(value)
         if before is None:
             return Whole(cell, None)  # nothing vouches for it, and it is encoded again next time

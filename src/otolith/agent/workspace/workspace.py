@@ -12,7 +12,9 @@ from hmac import compare_digest
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
+from urllib.parse import quote
 
+from otolith.agent.workspace.comparing import Difference, differences
 from otolith.agent.workspace.conversation import Conversation, Ending
 from otolith.agent.workspace.crew import Crew, WorkerLine
 from otolith.agent.workspace.folder import Folder
@@ -22,11 +24,10 @@ from otolith.agent.workspace.output import OnOutput, Output
 from otolith.agent.workspace.pieces import Pieces
 from otolith.agent.workspace.runner import Runner
 from otolith.agent.workspace.step import Files, Picture, Step
-from otolith.core import Branch, Commit
+from otolith.agent.workspace.trusted import load
+from otolith.core import WORKSPACE, Branch, Commit, Merge, Target
 from otolith.errors import Denied, Error, Invalid, KeyNotFound, NotKept
 from otolith.types import Hash
-
-HOME = ".workspace"
 
 Sign: TypeAlias = Callable[[str, bytes], bytes]
 """Returns what proves that this repo has put some content into a place."""
@@ -157,7 +158,7 @@ class Workspace:
         files = self._folder.capture(self.state)
         said = {"stdout": output.text(), "stderr": errors.text()}
         cell = self.state.cells.put(said)
-        self.state.write_reserved((HOME, "output"), cell)
+        self.state.write_reserved((WORKSPACE, "output"), cell)
         meta = {"ok": done.ok, "sandbox": self._sandbox_name()}
         commit = self.state.commit(message or _title(code), kind="run", meta=meta)
         if self.runner.mode == "warm" and self._worker is not None:
@@ -217,15 +218,15 @@ class Workspace:
     def _sign_pickles(self, done: Done) -> None:
         for place in done.pickles:
             table, _, key = place.partition("/")
-            cell = self.state.cell_at((HOME, table, key)) if table in TABLES else None
+            cell = self.state.cell_at((WORKSPACE, table, key)) if table in TABLES else None
             if cell is not None:
                 signature = self._sign(place, self.state.cells.settle(cell))
                 signed = self.state.cells.put(signature)
-                self.state.write_reserved((HOME, "signatures", place), signed)
+                self.state.write_reserved((WORKSPACE, "signatures", place), signed)
         for place in self._names("signatures"):
             table, _, key = place.partition("/")
-            if self.state.cell_at((HOME, table, key)) is None:
-                self.state.write_reserved((HOME, "signatures", place), None)
+            if self.state.cell_at((WORKSPACE, table, key)) is None:
+                self.state.write_reserved((WORKSPACE, "signatures", place), None)
 
     # Looking
 
@@ -235,7 +236,7 @@ class Workspace:
         return [_variable(name, entry) for name, entry in sorted(index.items())]
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self.state.cell_at((HOME, "vars", name)) is not None
+        return isinstance(name, str) and self.state.cell_at((WORKSPACE, "vars", name)) is not None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names("vars"))
@@ -264,8 +265,21 @@ class Workspace:
             hint="look at it in a step, or get(name, trusted=True) if you trust what ran",
         )
 
+    def get(self, name: str, default: Any = None, *, trusted: bool = False) -> Any:
+        """Return a variable, or the default if there is none.
+
+        With `trusted`, what is not data is unpickled in this process, after its signature was
+        checked: whoever wrote the code of the steps can then run code here.
+        """
+        if name not in self:
+            return default
+        entry = self._entry("vars", name)
+        if not trusted or entry["kind"] in ("data", "lost"):
+            return self[name]
+        return load(self, self._config(), self._roots(), name)
+
     def _value(self) -> Any:
-        cell = self.state.cell_at((HOME, "last", "value"))
+        cell = self.state.cell_at((WORKSPACE, "last", "value"))
         return None if cell is None else self.state.cells.load(cell)
 
     # History
@@ -277,12 +291,60 @@ class Workspace:
         self._folder.restore(self.state)
         return commit
 
+    def resource(self, name: str, *, factory: str) -> Commit:
+        """Let a variable be made anew in each process, by a function, instead of being kept.
+
+        `factory` names the function, as "package.module:function"; it is called without arguments,
+        in the worker, when the variable is first used.
+        """
+        place, _, function = factory.partition(":")
+        parts = [*place.split("."), *function.split(".")]
+        if not name.isidentifier() or not all(part.isidentifier() for part in parts):
+            raise Invalid(f"{factory!r} names no function", hint='say "package.module:function"')
+        put = self.state.cells.put
+        entry = {"kind": "resource", "type": "resource", "factory": factory, "step": self._number()}
+        self.state.write_reserved((WORKSPACE, "resources", name), put(factory))
+        self.state.write_reserved((WORKSPACE, "vars", name), put(entry))
+        self._dismiss()
+        return self.state.commit(f"resource {name}", kind="run")
+
+    def fork(self, name: str, *, at: Target = "@") -> Workspace:
+        """Return a workspace of a new branch, with a work folder of its own."""
+        folder = self.path.with_name(quote(name, safe=""))
+        return Workspace(self.state.fork(name, at=at), folder, sign=self._sign, runner=self.runner)
+
+    def diff(self, old: Target | None = None, new: Target | None = None) -> list[Difference]:
+        """Return what differs between two commits, by variable, column and file.
+
+        By default: what the last step did. Nothing is unpickled, and no frame is read.
+        """
+        after = self.state.resolve("@" if new is None else new)
+        before = self.state.resolve("@~1" if old is None and new is None else old or "@")
+        return list(differences(self.state.cells, before.cell, after.cell))
+
+    def merge(self, other: str | Workspace) -> Merge:
+        """Take in what another branch did: variables as values, frames by column, files.
+
+        What both sides changed in different ways is a conflict: see `state.conflicts`.
+        """
+        name = other.state.name if isinstance(other, Workspace) else other
+        merged = self.state.merge(name)
+        self._dismiss()
+        self._folder.restore(self.state)
+        return merged
+
+    def log(self, *, var: str | None = None, limit: int | None = None) -> Iterator[Commit]:
+        """Yield the commits of this branch, or those that changed a variable, newest first."""
+        if var is None:
+            return self.state.log(limit=limit)
+        return self.state.log(limit=limit, path=(WORKSPACE, "vars", var))
+
     def restore(self) -> Files:
         """Make the work folder what the state says, once; later it is what steps made of it."""
         if self._is_restored:
             return Files()
         self._is_restored = True
-        if self.state.cell_at((HOME, "files")) is None:
+        if self.state.cell_at((WORKSPACE, "files")) is None:
             self._folder.capture(self.state)
             return Files()
         return self._folder.restore(self.state)
@@ -308,23 +370,23 @@ class Workspace:
     # Small things
 
     def _entry(self, *path: str) -> Any:
-        cell = self.state.cell_at((HOME, *path))
+        cell = self.state.cell_at((WORKSPACE, *path))
         return None if cell is None else self.state.cells.load(cell)
 
     def _names(self, table: str) -> list[str]:
-        cell = self.state.cell_at((HOME, table))
+        cell = self.state.cell_at((WORKSPACE, table))
         if cell is None:
             return []
         unkey = self.state.cells.encoding.unkey
         return [str(unkey(key)) for key, _ in self.state.cells.entries(cell)]
 
     def _roots(self) -> dict[str, bytes]:
-        found = {name: self.state.cell_at((HOME, name)) for name in (*TABLES, "signatures")}
+        found = {name: self.state.cell_at((WORKSPACE, name)) for name in (*TABLES, "signatures")}
         settle = self.state.cells.settle
         return {name: settle(cell) for name, cell in found.items() if cell is not None}
 
     def _number(self) -> int:
-        cell = self.state.cell_at((HOME, "last", "step"))
+        cell = self.state.cell_at((WORKSPACE, "last", "step"))
         number = 0 if cell is None else self.state.cells.load(cell)
         return number if isinstance(number, int) else 0
 

@@ -100,7 +100,10 @@ def call(
     """Ask a registered function."""
     if resolver is None:
         raise Undecided("its resolver is not registered here")
-    return cells.put(resolver(*values(cells, base, ours, theirs)))
+    merged = resolver(*values(cells, base, ours, theirs))
+    if merged is NotImplemented:
+        raise Undecided("its resolver leaves it to you")
+    return cells.put(merged)
 
 
 def values(cells: Cells, *some: bytes | None) -> list[Any]:

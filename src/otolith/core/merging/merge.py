@@ -187,8 +187,14 @@ class _Walk:
         if kind != self._cells.kind(theirs):
             return "error"
         if kind == "tagged":
-            return "set" if self._sets(ours, theirs) else "error"
+            return "set" if self._sets(ours, theirs) else self._of_type(ours, theirs)
         return {"map": "map", "list": "append"}.get(kind, "error")
+
+    def _of_type(self, ours: bytes, theirs: bytes) -> str:
+        """Return what two values of one type do, if somebody has registered that."""
+        tags = {tag.code for cell in (ours, theirs) if (tag := self._cells.tag(cell)) is not None}
+        name = f"tag {next(iter(tags), None)}"
+        return CALL + name if len(tags) == 1 and name in self._resolvers else "error"
 
     def _sets(self, *cells: bytes | None) -> list[tuple[int, bytes]]:
         """Return the elements of cells that are sets of one type, else nothing."""

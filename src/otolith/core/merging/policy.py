@@ -13,11 +13,14 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
-from otolith.core.paths import ALIASES, Path, format_path, parse_path
+from otolith.core.paths import ALIASES, WORKSPACE, Path, format_path, parse_path
 from otolith.errors import BadPolicy
 
 Resolver: TypeAlias = Callable[[object, object, object], object]
-"""A registered function: base, ours and theirs in, the merged value out. An absent base is None."""
+"""A registered function: base, ours and theirs in, the merged value out. An absent base is None.
+
+NotImplemented means that it cannot tell: that is a conflict.
+"""
 
 NAMES = (
     "error",
@@ -69,12 +72,30 @@ class Policies:
         """Return the policy for a path, if a rule names one; `is_map` if both sides are maps."""
         if path[:1] == (ALIASES,):
             return None if is_map else "last-writer"  # checked when it is read, so nobody is asked
+        if path[:1] == (WORKSPACE,) and len(path) > 1:
+            return _of_workspace(path)
         text = format_path(path)
         exact = self._exact.get(text)
         if exact is not None:
             return exact
         patterns = self._map_patterns if is_map else self._patterns
         return next((name for pattern, name in patterns if pattern.match(text)), None)
+
+
+def _of_workspace(path: Path) -> str | None:
+    """Return the policy for what a workspace keeps: variables merge as values do.
+
+    A pickle is one thing, whatever it is made of. What only describes the others follows whoever
+    came last.
+    """
+    table, depth = path[1], len(path)
+    if table in ("ambient", "last", "output"):
+        return "last-writer"
+    if table in ("vars", "signatures", ALIASES):
+        return "last-writer" if depth > 2 else None  # the table itself is a map
+    if table in ("objects", "classes"):
+        return "error" if depth > 2 else None
+    return None
 
 
 @lru_cache(maxsize=1024)

@@ -64,7 +64,7 @@ class Container:
             "client_environment": {
                 name: os.environ[name] for name in _TO_FIND_THE_SERVER if name in os.environ
             },
-            "fds": list(keep_fds),
+            "fds": [fd for fd in keep_fds if fd > 2],  # the client carries the first three itself
             "argv": list(argv),
         }
         return [sys.executable, "-I", "-S", str(_HANDOVER), "outside", json.dumps(job)]
@@ -97,5 +97,11 @@ def _where(place: Place) -> Iterator[str]:
     yield f"--workdir={place.work}"
     for path in visible.cover([*visible.interpreter(), *place.readable]):
         if path != place.work:
-            yield f"--mount=type=bind,src={path},dst={path},readonly"
-    yield f"--mount=type=bind,src={place.work},dst={place.work}"
+            yield f"{_mount(path)},readonly"
+    yield _mount(place.work)
+
+
+def _mount(path: Path) -> str:
+    """Return the option in the quotes of CSV, for a path may have a comma in it."""
+    quoted = str(path).replace('"', '""')
+    return f'--mount=type=bind,"src={quoted}","dst={quoted}"'

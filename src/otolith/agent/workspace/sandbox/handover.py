@@ -57,6 +57,7 @@ def outside(job: Job) -> int:
             door.unlink()
     if caller is not None:
         socket.send_fds(caller, [b"."], job["fds"])
+        _close(job["fds"])
     code = client.wait()
     return code if code >= 0 else 128 - code
 
@@ -71,6 +72,12 @@ def _caller(listener: socket.socket, client: subprocess.Popen[bytes]) -> socket.
         os.close(ended)
 
 
+def _close(fds: list[int]) -> None:
+    """Let go of what was passed on: a socket has an end only when nobody holds it any more."""
+    for fd in fds:
+        os.close(fd)
+
+
 def inside(door: str, fds: list[int], argv: list[str]) -> int:
     """Start the program with the descriptors in place, and end with it or with the connection."""
     # A worker must not write into this process: it has no filter on its system calls.
@@ -82,6 +89,7 @@ def inside(door: str, fds: list[int], argv: list[str]) -> int:
         worker = os.fork()
         if worker == 0:
             _become(argv, _above(received, fds), fds)
+        _close(received)
         return _watch(worker, connection, woken)
 
 
@@ -96,7 +104,9 @@ def _wake_on_child() -> int:
 def _above(received: list[int], wanted: list[int]) -> list[int]:
     """Move descriptors out of the range of the wanted numbers, so that none overwrites another."""
     least = max(wanted, default=2) + 1
-    return [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, least) for fd in received]
+    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, least) for fd in received]
+    _close(received)
+    return moved
 
 
 def _become(argv: list[str], received: list[int], wanted: list[int]) -> None:

@@ -107,7 +107,11 @@ def _threads(process: str, owner: int) -> int:
 def _is_real_root() -> bool:
     """Whether the user here is the root outside as well: a user namespace may rename others."""
     uid = os.getuid()
-    for line in Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines():
+    try:
+        names = Path("/proc/self/uid_map").read_text(encoding="ascii")
+    except FileNotFoundError:  # a kernel without such namespaces
+        return uid == 0
+    for line in names.splitlines():
         inside, outside, count = map(int, line.split())
         if inside <= uid < inside + count:
             return outside + uid - inside == 0

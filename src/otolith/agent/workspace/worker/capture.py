@@ -23,8 +23,10 @@ from typing import Any
 
 from otolith.agent.tracking.sharing import Order, levels, places_of
 from otolith.agent.workspace.worker import pickling
+from otolith.agent.workspace.worker.classes import circles
 from otolith.agent.workspace.worker.describing import describe
 from otolith.agent.workspace.worker.links import shareable, united
+from otolith.agent.workspace.worker.ordering import order_of
 from otolith.agent.workspace.worker.pickling import Dump, Reference, References
 from otolith.agent.workspace.worker.variables import Variables, python
 from otolith.core import digest
@@ -91,13 +93,13 @@ class Capture:
 
     def _part_from(self, name: str, entry: dict[str, Any]) -> None:
         variables = self._variables
-        groups = [entry["group"]] if entry["kind"] == "object" else []
+        groups = [f"objects/{entry['group']}"] if entry["kind"] == "object" else []
         leaning = [*entry.get("leaning_in", ()), *entry.get("leaning_on", ())]
         waiting = variables.unloaded([*groups, *leaning])
         if waiting and entry["kind"] == "data":
             variables.old[name] = self._shadow.load_data(name)[name]
-        for group in waiting:
-            variables.bring(group)
+        for place in waiting:
+            variables.bring(place)
         variables.old.pop(name, None)
 
     # Data
@@ -128,6 +130,9 @@ class Capture:
             shadow.forget(name)
         for name in plain.keys() - failures.keys():
             self._entries[name] = {"kind": "data"}
+            order = order_of(plain[name], self._order)
+            if order is not None:
+                self._entries[name]["order"] = order
         return {name: plain[name] for name in failures if name in plain}
 
     # Objects
@@ -155,7 +160,7 @@ class Capture:
             common = set() if pictures & set(group) else met & data.keys()
             if self._keep_group(group, objects, found, self._references(common, data)):
                 kept.add(group_id(group))
-        self._keep_classes()
+        self._keep_classes(data)
         self._drop_groups(kept)
 
     def _try_dump(
@@ -206,39 +211,70 @@ class Capture:
         self._write_pickle(f"objects/{own}", dump, {"names": group}, references)
         for name in group:
             self._entries[name] = {"kind": "object", "group": own}
-        for reference in dump.references:
-            self._lean(own, reference)
         return True
 
-    def _lean(self, group: str, reference: Reference) -> None:
-        """Note that a group refers to a variable that is data."""
+    def _lean(self, place: str, reference: Reference) -> None:
+        """Note that a pickle refers to a variable that is data."""
         entry = self._entries.setdefault(reference.name, {"kind": "data"})
         how = "leaning_in" if reference.steps else "leaning_on"
-        entry[how] = sorted({*entry.get(how, ()), group})
+        entry[how] = sorted({*entry.get(how, ()), place})
 
-    def _keep_classes(self) -> None:
-        done: set[str] = set()
-        classes = self._variables.classes
-        while waiting := classes.seen().keys() - done:
+    def _keep_classes(self, data: dict[int, list[str]]) -> None:
+        """Keep the classes that this process has seen; those that need each other in one pickle."""
+        classes, needs = self._variables.classes, dict[str, set[str]]()
+        dumps: dict[str, Dump] = {}
+        while waiting := classes.seen().keys() - needs.keys():
             for id in sorted(waiting):
-                done.add(id)
-                self._keep_class(id)
+                found = self._try_class([id])
+                needs[id] = found.classes if isinstance(found, Dump) else set()
+                if isinstance(found, Dump):
+                    dumps[id] = found
+        self._add_sharing(needs, dumps)
+        for group in circles(needs):
+            if all(id in dumps for id in group):
+                self._keep_class(group, dumps, data)
 
-    def _keep_class(self, id: str) -> None:
-        classes = self._variables.classes
-        kind = classes.seen()[id]
-        try:
-            dump = classes.dump(kind)
-        except Exception as error:  # noqa: BLE001  # as for any object
-            self._done.lost[f"class {kind.__qualname__}"] = _why(error)
+    def _add_sharing(self, needs: dict[str, set[str]], dumps: dict[str, Dump]) -> None:
+        """Let classes need each other that have objects in common, as functions."""
+        namespace = self._variables.namespace
+        shared = {id: shareable(dump.met, namespace).keys() for id, dump in dumps.items()}
+        for group in united(shared):
+            for id in group:
+                needs[id] |= set(group) - {id}
+
+    def _keep_class(
+        self, group: list[str], dumps: dict[str, Dump], data: dict[int, list[str]]
+    ) -> None:
+        namespace = self._variables.namespace
+        met = set[int]().union(*(shareable(dumps[id].met, namespace) for id in group))
+        references = self._references(met & data.keys(), data)
+        dump: Dump | Exception = dumps[group[0]]
+        if len(group) > 1 or references.things:
+            dump = self._try_class(group, references)
+        if not isinstance(dump, Dump):
             return
-        self._write_pickle(f"classes/{id}", dump, {"name": kind.__qualname__}, References())
+        own = group[0] if len(group) == 1 else group_id(group)
+        self._write_pickle(f"classes/{own}", dump, {"names": group}, references)
+        for id in group:
+            if id != own and self._shadow.entry("classes", id) != {"group": own}:
+                self._shadow.keep("classes", id, value={"group": own})
+
+    def _try_class(self, ids: list[str], references: References | None = None) -> Dump | Exception:
+        classes = self._variables.classes
+        try:
+            return classes.dump(ids, references)
+        except Exception as error:  # noqa: BLE001  # as for any object
+            for id in ids:
+                self._done.lost[f"class {classes.seen()[id].__qualname__}"] = _why(error)
+            return error
 
     def _write_pickle(
         self, place: str, dump: Dump, about: dict[str, Any], references: References
     ) -> None:
         table, _, key = place.partition("/")
         stored = self._variables.stored.get(place)
+        for reference in dump.references:
+            self._lean(place, reference)
         for source in dump.sources:
             if self._shadow.cell("code", source) is None:
                 self._shadow.keep("code", source, value=self._variables.sources.source(source))
@@ -336,6 +372,8 @@ class Capture:
         if entry["kind"] == "data":
             if name not in self._cells:
                 return False  # it is leaned on, and not here
+            if entry.get("order") != old.get("order"):
+                return True
             return not self._shadow.cells.same(self._cells[name], self._shadow.cell("data", name))
         if entry["kind"] == "object":
             place = f"objects/{entry['group']}"
@@ -343,7 +381,7 @@ class Capture:
         return {**old, **entry} != old
 
 
-_RELATIONS = ("leaning_in", "leaning_on")
+_RELATIONS = ("leaning_in", "leaning_on", "order")
 
 
 def group_id(names: list[str]) -> str:

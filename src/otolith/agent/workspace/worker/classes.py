@@ -6,11 +6,12 @@ what is changed in a class later is not undone by loading an instance that was p
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from cloudpickle import cloudpickle  # type: ignore[import-untyped]
 
-from otolith.agent.workspace.worker.pickling import Dump, dump
+from otolith.agent.workspace.worker.pickling import Dump, References, dump
 from otolith.agent.workspace.worker.world import World
 from otolith.core import digest
 
@@ -48,10 +49,15 @@ class Classes:
         """Return all classes that this process has seen."""
         return dict(self._by_id)
 
-    def dump(self, kind: type, references: Any = None) -> Dump:
-        """Return the definition of a class."""
+    def dump(self, ids: list[str], references: References | None = None) -> Dump:
+        """Return the definitions of classes, by id: of one, or of some that refer to each other."""
+        kinds = [self._by_id[id] for id in ids]
         return dump(
-            Definition(kind), self._world, class_id=self.id_of, references=references, defines=kind
+            {id: Definition(kind) for id, kind in zip(ids, kinds, strict=True)},
+            self._world,
+            class_id=self.id_of,
+            references=references,
+            defines=frozenset(kinds),
         )
 
     def _new_id(self, kind: type) -> str:
@@ -77,3 +83,24 @@ class Definition:
 
 def _defined(kind: type) -> type:
     return kind
+
+
+def circles(needs: Mapping[str, set[str]]) -> list[list[str]]:
+    """Return ids in groups: those that need each other, if by way of others, are in one."""
+    reach = {id: _reached(id, needs) for id in needs}
+    groups: dict[str, list[str]] = {}
+    for id in sorted(needs):
+        first = min([id, *(other for other in reach[id] if id in reach.get(other, ()))])
+        groups.setdefault(first, []).append(id)
+    return list(groups.values())
+
+
+def _reached(id: str, needs: Mapping[str, set[str]]) -> set[str]:
+    reached: set[str] = set()
+    waiting = [id]
+    while waiting:
+        for other in needs.get(waiting.pop(), ()):
+            if other not in reached:
+                reached.add(other)
+                waiting.append(other)
+    return reached

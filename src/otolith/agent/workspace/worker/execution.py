@@ -13,7 +13,7 @@ from typing import Any
 
 from otolith.agent.workspace.messages import Failure, Figure
 from otolith.agent.workspace.worker.namespace import Namespace
-from otolith.agent.workspace.worker.sources import Sources, deleted_globals
+from otolith.agent.workspace.worker.sources import Sources, untrapped
 
 _MOST_FIGURES = 50
 
@@ -33,7 +33,7 @@ def execute(source: str, namespace: Namespace, sources: Sources) -> Outcome:
     outcome = Outcome()
     try:
         compiled = sources.compile(source)
-        for name in deleted_globals(compiled.body):
+        for name in untrapped(compiled.body):
             namespace.warm_if_cold(name)
         with _interruptible():
             exec(compiled.body, namespace)  # noqa: S102  # this is what a worker is for

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from otolith.agent.tracking.fixed import is_fixed
 from otolith.agent.tracking.views import identity, is_array
@@ -56,12 +56,17 @@ def _can_change(thing: Any, namespace: Namespace) -> bool:
     return not (_is_apart(kind) or thing is namespace)
 
 
-@lru_cache(maxsize=4096)
 def _is_apart(kind: type) -> bool:
     """Tell whether instances of a type are in many unrelated objects by nature."""
-    if is_fixed(kind) or issubclass(kind, _APART):
-        return True
-    return any(parent.__name__ in _APART_BY_NAME for parent in kind.__mro__)
+    known = _known.get(kind)
+    if known is None:
+        names = (parent.__name__ for parent in kind.__mro__)
+        known = is_fixed(kind) or issubclass(kind, _APART) or not _APART_BY_NAME.isdisjoint(names)
+        _known[kind] = known
+    return known
+
+
+_known: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
 
 
 def _constants(kinds: Iterable[type]) -> set[int]:

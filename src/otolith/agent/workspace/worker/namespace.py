@@ -15,6 +15,9 @@ Fetch = Callable[[str], dict[str, object]]
 """Returns a variable, and those that have to be there with it, by name. KeyError: there is none."""
 
 
+_ABSENT = object()
+
+
 class Namespace(dict[str, Any]):
     """Globals that come when they are asked for."""
 
@@ -27,7 +30,10 @@ class Namespace(dict[str, Any]):
         if name not in self.cold:
             raise KeyError(name)
         self.warm(name)
-        return dict.__getitem__(self, name)
+        found = dict.get(self, name, _ABSENT)  # __getitem__ would come back here
+        if found is _ABSENT:
+            raise KeyError(name)
+        return found
 
     def warm(self, name: str) -> None:
         """Fetch a variable and those that belong to it; names that are bound stay as they are."""

@@ -12,6 +12,7 @@ The C pickler walks the objects; what it asks about is decided here:
 
 from __future__ import annotations
 
+import functools
 import io
 import pickle
 import types
@@ -22,7 +23,9 @@ from typing import Any, NamedTuple
 import cloudpickle  # type: ignore[import-untyped]
 
 from otolith.agent.tracking.views import identity, is_array, view_in
+from otolith.agent.workspace.worker import singletons
 from otolith.agent.workspace.worker import world as making
+from otolith.agent.workspace.worker.definitions import definition
 from otolith.agent.workspace.worker.namespace import Namespace
 from otolith.agent.workspace.worker.sources import key_of
 from otolith.agent.workspace.worker.world import World
@@ -96,7 +99,7 @@ def dump(
     *,
     class_id: ClassId,
     references: References | None = None,
-    defines: type | None = None,
+    defines: frozenset[type] = frozenset(),
 ) -> Dump:
     """Pickle a value of a session.
 
@@ -119,7 +122,7 @@ class _Way:
     world: World
     class_id: ClassId
     references: References
-    defines: type | None
+    defines: frozenset[type]
     views: dict[int, Any] = field(default_factory=dict)
 
 
@@ -138,6 +141,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         super().__init__(sink, protocol=5, buffer_callback=self._keep_outside)
         self.found = Dump(b"", [])
         self._way = way
+        self._bare: set[int] = set()
 
     def _keep_outside(self, buffer: pickle.PickleBuffer) -> bool:
         view = buffer.raw()
@@ -154,12 +158,18 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
             if reduced is not None:
                 return reduced
         elif isinstance(thing, type):
-            own = None if thing is self._way.defines else self._way.class_id(thing)
+            if thing in self._way.defines:
+                return definition(thing)
+            own = self._way.class_id(thing)
             if own is not None:
                 self.found.classes.add(own)
                 return making.class_at, (own,)
         elif is_array(thing):
             return self._array(thing)
+        elif (name := singletons.name_of(thing)) is not None:
+            return making.attribute, name
+        elif isinstance(thing, BaseException) and _has_plain_reduce(kind):
+            return self._exception(thing)
         elif (lowered := _lowered(thing, self._way.world.codecs)) is not None:
             return making.lifted, (lowered,)
         return super().reducer_override(thing)
@@ -184,6 +194,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
             return None
         attributes = {name: getattr(function, name) for name in _ATTRIBUTES}
         closure = function.__closure__ or ()
+        self._bare.update(map(id, closure))
         state = attributes, dict(function.__dict__), [_filling(cell) for cell in closure]
         code, name = function.__code__, function.__name__
         made = (code, name, function.__closure__)
@@ -198,13 +209,32 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         return making.code_at, (found,)
 
     def _cell(self, cell: types.CellType) -> Any:
-        return making.empty_cell, ()
+        """Keep a cell; those of our functions are filled when the function is there, not before."""
+        if id(cell) in self._bare:
+            return making.empty_cell, ()
+        return making.empty_cell, (), _filling(cell), None, None, making.fill_cell
+
+    def _method(self, method: types.MethodType) -> Any:
+        """Keep a method as that of its object, where it is: the function is the class's."""
+        owner, name = method.__self__, method.__name__
+        return (getattr, (owner, name)) if getattr(owner, name, None) == method else None
+
+    def _exception(self, error: BaseException) -> Any:
+        """Keep an exception without calling its `__init__`, which may want something else."""
+        return making.exception, (type(error), error.args), error.__dict__ or None
 
     def _raw(self, raw: Raw) -> Any:
         return making.piece, (pickle.PickleBuffer(raw.view),)
 
     def _namespace(self, namespace: Namespace) -> Any:
         return making.globals_here, ()
+
+    def _cached(self, cached: Any) -> Any:
+        """Keep a function with a cache as a function with a new one: Python keeps it by name."""
+        settings = cached.cache_parameters()
+        made = (cached.__wrapped__, settings["maxsize"], settings["typed"])
+        own = ("__wrapped__", "cache_parameters")
+        return making.cached, made, {k: v for k, v in cached.__dict__.items() if k not in own}
 
     def _module(self, module: types.ModuleType) -> Any:
         return (making.main_module, ()) if isinstance(module, making.Main) else None
@@ -225,10 +255,16 @@ _REDUCE: dict[type, Callable[[Any, Any], Any]] = {
     types.FunctionType: _Pickler._function,  # noqa: SLF001
     types.CodeType: _Pickler._code,  # noqa: SLF001
     types.CellType: _Pickler._cell,  # noqa: SLF001
+    types.MethodType: _Pickler._method,  # noqa: SLF001
     Raw: _Pickler._raw,  # noqa: SLF001
     Namespace: _Pickler._namespace,  # noqa: SLF001
     making.Main: _Pickler._module,  # noqa: SLF001
+    functools._lru_cache_wrapper: _Pickler._cached,  # noqa: SLF001
 }
+
+
+def _has_plain_reduce(kind: Any) -> bool:
+    return kind.__reduce__ is BaseException.__reduce__
 
 
 def _filling(cell: types.CellType) -> tuple[object, ...]:

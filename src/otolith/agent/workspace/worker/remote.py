@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from otolith.agent.workspace.messages import (
     FromWorker,
@@ -21,8 +22,16 @@ from otolith.stores import Batch, Capabilities, Move, Usage
 from otolith.types import Hash
 
 
-class Host:
-    """The host, asked one question at a time."""
+class Host(Protocol):
+    """What a session asks for: objects, memory, and whether a pickle can be trusted."""
+
+    def read(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]: ...
+    def map(self, cell: bytes) -> tuple[int, int] | None: ...
+    def vouches(self, place: str, cell: bytes, signature: bytes) -> bool: ...
+
+
+class RemoteHost:
+    """The host at the other end of a line, asked one question at a time."""
 
     def __init__(self, wire: Wire[ToWorker]) -> None:
         self.wire = wire
@@ -89,7 +98,7 @@ class RemoteStore:
         return Usage(0, 0)
 
     def close(self) -> None:
-        self._host.wire.close()
+        return
 
 
 def _unexpected(answer: object) -> Invalid:

@@ -18,7 +18,7 @@ from otolith.agent.workspace.worker.ambience import Ambience
 from otolith.agent.workspace.worker.capture import Capture
 from otolith.agent.workspace.worker.describing import describe, type_name
 from otolith.agent.workspace.worker.execution import Outcome, execute
-from otolith.agent.workspace.worker.remote import Host
+from otolith.agent.workspace.worker.remote import RemoteHost
 from otolith.agent.workspace.worker.shadow import Shadow
 from otolith.agent.workspace.worker.variables import Variables
 from otolith.codecs import Codecs
@@ -36,7 +36,7 @@ def live(line: socket.socket) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _renew_streams()
     Limits(*begin.limits).apply()
-    worker = Worker(Host(wire), begin)
+    worker = Worker(RemoteHost(wire), begin)
     while True:
         try:
             order, _ = wire.receive()
@@ -49,7 +49,7 @@ def live(line: socket.socket) -> None:
 class Worker:
     """One session in one process."""
 
-    def __init__(self, host: Host, begin: Begin) -> None:
+    def __init__(self, host: RemoteHost, begin: Begin) -> None:
         self._host = host
         self._begin = begin
         self._ambience = Ambience(begin.work)

@@ -16,6 +16,7 @@ from typing import Any
 from otolith.agent.holding import Holding
 from otolith.agent.workspace.messages import Handed
 from otolith.agent.workspace.worker.mapping import MappingCells, Mappings
+from otolith.agent.workspace.worker.ordering import put_in_order
 from otolith.agent.workspace.worker.remote import Host, RemoteStore
 from otolith.codecs import Codecs
 from otolith.core import ALIASES, Archive, Cells, Path
@@ -99,6 +100,13 @@ class Shadow(Holding):
             self._stage.remove(path)
 
     # Variables that are data
+
+    def _load(self, path: Path, cell: bytes) -> object:
+        value = super()._load(path, cell)
+        if path[0] == "data" and len(path) > 1:
+            entry = self.entry("vars", str(path[1])) or {}
+            put_in_order(value, entry.get("order"), path[2:])
+        return value
 
     def load_data(self, name: str) -> dict[str, object]:
         """Read a variable; return it, and those that had to be read with it, by name."""

@@ -124,8 +124,17 @@ def _within(code: CodeType, way: Way) -> Iterator[tuple[CodeType, Way]]:
             yield from _within(inner, here)
 
 
-def deleted_globals(code: CodeType) -> set[str]:
-    """Return the globals that functions in code delete, which Python does without asking them."""
-    found = (each for each in dis.get_instructions(code) if each.opname == "DELETE_GLOBAL")
+def untrapped(code: CodeType, *, is_top: bool = True) -> set[str]:
+    """Return the globals that code looks up, or deletes, without asking the namespace for them.
+
+    Those are names that functions delete, and names in the bodies of classes.
+    """
+    is_body = not is_top and not code.co_flags & inspect.CO_OPTIMIZED
+    kinds = _IN_BODIES if is_body else _ANYWHERE
+    found = {each.argval for each in dis.get_instructions(code) if each.opname in kinds}
     inner = filter(inspect.iscode, code.co_consts)
-    return {each.argval for each in found}.union(*map(deleted_globals, inner))
+    return found.union(*(untrapped(each, is_top=False) for each in inner))
+
+
+_ANYWHERE = frozenset({"DELETE_GLOBAL"})
+_IN_BODIES = frozenset({"DELETE_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})

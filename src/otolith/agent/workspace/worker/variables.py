@@ -48,6 +48,7 @@ class Variables:
         self.world.class_of = self._class_of
         self.classes = Classes(self.world, set(shadow.table("classes")))
         self.stored: dict[str, tuple[bytes, Any]] = {}  # heads and imprints of pickles, by place
+        self._loading: set[str] = set()
         self.made: dict[str, object] = {}  # what factories made
         self.old: dict[str, object] = {}  # data that names no longer stand for, being fetched
 
@@ -58,26 +59,21 @@ class Variables:
         if entry is None:
             raise KeyError(name)
         found: dict[str, object] = _FETCH[entry["kind"]](self, name, entry)
-        for group in self._leaning(name):
-            found |= self.group(group)
+        for place in self.unloaded(self.index[name].get("leaning_in", ())):
+            found |= self.load(place)
         return found
 
-    def _leaning(self, name: str) -> list[str]:
-        """Return the groups that refer to parts of a variable: they must follow if it changes."""
-        return self.unloaded(self.index[name].get("leaning_in", ()))
-
-    def unloaded(self, groups: Iterable[str]) -> list[str]:
-        """Return those of some groups that are kept, and not loaded."""
+    def unloaded(self, places: Iterable[str]) -> list[str]:
+        """Return those of some pickles that are kept, and not loaded."""
         return [
-            group
-            for group in groups
-            if f"objects/{group}" not in self.stored
-            and self.shadow.cell("objects", group) is not None
+            place
+            for place in places
+            if place not in self.stored and self.shadow.cell(*place.split("/", 1)) is not None
         ]
 
-    def bring(self, group: str) -> None:
-        """Load a group, and bind those of its names that are still cold."""
-        for name, value in self.group(group).items():
+    def bring(self, place: str) -> None:
+        """Load a pickle, and bind those of its names that are still cold."""
+        for name, value in self.load(place).items():
             if name in self.namespace.cold:
                 self.namespace.cold.discard(name)
                 if not dict.__contains__(self.namespace, name):
@@ -87,7 +83,7 @@ class Variables:
         return self.shadow.load_data(name)
 
     def _fetch_object(self, name: str, entry: dict[str, Any]) -> dict[str, object]:
-        return self.group(entry["group"])
+        return self.load(f"objects/{entry['group']}")
 
     def _fetch_module(self, name: str, entry: dict[str, Any]) -> dict[str, object]:
         return {name: module(entry["module"], entry.get("version"))}
@@ -104,10 +100,20 @@ class Variables:
             f" {entry.get('made', '?')}, and {entry['why']}; {entry.get('hint') or 'make it again'}"
         )
 
-    def group(self, group: str) -> dict[str, object]:
-        """Load a pickle; return its variables."""
-        found = self._load(f"objects/{group}")
-        return dict(found)
+    def load(self, place: str) -> dict[str, object]:
+        """Load a pickle; return its variables. One that is being loaded already has none yet."""
+        if place in self._loading:
+            return {}
+        self._loading.add(place)
+        try:
+            made: dict[str, object] = self._load(place)
+        finally:
+            self._loading.discard(place)
+        if not place.startswith("classes/"):
+            return made
+        for id, kind in made.items():
+            self.classes.remember(id, kind)  # type: ignore[arg-type]  # a pickle of classes
+        return {}
 
     def _variable(self, name: str) -> object:
         """Return a variable that a pickle refers to, as it was when the pickle was written."""
@@ -123,11 +129,12 @@ class Variables:
         return found[name]
 
     def _class_of(self, id: str) -> type:
+        if self.classes.get(id) is None:
+            group = (self.shadow.entry("classes", id) or {}).get("group", id)
+            self.load(f"classes/{group}")
         known = self.classes.get(id)
         if known is None:
-            made: type = self._load(f"classes/{id}")
-            self.classes.remember(id, made)
-            known = made
+            raise LookupError(f"the class {id} needs itself to be made")
         return known
 
     def _load(self, place: str) -> Any:
@@ -146,8 +153,10 @@ class Variables:
         buffers = self.buffers(entry)
         head = bytes(memory(entry["head"]))
         kept = {**entry, "head": Raw(head), "buffers": [Raw(each) for each in buffers]}
+        made = pickling.load(head, buffers)
+        # Only now: what could not be loaded must not be taken for what nobody needs.
         self.stored[place] = head, self.shadow.imprints.of(kept, cell)
-        return pickling.load(head, buffers)
+        return made
 
     def buffers(self, entry: dict[str, Any]) -> list[memoryview]:
         """Return the raw bytes of a pickle."""

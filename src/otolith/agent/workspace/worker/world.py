@@ -8,14 +8,17 @@ source it came from.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from importlib import import_module
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 from otolith.agent.tracking.sharing import part_at
 from otolith.agent.tracking.views import View
 from otolith.agent.workspace.worker.namespace import Namespace
-from otolith.agent.workspace.worker.sources import Sources, Way, deleted_globals
+from otolith.agent.workspace.worker.sources import Sources, Way, untrapped
 from otolith.codecs import Codecs
 from otolith.core import Path
 from otolith.types import Piece, Tagged
@@ -36,6 +39,19 @@ class World:
         global _here  # noqa: PLW0603  # unpickling calls functions by name, which find it here
         _here = self
         sys.modules["__main__"] = Main(self.namespace)
+
+
+@contextmanager
+def use(world: World) -> Iterator[None]:
+    """Let pickles find a world for a while."""
+    global _here  # noqa: PLW0603  # as above
+    before = globals().get("_here")
+    _here = world
+    try:
+        yield
+    finally:
+        if before is not None:
+            _here = before
 
 
 class Main(ModuleType):
@@ -77,6 +93,19 @@ def empty_cell() -> CellType:
     return CellType()
 
 
+def fill_cell(cell: CellType, filling: tuple[object, ...]) -> None:
+    """Fill a cell, unless it is empty."""
+    if filling:
+        cell.cell_contents = filling[0]
+
+
+def exception(kind: type[BaseException], arguments: tuple[object, ...]) -> BaseException:
+    """Return an exception as it was."""
+    made = kind.__new__(kind, *arguments)
+    made.args = arguments
+    return made
+
+
 def function(code: CodeType, name: str, closure: tuple[CellType, ...] | None) -> FunctionType:
     """Return a function of the session, bound to its namespace."""
     return FunctionType(code, _here.namespace, name, None, closure)
@@ -96,7 +125,7 @@ def finish_function(made: FunctionType, state: tuple[dict[str, Any], dict[str, A
 def code_at(way: Way) -> CodeType:
     """Return code of a step, compiled from its source."""
     code = _here.sources.follow(way)
-    for name in deleted_globals(code):
+    for name in untrapped(code, is_top=False):
         _here.namespace.warm_if_cold(name)
     return code
 
@@ -104,6 +133,16 @@ def code_at(way: Way) -> CodeType:
 def main_module() -> ModuleType:
     """Return the module `__main__`."""
     return sys.modules["__main__"]
+
+
+def cached(wrapped: Any, maxsize: int | None, typed: bool) -> Any:  # noqa: FBT001
+    """Return a function with a cache, an empty one."""
+    return lru_cache(maxsize=maxsize, typed=typed)(wrapped)
+
+
+def attribute(module: str, name: str) -> Any:
+    """Return something that a library has one of."""
+    return getattr(import_module(module), name)
 
 
 def class_at(id: str) -> type:

@@ -1,0 +1,100 @@
+"""The workspace at hand: which session, in what sandbox, within which limits, in which folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import click
+
+from otolith.agent import Repo, Runner, Versioned, Workspace
+from otolith.cli.asked import Asked
+from otolith.cli.place import Desk, Place, find, only_session, opened
+from otolith.cli.running.folder import check_folder
+
+_BYTES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
+
+_OPTIONS = (
+    click.option(
+        "--sandbox", default="auto", metavar="NAME",
+        help="What confines the code: auto (the best that works here), bubblewrap, landlock, "
+        "docker, podman, or limits.  [default: auto]",
+    ),
+    click.option("--image", metavar="IMAGE", help="What docker or podman run."),
+    click.option("--wall", metavar="SECONDS", type=float, help="Interrupt a step after so long."),
+    click.option("--memory", metavar="SIZE", help="How much a step may use: 512M, 2G, 2GiB."),
+    click.option("--network", is_flag=True, help="Let the code use the network."),
+    click.option(
+        "--folder", metavar="DIR", help="The work folder.  [default: one beside the store]"
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the options say about how code is run; the fields are named as `options` names them."""
+
+    sandbox: str
+    image: str | None
+    wall: float | None
+    memory: str | None
+    network: bool
+    folder: str | None
+
+    def runner(self, mode: Literal["cold", "warm"]) -> Runner:
+        """Return what runs steps like this."""
+        given: dict[str, Any] = {} if self.wall is None else {"wall_seconds": self.wall}
+        if self.memory is not None:
+            given["memory_bytes"] = bytes_of(self.memory)
+        return Runner(
+            sandbox=self.sandbox, image=self.image, network=self.network, mode=mode, **given
+        )
+
+
+class Bench(NamedTuple):
+    """An open store, with the workspace of the session at hand."""
+
+    place: Place
+    repo: Repo
+    state: Versioned
+    workspace: Workspace
+
+
+def options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a verb the options that say how code is run."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def bytes_of(size: str) -> int:
+    """Return how many bytes `2G` or `512MiB` are."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]i?|)b?", size.strip().lower())
+    if found is None:
+        raise click.UsageError(f"{size!r} is not a size\nwrite 512M, 2G, 2GiB or a number of bytes")
+    return int(float(found[1]) * _BYTES[found[2]])
+
+
+@contextmanager
+def bench_at(
+    asked: Asked, session: str | None, limits: Limits, *, mode: Literal["cold", "warm"]
+) -> Iterator[Bench]:
+    """Open the workspace of a session, the one at hand by default.
+
+    Edits that are staged on the branch stay there: steps are committed without them.
+    """
+    place = find(asked if session is None else asked._replace(session=session))
+    runner = limits.runner(mode)
+    with opened(place.url) as repo:
+        name = place.session if place.session is not None else only_session(repo)
+        state = repo.session(name, branch=place.branch)
+        if state.head is None and repo.branches(name):
+            Desk(place, repo, state).head()  # says that there is no such branch
+        folder = None if limits.folder is None else asked.directory / limits.folder
+        if folder is not None:
+            check_folder(state, folder, getattr(repo.store, "path", None))
+        with state.workspace(runner=runner, folder=folder) as workspace:
+            yield Bench(place, repo, state, workspace)

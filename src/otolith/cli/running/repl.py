@@ -1,0 +1,186 @@
+"""A prompt on a workspace: reads input until it is whole, runs it as a step, obeys `:` commands."""
+
+from __future__ import annotations
+
+from codeop import compile_command
+from collections.abc import Callable, Iterable, Iterator
+from traceback import format_exception_only
+from warnings import catch_warnings, simplefilter
+
+import click
+
+from otolith.cli.failures import hint_of, report, worded
+from otolith.cli.running.bench import Bench
+from otolith.cli.running.prompt import Lines
+from otolith.cli.running.stopping import stopping
+from otolith.cli.screen.output import table
+from otolith.cli.screen.steps import Printer, difference_lines, is_worth_telling, summary
+from otolith.cli.screen.variables import description, known, lines_of, one_of
+from otolith.cli.screen.words import oneline, size
+from otolith.core import WORKSPACE
+from otolith.errors import Error, Invalid, RefExists
+
+_LOG_LINES = 20
+
+_HELP = {
+    ":vars [NAME]": "the variables, or all that is known of one",
+    ":diff [A [B]]": "what the last step did, or what differs between two commits",
+    ":log [NAME]": "the last steps, or those that changed a variable",
+    ":files": "the files of the work folder, as they are kept",
+    ":undo": "take the last step back: variables and files",
+    ":fork NAME": "start a branch here, and go on there",
+    ":help": "this",
+    ":quit": "leave; so does Ctrl-D",
+}
+
+
+class Repl:
+    """One conversation."""
+
+    def __init__(self, bench: Bench, lines: Lines) -> None:
+        self._state = bench.state
+        self._workspace = bench.workspace
+        self._lines = lines
+        self._is_over = False
+        # What a command does, and how many words it takes at least and at most.
+        self._commands: dict[str, tuple[Callable[..., Iterable[str]], int, int]] = {
+            ":vars": (self._vars, 0, 1),
+            ":diff": (self._diff, 0, 2),
+            ":log": (self._log, 0, 1),
+            ":files": (self._files, 0, 0),
+            ":undo": (self._undo, 0, 0),
+            ":fork": (self._fork, 1, 1),
+            ":help": (self._help, 0, 0),
+            ":quit": (self._quit, 0, 0),
+        }
+
+    def loop(self) -> None:
+        """Read and run until there is no more input."""
+        if self._lines.is_terminal:
+            self._greet()
+        try:
+            while not self._is_over:
+                self._turn()
+        finally:
+            self._workspace.close()
+
+    def _turn(self) -> None:
+        try:
+            source = self._read()
+            if source is None:
+                self._is_over = True
+            elif source.startswith(":"):
+                self._obey(source)
+            elif source.strip():
+                self._run(source)
+        except KeyboardInterrupt:
+            click.echo("\nKeyboardInterrupt", err=True)
+        except Error as error:
+            report(error.message, hint_of(error))
+        except SyntaxError as error:
+            click.echo("".join(format_exception_only(error)).rstrip(), err=True)
+
+    def _greet(self) -> None:
+        where = f"Session {self._state.session}, branch {self._state.name}"
+        head = self._state.head
+        click.echo(f"{where}: {oneline(head, {}) if head is not None else 'nothing yet'}")
+        click.echo("Each input is a commit. :help lists what else there is; Ctrl-D leaves.")
+
+    # Reading
+
+    def _read(self) -> str | None:
+        """Return the next input that is whole, or None if there is no more.
+
+        Raises:
+            SyntaxError: what was typed is no Python.
+        """
+        line = self._lines.next(f"{self._state.name}>>> ")
+        if line is None or line.startswith(":"):
+            return line
+        lines = [line]
+        while not _is_whole("\n".join(lines)):
+            line = self._lines.next("... ".rjust(len(self._state.name) + 4))
+            if line is None:
+                break
+            lines.append(line)
+        return "\n".join(lines)
+
+    def _run(self, source: str) -> None:
+        printer = Printer()
+        with stopping(self._workspace):
+            step = self._workspace.run(source, on_output=printer)
+        printer.outcome(step)
+        if is_worth_telling(step):
+            click.echo(summary(step, self._state.name), err=True)
+
+    # Commands
+
+    def _obey(self, line: str) -> None:
+        name, *words = line.split()
+        command, least, most = self._commands.get(name, (None, 0, 0))
+        if command is None or not least <= len(words) <= most:
+            raise worded(Invalid(f"{line} is no command", hint=":help lists what there is"))
+        for text in command(*words):
+            click.echo(text)
+
+    def _vars(self, name: str | None = None) -> Iterable[str]:
+        found = known(self._state)
+        return lines_of(found) if name is None else description(one_of(found, name))
+
+    def _diff(self, old: str | None = None, new: str | None = None) -> Iterable[str]:
+        head = self._state.head
+        if head is not None and not head.parents and old is None:
+            return (
+                f"+ {each.name}: {each.type} {each.line}" for each in known(self._state).values()
+            )
+        return difference_lines(self._workspace.diff(old, new))
+
+    def _log(self, name: str | None = None) -> Iterable[str]:
+        return (oneline(commit, {}) for commit in self._workspace.log(var=name, limit=_LOG_LINES))
+
+    def _files(self) -> Iterable[str]:
+        path = (WORKSPACE, "files")
+        cell = self._state.cell_at(path)
+        if cell is None:
+            return []
+        return table([list(self._file(str(name))) for name in self._state.map(path)], right=(1,))
+
+    def _file(self, name: str) -> Iterator[str]:
+        kept = self._state.map((WORKSPACE, "files", name))
+        yield name
+        if "data" in kept:
+            yield size(len(self._state.blob((WORKSPACE, "files", name, "data"))))
+        else:
+            yield f"-> {kept['link']}" if "link" in kept else "folder"
+
+    def _undo(self) -> Iterable[str]:
+        now = self._workspace.undo()
+        yield f"{self._state.name} is at {oneline(now, {}) if now is not None else 'nothing'}"
+
+    def _fork(self, name: str) -> Iterable[str]:
+        try:
+            state = self._state.fork(name)
+        except RefExists as error:
+            hint = f"`otolith -b {name} shell {self._state.session}` goes there"
+            raise worded(RefExists(error.message, hint=hint)) from None
+        runner = self._workspace.runner
+        self._workspace.close()
+        self._state, self._workspace = state, state.workspace(runner=runner)
+        yield f"On branch {name}, in {self._workspace.path}"
+
+    def _help(self) -> Iterable[str]:
+        return table([[name, what] for name, what in _HELP.items()])
+
+    def _quit(self) -> Iterable[str]:
+        self._is_over = True
+        return []
+
+
+def _is_whole(source: str) -> bool:
+    """Tell whether Python needs no further line to run this."""
+    with catch_warnings():
+        simplefilter("ignore")  # the step itself will warn
+        try:
+            return compile_command(source) is not None
+        except (ValueError, OverflowError) as error:
+            raise SyntaxError(str(error)) from None

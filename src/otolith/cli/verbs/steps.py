@@ -1,0 +1,165 @@
+"""Running code on a session: `exec` for one step, `run` for the cells of a notebook or a script."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from otolith.agent import Step
+from otolith.cli.asked import Asked
+from otolith.cli.running.batch import Batch
+from otolith.cli.running.bench import Bench, Limits, bench_at, options
+from otolith.cli.running.cells import cells_of, source_of
+from otolith.cli.running.record import Record
+from otolith.cli.running.stopping import stopping
+from otolith.cli.running.telling import Telling
+from otolith.cli.screen.output import emit, json_option
+from otolith.cli.screen.steps import Printer, save_figures, step_json, summary
+from otolith.cli.screen.words import counted
+from otolith.errors import Invalid
+
+_FAILED, _INTERRUPTED = 1, 128 + signal.SIGINT
+
+figures_option = click.option(
+    "--figures", metavar="DIR", help="Save what was drawn to this directory, as PNG."
+)
+
+
+@click.command("exec")
+@click.argument("session", required=False)
+@click.argument("file", required=False)
+@click.option("-c", "code", metavar="CODE", help="The code itself.")
+@click.option("-m", "--message", metavar="TEXT", help="The message of the commit.")
+@figures_option
+@options
+@json_option
+@click.pass_context
+def execute(
+    ctx: click.Context,
+    /,
+    *,
+    session: str | None,
+    file: str | None,
+    code: str | None,
+    message: str | None,
+    figures: str | None,
+    as_json: bool,
+    **limits: Any,
+) -> None:
+    """Run code as one step on the variables and files of a session, and commit what it did.
+
+    The code is CODE, or that of FILE; `-` reads it from standard input. SESSION is the one at hand
+    unless given. What the code prints and its value go to standard output. Leaves with 1 if it
+    raised something; what it did until then is committed all the same.
+    """
+    asked: Asked = ctx.obj
+    if code is None and file is None:
+        session, file = None, session
+    text = _code(asked, code, file)
+    with bench_at(asked, session, Limits(**limits), mode="cold") as bench:
+        printer = Printer()
+        with stopping(bench.workspace) as stop:
+            step = bench.workspace.run(
+                text,
+                message=message or (Path(file).name if file not in (None, "-") else None),
+                on_output=None if as_json else printer,
+            )
+        _tell(bench, step, printer, asked, figures, as_json=as_json)
+    ctx.exit(_exit_code(is_ok=step.ok, was_stopped=stop.was_asked))
+
+
+def _code(asked: Asked, code: str | None, file: str | None) -> str:
+    if code is not None and file is not None:
+        raise click.UsageError("give -c CODE or a FILE, not both")
+    if code is not None:
+        return code
+    if file is None:
+        raise click.UsageError(
+            "there is nothing to run\ngive -c CODE, a FILE, or - for standard in"
+        )
+    if file == "-":
+        return sys.stdin.read()
+    path = asked.directory / file
+    if path.suffix == ".ipynb":
+        raise Invalid(f"{file} is a notebook", hint="`otolith run` runs its cells")
+    try:
+        return source_of(path)
+    except FileNotFoundError:
+        hint = "`otolith exec SESSION FILE`, or `otolith exec SESSION -c CODE`"
+        raise Invalid(f"there is no file {file}", hint=hint) from None
+    except (SyntaxError, UnicodeDecodeError) as error:
+        raise Invalid(f"{file} is no script: {error}", hint="save it as UTF-8") from None
+
+
+def _tell(
+    bench: Bench, step: Step, printer: Printer, asked: Asked, figures: str | None, *, as_json: bool
+) -> None:
+    saved = save_figures(step, None if figures is None else asked.directory / figures)
+    if as_json:
+        emit(step_json(step, saved))
+        return
+    printer.outcome(step)
+    click.echo(summary(step, bench.state.name, saved), err=True)
+
+
+def _exit_code(*, is_ok: bool, was_stopped: bool) -> int:
+    if was_stopped:
+        return _INTERRUPTED
+    return 0 if is_ok else _FAILED
+
+
+@click.command("run")
+@click.argument("file")
+@click.option("--session", metavar="ID", help="The session.  [default: the one at hand]")
+@click.option("--from", "start", type=click.IntRange(min=1), metavar="N", help="Start with cell N.")
+@click.option("--fresh", is_flag=True, help="Run all cells, whatever was run before.")
+@click.option("--keep-going", is_flag=True, help="Go on after a cell that failed.")
+@figures_option
+@options
+@json_option
+@click.pass_context
+def run(
+    ctx: click.Context,
+    /,
+    *,
+    file: str,
+    session: str | None,
+    start: int | None,
+    fresh: bool,
+    keep_going: bool,
+    figures: str | None,
+    as_json: bool,
+    **limits: Any,
+) -> None:
+    """Run a notebook or a script in a session, cell by cell, each as a step.
+
+    The cells of a script are divided by lines that start with `# %%`. Cells that this session has
+    run already, with the same source and the same cells before them, are left out: a run that was
+    interrupted, or failed and was mended, goes on where it stopped. Leaves with 1 at the first cell
+    that fails.
+    """
+    asked: Asked = ctx.obj
+    if fresh and start is not None:
+        raise click.UsageError("say --fresh or --from N, not both")
+    path = asked.directory / file
+    cells = cells_of(path)
+    if start is not None and start > len(cells):
+        raise Invalid(f"{file} has {counted(len(cells), 'cell')}, and none is number {start}")
+    with bench_at(asked, session, Limits(**limits), mode="warm") as bench:
+        record = Record(bench.state, path.name)
+        first = start or (1 if fresh else record.done(cells) + 1)
+        batch = Batch(bench.workspace, record, path.name, cells, start=first)
+        telling = Telling(bench.state.name, file, len(cells), first - 1, is_silent=as_json)
+        was_taken_back = not fresh and batch.take_back()
+        telling.begin(is_resumed=start is None, was_taken_back=was_taken_back)
+        folder = None if figures is None else asked.directory / figures
+        for ran in batch.steps(telling.before):
+            telling.after(ran, save_figures(ran.step, folder))
+            if ran.was_stopped or not (ran.step.ok or keep_going):
+                break
+    telling.end()
+    ctx.exit(_exit_code(is_ok=not telling.failed, was_stopped=telling.was_stopped))

@@ -1,0 +1,70 @@
+"""Runs a program a cell at a time in a workspace: each cell in a process of its own, or after a kill."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from otolith import Disk, Versioned
+from otolith.agent.workspace import Runner, Step, Workspace
+from tests.traces.alone import ENVIRONMENT, Outcome
+from tests.traces.corpus import Program
+
+_REPO = Path(__file__).resolve().parents[2]
+
+_LOOK = """
+def _look(lost):
+    import sys
+    sys.path.append({repo!r})
+    from tests.traces.likeness import describe
+    everything = globals()
+    names = [*everything.cold, *everything.here()]
+    kept = [name for name in names if not name.startswith("_") and name not in lost]
+    return describe({{name: everything[name] for name in kept}}, lost=lost)
+_look(frozenset({lost!r}))
+"""
+
+
+def run_in_steps(program: Program, folder: Path, *, sandbox: str = "limits") -> Outcome:
+    """Run a program with a new process for each cell."""
+    with Versioned(Disk(folder / "agent.db", durability="fast")) as state:
+        runner = Runner(sandbox=sandbox, environment=ENVIRONMENT)
+        with state.workspace(runner=runner, folder=folder / "work") as workspace:
+            return _outcome(program, workspace, [workspace.run(cell) for cell in program.cells])
+
+
+def run_with_kills(program: Program, folder: Path) -> Outcome:
+    """Run a program in processes that are killed between cells, the work folder thrown away."""
+    steps: list[Step] = []
+    for number, cell in enumerate(program.cells):
+        with Versioned(Disk(folder / "agent.db", durability="fast")) as state:
+            runner = Runner(sandbox="limits", mode="warm", environment=ENVIRONMENT)
+            work = folder / "work" / str(number // 3 % 2)  # now and then another place
+            workspace = state.workspace(runner=runner, folder=folder / "work")
+            steps.append(workspace.run(cell))
+            _kill(workspace)
+            workspace.close()
+            assert work.parent.exists()
+    with Versioned(Disk(folder / "agent.db", durability="fast")) as state:
+        runner = Runner(sandbox="limits", environment=ENVIRONMENT)
+        with state.workspace(runner=runner, folder=folder / "work") as workspace:
+            return _outcome(program, workspace, steps)
+
+
+def _kill(workspace: Workspace) -> None:
+    """Kill the worker and the nursery, as a machine that is switched off would."""
+    crew = workspace._crew  # noqa: SLF001  # nothing public names the processes
+    if crew is not None and crew._process is not None:  # noqa: SLF001
+        os.killpg(crew._process.pid, signal.SIGKILL)  # noqa: SLF001
+
+
+def _outcome(program: Program, workspace: Workspace, steps: list[Step]) -> Outcome:
+    errors = [
+        (number, step.error.type + ": " + step.error.message)
+        for number, step in enumerate(steps, 1)
+        if step.error is not None
+    ]
+    look = workspace.run(_LOOK.format(repo=str(_REPO), lost=sorted(program.lost)))
+    assert look.ok, look.error and look.error.traceback
+    return Outcome(look.value, errors, [step.stdout for step in steps])
