@@ -16,6 +16,7 @@ from otolith.agent.tracking.dicts import Entries
 from otolith.agent.tracking.hold import Hold
 from otolith.agent.tracking.imprint import (
     Changing,
+    Endless,
     Imprint,
     Imprints,
     Lowered,
@@ -154,12 +155,16 @@ class Held:
             if hold.imprint is None:
                 return self._first(hold)
             new = self._again(hold, hold.imprint)
-        except Changing:
+        except (Changing, Endless):
             raise
         except BadValue as error:
             # Encoding the whole value says where in it the bad part is.
             self.imprints.cells.put(hold.value)
             raise error from None
+        except RecursionError as error:
+            raise Endless(
+                f"a {type(hold.value).__name__} is nested too deep", hint="keep it in parts"
+            ) from error
         except (RuntimeError, KeyError) as error:
             if not _is_of_moving(error):
                 raise

@@ -66,7 +66,7 @@ class Imprints:
         """
         before = self.print(value)
         if before is None and is_circular(value):
-            raise BadValue(
+            raise Endless(
                 f"a {type(value).__name__} has itself inside", hint="refer to it by a key instead"
             )
         cell = self.cells.put(value)
@@ -170,6 +170,10 @@ class Lowered(Imprint):
         if not how.cells.is_grown(cell):
             return how.fresh(value)
         return Lowered(cell, self._kind, new)
+
+
+class Endless(BadValue):
+    """A value goes round in a circle, or is nested too deep to be walked through."""
 
 
 class Changing(BadValue):

@@ -58,7 +58,7 @@ def cells_of(path: Path) -> list[Cell]:
         return [Cell(number, *piece) for number, piece in enumerate(coded, start=1)]
     except FileNotFoundError:
         raise Invalid(f"there is no file {path}", hint="name a notebook or a script") from None
-    except (ValueError, SyntaxError, AttributeError, TypeError) as error:
+    except (ValueError, SyntaxError, AttributeError, TypeError, KeyError) as error:
         what = "notebook" if path.suffix == ".ipynb" else "script"
         raise Invalid(f"{path} is no {what}: {error}", hint="name an .ipynb or a .py") from None
 
@@ -142,11 +142,12 @@ def without_magics(source: str) -> tuple[str, tuple[str, ...]]:
     notes: list[str] = []
     goes_on = False
     for line in lines:
-        is_magic = goes_on or (_MAGIC.match(line) is not None and not _is_inside(kept))
+        is_rest = goes_on
+        is_magic = is_rest or (_MAGIC.match(line) is not None and not _is_inside(kept))
         goes_on = is_magic and line.endswith("\\")
         if is_magic:
             notes.append(line.strip())
-        kept.append(_silenced(line) if is_magic else line)
+        kept.append(_silenced(line, is_rest=is_rest) if is_magic else line)
     return "\n".join(kept), tuple(notes)
 
 
@@ -158,11 +159,13 @@ def _is_python(source: str) -> bool:
     return True
 
 
-def _silenced(line: str) -> str:
+def _silenced(line: str, *, is_rest: bool) -> str:
+    """Return a magic, or the rest of one, as a comment; in a block, something must stand there."""
     text = line.lstrip()
-    indent = line[: len(line) - len(text)]
-    # Where a block is indented, something must stand in it.
-    return f"{indent}pass  {_NOT_RUN}{text}" if indent else f"{_NOT_RUN}{text}"
+    indent = "" if is_rest else line[: len(line) - len(text)]
+    # A backslash would make the next line part of this one for those who look at it.
+    comment = _NOT_RUN + text.rstrip("\\")
+    return f"{indent}pass  {comment}" if indent else comment
 
 
 def _is_inside(lines: list[str]) -> bool:

@@ -22,12 +22,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from otolith.agent.tracking.sharing import Order, levels, places_of
-from otolith.agent.workspace.worker import pickling
+from otolith.agent.workspace.worker import pickling, traits
 from otolith.agent.workspace.worker.classes import circles
 from otolith.agent.workspace.worker.describing import describe
 from otolith.agent.workspace.worker.links import shareable, united
-from otolith.agent.workspace.worker.ordering import order_of
 from otolith.agent.workspace.worker.pickling import Dump, Reference, References
+from otolith.agent.workspace.worker.traits import traits_of
 from otolith.agent.workspace.worker.variables import Variables, python
 from otolith.core import digest
 from otolith.types import Raw
@@ -129,10 +129,7 @@ class Capture:
         for name in failures:
             shadow.forget(name)
         for name in plain.keys() - failures.keys():
-            self._entries[name] = {"kind": "data"}
-            order = order_of(plain[name], self._order)
-            if order is not None:
-                self._entries[name]["order"] = order
+            self._entries[name] = {"kind": "data", **traits_of(plain[name], self._order)}
         return {name: plain[name] for name in failures if name in plain}
 
     # Objects
@@ -372,7 +369,7 @@ class Capture:
         if entry["kind"] == "data":
             if name not in self._cells:
                 return False  # it is leaned on, and not here
-            if entry.get("order") != old.get("order"):
+            if any(entry.get(trait) != old.get(trait) for trait in traits.NAMES):
                 return True
             return not self._shadow.cells.same(self._cells[name], self._shadow.cell("data", name))
         if entry["kind"] == "object":
@@ -381,7 +378,7 @@ class Capture:
         return {**old, **entry} != old
 
 
-_RELATIONS = ("leaning_in", "leaning_on", "order")
+_RELATIONS = ("leaning_in", "leaning_on", *traits.NAMES)
 
 
 def group_id(names: list[str]) -> str:

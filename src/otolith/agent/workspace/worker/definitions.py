@@ -18,7 +18,9 @@ def definition(kind: type) -> Any:
     """Return how a class is made, as a pickler wants to be told."""
     _, made, (attributes, slots), *rest = cloudpickle._dynamic_class_reduce(kind)  # noqa: SLF001
     if not issubclass(kind, Enum):
-        return class_made, _with_slots(kind, made), (_without_slots(attributes), slots), *rest
+        if "__slots__" in vars(kind) and not issubclass(kind, tuple):  # whose slots are their own
+            made, attributes = _with_slots(kind, made), _without_slots(attributes)
+        return class_made, made, (attributes, slots), *rest
     # Members may have several names; only making an enum can give them.
     bases, name, qualname, _, *others = made
     members = {each: member.value for each, member in kind.__members__.items()}
@@ -28,8 +30,6 @@ def definition(kind: type) -> Any:
 
 def _with_slots(kind: type, made: tuple[Any, ...]) -> tuple[Any, ...]:
     """Say which slots a class has when it is made: later it cannot get any."""
-    if "__slots__" not in vars(kind) or issubclass(kind, tuple):
-        return made  # a named tuple gets its own, and forbids others
     meta, name, bases, body, *others = made
     return meta, name, bases, {**body, "__slots__": vars(kind)["__slots__"]}, *others
 

@@ -51,7 +51,11 @@ def put_in_order(value: Any, order: Order | None, inside: Path = ()) -> None:
 
 def _dicts(value: object) -> Iterator[dict[Any, Any]]:
     for level, _ in levels([value], set()):
-        yield from (each for each in level if type(each) is dict)
+        for each in level:
+            if type(each) is dict:
+                yield each
+            elif type(each).__name__ in ("DataFrame", "Series") and getattr(each, "attrs", None):
+                yield from _dicts(each.attrs)
 
 
 def _is_sorted(keys: tuple[Any, ...], by: Sorted) -> bool:

@@ -28,6 +28,7 @@ from otolith.agent.workspace.worker import world as making
 from otolith.agent.workspace.worker.definitions import definition
 from otolith.agent.workspace.worker.namespace import Namespace
 from otolith.agent.workspace.worker.sources import key_of
+from otolith.agent.workspace.worker.traits import is_by_rows
 from otolith.agent.workspace.worker.world import World
 from otolith.codecs import Codecs
 from otolith.core import Path
@@ -171,7 +172,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         elif isinstance(thing, BaseException) and _has_plain_reduce(kind):
             return self._exception(thing)
         elif (lowered := _lowered(thing, self._way.world.codecs)) is not None:
-            return making.lifted, (lowered,)
+            return making.lifted_by_rows if is_by_rows(thing) else making.lifted, (lowered,)
         return super().reducer_override(thing)
 
     def _array(self, array: Any) -> Any:
@@ -185,6 +186,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
             met = self.found.owners.setdefault(own, [owner])
             if array is not owner:
                 met.append(array)
+        if not array.flags.writeable:
+            return making.read_only, (_lowered(array, self._way.world.codecs),)
         if array.nbytes < _SMALL_BYTES or array.dtype.hasobject:
             return super().reducer_override(array)
         return making.lifted, (_lowered(array, self._way.world.codecs),)

@@ -16,8 +16,8 @@ from typing import Any
 from otolith.agent.holding import Holding
 from otolith.agent.workspace.messages import Handed
 from otolith.agent.workspace.worker.mapping import MappingCells, Mappings
-from otolith.agent.workspace.worker.ordering import put_in_order
 from otolith.agent.workspace.worker.remote import Host, RemoteStore
+from otolith.agent.workspace.worker.traits import with_traits
 from otolith.codecs import Codecs
 from otolith.core import ALIASES, Archive, Cells, Path
 from otolith.errors import BadValue
@@ -105,7 +105,7 @@ class Shadow(Holding):
         value = super()._load(path, cell)
         if path[0] == "data" and len(path) > 1:
             entry = self.entry("vars", str(path[1])) or {}
-            put_in_order(value, entry.get("order"), path[2:])
+            value = with_traits(value, entry, path[2:])
         return value
 
     def load_data(self, name: str) -> dict[str, object]:

@@ -19,6 +19,7 @@ from otolith.agent.tracking.sharing import part_at
 from otolith.agent.tracking.views import View
 from otolith.agent.workspace.worker.namespace import Namespace
 from otolith.agent.workspace.worker.sources import Sources, Way, untrapped
+from otolith.agent.workspace.worker.traits import by_rows
 from otolith.codecs import Codecs
 from otolith.core import Path
 from otolith.types import Piece, Tagged
@@ -170,6 +171,18 @@ def piece(buffer: Any) -> Piece:
 def lifted(data: Any) -> Any:
     """Return the value of data that codecs lowered."""
     return _lift(data)
+
+
+def lifted_by_rows(data: Any) -> Any:
+    """Return a frame whose numbers lie row by row."""
+    return by_rows(_lift(data))
+
+
+def read_only(data: Any) -> Any:
+    """Return an array that cannot be written to."""
+    array = _lift(data)
+    array.flags.writeable = False
+    return array
 
 
 def view_of(owner: Any, view: list[Any]) -> Any:
