@@ -1,8 +1,9 @@
-"""Runs a program a cell at a time in a workspace: each cell in a process of its own, or after a kill."""
+"""Runs a program a cell at a time in a workspace, each cell in a process of its own."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -35,17 +36,17 @@ def run_in_steps(program: Program, folder: Path, *, sandbox: str = "limits") -> 
 
 
 def run_with_kills(program: Program, folder: Path) -> Outcome:
-    """Run a program in processes that are killed between cells, the work folder thrown away."""
+    """Run a program whose processes are killed after each cell; now and then its folder is gone."""
     steps: list[Step] = []
     for number, cell in enumerate(program.cells):
         with Versioned(Disk(folder / "agent.db", durability="fast")) as state:
             runner = Runner(sandbox="limits", mode="warm", environment=ENVIRONMENT)
-            work = folder / "work" / str(number // 3 % 2)  # now and then another place
             workspace = state.workspace(runner=runner, folder=folder / "work")
             steps.append(workspace.run(cell))
             _kill(workspace)
             workspace.close()
-            assert work.parent.exists()
+        if number % 3 == 1:
+            shutil.rmtree(folder / "work")
     with Versioned(Disk(folder / "agent.db", durability="fast")) as state:
         runner = Runner(sandbox="limits", environment=ENVIRONMENT)
         with state.workspace(runner=runner, folder=folder / "work") as workspace:
@@ -54,9 +55,9 @@ def run_with_kills(program: Program, folder: Path) -> Outcome:
 
 def _kill(workspace: Workspace) -> None:
     """Kill the worker and the nursery, as a machine that is switched off would."""
-    crew = workspace._crew  # noqa: SLF001  # nothing public names the processes
-    if crew is not None and crew._process is not None:  # noqa: SLF001
-        os.killpg(crew._process.pid, signal.SIGKILL)  # noqa: SLF001
+    crew = workspace._crew  # nothing public names the processes
+    if crew is not None and crew._process is not None:
+        os.killpg(crew._process.pid, signal.SIGKILL)
 
 
 def _outcome(program: Program, workspace: Workspace, steps: list[Step]) -> Outcome:

@@ -147,13 +147,12 @@ class Capture:
                 self._lose(name, objects[name], problem)
         namespace = self._variables.namespace
         shared = {name: shareable(dump.met, namespace) for name, dump in found.items()}
-        pictures = {name for name in found if _is_picture(objects[name])}
-        groups = united({name: ids for name, ids in shared.items() if name not in pictures})
-        groups += united({name: ids for name, ids in shared.items() if name in pictures})
+        pictures = {name for name, dump in found.items() if _has_pictures(dump)}
         data = self._data_objects()
         kept = set[str]()
-        for group in groups:
+        for group in united(shared):
             met = set[int]().union(*(shared[name] for name in group))
+            # A figure that referred to data would have to be fetched whenever that is touched.
             common = set() if pictures & set(group) else met & data.keys()
             if self._keep_group(group, objects, found, self._references(common, data)):
                 kept.add(group_id(group))
@@ -391,8 +390,9 @@ def _is_ours(name: str) -> bool:
     return name in _OURS or (name.startswith("__") and name.endswith("__"))
 
 
-def _is_picture(value: object) -> bool:
-    return type(value).__module__.partition(".")[0] == "matplotlib"
+def _has_pictures(dump: Dump) -> bool:
+    kinds = set(map(type, dump.met.values()))
+    return any(kind.__module__.partition(".")[0] == "matplotlib" for kind in kinds)
 
 
 def _module_entry(module: types.ModuleType) -> dict[str, Any]:

@@ -180,7 +180,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         if own in self._way.views and array is not self._way.views[own]:
             view = view_in(self._way.views[own], array)
             if view is not None:
-                return making.view_of, (self._way.views[own], view.dump())
+                owner, is_fixed = self._way.views[own], not array.flags.writeable
+                return making.view_of, (owner, view.dump(), is_fixed)
         owner = _owner(array)
         if owner is not None:
             met = self.found.owners.setdefault(own, [owner])
@@ -288,13 +289,18 @@ def _owner(array: Any) -> Any:
 
 def _lowered(thing: Any, codecs: Codecs) -> Tagged | None:
     """Return data inside of objects, lowered as far as it goes; None for what is not data."""
-    if type(thing).__module__.partition(".")[0] not in _DATA:
+    if type(thing).__module__.partition(".")[0] not in _DATA or _is_inside_of_frames(thing):
         return None
     try:
         code, data = codecs.lower(thing)
         return Tagged(code, _all_lowered(data, codecs))
     except BadValue:
         return None
+
+
+def _is_inside_of_frames(thing: Any) -> bool:
+    """Tell whether an array is what pandas holds several columns in, which no codec knows."""
+    return hasattr(thing, "_from_sequence") and getattr(thing, "ndim", 1) > 1
 
 
 _DATA = frozenset({"numpy", "pandas", "pyarrow", "polars", "scipy"})

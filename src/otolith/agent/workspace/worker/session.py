@@ -11,6 +11,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from otolith.agent.tracking.fixed import is_fixed
+from otolith.agent.tracking.views import is_array
 from otolith.agent.workspace.messages import Begin, Done, Ran, Run, ToWorker
 from otolith.agent.workspace.sandbox import Limits
 from otolith.agent.workspace.wire import Gone, Wire
@@ -23,6 +25,7 @@ from otolith.agent.workspace.worker.shadow import Shadow
 from otolith.agent.workspace.worker.variables import Variables
 from otolith.codecs import Codecs
 from otolith.errors import BadValue, Invalid
+from otolith.types import Tagged
 
 _MOST_VALUE_BYTES = 16 << 20
 
@@ -138,7 +141,16 @@ class Worker:
 
 
 class SessionCodecs(Codecs):
-    """Codecs that take no instance of a class of the session for data."""
+    """Codecs that take for data what loses nothing by it.
+
+    Instances of classes of the session do: a class is more than its name. So do arrays of objects
+    that can change, which may be other people's too.
+    """
+
+    def lower(self, value: object) -> Tagged:
+        if is_array(value) and _has_mutable(value):
+            raise BadValue("an array has objects in it that can change", hint="it is kept as one")
+        return super().lower(value)
 
     def lowering(self, kind: type) -> Any:
         if kind.__module__ == "__main__":
@@ -146,6 +158,12 @@ class SessionCodecs(Codecs):
                 f"{kind.__qualname__} is a class of the session", hint="it is kept as an object"
             )
         return super().lowering(kind)
+
+
+def _has_mutable(array: Any) -> bool:
+    if not array.dtype.hasobject:
+        return False
+    return array.dtype.names is not None or not all(map(is_fixed, set(map(type, array.flat))))
 
 
 def _cell_of(shadow: Shadow, value: object) -> bytes | None:

@@ -44,7 +44,7 @@ def _read_only(value: object, by: Sorted) -> list[list[Any]]:
     fixed = {identity(each) for each in arrays if not each.flags.writeable}
     if not fixed:
         return []
-    places = places_of(value, fixed, by)
+    places: list[tuple[Path, Any]] = places_of(value, fixed, by)
     return [list(steps) for steps, part in places if not part.flags.writeable]
 
 
@@ -54,9 +54,8 @@ def is_by_rows(value: Any) -> bool:
     if pandas is None or type(value) is not pandas.DataFrame or len(value.columns) < 2:
         return False
     blocks = value._mgr.blocks  # noqa: SLF001  # nothing public tells how a frame lies in memory
-    return (
-        len(blocks) == 1 and is_array(blocks[0].values) and not blocks[0].values.flags.c_contiguous
-    )
+    held: Any = blocks[0].values if len(blocks) == 1 else None
+    return is_array(held) and not held.flags.c_contiguous
 
 
 def by_rows(frame: Any) -> Any:

@@ -185,9 +185,12 @@ def read_only(data: Any) -> Any:
     return array
 
 
-def view_of(owner: Any, view: list[Any]) -> Any:
+def view_of(owner: Any, view: list[Any], is_read_only: bool = False) -> Any:  # noqa: FBT001, FBT002
     """Return an array that looks at another one."""
-    return View.load(view).of(owner)
+    array = View.load(view).of(owner)
+    if is_read_only:
+        array.flags.writeable = False
+    return array
 
 
 def _lift(data: Any) -> Any:
