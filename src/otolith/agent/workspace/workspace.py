@@ -65,6 +65,7 @@ class Workspace:
         self._worker: WorkerLine | None = None
         self._worker_head: str | None = None  # the commit that a warm worker is at
         self._is_restored = False
+        self._folder_number = 0
 
     # Running
 
@@ -114,7 +115,7 @@ class Workspace:
         return self._committed(ending, code, message, output, errors)
 
     def _talk(self, order: Run, output: Output, errors: Output) -> Ending:
-        crew = self._crew = self._crew or Crew(self.runner, self.path)
+        crew = self._crew_here()
         worker = self._worker_for(crew)
         if self._worker_head is not None and self._worker_head == self._head_id():
             order = Run(order.code, order.step, None, put=order.put)
@@ -122,6 +123,18 @@ class Workspace:
         if ending.done is None or self.runner.mode == "cold":
             self._dismiss()
         return ending
+
+    def _crew_here(self) -> Crew:
+        """Return the crew; if the folder is another one than it was, a new one that sees it."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        folder = self.path.stat().st_ino
+        if self._crew is not None and folder != self._folder_number:
+            self._dismiss()
+            self._crew.close()
+            self._crew = None
+        self._folder_number = folder
+        self._crew = self._crew or Crew(self.runner, self.path)
+        return self._crew
 
     def _worker_for(self, crew: Crew) -> WorkerLine:
         if self._worker is None or self._worker.ended is not None:
@@ -171,7 +184,7 @@ class Workspace:
             shown=done.value,
             stdout=output.text(),
             stderr=errors.text(),
-            error=done.failure,
+            error=self._told(done.failure, ending),
             created=tuple(done.created),
             changed=tuple(done.changed),
             deleted=tuple(done.deleted),
@@ -184,6 +197,13 @@ class Workspace:
             loaded=tuple(done.loaded),
             was_interrupted=done.was_interrupted or ending.was_stopped,
         )
+
+    def _told(self, failure: Failure | None, ending: Ending) -> Failure | None:
+        """Say why a step was interrupted."""
+        if failure is None or not ending.was_stopped or failure.message:
+            return failure
+        why = f"it took longer than {self.runner.wall_seconds:g} s"
+        return Failure(failure.type, why, failure.traceback, failure.line)
 
     def _lost_step(self, ending: Ending, output: Output, errors: Output) -> Step:
         """Return a step of which nothing is left: state and files are what they were."""

@@ -27,7 +27,7 @@ from otolith.agent.workspace.worker.shadow import Shadow
 from otolith.agent.workspace.worker.sources import Sources
 from otolith.agent.workspace.worker.world import World
 from otolith.codecs import Codecs
-from otolith.errors import NotKept, Untrusted
+from otolith.errors import Untrusted
 from otolith.types import Piece, Raw
 
 
@@ -142,7 +142,7 @@ class Variables:
         cell = self.shadow.cell(table, key)
         signature = self.shadow.entry("signatures", place)
         if cell is None:
-            raise NotKept(f"{place} is not kept here", hint="the workspace is damaged: run fsck")
+            raise LostVariable(f"{place} is not kept here: the workspace is damaged, run fsck")
         if not isinstance(signature, bytes) or not self._host.vouches(place, cell, signature):
             raise Untrusted(
                 f"{place} was not signed by this repo: it was not loaded",
@@ -186,12 +186,12 @@ def check_python(entry: dict[str, Any], place: str) -> None:
     """Refuse a pickle with bytecode of another Python.
 
     Raises:
-        NotKept: it has some.
+        LostVariable: it has some.
     """
     if entry.get("bytecode") and entry["python"] != python():
-        raise NotKept(
-            f"{place} has code of Python {entry['python']}, and this is {python()}",
-            hint="run the step that defined it again, or use that version of Python",
+        raise LostVariable(
+            f"{place} has code of Python {entry['python']}, and this is {python()}:"
+            " run the step that defined it again, or use that version of Python"
         )
 
 
@@ -203,13 +203,13 @@ def module(name: str, version: str | None) -> Any:
     """Import a module that a step had imported.
 
     Raises:
-        NotKept: it is not here.
+        ImportError: it is not here.
     """
     try:
         return importlib.import_module(name)
     except ImportError as error:
         wanted = f" {version}" if version else ""
-        raise NotKept(
-            f"{name} was imported before, and cannot be imported here: {error}",
-            hint=f"install {name.partition('.')[0]}{wanted} where the steps run",
+        raise ImportError(
+            f"{name} was imported before, and cannot be imported here: {error};"
+            f" install {name.partition('.')[0]}{wanted} where the steps run"
         ) from error

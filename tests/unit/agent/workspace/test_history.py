@@ -1,0 +1,157 @@
+"""Forks, differences, merges and resources of a workspace, and what may be loaded on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from otolith import Disk, Versioned
+from otolith.agent.workspace import Runner, Workspace
+from otolith.agent.workspace.handover import accept
+from otolith.agent.workspace.messages import Done, Handed
+from otolith.errors import Invalid, Untrusted
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[Versioned]:
+    with Versioned(Disk(tmp_path / "agent.db", durability="fast")) as state:
+        yield state
+
+
+@pytest.fixture
+def workspace(state: Versioned, tmp_path: Path) -> Iterator[Workspace]:
+    runner = Runner(sandbox="limits")
+    with state.workspace(runner=runner, folder=tmp_path / "work" / "main") as workspace:
+        yield workspace
+
+
+FRAME = "import pandas as pd\ndf = pd.DataFrame({'a': [1, 2], 'b': [3, 4]}); x = 1"
+
+
+def test_a_fork_goes_its_own_way(workspace: Workspace) -> None:
+    workspace.run("x = [1]\nopen('f.txt', 'w').write('main')")
+    with workspace.fork("try") as other:
+        other.run("x.append(2)\nopen('f.txt', 'w').write('try')")
+        assert other["x"] == [1, 2]
+    assert workspace.run("x, open('f.txt').read()").value == ([1], "main")
+
+
+def test_a_difference_tells_variables_columns_and_files(workspace: Workspace) -> None:
+    workspace.run(FRAME)
+    workspace.run("df['b'] *= 2; df['c'] = 0; y = 5\ndel x\nopen('f.txt', 'w').write('hi')")
+    found = {(each.what, each.name): each for each in workspace.diff()}
+    assert {key: each.how for key, each in found.items()} == {
+        ("variable", "df"): "changed",
+        ("variable", "y"): "created",
+        ("variable", "x"): "deleted",
+        ("file", "f.txt"): "created",
+    }
+    columns = found["variable", "df"].columns
+    assert columns is not None
+    assert (columns.added, columns.changed, columns.removed) == (("c",), ("b",), ())
+
+
+def test_branches_merge_by_variable_and_by_column(workspace: Workspace) -> None:
+    workspace.run(FRAME)
+    with workspace.fork("try") as other:
+        other.run("df['a'] += 10; y = 'theirs'\ndef f(): return y")
+    workspace.run("df['b'] += 100; z = 'ours'")
+    merged = workspace.merge("try")
+    assert merged.kind == "merged"
+    assert workspace.run("list(df['a']), list(df['b']), f(), z").value == (
+        [11, 12], [103, 104], "theirs", "ours",
+    )  # fmt: skip
+
+
+def test_what_both_changed_is_a_conflict_to_look_at(workspace: Workspace) -> None:
+    workspace.run(FRAME)
+    with workspace.fork("try") as other:
+        other.run("df['a'] += 10")
+    workspace.run("df['a'] += 20")
+    merged = workspace.merge("try")
+    assert merged.kind == "conflicted"
+    assert [each.path for each in merged.conflicts] == [".workspace/data/df"]
+    assert list(merged.conflicts[0].theirs["a"]) == [11, 12]
+
+
+def test_the_log_of_a_variable_has_what_changed_it(workspace: Workspace) -> None:
+    first = workspace.run("x = [1]; y = 1")
+    workspace.run("y = 2")
+    third = workspace.run("x.append(2)")
+    assert first.commit is not None
+    assert third.commit is not None
+    found = [commit.id for commit in workspace.log(var="x")]
+    assert found == [third.commit.id, first.commit.id]
+
+
+def test_a_resource_is_made_anew_in_each_process(workspace: Workspace) -> None:
+    code = "import threading\ndef lock():\n    return threading.Lock()\n"
+    (workspace.path / "making.py").write_text(code)
+    workspace.resource("guard", factory="making:lock")
+    assert workspace.run("with guard: x = 1").ok
+    step = workspace.run("guard.locked()")
+    assert step.value is False
+    assert step.lost == {}
+
+
+@pytest.mark.parametrize("factory", ["nothing", "a:b c", ":f", "os:system('x')"])
+def test_a_factory_must_be_a_name(workspace: Workspace, factory: str) -> None:
+    with pytest.raises(Invalid, match="names no function"):
+        workspace.resource("x", factory=factory)
+
+
+def test_the_host_loads_an_object_only_if_it_is_told_to(workspace: Workspace) -> None:
+    workspace.run("class C:\n    def __init__(self): self.n = [1]\nc = C(); d = c.n")
+    c = workspace.get("c", trusted=True)
+    assert type(c).__name__ == "C"
+    assert c.n == [1]
+    assert workspace.get("nothing", 7) == 7
+
+
+def test_an_object_signed_by_somebody_else_is_not_loaded(
+    workspace: Workspace, state: Versioned, tmp_path: Path
+) -> None:
+    workspace.run("class C: pass\nc = C(); other = 1")
+    stranger = Versioned(Disk(tmp_path / "agent.db"), secret=lambda: bytes(32))
+    with stranger.workspace(runner=workspace.runner, folder=tmp_path / "two") as theirs:
+        step = theirs.run("c")
+        assert step.error is not None
+        assert "not signed by this repo" in step.error.message
+        assert theirs.run("other").value == 1
+        with pytest.raises(Untrusted):
+            theirs.get("c", trusted=True)
+
+
+def done(cells: dict[str, bytes | None], objects: list[Handed]) -> Done:
+    return Done(
+        ok=True, value=None, value_type=None, failure=None, was_interrupted=False, cells=cells,
+        objects=objects, created=[], changed=[], deleted=[], lost={}, loaded=[], pickles=[],
+        figures=[], modules=[], seconds={},
+    )  # fmt: skip
+
+
+FORGED = {
+    "a table of its own": done({"config": b"\x80"}, []),
+    "signatures": done({"signatures": b"\x80"}, []),
+    "a table that is no map": done({"data": b"\x93\x01\x02\x03"}, []),
+    "an object of no kind": done({}, [Handed(b"Zrubbish")]),
+    "an empty object": done({}, [Handed(b"")]),
+    "a node that is cut short": done({}, [Handed(b"m\x00\x05")]),
+    "a value that is not canonical": done({}, [Handed(b"p\xd9\x01a")]),
+    "a link to nothing": done({"data": b"\xc1\x01" + bytes(32) + b"\x01\xa0\x8d\x06"}, []),
+    "a cell that is no cell": done({"data": b"\xc1"}, []),
+    "no cell at all": done({"data": b""}, []),
+}
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_what_a_worker_forges_is_refused(
+    workspace: Workspace, state: Versioned, forged: str
+) -> None:
+    workspace.run("x = 1")
+    with pytest.raises(Invalid, match="was refused"):
+        accept(state, FORGED[forged])
+    state.discard()
+    assert workspace.run("x").value == 1
