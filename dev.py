@@ -4,7 +4,7 @@
     python3 dev.py demo      set up, then tell the story in a terminal
     python3 dev.py test      set up, then run the tests (--long: large counts; more goes to pytest)
     python3 dev.py check     format, lint, types and the import drawing; all are run, any may fail
-    python3 dev.py bench     measure beside the peers (core or state, [rows]; profile NAME; --help)
+    python3 dev.py bench     measure beside the peers (core, state or workspace; --help)
     python3 dev.py docs      build the site into site/, strictly
     python3 dev.py setup     make .venv with everything needed for test and check
     python3 dev.py clean     remove what the other verbs made
@@ -139,19 +139,21 @@ def installer() -> list[str | Path]:
     raise Failed("neither pip nor uv is here; on Debian or Ubuntu: apt-get install python3-pip")
 
 
-def fetch_redis() -> None:
-    """Try once to install the server that some tests start; without it they are skipped."""
-    tried = VENV / ".redis"
-    if shutil.which("redis-server") or tried.exists():
+def fetch_programs() -> None:
+    """Try once to install what some tests start; without these, the tests are skipped."""
+    wanted = {"redis-server": "redis-server", "bwrap": "bubblewrap"}
+    packages = [package for program, package in wanted.items() if not shutil.which(program)]
+    tried = VENV / ".programs"
+    if not packages or tried.exists():
         return
     tried.touch()
     if not shutil.which("apt-get") or os.geteuid() != 0:
         return
     apt = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-oAcquire::Retries=0"]
     try:
-        with Step("installing redis-server"):
+        with Step(f"installing {', '.join(packages)}"):
             run_quietly([*apt, "update"])
-            run_quietly([*apt, "install", "-y", "--no-install-recommends", "redis-server"])
+            run_quietly([*apt, "install", "-y", "--no-install-recommends", *packages])
     except Failed:
         print("  not to be had: the tests that need it are skipped", flush=True)
 
@@ -161,7 +163,7 @@ def fetch_redis() -> None:
 
 def setup(_: list[str]) -> int:
     prepare("dev")
-    fetch_redis()
+    fetch_programs()
     print("ready: python3 dev.py test, python3 dev.py check")
     return 0
 
@@ -173,7 +175,7 @@ def demo(arguments: list[str]) -> int:
 
 def test(arguments: list[str]) -> int:
     prepare("dev")
-    fetch_redis()
+    fetch_programs()
     everything = not [a for a in arguments if a != "--long"]
     workers = ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "worksteal"] if everything else []
     # Sets have another order each time, to find out who relies on it; within a run, one order.

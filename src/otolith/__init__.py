@@ -17,6 +17,8 @@ _HOME = {
     "Event": "otolith.agent",
     "events": "otolith.agent",
     "view": "otolith.agent",
+    "Runner": "otolith.agent",
+    "Workspace": "otolith.agent",
     "Branch": "otolith.core",
     "Snapshot": "otolith.core",
     "Commit": "otolith.core",
@@ -50,7 +52,7 @@ _HOME = {
 }
 
 if TYPE_CHECKING:
-    from otolith.agent import Event, Live, Repo, Versioned, events, view
+    from otolith.agent import Event, Live, Repo, Runner, Versioned, Workspace, events, view
     from otolith.codecs import Codecs, migration
     from otolith.core import Branch, Change, Commit, Conflict, Merge, Snapshot
     from otolith.errors import (
@@ -102,6 +104,7 @@ __all__ = [
     "NotKept",
     "ReadOnly",
     "Repo",
+    "Runner",
     "SchemaMismatch",
     "Snapshot",
     "StaleRef",
@@ -110,6 +113,7 @@ __all__ = [
     "Unsupported",
     "Untrusted",
     "Versioned",
+    "Workspace",
     "__version__",
     "events",
     "migration",

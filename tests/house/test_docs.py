@@ -41,6 +41,7 @@ CLASSES = [
     (otolith.Event, "Event"),
     (EventLog, "EventLog"),
     (otolith.Live, "Live"),
+    (otolith.Workspace, "Workspace"),
     (Frame, "Frame"),
     (ListHandle, "ListHandle"),
     (MapHandle, "MapHandle"),

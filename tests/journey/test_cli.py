@@ -337,7 +337,7 @@ def test_a_tag_names_a_commit_until_it_is_deleted(torn):
 
 
 READING = """status, log, show, show @:plan, diff, cat budget, ls, blame, sessions, stats, branch,
-    tag, fsck, gc --dry-run, doctor"""
+    tag, vars, fsck, gc --dry-run, doctor"""
 
 
 @pytest.mark.parametrize("verb", [verb.strip() for verb in READING.split(",")])

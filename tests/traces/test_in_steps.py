@@ -33,10 +33,6 @@ KNOWN = {
         "cancer", "clinic", "frame", "models", "proba", "transformer", "worst",
     },
     "symbols_and_optima": {"laplace"},  # what a sparse array remembers of its own order
-    # Objects that both a class and variables have are two objects afterwards.
-    "tiny_interpreter": {
-        "Macro", "Procedure", "add_ten", "library", "run", "when", "world", "<identity>",
-    },
 }  # fmt: skip
 
 PROGRAMS = [program for program in programs() if is_runnable(program)]

@@ -13,13 +13,14 @@ a state has this door without paying for what is behind it.
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from otolith.agent.workspace.reading import Variable
     from otolith.agent.workspace.runner import Runner
     from otolith.agent.workspace.step import Step
-    from otolith.agent.workspace.workspace import Variable, Workspace
+    from otolith.agent.workspace.workspace import Workspace
 
 __all__ = ["Runner", "Step", "Variable", "Workspace"]
 
-_HOME = {"Runner": "runner", "Step": "step", "Variable": "workspace", "Workspace": "workspace"}
+_HOME = {"Runner": "runner", "Step": "step", "Variable": "reading", "Workspace": "workspace"}
 
 
 def __getattr__(name: str) -> object:

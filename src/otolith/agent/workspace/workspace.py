@@ -6,14 +6,13 @@ worker hands over, and commits all of it together. It never unpickles.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from hmac import compare_digest
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 from urllib.parse import quote
 
+from otolith.agent.workspace.answers import FromState, Sign
 from otolith.agent.workspace.comparing import Difference, differences
 from otolith.agent.workspace.conversation import Conversation, Ending
 from otolith.agent.workspace.crew import Crew, WorkerLine
@@ -21,34 +20,15 @@ from otolith.agent.workspace.folder import Folder
 from otolith.agent.workspace.handover import TABLES, accept
 from otolith.agent.workspace.messages import Begin, Done, Failure, Run
 from otolith.agent.workspace.output import OnOutput, Output
-from otolith.agent.workspace.pieces import Pieces
+from otolith.agent.workspace.reading import Readable
 from otolith.agent.workspace.runner import Runner
 from otolith.agent.workspace.step import Files, Picture, Step
 from otolith.agent.workspace.trusted import load
 from otolith.core import WORKSPACE, Branch, Commit, Merge, Target
-from otolith.errors import Denied, Error, Invalid, KeyNotFound, NotKept
-from otolith.types import Hash
-
-Sign: TypeAlias = Callable[[str, bytes], bytes]
-"""Returns what proves that this repo has put some content into a place."""
+from otolith.errors import Error, Invalid
 
 
-@dataclass(frozen=True)
-class Variable:
-    """What is known of a variable without reading it."""
-
-    name: str
-    kind: str  # data, object, module, resource, lost
-    type: str
-    step: int
-    preview: str = ""
-    bytes: int = 0
-    shape: tuple[int, ...] | None = None
-    columns: tuple[tuple[str, str], ...] = ()
-    why: str = ""
-
-
-class Workspace:
+class Workspace(Readable):
     """The variables and files of a session, and a way to run code on them."""
 
     def __init__(
@@ -60,7 +40,7 @@ class Workspace:
         self.path.mkdir(parents=True, exist_ok=True)
         self._sign = sign
         self._folder = Folder(self.path)
-        self._pieces = Pieces()
+        self._answers = FromState(state, sign)
         self._crew: Crew | None = None
         self._worker: WorkerLine | None = None
         self._worker_head: str | None = None  # the commit that a warm worker is at
@@ -119,7 +99,7 @@ class Workspace:
         worker = self._worker_for(crew)
         if self._worker_head is not None and self._worker_head == self._head_id():
             order = Run(order.code, order.step, None, put=order.put)
-        ending = Conversation(crew, worker, self, self.runner).run(order, output, errors)
+        ending = Conversation(crew, worker, self._answers, self.runner).run(order, output, errors)
         if ending.done is None or self.runner.mode == "cold":
             self._dismiss()
         return ending
@@ -216,25 +196,6 @@ class Workspace:
             was_interrupted=ending.was_stopped,
         )  # fmt: skip
 
-    # What a worker asks for
-
-    def read(self, hashes: list[bytes]) -> list[bytes | None]:
-        objects = self.state.cells.objects
-        wanted = [hash for hash in map(Hash, hashes) if hash in objects.fresh]
-        fresh = {hash: objects.fresh[hash].data for hash in wanted}
-        missing = [Hash(hash) for hash in hashes if hash not in fresh]
-        found = fresh | (objects.stored.store.read(missing) if missing else {})
-        return [found.get(Hash(hash)) for hash in hashes]
-
-    def piece(self, cell: bytes) -> tuple[int, int] | None:
-        try:
-            return self._pieces.get(self.state.cells, cell)
-        except (Error, OSError, AttributeError, ValueError, IndexError):
-            return None
-
-    def vouches(self, place: str, cell: bytes, signature: bytes) -> bool:
-        return compare_digest(self._sign(place, cell), signature)
-
     def _sign_pickles(self, done: Done) -> None:
         for place in done.pickles:
             table, _, key = place.partition("/")
@@ -248,42 +209,7 @@ class Workspace:
             if self.state.cell_at((WORKSPACE, table, key)) is None:
                 self.state.write_reserved((WORKSPACE, "signatures", place), None)
 
-    # Looking
-
-    def vars(self) -> list[Variable]:
-        """Return what is known of all variables. Nothing is unpickled."""
-        index = self._entry("vars") or {}
-        return [_variable(name, entry) for name, entry in sorted(index.items())]
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self.state.cell_at((WORKSPACE, "vars", name)) is not None
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names("vars"))
-
-    def __getitem__(self, name: str) -> Any:
-        """Return a variable that is data.
-
-        Raises:
-            KeyNotFound: there is none.
-            NotKept: it could not be kept.
-            Denied: it is a pickle; `get(name, trusted=True)` loads it all the same.
-        """
-        entry = self._entry("vars", name)
-        if entry is None:
-            raise KeyNotFound(f"there is no variable {name}", hint="see vars()")
-        if entry["kind"] == "data":
-            return self._entry("data", name)
-        if entry["kind"] == "lost":
-            raise NotKept(
-                f"{name} could not be kept: it was a {entry['type']}, and {entry['why']}",
-                hint=entry.get("hint", ""),
-            )
-        raise Denied(
-            f"{name} is a {entry['type']}, kept as {_article(entry['kind'])}:"
-            " it is not loaded into this process",
-            hint="look at it in a step, or get(name, trusted=True) if you trust what ran",
-        )
+    # Reading
 
     def get(self, name: str, default: Any = None, *, trusted: bool = False) -> Any:
         """Return a variable, or the default if there is none.
@@ -296,11 +222,7 @@ class Workspace:
         entry = self._entry("vars", name)
         if not trusted or entry["kind"] in ("data", "lost"):
             return self[name]
-        return load(self, self._config(), self._roots(), name)
-
-    def _value(self) -> Any:
-        cell = self.state.cell_at((WORKSPACE, "last", "value"))
-        return None if cell is None else self.state.cells.load(cell)
+        return load(self._answers, self._config(), self._roots(), name)
 
     # History
 
@@ -336,11 +258,16 @@ class Workspace:
     def diff(self, old: Target | None = None, new: Target | None = None) -> list[Difference]:
         """Return what differs between two commits, by variable, column and file.
 
-        By default: what the last step did. Nothing is unpickled, and no frame is read.
+        By default: what the last step did, or what `new` did. Nothing is unpickled, and no frame
+        is read.
         """
         after = self.state.resolve("@" if new is None else new)
-        before = self.state.resolve("@~1" if old is None and new is None else old or "@")
-        return list(differences(self.state.cells, before.cell, after.cell))
+        if old is not None:
+            before: bytes | None = self.state.resolve(old).cell
+        else:
+            parent = after.parents[0] if after.parents else None
+            before = None if parent is None else self.state.resolve(parent).cell
+        return list(differences(self.state.cells, before, after.cell))
 
     def merge(self, other: str | Workspace) -> Merge:
         """Take in what another branch did: variables as values, frames by column, files.
@@ -374,7 +301,7 @@ class Workspace:
         self._dismiss()
         if self._crew is not None:
             self._crew.close()
-        self._pieces.close()
+        self._answers.close()
 
     def __enter__(self) -> Self:
         return self
@@ -388,17 +315,6 @@ class Workspace:
         self.close()
 
     # Small things
-
-    def _entry(self, *path: str) -> Any:
-        cell = self.state.cell_at((WORKSPACE, *path))
-        return None if cell is None else self.state.cells.load(cell)
-
-    def _names(self, table: str) -> list[str]:
-        cell = self.state.cell_at((WORKSPACE, table))
-        if cell is None:
-            return []
-        unkey = self.state.cells.encoding.unkey
-        return [str(unkey(key)) for key, _ in self.state.cells.entries(cell)]
 
     def _roots(self) -> dict[str, bytes]:
         found = {name: self.state.cell_at((WORKSPACE, name)) for name in (*TABLES, "signatures")}
@@ -431,25 +347,6 @@ class Workspace:
         return self._crew.sandbox.name if self._crew is not None else self.runner.sandbox
 
 
-def _variable(name: str, entry: dict[str, Any]) -> Variable:
-    shape = entry.get("shape")
-    return Variable(
-        name=name,
-        kind=str(entry.get("kind", "")),
-        type=str(entry.get("type", "")),
-        step=int(entry.get("step", entry.get("made", 0))),
-        preview=str(entry.get("preview", "")),
-        bytes=int(entry.get("bytes", 0)),
-        shape=tuple(shape) if isinstance(shape, list) else None,
-        columns=tuple((str(c), str(t)) for c, t in entry.get("columns", ())),
-        why=str(entry.get("why", "")),
-    )
-
-
 def _title(code: str) -> str:
     lines = [line.strip() for line in code.splitlines() if line.strip()]
     return lines[0][:100] if lines else "nothing"
-
-
-def _article(kind: str) -> str:
-    return "an object" if kind == "object" else f"a {kind}"

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -285,10 +286,11 @@ def attacks(sandbox):
 
 def start(sandbox, work, programs, *, environment=None, keep_fds=(), **told):
     """Start the programs in a sandbox; its standard output will be their outcomes."""
-    told = {"readable": [], "network": False, "user": None} | told
+    usual: dict[str, Any] = {"readable": (), "network": False, "user": None}
+    told = usual | told
     pairs = {name: (p if isinstance(p, tuple) else (p, {})) for name, p in programs.items()}
     told |= {"name": sandbox.name, "work": str(work), "path": sys.path, "programs": pairs}
-    place = Place(work, tuple(map(Path, told["readable"])), told["network"])
+    place = Place(work, tuple(Path(each) for each in told["readable"]), bool(told["network"]))
     argv = [sys.executable, "-I", "-c", INSIDE, json.dumps(told)]
     environment = environment or {}
     return subprocess.Popen(

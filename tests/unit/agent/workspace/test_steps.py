@@ -180,9 +180,8 @@ def test_a_class_that_is_defined_again_is_another_one(run: Run) -> None:
 
 
 def test_a_subclass_and_super_survive(run: Run) -> None:
-    run(
-        "class A:\n    def f(self): return 'A'\nclass B(A):\n    def f(self): return super().f() + 'B'"
-    )
+    run("class A:\n    def f(self): return 'A'")
+    run("class B(A):\n    def f(self): return super().f() + 'B'")
     assert run("B().f(), B.__mro__[1] is A").value == ("AB", True)
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from cloudpickle import cloudpickle  # type: ignore[import-untyped]
 
-from otolith.agent.workspace.worker.pickling import Dump, References, dump
 from otolith.agent.workspace.worker.world import World
 from otolith.core import digest
 
@@ -48,17 +47,6 @@ class Classes:
     def seen(self) -> dict[str, type]:
         """Return all classes that this process has seen."""
         return dict(self._by_id)
-
-    def dump(self, ids: list[str], references: References | None = None) -> Dump:
-        """Return the definitions of classes, by id: of one, or of some that refer to each other."""
-        kinds = [self._by_id[id] for id in ids]
-        return dump(
-            {id: Definition(kind) for id, kind in zip(ids, kinds, strict=True)},
-            self._world,
-            class_id=self.id_of,
-            references=references,
-            defines=frozenset(kinds),
-        )
 
     def _new_id(self, kind: type) -> str:
         """Return an id that tells the source of a class; of two with one source, another one."""

@@ -114,6 +114,8 @@ class Nursery:
             done, status = os.waitpid(pid, os.WNOHANG)
             if done:
                 self._workers.discard(pid)
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(pid, signal.SIGKILL)  # what it started ends with it
                 self._tell(Ended(pid, os.waitstatus_to_exitcode(status)))
 
     def _tell(self, message: FromNursery) -> None:

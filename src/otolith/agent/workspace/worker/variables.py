@@ -106,14 +106,13 @@ class Variables:
             return {}
         self._loading.add(place)
         try:
-            made: dict[str, object] = self._load(place)
+            made = self._load(place)
         finally:
             self._loading.discard(place)
-        if not place.startswith("classes/"):
-            return made
-        for id, kind in made.items():
-            self.classes.remember(id, kind)  # type: ignore[arg-type]  # a pickle of classes
-        return {}
+        for id, kind in made["classes"].items():
+            self.classes.remember(id, kind)
+        variables: dict[str, object] = made["variables"]
+        return variables
 
     def _variable(self, name: str) -> object:
         """Return a variable that a pickle refers to, as it was when the pickle was written."""
@@ -130,8 +129,7 @@ class Variables:
 
     def _class_of(self, id: str) -> type:
         if self.classes.get(id) is None:
-            group = (self.shadow.entry("classes", id) or {}).get("group", id)
-            self.load(f"classes/{group}")
+            self.bring(f"objects/{self.shadow.entry('classes', id)}")
         known = self.classes.get(id)
         if known is None:
             raise LookupError(f"the class {id} needs itself to be made")

@@ -1,0 +1,48 @@
+"""What a host answers to a worker: objects, memory, and whether a pickle can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hmac import compare_digest
+from typing import TypeAlias
+
+from otolith.agent.workspace.pieces import Pieces
+from otolith.core import Branch
+from otolith.errors import Error
+from otolith.types import Hash
+
+Sign: TypeAlias = Callable[[str, bytes], bytes]
+"""Returns what proves that this repo has put some content into a place."""
+
+
+class FromState:
+    """Answers from a state: what is stored, and what is staged."""
+
+    def __init__(self, state: Branch, sign: Sign) -> None:
+        self._state = state
+        self._sign = sign
+        self._pieces = Pieces()
+
+    def read(self, hashes: list[bytes]) -> list[bytes | None]:
+        """Return objects, None where there is none."""
+        objects = self._state.cells.objects
+        wanted = [hash for hash in map(Hash, hashes) if hash in objects.fresh]
+        fresh = {hash: objects.fresh[hash].data for hash in wanted}
+        missing = [Hash(hash) for hash in hashes if hash not in fresh]
+        found = fresh | (objects.stored.store.read(missing) if missing else {})
+        return [found.get(Hash(hash)) for hash in hashes]
+
+    def piece(self, cell: bytes) -> tuple[int, int] | None:
+        """Return a descriptor of raw bytes in one piece, and how many; None if there is none."""
+        try:
+            return self._pieces.get(self._state.cells, cell)
+        except (Error, OSError, AttributeError, ValueError, IndexError):
+            return None
+
+    def vouches(self, place: str, cell: bytes, signature: bytes) -> bool:
+        """Tell whether this repo has put a pickle into its place."""
+        return compare_digest(self._sign(place, cell), signature)
+
+    def close(self) -> None:
+        """Give all memory back."""
+        self._pieces.close()

@@ -1,0 +1,238 @@
+"""Variables that are not data, and classes: in pickles, one for those that share objects.
+
+Each is pickled by itself first, to see what it meets; `capture` has the theory. In here, a *node*
+is a variable or a class, and a *group* is the nodes of one pickle.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from otolith.agent.tracking.sharing import Order, levels, places_of
+from otolith.agent.workspace.worker import pickling
+from otolith.agent.workspace.worker.classes import Definition, circles
+from otolith.agent.workspace.worker.describing import describe
+from otolith.agent.workspace.worker.links import shareable, united
+from otolith.agent.workspace.worker.loss import hint, why
+from otolith.agent.workspace.worker.notes import Notes
+from otolith.agent.workspace.worker.pickling import Dump, Reference, References
+from otolith.agent.workspace.worker.variables import Variables, python
+from otolith.core import digest
+from otolith.types import Raw
+
+_SMALL_HEAD = 1 << 20
+_CLASS = "class "  # no variable has a space in its name
+
+
+class Pickles:
+    """The pickles of a workspace, written anew where they changed."""
+
+    def __init__(self, variables: Variables, notes: Notes) -> None:
+        self._variables = variables
+        self._shadow = variables.shadow
+        self._notes = notes
+        self._order: Order = variables.shadow.cells.encoding.key
+
+    def keep(self, objects: dict[str, Any]) -> None:
+        """Keep variables that are not data, and the classes that this process has seen."""
+        for name, value in objects.items():
+            self._shadow.forget(name)
+            if name not in self._variables.index:
+                # Before it is pickled: to be shown may change what an object remembers of itself.
+                self._notes.about[name] = describe(value)
+        found = self._dumps(objects)
+        namespace, data = self._variables.namespace, self._data_objects()
+        shared = {node: shareable(dump.met, namespace) for node, dump in found.items()}
+        kept = set[str]()
+        for group in _without_circles(united(shared), found):
+            met = set[int]().union(*(shared[node] for node in group))
+            # A figure that referred to data would have to be fetched whenever that is touched.
+            is_picture = any(_has_pictures(found[node]) for node in group)
+            references = self._references(set() if is_picture else met & data.keys(), data)
+            if self._keep_group(group, objects, found, references):
+                kept.add(group_id(group))
+        self._drop_groups(kept)
+
+    def _dumps(self, objects: dict[str, Any]) -> dict[str, Dump]:
+        """Pickle each object, and each class that this process has seen, by itself."""
+        tried = {name: self._try_dump([name], objects) for name in objects}
+        while waiting := [
+            node for id in self._variables.classes.seen() if (node := _CLASS + id) not in tried
+        ]:
+            tried |= {node: self._try_dump([node], objects) for node in waiting}
+        missing = {node for node, dump in tried.items() if not isinstance(dump, Dump)}
+        found: dict[str, Dump] = {}
+        for node, dump in tried.items():
+            if not isinstance(dump, Dump):
+                self._lose(node, objects, dump)
+            elif broken := sorted(id for id in dump.classes if _CLASS + id in missing):
+                self._lose(node, objects, TypeError(f"its class {broken[0]} cannot be kept"))
+            else:
+                found[node] = dump
+        return found
+
+    def _try_dump(
+        self, nodes: list[str], objects: dict[str, Any], references: References | None = None
+    ) -> Dump | Exception:
+        """Pickle variables and classes together, or say why not."""
+        classes = self._variables.classes
+        ids = [node.removeprefix(_CLASS) for node in nodes if node.startswith(_CLASS)]
+        value = {
+            "variables": {name: objects[name] for name in nodes if not name.startswith(_CLASS)},
+            "classes": {id: Definition(classes.seen()[id]) for id in ids},
+        }
+        try:
+            return pickling.dump(
+                value,
+                self._variables.world,
+                class_id=classes.id_of,
+                references=references,
+                defines=frozenset(classes.seen()[id] for id in ids),
+            )
+        except Exception as error:  # noqa: BLE001  # __reduce__ is the user's, and may raise anything
+            return error
+
+    def _data_objects(self) -> dict[int, list[str]]:
+        """Return the objects that can change in variables that are data, and whose they are."""
+        owners: dict[int, list[str]] = {}
+        for name, value in self._shadow.held_data().items():
+            seen: set[int] = set()
+            for _ in levels([value], seen):
+                pass
+            for each in seen:
+                owners.setdefault(each, []).append(name)
+        return owners
+
+    def _references(self, common: set[int], data: dict[int, list[str]]) -> References:
+        found = References()
+        held = self._shadow.held_data()
+        for name in sorted({name for each in common for name in data[each]}):
+            for steps, part in places_of(held[name], common, self._order):
+                found.add(part, Reference(name, steps))
+        return found
+
+    def _keep_group(
+        self,
+        group: list[str],
+        objects: dict[str, Any],
+        found: dict[str, Dump],
+        references: References,
+    ) -> bool:
+        dump: Dump | Exception = found[group[0]]
+        if len(group) > 1 or references.things:
+            dump = self._try_dump(group, objects, references)
+        if not isinstance(dump, Dump):
+            for node in group:
+                self._lose(node, objects, dump)
+            return False
+        own = group_id(group)
+        self._write_pickle(f"objects/{own}", dump, group, references)
+        for node in group:
+            if not node.startswith(_CLASS):
+                self._notes.entries[node] = {"kind": "object", "group": own}
+            elif self._shadow.entry("classes", id := node.removeprefix(_CLASS)) != own:
+                self._shadow.keep("classes", id, value=own)
+        return True
+
+    def _lean(self, place: str, reference: Reference) -> None:
+        """Note that a pickle refers to a variable that is data."""
+        entry = self._notes.entries.setdefault(reference.name, {"kind": "data"})
+        how = "leaning_in" if reference.steps else "leaning_on"
+        entry[how] = sorted({*entry.get(how, ()), place})
+
+    def _write_pickle(
+        self, place: str, dump: Dump, group: list[str], references: References
+    ) -> None:
+        stored = self._variables.stored.get(place)
+        for reference in dump.references:
+            self._lean(place, reference)
+        for source in dump.sources:
+            if self._shadow.cell("code", source) is None:
+                self._shadow.keep("code", source, value=self._variables.sources.source(source))
+        if stored is not None and self._is_same(place, stored[0], dump, group, references):
+            return
+        entry = {
+            "names": group,
+            "head": Raw(dump.head),
+            "buffers": [Raw(each) for each in dump.buffers],
+            "python": python(),
+            "bytecode": dump.has_bytecode,
+        }
+        imprints = self._shadow.imprints
+        old = None if stored is None else stored[1]
+        imprint = imprints.fresh(entry) if old is None else imprints.again(entry, old)
+        path = _path(place)
+        before = self._shadow.cell(*path)
+        if before is None or not self._shadow.cells.same(before, imprint.cell):
+            self._shadow.write(path, imprint.cell)
+            self._notes.done.pickles.append(place)
+        self._variables.stored[place] = dump.head, imprint
+
+    def _is_same(
+        self, place: str, head: bytes, dump: Dump, group: list[str], references: References
+    ) -> bool:
+        """Tell whether a pickle that reads differently is that of an object that did not change."""
+        if head == dump.head or len(head) > _SMALL_HEAD:
+            return False  # if nothing else, the raw bytes are compared
+        entry = self._shadow.entry(*_path(place))
+        if any(node.startswith(_CLASS) for node in group) or entry is None:
+            return False
+        try:
+            again = pickling.load(head, self._variables.buffers(entry))["variables"]
+        except Exception:  # noqa: BLE001  # then it is another one, in any case
+            return False
+        second = self._try_dump(group, again, references) if again.keys() == set(group) else None
+        return (
+            isinstance(second, Dump) and second.head == dump.head and second.buffers == dump.buffers
+        )
+
+    def _lose(self, node: str, objects: dict[str, Any], error: Exception) -> None:
+        if node.startswith(_CLASS):
+            self._notes.done.lost[node] = why(error)
+            return
+        value, known = objects[node], self._variables.index.get(node, {})
+        entry = {
+            **(self._notes.about.get(node) or describe(value)),
+            "kind": "lost",
+            "why": why(error),
+            "hint": hint(value),
+            "made": known.get("made") or self._notes.step,
+        }
+        self._notes.entries[node] = entry
+        self._notes.done.lost[node] = f"{entry['type']}: {entry['why']}"
+
+    def _drop_groups(self, kept: set[str]) -> None:
+        """Remove pickles whose variables are in others now."""
+        stored = self._variables.stored
+        for place in [place for place in stored if place.startswith("objects/")]:
+            group = place.removeprefix("objects/")
+            if group not in kept:
+                self._shadow.drop("objects", group)
+                del stored[place]
+
+
+def group_id(names: list[str]) -> str:
+    """Return what a group is kept under."""
+    own = ",".join(names)
+    return own if len(own) <= 80 else f"{own[:60]}-{digest(own.encode()).hex()[:12]}"
+
+
+def _without_circles(groups: list[list[str]], found: dict[str, Dump]) -> list[list[str]]:
+    """Return groups of which none needs a class of another that needs a class of it."""
+    home = {node: str(number) for number, group in enumerate(groups) for node in group}
+    needs = {
+        str(number): {home[_CLASS + id] for node in group for id in found[node].classes}
+        - {str(number)}
+        for number, group in enumerate(groups)
+    }
+    return [sorted(node for at in circle for node in groups[int(at)]) for circle in circles(needs)]
+
+
+def _path(place: str) -> tuple[str, str]:
+    table, _, key = place.partition("/")
+    return table, key
+
+
+def _has_pictures(dump: Dump) -> bool:
+    kinds = set(map(type, dump.met.values()))
+    return any(kind.__module__.partition(".")[0] == "matplotlib" for kind in kinds)
