@@ -55,6 +55,13 @@ class Sizes:
     list_steps: int = 100
     wide_rows: int = 3_125_000
     wide_columns: int = 40
+    # Code that runs in steps
+    mixed_rows: int = 2_500_000
+    restores: int = 20
+    small_steps: int = 60
+    programs: int | None = None  # all of them
+    loop_turns: int = 500_000
+    loop_blocks: int = 20
 
 
 QUICK = Sizes(
@@ -88,6 +95,12 @@ QUICK = Sizes(
     list_steps=20,
     wide_rows=20_000,
     wide_columns=8,
+    mixed_rows=20_000,
+    restores=2,
+    small_steps=3,
+    programs=2,
+    loop_turns=10_000,
+    loop_blocks=3,
 )
 
 

@@ -32,11 +32,11 @@ class Suite:
 
 
 def suite(name: str) -> Suite:
-    """Return a suite; that of the state is loaded late, for it needs numpy and pandas."""
+    """Return a suite; all but the first are loaded late, for they need numpy and pandas."""
     if name == "core":
         return CORE
-    state = import_module("bench.state")
-    found: Suite = Suite("state", state.KINDS, state.MADE_BY, *_STATE)
+    room = import_module(f"bench.{name}")
+    found: Suite = Suite(name, room.KINDS, room.MADE_BY, *_LATE[name])
     return found
 
 
@@ -85,7 +85,9 @@ CORE = Suite(
     compressibility,
 )
 
-_STATE: tuple[tuple[str, ...], tuple[str, ...], Callable[[], str]] = (
+Late = tuple[tuple[str, ...], tuple[str, ...], Callable[[], str]]
+
+_STATE: Late = (
     ("kvgit", "agex", "diskcache", "joblib", "numpy", "pandas"),
     (
         "frame-assign-disk",
@@ -114,3 +116,34 @@ _STATE: tuple[tuple[str, ...], tuple[str, ...], Callable[[], str]] = (
     ),
     lambda: "Sizes in MB are of a million bytes, in KB and B as the disk counts them",
 )
+
+_WORKSPACE: Late = (
+    ("dill", "cloudpickle", "kishu", "pyarrow", "numpy", "pandas"),
+    (
+        "frame-disk",
+        "frame-disk-cloudpickle",
+        "frame-disk-parquet",
+        "frame",
+        "frame-cloudpickle",
+        "frame-dill",
+        "frame-parquet",
+        "frame-Kishu",
+        "frame-cold-disk",
+        "frame-cold",
+        "restore",
+        "restore-cloudpickle",
+        "restore-parquet",
+        "cold",
+        "cold-python",
+        "cold-cloudpickle",
+        "cold-warm",
+        "programs-disk",
+        "programs",
+        "programs-slower",
+        "loop",
+        "loop-kishu",
+    ),
+    lambda: "Sizes in MB are of a million bytes",
+)
+
+_LATE: dict[str, Late] = {"state": _STATE, "workspace": _WORKSPACE}

@@ -15,6 +15,7 @@ from tests.house.source import ROOT
 PROMISED = {
     "core": {"commit", "append", "open", "past", "diff", "gc", "threads", "import"},
     "state": {"frame", "read", "values", "list", "column"},
+    "workspace": {"frame", "restore", "cold", "programs", "loop"},
 }
 
 

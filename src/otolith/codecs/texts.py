@@ -2,9 +2,9 @@
 
     lengths   array of uint32     bytes of each string, 0 where one is missing
     missing   None, or array of uint8     0 a string, or a number for what stands in its place
-    groups    list of raw bytes   the UTF-8 of each 1,024 strings, joined
+    groups    list of raw bytes   the UTF-8 of each 8,192 strings, joined
 
-A list of a million strings would be a million values; this is about a thousand. Rows are grouped so
+A list of a million strings would be a million values; this is about a hundred. Rows are grouped so
 that a string that grows moves only the strings of its group. A lone surrogate is encoded as if it
 were a character.
 """
@@ -23,7 +23,7 @@ from otolith.codecs.forms import Form, demand
 from otolith.errors import BadValue
 from otolith.types import Raw
 
-GROUP_ROWS = 1024
+GROUP_ROWS = 8192
 _LENGTHS = np.dtype("<u4")
 _LONGEST = 2**32 - 1
 

@@ -7,12 +7,21 @@ from hmac import compare_digest
 from typing import TypeAlias
 
 from otolith.agent.workspace.pieces import Pieces
-from otolith.core import Branch
+from otolith.core import Branch, Claim, claims
 from otolith.errors import Error
 from otolith.types import Hash
 
 Sign: TypeAlias = Callable[[str, bytes], bytes]
 """Returns what proves that this repo has put some content into a place."""
+
+
+_LIST = b"l"
+_ALONG_BYTES = 4 << 20
+_MAPPED_BYTES = 1 << 20
+
+
+def _is_short(claim: Claim) -> bool:
+    return claim.totals.size < _MAPPED_BYTES
 
 
 class FromState:
@@ -31,6 +40,22 @@ class FromState:
         missing = [Hash(hash) for hash in hashes if hash not in fresh]
         found = fresh | (objects.stored.store.read(missing) if missing else {})
         return [found.get(Hash(hash)) for hash in hashes]
+
+    def below(self, found: list[bytes | None]) -> list[bytes]:
+        """Return what is below lists: whoever reads a list mostly reads all of it.
+
+        What is long enough to be mapped is left out.
+        """
+        more: list[bytes] = []
+        waiting = [data for data in found if data is not None and data[:1] == _LIST]
+        size = 0
+        while waiting and size < _ALONG_BYTES:
+            wanted = [claim.hash for data in waiting for claim in claims(data) if _is_short(claim)]
+            answers = self.read(list(wanted))
+            waiting = [data for data in answers if data is not None]
+            more += waiting
+            size += sum(map(len, waiting))
+        return more
 
     def piece(self, cell: bytes) -> tuple[int, int] | None:
         """Return a descriptor of raw bytes in one piece, and how many; None if there is none."""

@@ -36,6 +36,7 @@ class Answers(Protocol):
     """What a worker may ask for."""
 
     def read(self, hashes: list[bytes]) -> list[bytes | None]: ...
+    def below(self, found: list[bytes | None]) -> list[bytes]: ...
     def piece(self, cell: bytes) -> tuple[int, int] | None: ...
     def vouches(self, place: str, cell: bytes, signature: bytes) -> bool: ...
 
@@ -128,13 +129,14 @@ class Conversation:
     def _reply(self, question: FromWorker) -> None:
         wire, answers = self._worker.wire, self._answers
         if isinstance(question, Read):
-            wire.send(Objects(answers.read(question.hashes)))
+            found = answers.read(question.hashes)
+            wire.send(Objects(found, answers.below(found)))
         elif isinstance(question, Map):
-            found = answers.piece(question.cell)
-            if found is None:
+            memory = answers.piece(question.cell)
+            if memory is None:
                 wire.send(Mapped(0, "it is not to be had in one piece"))
             else:
-                wire.send(Mapped(found[1]), [found[0]])
+                wire.send(Mapped(memory[1]), [memory[0]])
         elif isinstance(question, Vouch):
             is_signed = answers.vouches(question.place, question.cell, question.signature)
             wire.send(Vouched(is_signed))

@@ -72,9 +72,13 @@ class Run(Message, frozen=True):
 
 
 class Objects(Message, frozen=True):
-    """Host to worker: the objects that were asked for, in order; None where there is none."""
+    """Host to worker: the objects that were asked for, in order; None where there is none.
+
+    More come along that will be asked for next.
+    """
 
     found: list[bytes | None]
+    more: list[bytes] = msgspec.field(default_factory=list)
 
 
 class Mapped(Message, frozen=True):

@@ -42,7 +42,8 @@ class RemoteHost:
         if not isinstance(answer, Objects):
             raise _unexpected(answer)
         pairs = zip(hashes, answer.found, strict=True)
-        return {hash: data for hash, data in pairs if data is not None}
+        along = {Hash(digest(data)): data for data in answer.more}
+        return {hash: data for hash, data in pairs if data is not None} | along
 
     def map(self, cell: bytes) -> tuple[int, int] | None:
         """Return a descriptor of raw bytes in one piece, and how many; None if that is refused."""
@@ -68,19 +69,24 @@ class RemoteStore:
 
     def __init__(self, host: Host, config: bytes) -> None:
         self._host = host
-        self._config = {Hash(digest(config)): config}
+        self._config = Hash(digest(config))
+        self._along = {self._config: config}  # what came unasked, and will be asked for
 
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities()
 
     def read(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
-        if len(hashes) == 1 and hashes[0] in self._config:
-            return dict(self._config)
-        return self._host.read(hashes)
+        known = {hash: self._along[hash] for hash in hashes if hash in self._along}
+        missing = [hash for hash in hashes if hash not in known]
+        if missing:
+            found = self._host.read(missing)
+            known |= {hash: found.pop(hash) for hash in missing if hash in found}
+            self._along |= found
+        return known
 
     def ref(self, name: str) -> Hash | None:
-        return next(iter(self._config)) if name == ".config" else None
+        return self._config if name == ".config" else None
 
     def write(self, batch: Batch) -> None:
         raise ReadOnly("a worker does not write", hint="hand it over")
