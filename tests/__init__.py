@@ -5,6 +5,7 @@ contract/   every store, codec and repo keeps the same promises
 property/   laws that hold for any history, found out by Hypothesis
 fault/      kills, power cuts, full disks, flipped bits, races
 compat/     stores written by every format there ever was
+traces/     programs run in steps, in processes of their own and across kills, and compared
 journey/    the documents and the command line, used as a person would
 house/      the project itself: imports, sizes, names, errors
 """

@@ -799,8 +799,10 @@ MISSING = {
     "path": "whoever made the handle has it",
     "repo": "whoever opened the state has its mirror; the plain one is at `.plain.repo`",
     "salt": BENEATH,
+    "sign": BENEATH,
     "store": BENEATH,
     "turn": "the lane of a state keeps others out",
+    "workspace": "a step waits for its own process: run it in a thread",
     "write_cell": PLUMBING,
     "write_reserved": PLUMBING,
 }

@@ -20,7 +20,7 @@ from otolith.agent.viewing import view
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from otolith.agent.workspace import Runner, Step, Variable, Workspace
+    from otolith.agent.workspace import Runner, Step, Variable, Workspace, ladder
 
 __all__ = [
     "Event",
@@ -38,6 +38,7 @@ __all__ = [
     "Versioned",
     "Workspace",
     "events",
+    "ladder",
     "state_of",
     "view",
 ]

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from otolith.codecs.chunks import gather, weigh
 from otolith.codecs.forms import Form, demand
 from otolith.errors import BadValue
-from otolith.types import Raw
+from otolith.types import Piece, Raw
 
 GROUP_ROWS = 8192
 _LENGTHS = np.dtype("<u4")
@@ -74,6 +74,8 @@ def unfold(form: Form, *, gaps: int) -> tuple[list[str], npt.NDArray[np.uint8] |
         Corrupt: the buffers do not fit together.
     """
     lengths, missing = measured(form, gaps=gaps)
+    if type(form["groups"]) is Piece:
+        return _cut(bytes(form["groups"].view), lengths), missing
     strings: list[str] = []
     for number, group in enumerate(form["groups"]):
         rows = lengths[number * GROUP_ROWS : (number + 1) * GROUP_ROWS]
@@ -95,6 +97,9 @@ def measured(
         fits = _is_column(missing, np.dtype(np.uint8)) and len(missing) == len(lengths)
         demand(fits and 0 < missing.max() <= gaps, "what is missing among strings is unclear")
         demand(not lengths[missing != 0].any(), "a missing string has a length")
+    if type(groups) is Piece:  # all of them, put together
+        demand(weigh(groups) == lengths.sum(dtype=np.int64), "strings and their lengths do not fit")
+        return lengths.astype(np.int64), missing
     demand(type(groups) is list, "the groups of strings are not a list")
     starts = np.arange(0, len(lengths), GROUP_ROWS)
     sizes = np.add.reduceat(lengths, starts, dtype=np.int64) if len(starts) else starts

@@ -2,44 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from otolith.codecs import fields_of
+from otolith.core import Path
 
 _PLAIN = frozenset({dict, list, tuple})
 
 
-def is_circular(value: object) -> bool:
-    """Tell whether some container in a value is inside of itself."""
+def circle_in(value: object) -> tuple[Path, object] | None:
+    """Return the steps to a container that is inside of itself, and that container."""
     done: set[int] = set()
-    above: set[int] = set()
-    waiting: list[tuple[Any, bool]] = [(value, False)]
+    above: dict[int, Path] = {}
+    waiting: list[tuple[Any, Path, bool]] = [(value, (), False)]
     while waiting:
-        part, is_left = waiting.pop()
+        part, steps, is_left = waiting.pop()
         if is_left:
-            above.discard(id(part))
+            del above[id(part)]
             done.add(id(part))
-            continue
-        if id(part) in above:
-            return True
-        if id(part) in done:
-            continue
-        inside = [each for each in _parts(part) if type(each) in _PLAIN or _has_fields(each)]
-        if inside:
-            above.add(id(part))
-            waiting.append((part, True))
-            waiting += [(each, False) for each in inside]
-    return False
+        elif id(part) in above:
+            return above[id(part)], part
+        elif id(part) not in done:
+            above[id(part)] = steps
+            waiting.append((part, steps, True))
+            waiting += [(each, (*steps, step), False) for step, each in _containers(part)]
+    return None
 
 
-def _parts(value: Any) -> list[Any]:
+def _containers(value: Any) -> Iterable[tuple[Any, Any]]:
+    """Return the containers in a value, and the steps to them."""
+    parts: Iterable[tuple[Any, Any]]
     if type(value) is dict:
-        return list(value.values())
-    if type(value) in (list, tuple):
-        return list(value)
-    names = fields_of(type(value)) or ()
-    return [getattr(value, name) for name in names if hasattr(value, name)]
-
-
-def _has_fields(value: object) -> bool:
-    return fields_of(type(value)) is not None
+        parts = value.items()
+    elif type(value) in (list, tuple):
+        parts = enumerate(value)
+    else:
+        names = fields_of(type(value)) or ()
+        parts = [(name, getattr(value, name)) for name in names if hasattr(value, name)]
+    return [pair for pair in parts if type(pair[1]) in _PLAIN or fields_of(type(pair[1]))]

@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from otolith.agent.tracking.circles import is_circular
+from otolith.agent.tracking.circles import circle_in
 from otolith.agent.tracking.fingerprint import fingerprint
 from otolith.core import Cells
 from otolith.errors import BadValue
@@ -65,9 +65,12 @@ class Imprints:
             BadValue: it cannot be kept, or was changed while it was being encoded.
         """
         before = self.print(value)
-        if before is None and is_circular(value):
+        if before is None and (found := circle_in(value)) is not None:
+            steps, part = found
+            where = f"at {'/'.join(map(str, steps[:8]))}: " if steps else ""
             raise Endless(
-                f"a {type(value).__name__} has itself inside", hint="refer to it by a key instead"
+                f"{where}a {type(part).__name__} has itself inside",
+                hint="refer to it by a key instead",
             )
         cell = self.cells.put(value)
         if before is None:

@@ -4,6 +4,7 @@ Workspace   runs code in steps on the variables and files of a state; each step 
 Runner      how steps are run: in what sandbox, within which limits, in one process or in many
 Step        what a step came to
 Variable    what is known of a variable without reading it
+ladder      every sandbox, and why it does not work here if it does not
 
 Read `workspace.py` for the host, `worker/session.py` for what runs in the sandbox, and
 `worker/capture.py` for how variables are kept. The names are loaded when they are first asked for:
@@ -15,12 +16,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from otolith.agent.workspace.reading import Variable
     from otolith.agent.workspace.runner import Runner
+    from otolith.agent.workspace.sandbox import ladder
     from otolith.agent.workspace.step import Step
     from otolith.agent.workspace.workspace import Workspace
 
-__all__ = ["Runner", "Step", "Variable", "Workspace"]
+__all__ = ["Runner", "Step", "Variable", "Workspace", "ladder"]
 
-_HOME = {"Runner": "runner", "Step": "step", "Variable": "reading", "Workspace": "workspace"}
+_HOME = {
+    "Runner": "runner",
+    "Step": "step",
+    "Variable": "reading",
+    "Workspace": "workspace",
+    "ladder": "sandbox",
+}
 
 
 def __getattr__(name: str) -> object:

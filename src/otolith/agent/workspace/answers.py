@@ -7,7 +7,7 @@ from hmac import compare_digest
 from typing import TypeAlias
 
 from otolith.agent.workspace.pieces import Pieces
-from otolith.core import Branch, Claim, claims
+from otolith.core import Branch, Claim, claims, totals
 from otolith.errors import Error
 from otolith.types import Hash
 
@@ -22,6 +22,12 @@ _MAPPED_BYTES = 1 << 20
 
 def _is_short(claim: Claim) -> bool:
     return claim.totals.size < _MAPPED_BYTES
+
+
+def _is_short_list(data: bytes) -> bool:
+    """Tell whether an object is a list, and not one of those that are mapped."""
+    total = totals(data) if data[:1] == _LIST else None
+    return total is not None and total.size < _MAPPED_BYTES
 
 
 class FromState:
@@ -42,12 +48,9 @@ class FromState:
         return [found.get(Hash(hash)) for hash in hashes]
 
     def below(self, found: list[bytes | None]) -> list[bytes]:
-        """Return what is below lists: whoever reads a list mostly reads all of it.
-
-        What is long enough to be mapped is left out.
-        """
+        """Return what is below short lists: whoever reads one mostly reads all of it."""
         more: list[bytes] = []
-        waiting = [data for data in found if data is not None and data[:1] == _LIST]
+        waiting = [data for data in found if data is not None and _is_short_list(data)]
         size = 0
         while waiting and size < _ALONG_BYTES:
             wanted = [claim.hash for data in waiting for claim in claims(data) if _is_short(claim)]

@@ -60,16 +60,35 @@ class Crew:
         self._wire: Wire[FromNursery] | None = None
         self._known: set[str] = set()
         self._workers: dict[int, WorkerLine] = {}
+        self._spare: tuple[socket.socket, int, int] | None = None
         self.sandbox: Sandbox = choose(runner.sandbox, network=runner.network, image=runner.image)
 
     def fork(self, modules: Sequence[str]) -> WorkerLine:
-        """Return a new worker, with modules imported.
+        """Return a new worker, with modules imported: the one that was made ready, if there is one.
 
         Raises:
             Unavailable: no process can be started.
         """
+        self._nursery()
+        if self._spare is None:
+            self.learn(modules)
+            self._ask_for_one()
+        line, output, errors = self._spare  # type: ignore[misc]  # asked for above
+        self._spare = None
+        forked = self._next(Forked)
+        wire: Wire[FromWorker] = Wire(line, FromWorker, limit_bytes=self._runner.handover_bytes)
+        worker = self._workers[forked.pid] = WorkerLine(forked.pid, wire, output, errors)
+        return worker
+
+    def make_ready(self, modules: Sequence[str]) -> None:
+        """Have a worker forked for the next step, while others do something else."""
+        if self._wire is not None and self._spare is None and self.is_alive():
+            with suppress(Gone):
+                self.learn(modules)
+                self._ask_for_one()
+
+    def _ask_for_one(self) -> None:
         wire = self._nursery()
-        self.learn(modules)
         ours, theirs = socket.socketpair()
         output, out = os.pipe()
         errors, err = os.pipe()
@@ -79,13 +98,18 @@ class Crew:
             theirs.close()
             os.close(out)
             os.close(err)
-        forked = self._next(Forked)
         ours.settimeout(_STALL_SECONDS)
         for fd in (output, errors):
             os.set_blocking(fd, False)
-        line: Wire[FromWorker] = Wire(ours, FromWorker, limit_bytes=self._runner.handover_bytes)
-        worker = self._workers[forked.pid] = WorkerLine(forked.pid, line, output, errors)
-        return worker
+        self._spare = ours, output, errors
+
+    def _dismiss_spare(self) -> None:
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            line, output, errors = spare
+            line.close()
+            os.close(output)
+            os.close(errors)
 
     def learn(self, modules: Sequence[str]) -> None:
         """Let the nursery import modules, while others do something else."""
@@ -121,6 +145,7 @@ class Crew:
 
     def close(self) -> None:
         """End all processes."""
+        self._dismiss_spare()
         process, self._process = self._process, None
         if self._wire is not None:
             self._wire.close()

@@ -51,19 +51,42 @@ class Pieces:
             self._total -= freed
 
 
+def _is_raw(cells: Cells, cell: bytes) -> bool:
+    """Tell by its first element whether a list may be raw bytes; only that is read."""
+    first = next(iter(cells.elements(cell, 0, 1)), None)
+    if first is not None and cells.kind(first) == "list":
+        first = next(iter(cells.elements(first, 0, 1)), None)
+    return first is not None and cells.kind(first) == "bytes"
+
+
 def _put_together(cells: Cells, cell: bytes) -> tuple[int, int]:
+    if not _is_raw(cells, cell):
+        raise Invalid("a list is no raw bytes", hint="read it chunk by chunk")
     descriptor = os.memfd_create("otolith", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
-        size = 0
-        chunks = cells.load_all(cells.elements(cell))
-        for at, chunk in enumerate(chunks):
-            is_last = at == len(chunks) - 1
-            if type(chunk) is not bytes or not (is_last or len(chunk) == CHUNK_BYTES):
-                raise Invalid("a list is no raw bytes", hint="read it chunk by chunk")
-            os.writev(descriptor, [chunk])
-            size += len(chunk)
+        size = sum(_write(descriptor, raw) for raw in _raws(cells.load_all(cells.elements(cell))))
         fcntl.fcntl(descriptor, _ADD_SEALS, _SEALS)
     except BaseException:
         os.close(descriptor)
         raise
     return descriptor, size
+
+
+def _raws(parts: list[object]) -> list[list[bytes]]:
+    """Return raw bytes, each as its chunks: one, or the many that a long text is cut into."""
+    raws: list[list[bytes]] = []
+    for each in [parts] if parts and type(parts[0]) is bytes else parts:
+        if type(each) is not list or any(type(chunk) is not bytes for chunk in each):
+            raise Invalid("a list is no raw bytes", hint="read it chunk by chunk")
+        if any(len(chunk) != CHUNK_BYTES for chunk in each[:-1]):
+            raise Invalid("raw bytes are cut at other places", hint="read it chunk by chunk")
+        raws.append(each)
+    return raws
+
+
+def _write(descriptor: int, chunks: list[bytes]) -> int:
+    for chunk in chunks:
+        rest = memoryview(chunk)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+    return sum(map(len, chunks))

@@ -157,7 +157,7 @@ class Workspace(Readable):
         if self.runner.mode == "warm" and self._worker is not None:
             self._worker_head = commit.id
         elif self._crew is not None:
-            self._crew.learn(done.modules)
+            self._crew.make_ready(done.modules)
         return Step(
             ok=done.ok,
             value=self._value(),

@@ -16,13 +16,14 @@ from typing import NamedTuple
 import click
 
 from otolith import __version__
+from otolith.agent import ladder
 from otolith.cli.asked import Asked
 from otolith.cli.place import find, opened
 from otolith.cli.screen.output import emit, json_option, table
 from otolith.cli.screen.words import counted, size
 from otolith.errors import Error, StoreNotFound
 
-_NEEDED = ("apsw", "blake3", "click", "msgspec", "xxhash", "zstandard")
+_NEEDED = ("apsw", "blake3", "click", "cloudpickle", "msgspec", "xxhash", "zstandard")
 _MOUNTS = Path("/proc/self/mountinfo")
 _IN_MEMORY = {"tmpfs", "ramfs", "devtmpfs"}
 _ROUNDS = 15
@@ -71,6 +72,18 @@ def _findings(asked: Asked) -> Iterator[Finding]:
     yield from found
     if file is not None:
         yield _wal(file)
+    yield _sandbox()
+
+
+def _sandbox() -> Finding:
+    """Tell in what steps of a workspace are confined here, and why not in something better."""
+    rungs = ladder()
+    best = next(name for name, problem in rungs if problem is None)
+    missing = [f"{name}: {why}" for name, why in rungs if why is not None and name != "docker"]
+    says = f"steps run in {best}"
+    if best in ("docker", "podman", "bubblewrap"):
+        return Finding("ok", "sandbox", says)
+    return Finding("warn", "sandbox", f"{says}; {missing[-1]}", "apt-get install bubblewrap")
 
 
 def _library(name: str) -> Finding:

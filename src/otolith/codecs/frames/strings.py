@@ -18,6 +18,7 @@ from otolith.codecs.forms import Form, Forming, Reading, check
 from otolith.codecs.frames.dtypes import strings_dtype, strings_of
 from otolith.codecs.texts import fill, fold, fold_buffers, measured, unfold
 from otolith.errors import UnknownType
+from otolith.types import Piece
 
 
 def _lower(array: Any) -> Form:
@@ -52,7 +53,7 @@ def _lower_arrow(array: Any) -> Form:
 
 
 def _lift(form: Form) -> object:
-    kinds: dict[str, Any] = {"missing": (np.ndarray, type(None)), "groups": list}
+    kinds: dict[str, Any] = {"missing": (np.ndarray, type(None)), "groups": (list, Piece)}
     storage, na, *_ = check(form, storage=str, na=str, lengths=np.ndarray, **kinds)
     dtype = strings_dtype(storage, na)
     return _lift_arrow(form, dtype) if storage == "pyarrow" else _lift_python(form, dtype)
@@ -69,7 +70,8 @@ def _lift_arrow(form: Form, dtype: Any) -> object:
 
     lengths, missing = measured(form, gaps=1)
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
-    data = b"".join(map(gather, form["groups"]))
+    groups = form["groups"]
+    data = groups.view if type(groups) is Piece else b"".join(map(gather, groups))
     present = None if missing is None else np.packbits(missing == 0, bitorder="little")
     buffers = [each if each is None else pa.py_buffer(each) for each in (present, ends, data)]
     strings = pa.Array.from_buffers(pa.large_string(), len(lengths), buffers)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import mmap
 import os
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from ctypes import addressof, c_char
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from otolith.agent.tracking.chunks import runs
 from otolith.agent.tracking.imprint import Imprint, Imprints, changing
 from otolith.agent.workspace.worker.remote import Host
 from otolith.core import Cells
-from otolith.types import CHUNK_BYTES, Piece, Raw
+from otolith.types import CHUNK_BYTES, Piece, Raw, Tag
 
 WORTH_BYTES = 1 << 20
 """From this length on it pays to map: below, reading the chunks is as fast."""
@@ -149,22 +150,39 @@ class Pages(Imprint):
 
 
 class MappingCells(Cells):
-    """Cells that map raw bytes instead of reading them."""
+    """Cells that map raw bytes instead of reading them, where raw bytes are expected."""
 
     mappings: Mappings | None = None
+    _expects_raw = 0
+
+    @contextmanager
+    def expecting_raw(self) -> Iterator[None]:
+        """Take long lists of chunks for raw bytes; elsewhere they may be somebody's lists."""
+        self._expects_raw += 1
+        try:
+            yield
+        finally:
+            self._expects_raw -= 1
 
     def load(self, cell: bytes) -> object:
-        if self.mappings is not None and self._is_worth_mapping(cell):
+        if self.is_grown(cell) and self.kind(cell) == "tagged":
+            tag = self.tag(cell)
+            if tag is not None and tag.code in _RAW_INSIDE:
+                with self.expecting_raw():
+                    return super().load(cell)
+        if self._expects_raw and self.mappings is not None and self._is_worth_mapping(cell):
             piece = self.mappings.load(cell)
             if piece is not None:
                 return piece
         return super().load(cell)
 
     def _is_worth_mapping(self, cell: bytes) -> bool:
-        """Tell whether this may be a long list of raw chunks, by its length and count."""
+        """Tell whether this may be a long list of chunks, or of lists of them, by its length."""
         link = self.tree(cell)
         if link is None or link.size < WORTH_BYTES or self.kind(cell) != "list":
             return False
-        overhead = 3  # bytes of the header of each chunk
-        full = (link.length - 1) * (CHUNK_BYTES + overhead)
-        return full < link.size <= full + CHUNK_BYTES + overhead
+        return link.size >= link.length * _CHUNKY_BYTES
+
+
+_RAW_INSIDE = frozenset({Tag.ARRAY, Tag.FRAME, Tag.TABLE, Tag.POLARS, Tag.SPARSE, Tag.TENSOR})
+_CHUNKY_BYTES = 2048

@@ -174,7 +174,7 @@ class Pickles:
         """Tell whether a pickle that reads differently is that of an object that did not change."""
         if head == dump.head or len(head) > _SMALL_HEAD:
             return False  # if nothing else, the raw bytes are compared
-        entry = self._shadow.entry(*_path(place))
+        entry = self._shadow.entry_with_raw(*_path(place))
         if any(node.startswith(_CLASS) for node in group) or entry is None:
             return False
         try:

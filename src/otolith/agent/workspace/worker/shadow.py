@@ -86,6 +86,14 @@ class Shadow(Holding):
         cell = self._stage.get(path)
         return None if cell is None else self.cells.load(cell)
 
+    def entry_with_raw(self, *path: str) -> Any:
+        """Return what is at a path, as `entry` does; what is long in it are raw bytes."""
+        cells = self.cells
+        if not isinstance(cells, MappingCells):
+            return self.entry(*path)
+        with cells.expecting_raw():
+            return self.entry(*path)
+
     def write(self, path: Path, cell: bytes) -> None:
         """Put a cell at a path."""
         self._stage.put(path, cell)

@@ -146,7 +146,7 @@ class Variables:
                 f"{place} was not signed by this repo: it was not loaded",
                 hint="bring the key that it was signed with (OTOLITH_KEY)",
             )
-        entry = self.shadow.entry(table, key)
+        entry = self.shadow.entry_with_raw(table, key)
         check_python(entry, place)
         buffers = self.buffers(entry)
         head = bytes(memory(entry["head"]))
