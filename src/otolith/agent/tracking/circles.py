@@ -10,6 +10,9 @@ from otolith.core import Path
 
 _PLAIN = frozenset({dict, list, tuple})
 
+_DEEPEST = 256
+"""What is nested deeper is refused for that, in circles or not."""
+
 
 def circle_in(value: object) -> tuple[Path, object] | None:
     """Return the steps to a container that is inside of itself, and that container."""
@@ -23,7 +26,7 @@ def circle_in(value: object) -> tuple[Path, object] | None:
             done.add(id(part))
         elif id(part) in above:
             return above[id(part)], part
-        elif id(part) not in done:
+        elif id(part) not in done and len(steps) <= _DEEPEST:
             above[id(part)] = steps
             waiting.append((part, steps, True))
             waiting += [(each, (*steps, step), False) for step, each in _containers(part)]
