@@ -168,5 +168,6 @@ def _is_ours(name: str) -> bool:
 
 def _module_entry(module: types.ModuleType) -> dict[str, Any]:
     version = getattr(module, "__version__", None)
-    entry = {"kind": "module", "type": "module", "module": module.__name__}
-    return {**entry, "version": version} if isinstance(version, str) else entry
+    entry = {"kind": "module", "type": "module", "module": module.__name__, "bytes": 0}
+    known = {"version": version} if isinstance(version, str) else {}
+    return {**entry, **known, "preview": " ".join([module.__name__, *known.values()])}
