@@ -17,8 +17,7 @@ from tests.traces.stepwise import run_in_steps, run_with_kills
 KNOWN = {
     "ambient_settings": {
         # Options of libraries, the decimal context, warnings and patches of modules are not kept.
-        "extra", "limit", "outcome", "ratio", "rows", "second_ratio", "shown", "strict", "third",
-        "total", "parts", "precise", "rounded", "third_ratio", "text", "wide", "seen", "quiet",
+        "extra", "limit", "outcome", "ratio", "rows", "second_ratio", "shown", "strict", "text",
     },
     "closures_and_decorators": {"calls"},  # the cache of lru_cache starts empty
     # Views of memory whose owner is no variable, and which none of them covers.
@@ -68,7 +67,6 @@ def _assert_alike(program: Program, outcome: Outcome) -> None:
     alone = reference(program.name)
     assert [number for number, _ in outcome.errors] == [number for number, _ in alone.errors]
     found = differences(alone.description, outcome.description, lost=program.lost)
-    unknown = {
-        name: pair for name, pair in found.items() if name not in KNOWN.get(program.name, ())
-    }
-    assert unknown == {}
+    known = KNOWN.get(program.name, set())
+    assert {name: pair for name, pair in found.items() if name not in known} == {}
+    assert known <= found.keys(), "this comes out right now: remove it from KNOWN"
