@@ -176,7 +176,7 @@ def test_a_step_that_takes_too_long_is_interrupted_and_keeps_what_it_reached(lab
     done = lab.exec("x = 1\nwhile True: pass", "--wall", "0.5")
 
     assert done.code == 1
-    assert "interrupted" in done.err
+    assert "timed out" in done.err
     assert lab.value("x") == 1
 
 
@@ -197,6 +197,7 @@ def test_ctrl_c_interrupts_the_step_and_what_it_did_is_kept(lab):
 
     assert process.returncode == 130
     assert "KeyboardInterrupt" in err
+    assert "] interrupted; " in err
     assert lab.value("x") == 1
 
 
@@ -219,7 +220,7 @@ def test_ctrl_c_twice_ends_a_step_that_does_not_listen(lab):
         _, err = process.communicate(timeout=30)
 
     assert process.returncode == 130
-    assert "nothing of it is kept" in err
+    assert "nothing of it is kept; killed" in err
     assert lab.value("x") == 0
 
 
@@ -261,11 +262,37 @@ def test_a_folder_of_the_users_loses_nothing(lab, tmp_path):
     (folder / "data.csv").write_text("edited\n")
     (folder / "new.csv").write_text("b\n")
 
-    second = lab.exec("1", "--folder", "mine")
+    second = lab.exec("open('data.csv').read()", "--folder", "mine")
 
     assert (first.code, first.out) == (0, "'a\\n'\n")
-    assert (second.code, "data.csv, new.csv" in second.err) == (2, True)
-    assert (folder / "data.csv").read_text() == "edited\n"
+    assert (second.code, second.out) == (0, "'edited\\n'\n")
+    assert (folder / "new.csv").read_text() == "b\n"
+
+
+def test_files_that_a_session_does_not_know_are_refused_until_somebody_decides(lab, tmp_path):
+    lab.exec("open('ours.txt', 'w').write('x')")
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "data.csv").write_text("a\n")
+
+    refused = lab.exec("1", "--folder", "mine")
+    adopted = lab.exec("open('data.csv').read()", "--folder", "mine", "--strangers", "adopt")
+
+    assert (refused.code, "data.csv" in refused.err) == (2, True)
+    assert "`--strangers adopt` keeps them" in refused.err
+    assert (adopted.code, adopted.out) == (0, "'a\\n'\n")
+    assert sorted(path.name for path in folder.iterdir()) == ["data.csv", "ours.txt"]
+
+
+def test_files_that_a_session_does_not_know_can_be_discarded(lab, tmp_path):
+    lab.exec("open('ours.txt', 'w').write('x')")
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "data.csv").write_text("a\n")
+
+    lab.exec("1", "--folder", "mine", "--strangers", "discard")
+
+    assert [path.name for path in folder.iterdir()] == ["ours.txt"]
 
 
 def test_a_folder_that_holds_the_store_is_refused(lab):
@@ -281,6 +308,10 @@ def test_a_folder_that_holds_the_store_is_refused(lab):
         ("exec lab book.ipynb", 2, "otolith run"),
         ("exec lab -c 1 --memory much", 2, "512M"),
         ("exec lab -c 1 --sandbox cellar", 2, "bubblewrap"),
+        ("exec lab -c 1 --sandbox docker", 2, "--image python:"),
+        ("exec lab -c 1 --wall 0", 2, "--help"),
+        ("vars elsewhere", 3, "otolith exec elsewhere -c CODE"),
+        ("log --var x --path y", 2, "--help"),
         ("-b nope exec lab -c 1", 3, "otolith branch"),
         ("vars lob", 3, "did you mean lab?"),
         ("vars lab nope", 3, "otolith vars"),
@@ -348,6 +379,75 @@ def test_looking_at_variables_runs_nothing_of_theirs(lab, tmp_path):
 
     assert done.found["type"] == "Trap"
     assert not flag.exists()
+
+
+def test_a_hint_on_a_variable_speaks_terminal(lab):
+    lab.exec("class C: pass\nc = C(); g = (n for n in [1])")
+
+    assert "`otolith exec SESSION -c c` shows it" in lab("vars", "lab", "c").out
+    assert "consume it" in lab("vars", "lab", "g", "--json").found["hint"]
+
+
+# ---------------------------------------------------------------- show, diff, log
+
+
+FRAME = "import pandas as pd\ndf = pd.DataFrame({'a': [1, 2]}); x = 1"
+
+
+def test_show_says_what_a_step_did(lab):
+    lab.exec(FRAME)
+    lab.exec("df['b'] = 2; y = [1]; g = (n for n in y)\ndel x\n_ = open('f.txt', 'w').write('')")
+
+    shown, found = lab("show").out, lab("show", "--json").found["workspace"]
+
+    assert "Kind:   run, ok, in limits" in shown
+    assert "~ df: pandas.DataFrame 2 x 1 -> pandas.DataFrame 2 x 2" in shown
+    assert "    columns added b" in shown
+    assert "+ y: list [1]" in shown
+    assert "- x: int 1" in shown
+    assert "+ g: generator, lost: " in shown
+    assert "+ f.txt (file)" in shown
+    assert {each["name"]: each["how"] for each in found}["df"] == "changed"
+
+
+def test_show_of_the_first_step_says_what_it_made(lab):
+    lab.exec("x = 1")
+
+    assert "+ x: int 1" in lab("show").out
+
+
+def test_diff_says_what_steps_did_beside_what_was_set(lab):
+    lab.exec("x = 1")
+    lab.exec("x = 2")
+    lab("set", "budget", "5")
+    lab("commit", "-m", "asked")
+    lab.exec("y = 3")
+
+    both = ("main~3", "main")
+
+    assert lab("diff", *both).out.splitlines() == [
+        "+ budget", "    + 5", "", "Variables and files:", "~ x: int 1 -> int 2", "+ y: int 3",
+    ]  # fmt: skip
+    assert lab("diff", "--name-only", *both).out.split() == [
+        "budget", ".workspace/vars/x", ".workspace/vars/y",
+    ]  # fmt: skip
+    assert "variables  1 changed, 1 created" in lab("diff", "--stat", *both).out
+    assert len(lab("diff", "--json", *both).found["workspace"]) == 2
+    assert lab("diff", "--exit-code", "main~1", "main").code == 1
+    assert lab("diff", "--exit-code", "main", "main").code == 0
+
+
+def test_log_tells_steps_that_failed_and_those_of_a_variable(lab):
+    lab.exec("x = 1")
+    lab.exec("1 / 0")
+    lab.exec("while True: pass", "--wall", "0.5")
+    lab.exec("x = 2")
+
+    lines = lab("log", "--oneline").out.splitlines()
+    of_x = lab("log", "--oneline", "--var", "x").out.splitlines()
+
+    assert [line.partition("  [")[2] for line in lines] == ["", "timed out]", "failed]", ""]
+    assert [line.split(maxsplit=1)[1][-5:] for line in of_x] == ["x = 2", "x = 1"]
 
 
 # ---------------------------------------------------------------- run

@@ -14,25 +14,7 @@ from tests.traces.likeness import differences
 from tests.traces.stepwise import run_in_steps, run_with_kills
 
 # What is known to end up otherwise, and why. Whoever makes one of these come out right removes it.
-KNOWN = {
-    "ambient_settings": {
-        # Options of libraries, the decimal context, warnings and patches of modules are not kept.
-        "extra", "limit", "outcome", "ratio", "rows", "second_ratio", "shown", "strict", "text",
-    },
-    "closures_and_decorators": {"calls"},  # the cache of lru_cache starts empty
-    # Views of memory whose owner is no variable, and which none of them covers.
-    "digits_clusters": {"digits", "flat", "rows", "<identity>"},
-    # The annotations of a named tuple and of its __new__ are one object.
-    "language_corners": {"<identity>"},
-    # Functions of a module are kept by name: the ones of the file before it was edited are gone.
-    "module_kept_after_edit": {"corner", "old_area", "shout", "voices", "whole"},
-    "plotting_figures": {"<identity>"},  # pyplot's own list of figures is not kept
-    # A frame of several types whose numbers lay row by row: sums come out in another order.
-    "sklearn_pipelines": {
-        "cancer", "clinic", "frame", "models", "proba", "transformer", "worst",
-    },
-    "symbols_and_optima": {"laplace"},  # what a sparse array remembers of its own order
-}  # fmt: skip
+KNOWN: dict[str, set[str]] = {}
 
 PROGRAMS = [program for program in programs() if is_runnable(program)]
 

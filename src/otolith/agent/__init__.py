@@ -20,9 +20,19 @@ from otolith.agent.viewing import view
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from otolith.agent.workspace import Runner, Step, Variable, Workspace, ladder
+    from otolith.agent.workspace import (
+        Difference,
+        Runner,
+        Step,
+        Variable,
+        Workspace,
+        ladder,
+        variables_in,
+        workspace_diff,
+    )
 
 __all__ = [
+    "Difference",
     "Event",
     "EventLog",
     "Frame",
@@ -40,13 +50,16 @@ __all__ = [
     "events",
     "ladder",
     "state_of",
+    "variables_in",
     "view",
+    "workspace_diff",
 ]
 
 
 def __getattr__(name: str) -> object:
-    if name not in workspace.__all__:
+    room = next((room for room in (workspace,) if name in room.__all__), None)
+    if room is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found: object = getattr(workspace, name)
+    found: object = getattr(room, name)
     globals()[name] = found
     return found

@@ -146,7 +146,8 @@ class Desk:
         if not self.repo.branches(session):
             known = [found.id for found in self.repo.sessions()]
             message = f"session {session} has no commit yet"
-            return suggesting(message, session, known, "`otolith set PATH VALUE`, then `commit`")
+            begin = f"`otolith exec {session} -c CODE` begins it; so do `otolith set` and `commit`"
+            return suggesting(message, session, known, begin)
         return self._unknown(f"session {session} has no branch {name}", name, "`otolith branch`")
 
     def _unknown(self, message: str, name: str, otherwise: str) -> RefNotFound:

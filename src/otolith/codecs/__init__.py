@@ -13,6 +13,7 @@ moved      the class that was stored under another name formerly, as migrations 
 column     one column of a stored frame, and labels: what its columns are called
 fields_of  the fields of a model class
 identical  whether two values are the same in type and content, all the way down
+content_of the object that has all of a value's content and never changes
 """
 
 from otolith.codecs.asstored import AsStored
@@ -25,6 +26,7 @@ from otolith.codecs.migrations import migrate, migration, moved, way
 from otolith.codecs.opaque import Opaque
 from otolith.codecs.pickled import derive
 from otolith.codecs.registry import Codecs
+from otolith.codecs.unchanging import content_of
 
 __all__ = [
     "FRAMES",
@@ -34,6 +36,7 @@ __all__ = [
     "Lost",
     "Opaque",
     "column",
+    "content_of",
     "derive",
     "fields_of",
     "identical",

@@ -73,20 +73,18 @@ def unfold(form: Form, *, gaps: int) -> tuple[list[str], npt.NDArray[np.uint8] |
     Raises:
         Corrupt: the buffers do not fit together.
     """
-    lengths, missing = measured(form, gaps=gaps)
+    ends, missing = ends_of(form, gaps=gaps)
     if type(form["groups"]) is Piece:
-        return _cut(bytes(form["groups"].view), lengths), missing
+        return _cut(bytes(form["groups"].view), ends), missing
     strings: list[str] = []
     for number, group in enumerate(form["groups"]):
-        rows = lengths[number * GROUP_ROWS : (number + 1) * GROUP_ROWS]
-        strings += _cut(bytes(gather(group)), rows)
+        rows = ends[number * GROUP_ROWS : (number + 1) * GROUP_ROWS + 1]
+        strings += _cut(bytes(gather(group)), rows - rows[0])
     return strings, missing
 
 
-def measured(
-    form: Form, *, gaps: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8] | None]:
-    """Return the lengths and what is missing, all checked against the groups, which are not read.
+def ends_of(form: Form, *, gaps: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8] | None]:
+    """Return where each string ends, after a 0, and what is missing. The groups are not read.
 
     Raises:
         Corrupt: they do not fit together.
@@ -97,14 +95,16 @@ def measured(
         fits = _is_column(missing, np.dtype(np.uint8)) and len(missing) == len(lengths)
         demand(fits and 0 < missing.max() <= gaps, "what is missing among strings is unclear")
         demand(not lengths[missing != 0].any(), "a missing string has a length")
+    ends = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=ends[1:])
     if type(groups) is Piece:  # all of them, put together
-        demand(weigh(groups) == lengths.sum(dtype=np.int64), "strings and their lengths do not fit")
-        return lengths.astype(np.int64), missing
+        demand(weigh(groups) == ends[-1], "strings and their lengths do not fit")
+        return ends, missing
     demand(type(groups) is list, "the groups of strings are not a list")
-    starts = np.arange(0, len(lengths), GROUP_ROWS)
-    sizes = np.add.reduceat(lengths, starts, dtype=np.int64) if len(starts) else starts
-    demand(list(map(weigh, groups)) == sizes.tolist(), "strings and their lengths do not fit")
-    return lengths.astype(np.int64), missing
+    bounds = [*ends[:-1:GROUP_ROWS].tolist(), int(ends[-1])]
+    sizes = [stop - start for start, stop in pairwise(bounds)]
+    demand(list(map(weigh, groups)) == sizes, "strings and their lengths do not fit")
+    return ends, missing
 
 
 def fill(
@@ -122,9 +122,9 @@ def _is_column(array: object, dtype: np.dtype[Any]) -> bool:
     return type(array) is np.ndarray and array.dtype == dtype and array.ndim == 1
 
 
-def _cut(data: bytes, lengths: npt.NDArray[np.int64]) -> list[str]:
-    ends = [0, *np.cumsum(lengths).tolist()]
+def _cut(data: bytes, ends: npt.NDArray[np.int64]) -> list[str]:
+    places = ends.tolist()
     if data.isascii():
         text = data.decode("ascii")
-        return [text[start:stop] for start, stop in pairwise(ends)]
-    return [data[start:stop].decode("utf-8", "surrogatepass") for start, stop in pairwise(ends)]
+        return [text[start:stop] for start, stop in pairwise(places)]
+    return [data[start:stop].decode("utf-8", "surrogatepass") for start, stop in pairwise(places)]

@@ -18,6 +18,7 @@ from otolith.core.merging.merge import Conflict
 from otolith.core.paths import (
     ALIASES,
     EVENTS,
+    LIFECYCLE,
     SNAPSHOTS,
     WORKSPACE,
     Path,
@@ -31,6 +32,7 @@ from otolith.core.snapshot import Snapshot
 from otolith.core.trees.cells import Cells
 from otolith.core.trees.encoding import Encoding
 from otolith.core.trees.hashing import digest
+from otolith.core.trees.objects import Buffer, is_leaf
 from otolith.core.trees.soundness import (
     Claim,
     Totals,
@@ -44,11 +46,13 @@ from otolith.core.trees.soundness import (
 __all__ = [
     "ALIASES",
     "EVENTS",
+    "LIFECYCLE",
     "SNAPSHOTS",
     "WORKSPACE",
     "Archive",
     "Blame",
     "Branch",
+    "Buffer",
     "Cells",
     "Change",
     "Claim",
@@ -72,6 +76,7 @@ __all__ = [
     "flaws",
     "format_path",
     "is_commit",
+    "is_leaf",
     "links",
     "list_middle",
     "parse_own_path",

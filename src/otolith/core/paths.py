@@ -16,6 +16,7 @@ Path: TypeAlias = tuple[object, ...]
 
 POLICY, CONFLICTS, ALIASES = ".policy", ".conflicts", ".aliases"
 EVENTS, SNAPSHOTS, WORKSPACE = ".events", ".snapshots", ".workspace"
+LIFECYCLE = ".lifecycle"
 
 _DEEPEST = 50
 

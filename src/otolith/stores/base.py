@@ -165,3 +165,15 @@ class Collector(Protocol):
         `progress` is called with a phase, how far it is, and how far it will go (0 if not known).
         """
         ...
+
+
+@runtime_checkable
+class Expectant(Protocol):
+    """A store that can make use of objects before they are written."""
+
+    def expect(self, objects: Sequence[bytes]) -> list[Hash]:
+        """Make objects ready that will probably be written soon, and return their names.
+
+        Nothing is written, and nothing is promised.
+        """
+        ...

@@ -8,7 +8,7 @@ from heapq import merge
 from blake3 import blake3
 
 from otolith.errors import BadRef, Invalid
-from otolith.stores.base import Batch, Move, Swap
+from otolith.stores.base import Batch, Move, Object, Swap
 from otolith.types import Hash
 
 HASH_BYTES = 32
@@ -25,11 +25,29 @@ def check_batch(batch: Batch) -> None:
         BadRef: a ref has no name, or one that is not text.
     """
     for item in batch.objects:
-        if blake3(item.data).digest() != item.hash:
-            raise Invalid(
-                f"object {item.hash.hex()[:12]} does not hash to its name",
-                hint="name an object by the BLAKE3 of its bytes",
-            )
+        check_object(item)
+    check_frame(batch)
+
+
+def check_object(item: Object) -> None:
+    """Refuse an object that is not what its hash says.
+
+    Raises:
+        Invalid: it is not.
+    """
+    if blake3(item.data).digest() != item.hash:
+        raise Invalid(
+            f"object {item.hash.hex()[:12]} does not hash to its name",
+            hint="name an object by the BLAKE3 of its bytes",
+        )
+
+
+def check_frame(batch: Batch) -> None:
+    """Refuse a batch for anything but its objects.
+
+    Raises:
+        Invalid, BadRef: as `check_batch` says.
+    """
     if batch.swaps:
         _check_swaps(batch.swaps)
     if not _is_text(batch.note):

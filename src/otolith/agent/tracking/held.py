@@ -25,6 +25,7 @@ from otolith.agent.tracking.imprint import (
     changing,
 )
 from otolith.agent.tracking.lists import Parts
+from otolith.agent.tracking.unchanging import Unchanging
 from otolith.core import Cells, Path, format_path
 from otolith.errors import BadPath, BadValue, KeyNotFound
 
@@ -42,7 +43,8 @@ class Held:
     """All values that were handed out, by path."""
 
     def __init__(self, cells: Cells, shapes: Iterable[Shape] = ()) -> None:
-        self.imprints = Imprints(cells, *shapes, Lowered.of, Parts.of, Entries.of, Chunks.of)
+        own = (Unchanging.of, Lowered.of, Parts.of, Entries.of, Chunks.of)
+        self.imprints = Imprints(cells, *shapes, *own)
         self._holds: dict[Path, Hold] = {}
         self._deepest = 0
 

@@ -8,6 +8,7 @@ fingerprint; where it has grown a tree, the imprint knows the parts:
     Parts      the elements of a list              lists.py
     Entries    the entries of a dict               dicts.py
     Chunks     the chunks of raw bytes             chunks.py
+    Unchanging one object that has the content     unchanging.py
 
 A fingerprint is always taken before the encoding it vouches for. If the value changes in between,
 the next look finds a difference; the other way round it would be lost.

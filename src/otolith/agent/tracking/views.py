@@ -5,6 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any, NamedTuple
 
+STAND_IN = "DummyArray"
+"""What `as_strided` puts between an array and the one that it looks at."""
+
 
 class View(NamedTuple):
     """How part of an array looks at the whole: from which byte, and in which strides."""
@@ -13,16 +16,18 @@ class View(NamedTuple):
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
+    is_fixed: bool = False  # it cannot be written to, where the whole can
 
     def dump(self) -> list[Any]:
         """Return the view as data that can be kept."""
-        return [self.dtype, list(self.shape), list(self.strides), self.offset]
+        kept = [self.dtype, list(self.shape), list(self.strides), self.offset]
+        return [*kept, True] if self.is_fixed else kept
 
     @classmethod
     def load(cls, data: Any) -> View:
         """Return the view that data describes."""
-        dtype, shape, strides, offset = data
-        return cls(dtype, tuple(shape), tuple(strides), offset)
+        dtype, shape, strides, offset, *fixed = data
+        return cls(dtype, tuple(shape), tuple(strides), offset, any(fixed))
 
     def of(self, whole: Any) -> Any:
         """Return the part of an array that this view shows, or None if the array is another one."""
@@ -30,7 +35,10 @@ class View(NamedTuple):
             return None
         numpy = sys.modules["numpy"]
         flat = whole.reshape(-1, order="A").view("u1")
-        return numpy.ndarray(self.shape, self.dtype, flat, self.offset, self.strides)
+        part = numpy.ndarray(self.shape, self.dtype, flat, self.offset, self.strides)
+        if self.is_fixed:
+            part.flags.writeable = False
+        return part
 
     def fits(self, whole: Any) -> bool:
         """Tell whether an array has what this view shows."""
@@ -51,6 +59,8 @@ def identity(value: Any) -> int:
     """Return what two references to one object, or two views of one array, have in common."""
     while is_array(value) and value.base is not None:
         value = value.base
+        if type(value).__name__ == STAND_IN:
+            value = value.base
     return id(value)
 
 
@@ -58,7 +68,8 @@ def view_in(whole: Any, part: Any) -> View | None:
     """Return how an array looks at another one, or None if it looks beyond it."""
     if part.size == 0 or part.dtype.hasobject:
         return None
-    view = View(part.dtype, part.shape, part.strides, _address(part) - _address(whole))
+    fixed = bool(whole.flags.writeable and not part.flags.writeable)
+    view = View(part.dtype, part.shape, part.strides, _address(part) - _address(whole), fixed)
     return view if view.fits(whole) else None
 
 

@@ -1,33 +1,47 @@
 """The door of workspaces: variables, imports and files that outlive the process that made them.
 
-Workspace   runs code in steps on the variables and files of a state; each step is a commit
-Runner      how steps are run: in what sandbox, within which limits, in one process or in many
-Step        what a step came to
-Variable    what is known of a variable without reading it
-ladder      every sandbox, and why it does not work here if it does not
+Workspace        runs code in steps on the variables and files of a state; each step is a commit
+Runner           how steps are run: in what sandbox, within which limits, in one process or in many
+Step             what a step came to
+Variable         what is known of a variable without reading it; `variables_in` a state has all
+Difference       a variable or a file that is not what it was; `workspace_diff` finds them
+ladder           every sandbox, and why it does not work here if it does not
 
 Read `workspace.py` for the host, `worker/session.py` for what runs in the sandbox, and
-`worker/capture.py` for how variables are kept. The names are loaded when they are first asked for:
-a state has this door without paying for what is behind it.
+`worker/capture.py` for how variables are kept; `premises.py` for the work folder. The names are
+loaded when they are first asked for: a state has this door without paying for what is behind it.
 """
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from otolith.agent.workspace.reading import Variable
+    from otolith.agent.workspace.comparing import Difference, workspace_diff
+    from otolith.agent.workspace.reading import Variable, variables_in
     from otolith.agent.workspace.runner import Runner
     from otolith.agent.workspace.sandbox import ladder
     from otolith.agent.workspace.step import Step
     from otolith.agent.workspace.workspace import Workspace
 
-__all__ = ["Runner", "Step", "Variable", "Workspace", "ladder"]
+__all__ = [
+    "Difference",
+    "Runner",
+    "Step",
+    "Variable",
+    "Workspace",
+    "ladder",
+    "variables_in",
+    "workspace_diff",
+]
 
 _HOME = {
+    "Difference": "comparing",
     "Runner": "runner",
     "Step": "step",
     "Variable": "reading",
     "Workspace": "workspace",
     "ladder": "sandbox",
+    "variables_in": "reading",
+    "workspace_diff": "comparing",
 }
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hmac import compare_digest
 from typing import TypeAlias
 
+from otolith.agent.workspace.arrivals import Arrivals
 from otolith.agent.workspace.pieces import Pieces
-from otolith.core import Branch, Claim, claims, totals
+from otolith.core import Branch, Claim, cell_claims, claims, totals
 from otolith.errors import Error
 from otolith.types import Hash
 
@@ -18,6 +19,7 @@ Sign: TypeAlias = Callable[[str, bytes], bytes]
 _LIST = b"l"
 _ALONG_BYTES = 4 << 20
 _MAPPED_BYTES = 1 << 20
+_READ_FIRST = ("vars", "ambient", "classes", "data", "objects", "signatures")
 
 
 def _is_short(claim: Claim) -> bool:
@@ -47,6 +49,12 @@ class FromState:
         found = fresh | (objects.stored.store.read(missing) if missing else {})
         return [found.get(Hash(hash)) for hash in hashes]
 
+    def tops(self, roots: Mapping[str, bytes]) -> list[bytes]:
+        """Return the objects at the top of tables, which a worker reads before anything else."""
+        claimed = [claim for name in _READ_FIRST for claim in cell_claims(roots.get(name, b"\xc0"))]
+        found = self.read([claim.hash for claim in claimed if _is_short(claim)])
+        return [data for data in found if data is not None]
+
     def below(self, found: list[bytes | None]) -> list[bytes]:
         """Return what is below short lists: whoever reads one mostly reads all of it."""
         more: list[bytes] = []
@@ -70,6 +78,10 @@ class FromState:
     def vouches(self, place: str, cell: bytes, signature: bytes) -> bool:
         """Tell whether this repo has put a pickle into its place."""
         return compare_digest(self._sign(place, cell), signature)
+
+    def arrivals(self, limit_bytes: int) -> Arrivals:
+        """Return what takes the objects of a step that come before its end."""
+        return Arrivals(self._state.cells, limit_bytes=limit_bytes)
 
     def close(self) -> None:
         """Give all memory back."""

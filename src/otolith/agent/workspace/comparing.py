@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from otolith.codecs import labels
-from otolith.core import WORKSPACE, Cells
+from otolith.core import WORKSPACE, Branch, Cells, Target
 from otolith.errors import Error
 from otolith.types import Tag
 
@@ -36,9 +36,28 @@ class Difference:
 
     def __str__(self) -> str:
         sign = {"created": "+", "changed": "~", "deleted": "-"}[self.how]
+        if self.what == "file":
+            return f"{sign} {self.name} (file)"
         both = f"{self.before} -> {self.after}"
         said = both if self.how == "changed" else self.after or self.before
         return f"{sign} {self.name}: {said}"
+
+
+def workspace_diff(
+    state: Branch, old: Target | None = None, new: Target | None = None
+) -> list[Difference]:
+    """Return what differs between two commits of a workspace, by variable, column and file.
+
+    By default: what the last commit did, or what `new` did. Nothing is unpickled, and no frame is
+    read.
+    """
+    after = state.resolve("@" if new is None else new)
+    if old is not None:
+        before: bytes | None = state.resolve(old).cell
+    else:
+        parent = after.parents[0] if after.parents else None
+        before = None if parent is None else state.resolve(parent).cell
+    return list(differences(state.cells, before, after.cell))
 
 
 def differences(cells: Cells, old: bytes | None, new: bytes | None) -> Iterator[Difference]:
@@ -70,8 +89,13 @@ def _is_untouched(was: Any, now: Any) -> bool:
 def _shown(entry: Any) -> str:
     if not isinstance(entry, dict):
         return ""
+    kind, shape = entry.get("type", "?"), entry.get("shape")
+    if entry.get("kind") == "lost":
+        return f"{kind}, lost: {entry.get('why')}"
+    if entry.get("columns") and isinstance(shape, list):
+        return f"{kind} {' x '.join(map(str, shape))}"
     preview = " ".join(str(entry.get("preview", "")).split())[:60]
-    return f"{entry.get('type', '?')} {preview}".strip()
+    return f"{kind} {preview}".strip()
 
 
 def _columns(

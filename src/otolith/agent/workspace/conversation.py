@@ -1,22 +1,26 @@
 """The talk with a worker while it runs a step: its questions answered, its output read, its time.
 
-A worker is interrupted when its time is over, and killed when it does not react. Whatever it does
-to the line, the worst is that its step is lost.
+A worker is interrupted when its time is over, and killed when it does not react; or when the user
+wishes so. Whatever it does to the line, the worst is that its step is lost.
 """
 
 from __future__ import annotations
 
+import os
 import selectors
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Protocol
 
+from otolith.agent.workspace.arrivals import Arrivals
 from otolith.agent.workspace.crew import Crew, WorkerLine
+from otolith.agent.workspace.handover import Seen
 from otolith.agent.workspace.messages import (
     Done,
     FromWorker,
+    Handing,
     Map,
     Mapped,
     Objects,
@@ -28,6 +32,7 @@ from otolith.agent.workspace.messages import (
 )
 from otolith.agent.workspace.output import Output
 from otolith.agent.workspace.runner import Runner
+from otolith.agent.workspace.stop import Stop, Stopped
 from otolith.agent.workspace.wire import Gone
 from otolith.errors import Invalid
 
@@ -39,6 +44,7 @@ class Answers(Protocol):
     def below(self, found: list[bytes | None]) -> list[bytes]: ...
     def piece(self, cell: bytes) -> tuple[int, int] | None: ...
     def vouches(self, place: str, cell: bytes, signature: bytes) -> bool: ...
+    def arrivals(self, limit_bytes: int) -> Arrivals: ...
 
 
 @dataclass
@@ -46,22 +52,30 @@ class Ending:
     """How a talk ended: with what was done, or with why there is nothing."""
 
     done: Done | None
-    was_stopped: bool = False
+    stopped: Stopped | None = None
     why: str = ""
+    arrived: Sequence[Seen] = ()  # before the end
+    is_settled: bool = True  # False: an interrupt may be on its way to the worker yet
 
 
 class Conversation:
     """One step of one worker."""
 
-    def __init__(self, crew: Crew, worker: WorkerLine, answers: Answers, runner: Runner) -> None:
+    def __init__(
+        self, crew: Crew, worker: WorkerLine, answers: Answers, runner: Runner, stop: Stop
+    ) -> None:
         self._crew = crew
         self._worker = worker
         self._answers = answers
         self._runner = runner
-        self._was_stopped = False
+        self._stop = stop
+        self._stopped: Stopped | None = None
+        self._interrupts = 0
+        self._has_run = False
         self._next: Callable[[], None] = self._interrupt
         self._deadline = monotonic() + runner.wall_seconds
         self._done: Done | None = None
+        self._arrivals = answers.arrivals(runner.handover_bytes)
 
     def run(self, order: Run, output: Output, errors: Output) -> Ending:
         """Let the worker run a step; return when it is done, or is no more."""
@@ -69,16 +83,22 @@ class Conversation:
         try:
             worker.wire.send(order)
             self._listen(output, errors)
+            arrived = self._arrivals.all()
         except Gone:
-            pass
+            arrived = []
         except Invalid as error:
             self._crew.signal(worker, signal.SIGKILL)
-            return Ending(None, self._was_stopped, error.message)
+            return Ending(None, self._stopped, error.message)
+        finally:
+            self._arrivals.close()
         output.drain(worker.output)
         errors.drain(worker.errors)
-        if self._done is not None:
-            return Ending(self._done, self._was_stopped)
-        return Ending(None, self._was_stopped, self._cause())
+        if self._done is None:
+            return Ending(None, self._stopped, self._cause())
+        is_stopped = not self._done.ok
+        is_settled = self._interrupts == int(self._done.was_interrupted)
+        stopped = self._stopped if is_stopped else None
+        return Ending(self._done, stopped, arrived=arrived, is_settled=is_settled)
 
     def _listen(self, output: Output, errors: Output) -> None:
         worker, crew = self._worker, self._crew
@@ -89,6 +109,8 @@ class Conversation:
             control = crew.control
             if control is not None:
                 waiting.register(control, selectors.EVENT_READ, crew.hear)
+            waiting.register(self._stop.line, selectors.EVENT_READ, self._heed)
+            self._heed()  # what was wished for while the worker was made
             while self._done is None and worker.ended is None:
                 self._wait(waiting)
 
@@ -104,9 +126,23 @@ class Conversation:
         if monotonic() >= self._deadline:
             self._next()
 
-    def _interrupt(self) -> None:
-        self._was_stopped = True
+    def _heed(self) -> None:
+        """Do what the user wishes. Code that has run is not interrupted: it is being captured."""
+        for wish in self._stop.wishes():
+            if wish == "killed":
+                self._stopped = wish
+                self._kill()
+            elif not self._has_run:
+                self._stopped = wish
+                self._send_interrupt()
+
+    def _send_interrupt(self) -> None:
+        self._interrupts += 1
         self._crew.signal(self._worker, signal.SIGINT)
+
+    def _interrupt(self) -> None:
+        self._stopped = "timed out"
+        self._send_interrupt()
         self._deadline, self._next = monotonic() + self._runner.grace_seconds, self._kill
 
     def _kill(self) -> None:
@@ -117,10 +153,15 @@ class Conversation:
         self._crew.close()
 
     def _answer(self) -> None:
-        question, _ = self._worker.wire.receive()
+        question, descriptors = self._worker.wire.receive()
+        if isinstance(question, Handing) and len(descriptors) == 1:
+            self._arrivals.add(descriptors.pop(), question.sizes)
+        for descriptor in descriptors:  # it has none to send
+            os.close(descriptor)
         if isinstance(question, Done):
             self._done = question
         elif isinstance(question, Ran):
+            self._has_run = True
             self._deadline = monotonic() + self._runner.capture_seconds
             self._next = self._kill
         else:
@@ -146,8 +187,12 @@ class Conversation:
         if code is None and self._crew.control is not None:
             self._worker.wire.close()
             code = self._wait_for_end()
-        if self._was_stopped:
+        if self._stopped == "killed":
+            return "it was killed"
+        if self._stopped == "timed out":
             return f"it took longer than {self._runner.wall_seconds:g} s and did not stop"
+        if self._worker.why:
+            return self._worker.why
         if code is not None and code < 0:
             return f"its process was ended by {_signal_name(-code)}"
         return f"its process ended with exit code {code}"

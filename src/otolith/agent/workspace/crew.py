@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import selectors
 import signal
 import socket
 import subprocess
@@ -21,9 +22,10 @@ from otolith.agent.workspace.messages import (
     Learn,
     Ready,
     Signal,
+    Sweep,
 )
 from otolith.agent.workspace.runner import Runner
-from otolith.agent.workspace.sandbox import Place, Sandbox, choose
+from otolith.agent.workspace.sandbox import Place, Sandbox, choose, end_below
 from otolith.agent.workspace.wire import Gone, Wire
 from otolith.errors import Unavailable
 
@@ -42,6 +44,7 @@ class WorkerLine:
     output: int
     errors: int
     ended: int | None = None  # its exit code, or minus the signal
+    why: str = ""  # why it was ended, where that is known
 
     def close(self) -> None:
         """Hang up; a worker that is idle ends."""
@@ -127,10 +130,25 @@ class Crew:
         except Gone:
             self.close()
 
+    def sweep(self) -> None:
+        """Have ended what steps have started and left behind, while others do something else."""
+        if self._wire is not None:
+            with suppress(Gone):
+                self._wire.send(Sweep())
+
     @property
     def control(self) -> socket.socket | None:
         """The line that the nursery tells of ends on."""
         return None if self._wire is None else self._wire.line
+
+    def catch_up(self) -> None:
+        """Take in what the nursery has said meanwhile, as that a worker is no more."""
+        with selectors.DefaultSelector() as waiting:
+            line = self.control
+            if line is not None:
+                waiting.register(line, selectors.EVENT_READ)
+            while self.control is not None and waiting.select(0):
+                self.hear()
 
     def hear(self) -> None:
         """Take in one message of the nursery; one that has died is closed."""
@@ -168,7 +186,8 @@ class Crew:
         ours, theirs = socket.socketpair()
         place = Place(self._work, network=self._runner.network)
         number = str(theirs.fileno())
-        arguments = [number, self.sandbox.name, str(self._work), str(int(place.network))]
+        most = "" if self._runner.processes is None else str(self._runner.processes)
+        arguments = [number, self.sandbox.name, str(self._work), str(int(place.network)), most]
         module = "otolith.agent.workspace.worker.nursery"
         environment = _environment(self._runner, self._work)
         command = self.sandbox.command(
@@ -226,7 +245,8 @@ class Crew:
 
     def _take(self, message: FromNursery) -> None:
         if isinstance(message, Ended) and message.pid in self._workers:
-            self._workers.pop(message.pid).ended = message.code
+            worker = self._workers.pop(message.pid)
+            worker.ended, worker.why = message.code, message.why
 
 
 def _environment(runner: Runner, work: Path) -> dict[str, str]:
@@ -244,11 +264,13 @@ def _environment(runner: Runner, work: Path) -> dict[str, str]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a nursery and all it has started: they are one session."""
+    """End a nursery and all it has started: whoever lost its parent has become its child."""
     if process.stderr is not None:
         process.stderr.close()
     with suppress(subprocess.TimeoutExpired):
         process.wait(timeout=0.5)
+    if process.returncode is None:
+        end_below(process.pid)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -8,9 +8,12 @@ there. What it holds is not believed, only kept: no value is lifted, and nothing
 
 from __future__ import annotations
 
-from otolith.agent.workspace.messages import Done, Handed
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from otolith.agent.workspace.messages import Done
 from otolith.codecs import AsStored
-from otolith.core import Branch, Cells, Claim, Encoding, Totals, cell_claims, claims, flaws
+from otolith.core import Branch, Cells, Claim, Encoding, Totals, cell_claims, claims, digest, flaws
 from otolith.core import totals as totals_of
 from otolith.errors import Error, Invalid
 from otolith.types import Hash
@@ -19,8 +22,41 @@ TABLES = frozenset({".aliases", "ambient", "classes", "code", "data", "last", "o
 """What a worker may hand over. Signatures are the host's."""
 
 
-def accept(state: Branch, done: Done) -> None:
-    """Stage what a worker has handed over.
+class Seen(NamedTuple):
+    """An object by itself, looked at: what it is, and what it says of others."""
+
+    hash: Hash
+    data: bytes
+    totals: Totals
+    claims: tuple[Claim, ...]
+
+
+class Look:
+    """Looks at objects by themselves. It may be done in any thread."""
+
+    def __init__(self, salt: int) -> None:
+        self._salt = salt
+        self._encoding = Encoding(AsStored())
+
+    def __call__(self, data: bytes, hash: Hash | None = None) -> Seen:
+        """Return what an object is, and its hash if that is not known yet.
+
+        Raises:
+            Invalid: it is not what the format allows.
+        """
+        try:
+            found = next(flaws(data, self._encoding, self._salt), None)
+            said = tuple(claims(data))
+            total = totals_of(data)
+        except (Error, ValueError, IndexError, TypeError, RecursionError) as error:
+            raise _refused(f"an object cannot be read: {error}") from None
+        if found is not None or total is None:
+            raise _refused(found or "an object is of no kind that a state has")
+        return Seen(hash or Hash(digest(data)), data, total, said)
+
+
+def accept(state: Branch, done: Done, arrived: Iterable[Seen] = ()) -> None:
+    """Stage what a worker has handed over, at the end and before.
 
     Raises:
         Invalid: it is not what a worker may hand over. Nothing was staged.
@@ -28,8 +64,11 @@ def accept(state: Branch, done: Done) -> None:
     if unknown := done.cells.keys() - TABLES:
         raise _refused(f"{min(unknown)!r} is no table of a workspace")
     check = _Check(state.cells)
+    look = Look(state.cells.salt)
+    for seen in arrived:
+        check.object(seen, None)
     for handed in done.objects:
-        check.object(handed)
+        check.object(look(handed.data), handed.base)
     for cell in done.cells.values():
         if cell is not None:
             check.cell(cell)
@@ -41,30 +80,18 @@ def accept(state: Branch, done: Done) -> None:
 
 
 class _Check:
-    """Looks at objects one by one, then at what they say of each other."""
+    """Takes objects one by one, then looks at what they say of each other."""
 
     def __init__(self, cells: Cells) -> None:
         self._cells = cells
-        self._encoding = Encoding(AsStored())
         self._totals: dict[Hash, Totals] = {}
         self._claims: list[Claim] = []
 
-    def object(self, handed: Handed) -> Hash:
-        """Take an object into the buffer, once it is known to be one."""
-        data = handed.data
-        try:
-            found = next(flaws(data, self._encoding, self._cells.salt), None)
-            said = list(claims(data))
-            total = totals_of(data)
-        except (Error, ValueError, IndexError, TypeError, RecursionError) as error:
-            raise _refused(f"an object cannot be read: {error}") from None
-        if found is not None or total is None:
-            raise _refused(found or "an object is of no kind that a state has")
-        base = None if handed.base is None else Hash(handed.base)
-        hash = self._cells.objects.take(data, base=base)
-        self._totals[hash] = total
-        self._claims += said
-        return hash
+    def object(self, seen: Seen, base: bytes | None) -> None:
+        """Take an object into the buffer."""
+        self._cells.objects.take(seen.hash, seen.data, base=None if base is None else Hash(base))
+        self._totals[seen.hash] = seen.totals
+        self._claims += seen.claims
 
     def cell(self, cell: bytes) -> None:
         """Look at the cell of a table."""

@@ -31,6 +31,10 @@ class Learn(Message, frozen=True):
     modules: list[str]
 
 
+class Sweep(Message, frozen=True):
+    """Host to nursery: end what steps have started and left behind."""
+
+
 class Ready(Message, frozen=True):
     """Nursery to host: everything is imported; what is known of Python here."""
 
@@ -49,6 +53,7 @@ class Ended(Message, frozen=True):
 
     pid: int
     code: int
+    why: str = ""  # where the nursery ended it
 
 
 class Begin(Message, frozen=True):
@@ -59,6 +64,7 @@ class Begin(Message, frozen=True):
     work: str
     limits: list[int | None]
     resources: dict[str, str] = msgspec.field(default_factory=dict)
+    shown_chars: int = 10_000
 
 
 class Run(Message, frozen=True):
@@ -69,6 +75,7 @@ class Run(Message, frozen=True):
     roots: dict[str, bytes] | None  # None: go on from what you handed over last
     # Variables to set first, as cells.
     put: dict[str, bytes] = msgspec.field(default_factory=dict)
+    along: list[bytes] = msgspec.field(default_factory=list)  # objects that will be asked for first
 
 
 class Objects(Message, frozen=True):
@@ -141,6 +148,15 @@ class Ran(Message, frozen=True):
     """Worker to host: the code has run; what it did is being captured."""
 
 
+class Handing(Message, frozen=True):
+    """Worker to host: objects that what I will hand over needs; their bytes are in sealed memory.
+
+    There is no answer to it.
+    """
+
+    sizes: list[int]
+
+
 class Done(Message, frozen=True):
     """Worker to host: the step is over; what it did, and the state after it."""
 
@@ -162,7 +178,7 @@ class Done(Message, frozen=True):
     seconds: dict[str, float]
 
 
-ToNursery: TypeAlias = Fork | Signal | Learn
+ToNursery: TypeAlias = Fork | Signal | Learn | Sweep
 FromNursery: TypeAlias = Ready | Forked | Ended
 ToWorker: TypeAlias = Begin | Run | Objects | Mapped | Vouched
-FromWorker: TypeAlias = Read | Map | Vouch | Ran | Done
+FromWorker: TypeAlias = Read | Map | Vouch | Ran | Handing | Done

@@ -6,16 +6,13 @@ host. It is a cache within a limit: what is dropped is put together from its chu
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections import OrderedDict
 
+from otolith.agent.workspace.sealed import seal
 from otolith.core import Cells
 from otolith.errors import Invalid
 from otolith.types import CHUNK_BYTES
-
-_SEALS = 0x1 | 0x2 | 0x4 | 0x8  # nobody seals, shrinks, grows or writes to it any more
-_ADD_SEALS = 1033
 
 
 class Pieces:
@@ -62,14 +59,7 @@ def _is_raw(cells: Cells, cell: bytes) -> bool:
 def _put_together(cells: Cells, cell: bytes) -> tuple[int, int]:
     if not _is_raw(cells, cell):
         raise Invalid("a list is no raw bytes", hint="read it chunk by chunk")
-    descriptor = os.memfd_create("otolith", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    try:
-        size = sum(_write(descriptor, raw) for raw in _raws(cells.load_all(cells.elements(cell))))
-        fcntl.fcntl(descriptor, _ADD_SEALS, _SEALS)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor, size
+    return seal(_raws(cells.load_all(cells.elements(cell))))
 
 
 def _raws(parts: list[object]) -> list[list[bytes]]:
@@ -82,11 +72,3 @@ def _raws(parts: list[object]) -> list[list[bytes]]:
             raise Invalid("raw bytes are cut at other places", hint="read it chunk by chunk")
         raws.append(each)
     return raws
-
-
-def _write(descriptor: int, chunks: list[bytes]) -> int:
-    for chunk in chunks:
-        rest = memoryview(chunk)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
-    return sum(map(len, chunks))

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from otolith.core import WORKSPACE, Branch
+from otolith.agent.workspace.tables import Tables
+from otolith.core import Branch, Reading
 from otolith.errors import Denied, KeyNotFound, NotKept
 
 
@@ -20,29 +21,32 @@ class Variable:
     name: str
     kind: str  # data, object, module, resource, lost
     type: str
-    step: int
+    step: int  # that changed it last
     preview: str = ""
     bytes: int = 0
     shape: tuple[int, ...] | None = None
+    length: int | None = None  # of what has one and no shape
     columns: tuple[tuple[str, str], ...] = ()
-    why: str = ""
+    why: str = ""  # it is lost
+    hint: str = ""  # what to do to have it, where it is not just there
 
 
 class Readable:
     """The variables of a state, as far as they are data."""
 
-    state: Branch
+    def __init__(self, state: Branch) -> None:
+        self.state = state
+        self._tables = Tables(state)
 
     def vars(self) -> list[Variable]:
         """Return what is known of all variables. Nothing is unpickled."""
-        index = self._entry("vars") or {}
-        return [_variable(name, entry) for name, entry in sorted(index.items())]
+        return variables_in(self.state)
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self.state.cell_at((WORKSPACE, "vars", name)) is not None
+        return isinstance(name, str) and self._tables.cell("vars", name) is not None
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names("vars"))
+        return iter(self._tables.names("vars"))
 
     def __getitem__(self, name: str) -> Any:
         """Return a variable that is data.
@@ -52,11 +56,11 @@ class Readable:
             NotKept: it could not be kept.
             Denied: it is a pickle; `get(name, trusted=True)` loads it all the same.
         """
-        entry = self._entry("vars", name)
+        entry = self._tables.entry("vars", name)
         if entry is None:
             raise KeyNotFound(f"there is no variable {name}", hint="see vars()")
         if entry["kind"] == "data":
-            return self._entry("data", name)
+            return self._tables.entry("data", name)
         if entry["kind"] == "lost":
             raise NotKept(
                 f"{name} could not be kept: it was a {entry['type']}, and {entry['why']}",
@@ -68,24 +72,16 @@ class Readable:
             hint="look at it in a step, or get(name, trusted=True) if you trust what ran",
         )
 
-    def _value(self) -> Any:
-        cell = self.state.cell_at((WORKSPACE, "last", "value"))
-        return None if cell is None else self.state.cells.load(cell)
 
-    def _entry(self, *path: str) -> Any:
-        cell = self.state.cell_at((WORKSPACE, *path))
-        return None if cell is None else self.state.cells.load(cell)
-
-    def _names(self, table: str) -> list[str]:
-        cell = self.state.cell_at((WORKSPACE, table))
-        if cell is None:
-            return []
-        unkey = self.state.cells.encoding.unkey
-        return [str(unkey(key)) for key, _ in self.state.cells.entries(cell)]
+def variables_in(state: Reading) -> list[Variable]:
+    """Return what a state knows of its variables, by name."""
+    index = Tables(state).entry("vars")
+    entries = index.items() if isinstance(index, dict) else ()
+    return [_variable(str(name), entry) for name, entry in sorted(entries)]
 
 
 def _variable(name: str, entry: dict[str, Any]) -> Variable:
-    shape = entry.get("shape")
+    shape, length = entry.get("shape"), entry.get("length")
     return Variable(
         name=name,
         kind=str(entry.get("kind", "")),
@@ -94,9 +90,26 @@ def _variable(name: str, entry: dict[str, Any]) -> Variable:
         preview=str(entry.get("preview", "")),
         bytes=int(entry.get("bytes", 0)),
         shape=tuple(shape) if isinstance(shape, list) else None,
+        length=length if isinstance(length, int) else None,
         columns=tuple((str(c), str(t)) for c, t in entry.get("columns", ())),
         why=str(entry.get("why", "")),
+        hint=_hint(entry),
     )
+
+
+def _hint(entry: dict[str, Any]) -> str:
+    """Return what somebody has to do who wants this variable."""
+    kind = entry.get("kind")
+    if kind == "lost":
+        return str(entry.get("hint") or "make it again")
+    if kind == "resource":
+        return f"{entry.get('factory')} makes it anew in each process, when it is first used"
+    if kind == "module":
+        needed = " ".join(str(entry[word]) for word in ("module", "version") if word in entry)
+        return f"it needs {needed} where the steps run"
+    if kind == "object":
+        return "look at it in a step, or get(name, trusted=True) if you trust what ran"
+    return ""
 
 
 def _article(kind: str) -> str:

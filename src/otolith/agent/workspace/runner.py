@@ -18,7 +18,8 @@ class Runner:
     `sandbox` is "auto" for the best that works here, or a name; "limits" confines nothing but what
     is counted. `mode` is "cold" for a new process to each step, or "warm" for one that stays; every
     step is committed either way. A step that takes longer than `wall_seconds` is interrupted, and
-    what it reached is kept; `grace_seconds` later it is killed.
+    what it reached is kept; `grace_seconds` later it is killed. Of what a step prints, and of what
+    its value looks like, `output_bytes` and `shown_chars` are kept; the rest is counted.
     """
 
     sandbox: str = "auto"
@@ -34,6 +35,7 @@ class Runner:
     processes: int | None = 256
     open_files: int | None = 1024
     output_bytes: int = 1 << 20
+    shown_chars: int = 10_000
     handover_bytes: int = 8 << 30
     python: str = sys.executable
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -41,7 +43,7 @@ class Runner:
     def __post_init__(self) -> None:
         if self.mode not in ("cold", "warm"):
             raise Invalid(f"mode={self.mode!r} is not known", hint="use 'cold' or 'warm'")
-        for name in ("wall_seconds", "grace_seconds", "capture_seconds"):
+        for name in ("wall_seconds", "grace_seconds", "capture_seconds", "shown_chars"):
             if not getattr(self, name) > 0:
                 raise Invalid(f"{name} must be more than nothing", hint="leave it out")
 

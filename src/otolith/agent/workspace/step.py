@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from otolith.agent.workspace.messages import Failure
+from otolith.agent.workspace.stop import Stopped
 from otolith.core import Commit
 
 
@@ -57,9 +58,10 @@ class Step:
     timing: dict[str, float]
     sandbox: str
     loaded: tuple[str, ...] = ()
-    was_interrupted: bool = False
+    stopped: Stopped | None = None  # what ended it before its time, if something did
 
     def __repr__(self) -> str:
-        outcome = "ok" if self.ok else f"failed: {self.error.type if self.error else '?'}"
-        said = f" = {self.shown}" if self.shown else ""
+        why = self.stopped or (self.error.type if self.error else "?")
+        outcome = "ok" if self.ok else f"failed: {why}"
+        said = f" = {self.shown[:60]}" if self.shown else ""
         return f"<Step {self.commit.id[:10] if self.commit else '-'} {outcome}{said}>"

@@ -26,6 +26,10 @@ class Beside:
     def map(self, cell: bytes) -> None:
         """Map nothing: what is loaded here belongs to the user's process."""
 
+    def hand(self, objects: Sequence[bytes]) -> bool:
+        """Hand nothing over: nothing is kept of what is done here."""
+        return False
+
     def vouches(self, place: str, cell: bytes, signature: bytes) -> bool:
         """Tell whether a pickle was signed by this repo."""
         return self._answers.vouches(place, cell, signature)

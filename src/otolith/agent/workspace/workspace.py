@@ -13,13 +13,15 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from otolith.agent.workspace.answers import FromState, Sign
-from otolith.agent.workspace.comparing import Difference, differences
-from otolith.agent.workspace.conversation import Conversation, Ending
-from otolith.agent.workspace.crew import Crew, WorkerLine
-from otolith.agent.workspace.folder import Folder
+from otolith.agent.workspace.asked import check_code, check_meta
+from otolith.agent.workspace.comparing import Difference, workspace_diff
+from otolith.agent.workspace.conversation import Ending
+from otolith.agent.workspace.crew import Crew
+from otolith.agent.workspace.foreman import Foreman
 from otolith.agent.workspace.handover import TABLES, accept
-from otolith.agent.workspace.messages import Begin, Done, Failure, Run
+from otolith.agent.workspace.messages import Done, Failure, Run
 from otolith.agent.workspace.output import OnOutput, Output
+from otolith.agent.workspace.premises import Premises, Strangers
 from otolith.agent.workspace.reading import Readable
 from otolith.agent.workspace.runner import Runner
 from otolith.agent.workspace.step import Files, Picture, Step
@@ -34,166 +36,148 @@ class Workspace(Readable):
     def __init__(
         self, state: Branch, folder: str | Path, *, sign: Sign, runner: Runner | None = None
     ) -> None:
-        self.state = state
+        super().__init__(state)
         self.runner = runner or Runner()
         self.path = Path(folder).resolve()
+        _check_folder(self.path, state)
         self.path.mkdir(parents=True, exist_ok=True)
         self._sign = sign
-        self._folder = Folder(self.path)
+        self._premises = Premises(self.path, state)
         self._answers = FromState(state, sign)
-        self._crew: Crew | None = None
-        self._worker: WorkerLine | None = None
-        self._worker_head: str | None = None  # the commit that a warm worker is at
-        self._is_restored = False
-        self._folder_number = 0
+        self._foreman = Foreman(state, self.path, self.runner, self._answers)
 
     # Running
 
     def run(
-        self, code: str, *, message: str | None = None, on_output: OnOutput | None = None
+        self,
+        code: str,
+        *,
+        message: str | None = None,
+        meta: Mapping[str, Any] | None = None,
+        on_output: OnOutput | None = None,
     ) -> Step:
-        """Run code as the next step, and commit what it did.
+        """Run code as the next step, and commit what it did; `meta` goes into the commit.
 
         A step that fails is committed too, with what it did before it failed; `undo` takes it back.
-        A step whose process dies leaves the state as it was.
+        A step whose process dies leaves the state as it was. So does one that is left by an
+        exception of this process, such as a Ctrl-C; `interrupt` is the way to keep what it reached.
+
+        Raises:
+            Invalid: code or meta cannot be kept, or the work folder has files that are in no
+                commit.
         """
-        return self._step(code, message=message, on_output=on_output)
+        check_meta(meta)
+        check_code(code)
+        return self._step(code, message=message, meta=meta, on_output=on_output)
 
     def put(self, **values: object) -> Commit | None:
         """Set variables, as data."""
-        cells = {name: self.state.cells.put(value) for name, value in values.items()}
         for name in values:
             if not name.isidentifier():
                 raise Invalid(f"{name!r} cannot name a variable", hint="use an identifier")
+        cells = {name: self.state.cells.put(value) for name, value in values.items()}
         step = self._step("", put=cells, message=f"put {', '.join(values)}")
         return step.commit
+
+    def interrupt(self) -> bool:
+        """Interrupt the step that runs: from another thread, or from a signal handler.
+
+        It gets a KeyboardInterrupt, and is committed as failed with what it reached. Tells whether
+        there was a step to interrupt.
+        """
+        return self._foreman.ask("interrupted")
+
+    def kill(self) -> bool:
+        """End the process of the step that runs: nothing of the step is kept.
+
+        From another thread, or from a signal handler. Tells whether there was a step to end.
+        """
+        return self._foreman.ask("killed")
 
     def _step(
         self,
         code: str,
         *,
         message: str | None = None,
+        meta: Mapping[str, Any] | None = None,
         on_output: OnOutput | None = None,
         put: Mapping[str, bytes] | None = None,
     ) -> Step:
         self.restore()
-        number = self._number() + 1
         limit = self.runner.output_bytes
         output = Output("stdout", limit_bytes=limit, listener=on_output)
         errors = Output("stderr", limit_bytes=limit, listener=on_output)
-        order = Run(code, number, self._roots(), put=dict(put or {}))
-        ending = self._talk(order, output, errors)
+        order = Run(code, self._tables.number + 1, self._tables.roots(), put=dict(put or {}))
+        self._premises.enter()
+        try:
+            ending = self._foreman.work(order, output, errors)
+        except BaseException:
+            self._premises.take_back()
+            raise
         if ending.done is None:
             return self._lost_step(ending, output, errors)
         try:
-            accept(self.state, ending.done)
+            accept(self.state, ending.done, ending.arrived)
         except Error as error:
-            self._dismiss()
+            self._foreman.dismiss()
+            lost = self._lost_step(Ending(None, why=error.message), output, errors)
             self.state.discard()
-            return self._lost_step(Ending(None, why=error.message), output, errors)
+            return lost
         self._sign_pickles(ending.done)
-        return self._committed(ending, code, message, output, errors)
-
-    def _talk(self, order: Run, output: Output, errors: Output) -> Ending:
-        crew = self._crew_here()
-        worker = self._worker_for(crew)
-        if self._worker_head is not None and self._worker_head == self._head_id():
-            order = Run(order.code, order.step, None, put=order.put)
-        ending = Conversation(crew, worker, self._answers, self.runner).run(order, output, errors)
-        if ending.done is None or self.runner.mode == "cold":
-            self._dismiss()
-        return ending
-
-    def _crew_here(self) -> Crew:
-        """Return the crew; if the folder is another one than it was, a new one that sees it."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        folder = self.path.stat().st_ino
-        if self._crew is not None and folder != self._folder_number:
-            self._dismiss()
-            self._crew.close()
-            self._crew = None
-        self._folder_number = folder
-        self._crew = self._crew or Crew(self.runner, self.path)
-        return self._crew
-
-    def _worker_for(self, crew: Crew) -> WorkerLine:
-        if self._worker is None or self._worker.ended is not None:
-            self._dismiss()
-            self._worker = crew.fork(self._modules())
-            limits = self.runner.limits
-            self._worker.wire.send(
-                Begin(
-                    salt=self.state.cells.salt,
-                    config=self._config(),
-                    work=str(self.path),
-                    limits=[
-                        limits.memory_bytes,
-                        limits.cpu_seconds,
-                        limits.file_bytes,
-                        limits.processes,
-                        limits.open_files,
-                    ],
-                    resources=self._resources(),
-                )
-            )
-        return self._worker
-
-    def _dismiss(self) -> None:
-        worker, self._worker, self._worker_head = self._worker, None, None
-        if worker is not None:
-            worker.close()
+        message = message or _title(code)
+        return self._committed(ending, message, dict(meta or {}), output, errors)
 
     def _committed(
-        self, ending: Ending, code: str, message: str | None, output: Output, errors: Output
+        self, ending: Ending, message: str, meta: dict[str, Any], output: Output, errors: Output
     ) -> Step:
         done = ending.done
         assert done is not None
-        files = self._folder.capture(self.state)
+        files = self._premises.capture()
         said = {"stdout": output.text(), "stderr": errors.text()}
-        cell = self.state.cells.put(said)
-        self.state.write_reserved((WORKSPACE, "output"), cell)
-        meta = {"ok": done.ok, "sandbox": self._sandbox_name()}
-        commit = self.state.commit(message or _title(code), kind="run", meta=meta)
-        if self.runner.mode == "warm" and self._worker is not None:
-            self._worker_head = commit.id
-        elif self._crew is not None:
-            self._crew.make_ready(done.modules)
+        self.state.write_reserved((WORKSPACE, "output"), self.state.cells.put(said))
+        ours = {"ok": done.ok, "sandbox": self._foreman.sandbox}
+        if ending.stopped is not None:
+            ours["stopped"] = ending.stopped
+        commit = self.state.commit(message, kind="run", meta=meta | ours)
+        self._premises.leave()
+        self._foreman.arrived(commit.id, done.modules)
         return Step(
             ok=done.ok,
-            value=self._value(),
+            value=self._tables.entry("last", "value"),
             shown=done.value,
             stdout=output.text(),
             stderr=errors.text(),
             error=self._told(done.failure, ending),
-            created=tuple(done.created),
-            changed=tuple(done.changed),
+            created=tuple(name for name in done.created if name not in done.lost),
+            changed=tuple(name for name in done.changed if name not in done.lost),
             deleted=tuple(done.deleted),
             lost=done.lost,
             files=files,
             figures=tuple(Picture(figure.png) for figure in done.figures),
             commit=commit,
             timing=done.seconds,
-            sandbox=self._sandbox_name(),
+            sandbox=self._foreman.sandbox,
             loaded=tuple(done.loaded),
-            was_interrupted=done.was_interrupted or ending.was_stopped,
+            stopped=ending.stopped,
         )
 
     def _told(self, failure: Failure | None, ending: Ending) -> Failure | None:
         """Say why a step was interrupted."""
-        if failure is None or not ending.was_stopped or failure.message:
+        if failure is None or ending.stopped is None or failure.message:
             return failure
-        why = f"it took longer than {self.runner.wall_seconds:g} s"
+        why = "it was interrupted"
+        if ending.stopped == "timed out":
+            why = f"it took longer than {self.runner.wall_seconds:g} s"
         return Failure(failure.type, why, failure.traceback, failure.line)
 
     def _lost_step(self, ending: Ending, output: Output, errors: Output) -> Step:
         """Return a step of which nothing is left: state and files are what they were."""
-        files = self._folder.restore(self.state)
+        files = self._premises.take_back()
         failure = Failure("WorkerDied", ending.why, ending.why)
         return Step(
             ok=False, value=None, shown=None, stdout=output.text(), stderr=errors.text(),
             error=failure, created=(), changed=(), deleted=(), lost={}, files=files, figures=(),
-            commit=None, timing={}, sandbox=self._sandbox_name(),
-            was_interrupted=ending.was_stopped,
+            commit=None, timing={}, sandbox=self._foreman.sandbox, stopped=ending.stopped,
         )  # fmt: skip
 
     def _sign_pickles(self, done: Done) -> None:
@@ -204,7 +188,7 @@ class Workspace(Readable):
                 signature = self._sign(place, self.state.cells.settle(cell))
                 signed = self.state.cells.put(signature)
                 self.state.write_reserved((WORKSPACE, "signatures", place), signed)
-        for place in self._names("signatures"):
+        for place in self._tables.names("signatures"):
             table, _, key = place.partition("/")
             if self.state.cell_at((WORKSPACE, table, key)) is None:
                 self.state.write_reserved((WORKSPACE, "signatures", place), None)
@@ -219,18 +203,23 @@ class Workspace(Readable):
         """
         if name not in self:
             return default
-        entry = self._entry("vars", name)
+        entry = self._tables.entry("vars", name)
         if not trusted or entry["kind"] in ("data", "lost"):
             return self[name]
-        return load(self._answers, self._config(), self._roots(), name)
+        return load(self._answers, self._tables.config(), self._tables.roots(), name)
 
     # History
 
     def undo(self) -> Commit | None:
-        """Take the last step back: the state, and the work folder with it."""
+        """Take the last step back: the state, and the work folder with it.
+
+        What was put into the folder since that step stays there.
+        """
+        self._premises.move_in()
+        edited = self._premises.edited()
         commit = self.state.undo()
-        self._dismiss()
-        self._folder.restore(self.state)
+        self._foreman.dismiss()
+        self._premises.follow(edited)
         return commit
 
     def resource(self, name: str, *, factory: str) -> Commit:
@@ -244,10 +233,11 @@ class Workspace(Readable):
         if not name.isidentifier() or not all(part.isidentifier() for part in parts):
             raise Invalid(f"{factory!r} names no function", hint='say "package.module:function"')
         put = self.state.cells.put
-        entry = {"kind": "resource", "type": "resource", "factory": factory, "step": self._number()}
+        number = self._tables.number
+        entry = {"kind": "resource", "type": "resource", "factory": factory, "step": number}
         self.state.write_reserved((WORKSPACE, "resources", name), put(factory))
         self.state.write_reserved((WORKSPACE, "vars", name), put(entry))
-        self._dismiss()
+        self._foreman.dismiss()
         return self.state.commit(f"resource {name}", kind="run")
 
     def fork(self, name: str, *, at: Target = "@") -> Workspace:
@@ -261,13 +251,7 @@ class Workspace(Readable):
         By default: what the last step did, or what `new` did. Nothing is unpickled, and no frame
         is read.
         """
-        after = self.state.resolve("@" if new is None else new)
-        if old is not None:
-            before: bytes | None = self.state.resolve(old).cell
-        else:
-            parent = after.parents[0] if after.parents else None
-            before = None if parent is None else self.state.resolve(parent).cell
-        return list(differences(self.state.cells, before, after.cell))
+        return workspace_diff(self.state, old, new)
 
     def merge(self, other: str | Workspace) -> Merge:
         """Take in what another branch did: variables as values, frames by column, files.
@@ -275,9 +259,10 @@ class Workspace(Readable):
         What both sides changed in different ways is a conflict: see `state.conflicts`.
         """
         name = other.state.name if isinstance(other, Workspace) else other
+        self.restore()
         merged = self.state.merge(name)
-        self._dismiss()
-        self._folder.restore(self.state)
+        self._foreman.dismiss()
+        self._premises.follow({})
         return merged
 
     def log(self, *, var: str | None = None, limit: int | None = None) -> Iterator[Commit]:
@@ -286,21 +271,22 @@ class Workspace(Readable):
             return self.state.log(limit=limit)
         return self.state.log(limit=limit, path=(WORKSPACE, "vars", var))
 
-    def restore(self) -> Files:
-        """Make the work folder what the state says, once; later it is what steps made of it."""
-        if self._is_restored:
-            return Files()
-        self._is_restored = True
-        if self.state.cell_at((WORKSPACE, "files")) is None:
-            self._folder.capture(self.state)
-            return Files()
-        return self._folder.restore(self.state)
+    def restore(self, *, strangers: Strangers = "refuse") -> Files:
+        """Make work folder and state agree; a step does it before it runs.
+
+        At first, the folder is made what the state says. Files that are in no commit are never
+        removed: where the state has no files, or is as it was when it left this folder, they become
+        part of the state, by a commit of their own; so do those that are put there later. In other
+        cases `strangers` says what to do with them: "refuse", "adopt" or "discard".
+
+        Raises:
+            Invalid: there are such files, and nobody has said what to do with them.
+        """
+        return self._premises.settle(strangers)
 
     def close(self) -> None:
         """End all processes."""
-        self._dismiss()
-        if self._crew is not None:
-            self._crew.close()
+        self._foreman.close()
         self._answers.close()
 
     def __enter__(self) -> Self:
@@ -314,37 +300,18 @@ class Workspace(Readable):
     ) -> None:
         self.close()
 
-    # Small things
+    @property
+    def _crew(self) -> Crew | None:
+        return self._foreman.crew
 
-    def _roots(self) -> dict[str, bytes]:
-        found = {name: self.state.cell_at((WORKSPACE, name)) for name in (*TABLES, "signatures")}
-        settle = self.state.cells.settle
-        return {name: settle(cell) for name, cell in found.items() if cell is not None}
 
-    def _number(self) -> int:
-        cell = self.state.cell_at((WORKSPACE, "last", "step"))
-        number = 0 if cell is None else self.state.cells.load(cell)
-        return number if isinstance(number, int) else 0
-
-    def _modules(self) -> list[str]:
-        ambient = self._entry("ambient") or {}
-        modules = ambient.get("modules", [])
-        return [name for name in modules if isinstance(name, str)]
-
-    def _resources(self) -> dict[str, str]:
-        return dict(self._entry("resources") or {})
-
-    def _config(self) -> bytes:
-        store = self.state.cells.objects.stored.store
-        hash = store.ref(".config")
-        assert hash is not None
-        return store.read([hash])[hash]
-
-    def _head_id(self) -> str | None:
-        return self.state.head.id if self.state.head is not None else None
-
-    def _sandbox_name(self) -> str:
-        return self._crew.sandbox.name if self._crew is not None else self.runner.sandbox
+def _check_folder(path: Path, state: Branch) -> None:
+    store = getattr(state.cells.objects.stored.store, "path", None)
+    if isinstance(store, str) and path in Path(store).resolve().parents:
+        raise Invalid(
+            f"the store is inside of {path}, and cannot be part of itself",
+            hint="choose a folder that does not hold it",
+        )
 
 
 def _title(code: str) -> str:

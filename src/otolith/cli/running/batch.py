@@ -59,12 +59,13 @@ class Batch:
         """Run cell after cell. `before` is told of each, and returns where its output goes."""
         for cell in self._cells[self._start - 1 :]:
             on_output = before(cell)
+            self._workspace.restore()  # what was put into the folder is a commit before the cell's
             self._record.enter(cell, counts=self._counts)
             message = f"{self._name} {cell.number}/{len(self._cells)}: {cell.title}"
             with stopping(self._workspace) as stop:
                 step = self._workspace.run(cell.source, message=message, on_output=on_output)
             if step.commit is None:
-                self._state.discard()
+                self._state.discard()  # the record of it
             if not step.ok and self._counts:
                 self._record.keep(cell.number - 1)
                 self._counts = False

@@ -12,8 +12,9 @@ import click
 
 from otolith.agent import Repo, Runner, Versioned, Workspace
 from otolith.cli.asked import Asked
+from otolith.cli.failures import worded
 from otolith.cli.place import Desk, Place, find, only_session, opened
-from otolith.cli.running.folder import check_folder
+from otolith.errors import Invalid
 
 _BYTES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
 
@@ -24,11 +25,18 @@ _OPTIONS = (
         "docker, podman, or limits.  [default: auto]",
     ),
     click.option("--image", metavar="IMAGE", help="What docker or podman run."),
-    click.option("--wall", metavar="SECONDS", type=float, help="Interrupt a step after so long."),
+    click.option(
+        "--wall", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True),
+        help="Interrupt a step after so long.",
+    ),
     click.option("--memory", metavar="SIZE", help="How much a step may use: 512M, 2G, 2GiB."),
     click.option("--network", is_flag=True, help="Let the code use the network."),
     click.option(
         "--folder", metavar="DIR", help="The work folder.  [default: one beside the store]"
+    ),
+    click.option(
+        "--strangers", default="refuse", type=click.Choice(["refuse", "adopt", "discard"]),
+        help="What to do with files in the folder that are in no commit.  [default: refuse]",
     ),
 )  # fmt: skip
 
@@ -43,10 +51,14 @@ class Limits:
     memory: str | None
     network: bool
     folder: str | None
+    strangers: Literal["refuse", "adopt", "discard"]
 
     def runner(self, mode: Literal["cold", "warm"]) -> Runner:
         """Return what runs steps like this."""
         given: dict[str, Any] = {} if self.wall is None else {"wall_seconds": self.wall}
+        if self.sandbox in ("docker", "podman") and self.image is None:
+            hint = "say which, for instance --image python:3.12-slim"
+            raise click.UsageError(f"{self.sandbox} needs an image to run\n{hint}")
         if self.memory is not None:
             given["memory_bytes"] = bytes_of(self.memory)
         return Runner(
@@ -94,7 +106,15 @@ def bench_at(
         if state.head is None and repo.branches(name):
             Desk(place, repo, state).head()  # says that there is no such branch
         folder = None if limits.folder is None else asked.directory / limits.folder
-        if folder is not None:
-            check_folder(state, folder, getattr(repo.store, "path", None))
         with state.workspace(runner=runner, folder=folder) as workspace:
+            _restore(workspace, limits)
             yield Bench(place, repo, state, workspace)
+
+
+def _restore(workspace: Workspace, limits: Limits) -> None:
+    try:
+        workspace.restore(strangers=limits.strangers)
+    except Invalid as error:
+        hint = "`--strangers adopt` keeps them and makes them part of the session, "
+        hint += "`--strangers discard` removes them"
+        raise worded(Invalid(error.message, hint=hint)) from None

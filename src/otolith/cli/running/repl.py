@@ -128,11 +128,6 @@ class Repl:
         return lines_of(found) if name is None else description(one_of(found, name))
 
     def _diff(self, old: str | None = None, new: str | None = None) -> Iterable[str]:
-        head = self._state.head
-        if head is not None and not head.parents and old is None:
-            return (
-                f"+ {each.name}: {each.type} {each.line}" for each in known(self._state).values()
-            )
         return difference_lines(self._workspace.diff(old, new))
 
     def _log(self, name: str | None = None) -> Iterable[str]:

@@ -38,16 +38,7 @@ class Stop:
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         self._count += 1
-        if self._count == 1:
+        if self._count == 1 and self._workspace.interrupt():
             os.write(2, _SAID)  # a stream may be in the middle of something else
-        if not self._passed_on(signal.SIGINT if self._count == 1 else signal.SIGKILL):
+        elif self._count != 2 or not self._workspace.kill():
             raise KeyboardInterrupt
-
-    def _passed_on(self, number: int) -> bool:
-        """Tell whether a signal went to a worker; while one is started there is none to have it."""
-        # A workspace has no verb for this yet; it knows the worker, and the way to it.
-        crew, worker = self._workspace._crew, self._workspace._worker  # noqa: SLF001
-        if crew is None or worker is None or worker.ended is not None:
-            return self._count == 1
-        crew.signal(worker, number)
-        return True

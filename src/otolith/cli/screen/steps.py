@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from otolith.agent import Step
+from otolith.agent import Difference, Step
 from otolith.cli.screen.output import end_progress
 from otolith.cli.screen.values import to_json
 from otolith.cli.screen.words import commit_json, counted
 
 _SHOWN = 12
 _STAND_IN = "Opaque("
+_COLORS = {"created": "green", "changed": "yellow", "deleted": "red"}
 
 
 class Printer:
@@ -66,10 +68,10 @@ def is_worth_telling(step: Step) -> bool:
 def _did(step: Step, saved: Sequence[Path]) -> Iterator[str]:
     if step.commit is None:
         yield "nothing of it is kept"
-    if step.was_interrupted:
-        yield "interrupted"
+    if not step.ok:
+        yield step.stopped or "failed"
     for how in ("created", "changed", "deleted"):
-        yield from _names(how, [name for name in getattr(step, how) if name not in step.lost])
+        yield from _names(how, getattr(step, how))
     if step.lost:
         yield "lost " + ", ".join(f"{name} ({why})" for name, why in step.lost.items())
     for how in ("added", "changed", "removed"):
@@ -89,13 +91,21 @@ def _names(how: str, names: Sequence[str]) -> Iterator[str]:
         yield f"{how} {', '.join(names[:_SHOWN])}{more}"
 
 
-def difference_lines(found: Iterable[object]) -> Iterator[str]:
+def difference_lines(found: Iterable[Difference]) -> Iterator[str]:
     """Yield a line for each difference between two states, and one for the columns of a frame."""
     for difference in found:
-        yield str(difference).rstrip(": ")
-        columns = getattr(difference, "columns", None)
-        for how in ("added", "removed", "changed"):
-            yield from _names(f"    columns {how}", getattr(columns, how, ()))
+        line = str(difference)
+        yield click.style(line[0], fg=_COLORS[difference.how]) + line[1:]
+        columns = difference.columns
+        for how in () if columns is None else ("added", "removed", "changed"):
+            yield from _names(f"    columns {how}", getattr(columns, how))
+
+
+def difference_json(difference: Difference) -> dict[str, Any]:
+    """Return a difference between two states of a workspace, for programs."""
+    found = asdict(difference)
+    order = ("what", "name", "how", "before", "after", "columns")
+    return {word: found[word] for word in order}
 
 
 def save_figures(step: Step, folder: Path | None) -> list[Path]:
@@ -142,5 +152,5 @@ def step_json(step: Step, saved: Sequence[Path] = ()) -> dict[str, Any]:
         "commit": None if step.commit is None else commit_json(step.commit),
         "seconds": step.timing,
         "sandbox": step.sandbox,
-        "interrupted": step.was_interrupted,
+        "stopped": step.stopped,
     }

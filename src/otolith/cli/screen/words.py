@@ -74,7 +74,16 @@ def labels(repo: Repo, session: str, *, here: str) -> Labels:
 def oneline(commit: Commit, names: Labels) -> str:
     """Return a commit on one line."""
     pointing = f"({', '.join(names[commit.id])}) " if commit.id in names else ""
-    return f"{click.style(commit.short, fg='yellow')} {pointing}{first_line(commit)}"
+    ending = _ending(commit)
+    failed = click.style(f"  [{ending}]", fg="red") if ending not in ("", "ok") else ""
+    return f"{click.style(commit.short, fg='yellow')} {pointing}{first_line(commit)}{failed}"
+
+
+def _ending(commit: Commit) -> str:
+    """Return how the step that a commit is of ended; nothing if it is of none."""
+    if commit.kind != "run" or "ok" not in commit.meta:
+        return ""
+    return "ok" if commit.meta["ok"] else str(commit.meta.get("stopped", "failed"))
 
 
 def heading(commit: Commit, names: Labels) -> list[str]:
@@ -85,7 +94,9 @@ def heading(commit: Commit, names: Labels) -> list[str]:
         lines.append("Merge:  " + " ".join(parent[:10] for parent in commit.parents))
     lines += [f"Author: {commit.author}", f"Date:   {moment(commit.time)}"]
     if commit.kind not in ("step", "merge"):
-        lines.append(f"Kind:   {commit.kind}")
+        ending = _ending(commit)
+        where = f", {ending}, in {commit.meta.get('sandbox')}" if ending else ""
+        lines.append(f"Kind:   {commit.kind}{where}")
     return [*lines, "", *(f"    {line}" for line in commit.message.splitlines())]
 
 

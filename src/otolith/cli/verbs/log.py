@@ -12,7 +12,7 @@ from otolith.cli.place import Desk, at_hand
 from otolith.cli.screen.graph import Lanes
 from otolith.cli.screen.output import emit, json_option, page
 from otolith.cli.screen.words import Labels, commit_json, heading, labels, oneline
-from otolith.core import Commit
+from otolith.core import WORKSPACE, Commit, Path
 
 
 @click.command("log")
@@ -21,6 +21,7 @@ from otolith.core import Commit
 @click.option("--oneline", "on_one_line", is_flag=True, help="One line per commit.")
 @click.option("-n", "--limit", type=click.IntRange(min=0), metavar="N", help="At most N commits.")
 @click.option("--path", metavar="PATH", help="Only commits that changed this path.")
+@click.option("--var", metavar="NAME", help="Only commits that changed this variable.")
 @click.option("--all", "everything", is_flag=True, help="All branches of the session.")
 @json_option
 @click.pass_obj
@@ -32,14 +33,18 @@ def log(
     on_one_line: bool,
     limit: int | None,
     path: str | None,
+    var: str | None,
     everything: bool,
     as_json: bool,
 ) -> None:
     """Show commits, the latest first: of the branch at hand, or up to REF."""
-    if as_graph and path is not None:
+    if as_graph and (path is not None or var is not None):
         raise click.UsageError("--graph draws whole histories\nleave out --path, or --graph")
+    if path is not None and var is not None:
+        raise click.UsageError("say --path or --var, not both")
+    keys = (WORKSPACE, "vars", var) if var is not None else path
     with at_hand(asked, read_only=True) as desk:
-        commits = islice(_commits(desk, ref, path, everything=everything), limit)
+        commits = islice(_commits(desk, ref, keys, everything=everything), limit)
         if as_json:
             emit({"commits": [commit_json(commit) for commit in commits]})
             return
@@ -51,7 +56,7 @@ def log(
 
 
 def _commits(
-    desk: Desk, ref: str | None, path: str | None, *, everything: bool
+    desk: Desk, ref: str | None, path: str | Path | None, *, everything: bool
 ) -> Iterator[Commit]:
     tips = list(desk.repo.branches(desk.branch.session).values()) if everything else []
     if ref is not None or not tips:

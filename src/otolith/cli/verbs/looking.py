@@ -7,10 +7,12 @@ from typing import NamedTuple
 
 import click
 
+from otolith.agent import Difference, workspace_diff
 from otolith.cli.address import Address, divided, keys_of, place_in_state, range_of
 from otolith.cli.asked import Asked
 from otolith.cli.place import Desk, at_hand
 from otolith.cli.screen.output import dumps, emit, json_option, page, table
+from otolith.cli.screen.steps import difference_json, difference_lines
 from otolith.cli.screen.values import to_json
 from otolith.cli.screen.words import (
     Changed,
@@ -24,7 +26,7 @@ from otolith.cli.screen.words import (
     size,
     summary,
 )
-from otolith.core import Branch, Commit, Snapshot, format_path, parse_path
+from otolith.core import WORKSPACE, Branch, Commit, Snapshot, format_path, parse_path
 from otolith.errors import KeyNotFound
 
 
@@ -44,7 +46,8 @@ class Added(NamedTuple):
 def show(asked: Asked, what: str, as_json: bool) -> None:
     """Show a commit and what it changed, or with :PATH the value there as it was.
 
-    A merge is compared with its first parent: what it brought into the branch.
+    What a step did to variables, columns of frames and files is told in words. A merge is compared
+    with its first parent: what it brought into the branch.
     """
     with at_hand(asked, read_only=True) as desk:
         place = divided(desk, what)
@@ -54,11 +57,12 @@ def show(asked: Asked, what: str, as_json: bool) -> None:
             return
         commit = desk.commit(what)
         changes = _changes_of(desk, commit)
+        work = workspace_diff(desk.branch, new=commit)
         if as_json:
-            emit(commit_json(commit) | {"changes": [change_json(change) for change in changes]})
+            emit(commit_json(commit) | _json(changes, work))
             return
         names = labels(desk.repo, desk.branch.session, here=desk.branch.name)
-        page([*heading(commit, names), "", *changes_text(changes)], asked)
+        page([*heading(commit, names), "", *_text(changes, work)], asked)
 
 
 def _changes_of(desk: Desk, commit: Commit) -> Sequence[Changed]:
@@ -87,27 +91,55 @@ def diff(
     """Show what differs from A to B; from A to what is staged; or what is staged.
 
     A...B shows what B changed since it left A. Branches of another session are `session/branch`.
+    What steps did to variables and files is told in words.
     """
     asked: Asked = ctx.obj
     with at_hand(asked, read_only=True) as desk:
-        changes = desk.branch.diff(*range_of(desk, refs))
+        old, new = range_of(desk, refs)
+        changes = desk.branch.diff(old, new)
+        work = [] if old is None else workspace_diff(desk.branch, old, new)
         if as_json:
-            emit({"changes": [change_json(change) for change in changes]})
+            emit(_json(changes, work))
         elif name_only:
-            page((change.path for change in changes), asked)
+            page([*(change.path for change in changes), *map(_place, work)], asked)
         elif stat:
-            page(_stat(changes), asked)
+            page(_stat(changes, work), asked)
         else:
-            page(changes_text(changes), asked)
-    ctx.exit(1 if exit_code and changes else 0)
+            page(_text(changes, work), asked)
+    ctx.exit(1 if exit_code and (changes or work) else 0)
 
 
-def _stat(changes: Sequence[Changed]) -> Iterator[str]:
+def _json(changes: Sequence[Changed], work: Sequence[Difference]) -> dict[str, object]:
+    found: dict[str, object] = {"changes": [change_json(change) for change in changes]}
+    return found | {"workspace": [difference_json(each) for each in work]}
+
+
+def _text(changes: Sequence[Changed], work: Sequence[Difference]) -> Iterator[str]:
+    yield from changes_text(changes)
+    if changes and work:
+        yield ""
+    if work:
+        yield "Variables and files:"
+        yield from difference_lines(work)
+
+
+def _place(difference: Difference) -> str:
+    table = "vars" if difference.what == "variable" else "files"
+    return format_path((WORKSPACE, table, difference.name))
+
+
+def _stat(changes: Sequence[Changed], work: Sequence[Difference]) -> Iterator[str]:
     below: dict[str, list[Changed]] = {}
     for change in changes:
         below.setdefault(change.path.partition("/")[0], []).append(change)
-    yield from table([[f" {name}", summary(some)] for name, some in below.items()])
-    yield f"{len(changes):,} in all: {summary(changes)}"
+    rows = [[f" {name}", summary(some)] for name, some in below.items()]
+    for what in ("variable", "file"):
+        hows = [each.how for each in work if each.what == what]
+        counts = [f"{hows.count(how)} {how}" for how in dict.fromkeys(hows)]
+        rows += [[f" {what}s", ", ".join(counts)]] if hows else []
+    yield from table(rows)
+    if changes or not work:
+        yield f"{len(changes):,} in all: {summary(changes)}"
 
 
 @click.command("cat")

@@ -7,7 +7,7 @@ import click
 from otolith.cli.asked import Asked
 from otolith.cli.place import at_hand
 from otolith.cli.screen.output import emit, json_option, page
-from otolith.cli.screen.variables import description, known, lines_of, one_of
+from otolith.cli.screen.variables import description, known, lines_of, one_of, variable_json
 
 
 @click.command("vars")
@@ -27,12 +27,12 @@ def variables(asked: Asked, session: str | None, name: str | None, ref: str, as_
         found = known(desk.repo.at(desk.commit(ref)))
     if name is None:
         if as_json:
-            emit({"variables": [each._asdict() for each in found.values()]})
+            emit({"variables": [variable_json(each) for each in found.values()]})
         else:
             page(lines_of(found), asked)
         return
     one = one_of(found, name)
     if as_json:
-        emit(one._asdict())
+        emit(variable_json(one))
     else:
         page(description(one), asked)

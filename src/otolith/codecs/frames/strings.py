@@ -16,9 +16,11 @@ import pandas as pd  # type: ignore[import-untyped]
 from otolith.codecs.chunks import gather
 from otolith.codecs.forms import Form, Forming, Reading, check
 from otolith.codecs.frames.dtypes import strings_dtype, strings_of
-from otolith.codecs.texts import fill, fold, fold_buffers, measured, unfold
+from otolith.codecs.texts import ends_of, fill, fold, fold_buffers, unfold
 from otolith.errors import UnknownType
 from otolith.types import Piece
+
+_BEYOND_ASCII = 0x80
 
 
 def _lower(array: Any) -> Form:
@@ -68,14 +70,14 @@ def _lift_python(form: Form, dtype: Any) -> object:
 def _lift_arrow(form: Form, dtype: Any) -> object:
     import pyarrow as pa
 
-    lengths, missing = measured(form, gaps=1)
-    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+    ends, missing = ends_of(form, gaps=1)
     groups = form["groups"]
     data = groups.view if type(groups) is Piece else b"".join(map(gather, groups))
     present = None if missing is None else np.packbits(missing == 0, bitorder="little")
     buffers = [each if each is None else pa.py_buffer(each) for each in (present, ends, data)]
-    strings = pa.Array.from_buffers(pa.large_string(), len(lengths), buffers)
-    strings.validate(full=True)
+    strings = pa.Array.from_buffers(pa.large_string(), len(ends) - 1, buffers)
+    if len(data) and np.frombuffer(data, np.uint8).max() >= _BEYOND_ASCII:
+        strings.validate(full=True)  # where strings end was checked; this is for their UTF-8
     return dtype.__from_arrow__(strings)
 
 

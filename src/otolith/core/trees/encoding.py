@@ -303,6 +303,15 @@ def encoded_key(key: bytes) -> bytes:
     return key[1:] if key[:1] == _OTHER_KEY else text_header(len(key)) + key
 
 
+def bytes_header(size: int) -> bytes:
+    """Return the MessagePack header of so many bytes."""
+    if size < 256:
+        return bytes((0xC4, size))
+    if size < 65536:
+        return b"\xc5" + size.to_bytes(2, "big")
+    return b"\xc6" + size.to_bytes(4, "big")
+
+
 def text_header(size: int) -> bytes:
     """Return the MessagePack header of a str of so many bytes."""
     if size < 32:

@@ -179,12 +179,12 @@ class Buffer:
         wanted = {new.hash for root in roots for new in self.reachable(root)}
         return [new for hash, new in self.fresh.items() if hash in wanted]
 
-    def take(self, data: bytes, *, base: Hash | None = None) -> Hash:
-        """Add an object that somebody else made, given as its bytes."""
-        hash = self.put(data, base=base)
-        if data[:1] in (MAP, LIST, BLOB):
+    def take(self, hash: Hash, data: bytes, *, base: Hash | None = None) -> None:
+        """Add an object that somebody else made, and that was hashed already."""
+        if hash not in self.fresh:
+            self.fresh[hash] = Object(hash, data, base)
+        if not is_leaf(data):
             self._nodes[hash] = decode_node(data)
-        return hash
 
     def _reachable_of_few(self, root: Hash) -> list[Object]:
         """Look for each hash in what was made after it: parents are, and hold it as it is."""
@@ -227,3 +227,8 @@ def _below(parent: Node, child: Node) -> Node:
     if child.level != parent.level - 1 or child.kind != parent.kind:
         raise Corrupt("a node is not where it belongs", hint="run otolith fsck")
     return child
+
+
+def is_leaf(data: bytes) -> bool:
+    """Tell whether an object has nothing below it."""
+    return data[:1] not in (MAP, LIST, BLOB)

@@ -27,6 +27,7 @@ from otolith.core.trees.blob import Blob
 from otolith.core.trees.encoding import (
     Encoding,
     TooBig,
+    bytes_header,
     check_distinct,
     container_header_size,
     join_list,
@@ -39,7 +40,7 @@ from otolith.core.trees.maps import MapTree
 from otolith.core.trees.objects import Buffer
 from otolith.core.trees.sequence import Sequence as ListTree
 from otolith.errors import Corrupt
-from otolith.types import Hash, Raw
+from otolith.types import CHUNK_BYTES, Hash, Raw
 
 INLINE_BYTES, STATE_BYTES, PACKED_BYTES, ATOM_BYTES = 256, 4096, 16384, 65536
 
@@ -99,6 +100,10 @@ class Places:
 
     def chunk_cell(self, chunk: memoryview) -> bytes:
         """Return a chunk of raw bytes as it stands in a tree."""
+        size = len(chunk)
+        if PACKED_BYTES < size <= CHUNK_BYTES:  # as any bytes, and copied once only
+            data = b"".join((PACKED, bytes_header(size), chunk))
+            return link_cell(PACKED_KIND, Link(self.objects.put(data), 1, len(data) - 1))
         return self.settle(self._put_atom(bytes(chunk)))
 
     def _put_atom(self, value: str | bytes) -> bytes:

@@ -18,11 +18,13 @@ from otolith.stores.base import (
     Capabilities,
     Collected,
     Collector,
+    Expectant,
     Links,
     Move,
     Store,
     Usage,
 )
+from otolith.stores.rules import digest
 from otolith.types import Hash
 
 
@@ -58,6 +60,11 @@ class CachedStore:
     def write(self, batch: Batch) -> None:
         self._inner.write(batch)
         self._remember({item.hash: bytes(item.data) for item in batch.objects})
+
+    def expect(self, objects: Sequence[bytes]) -> list[Hash]:
+        if isinstance(self._inner, Expectant):
+            return self._inner.expect(objects)
+        return list(map(digest, objects))
 
     def ref(self, name: str) -> Hash | None:
         return self._inner.ref(name)

@@ -21,6 +21,7 @@ from weakref import WeakSet
 import apsw
 
 from otolith.errors import Closed, Unsupported
+from otolith.stores.sqlite.checkpoint import Checkpoints
 from otolith.stores.sqlite.failures import explained
 from otolith.stores.sqlite.opening import Place, connect_reader, connect_writer
 from otolith.stores.sqlite.query import ask
@@ -42,19 +43,26 @@ class Connections:
         self._idle: list[apsw.Connection] = []
         self._lent = 0
         self._count = Lock()
+        self._checkpoints = Checkpoints(self.collecting)
+        self.after_fork.append(self._checkpoints.forget)
         self._writer: apsw.Connection | None = None
         if place.read_only:
             self._idle.append(connect_reader(place))
         else:
-            self._writer = connect_writer(place, create=create)
+            self._writer = self._connect_writer(create=create)
         _living.add(self)
 
     def writer(self) -> apsw.Connection:
         """Return the connection that writes. The caller holds `lock`."""
         if self._writer is None:
             self.check_open()
-            self._writer = connect_writer(self.place, create=False)
+            self._writer = self._connect_writer(create=False)
         return self._writer
+
+    def _connect_writer(self, *, create: bool) -> apsw.Connection:
+        connection = connect_writer(self.place, create=create)
+        self._checkpoints.follow(connection)
+        return connection
 
     def reading(self) -> Reading:
         """Return a context that lends a connection inside one read transaction."""
@@ -92,7 +100,7 @@ class Connections:
 
     @contextmanager
     def collecting(self) -> Iterator[apsw.Connection]:
-        """Lend a second connection that writes, so that writers wait for its steps only."""
+        """Lend a second connection that writes, for work beside the writers."""
         with self._count:
             self._lent += 1
         connection = None
@@ -110,6 +118,7 @@ class Connections:
                 self._lent -= 1
 
     def close(self) -> None:
+        self._checkpoints.wait()
         with self.lock:
             if self.closed:
                 return

@@ -15,7 +15,7 @@ rest stays, so a splice carries its own copy of them. Frames declare their size:
 allocated that a corrupt frame merely claims to need.
 
 Numbers of eight bytes have their high bytes alike, and zstd sees that only when those stand side by
-side. Whether it pays is found out on a piece from the middle.
+side. Whether it pays is found out on a piece from the middle of every eighth long object.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ _ZSTD_FROM_BYTES = 200  # a commit is shorter, and mostly hashes
 _MIDDLE_BYTES = 192  # a middle this small is not worth a frame
 _STRIDE_FROM_BYTES = 16 << 10  # so long are only chunks of raw bytes, and texts
 _PROBE_BYTES = 4096
+_PROBE_EVERY = 8  # chunks that follow each other are mostly of one column
 _STRIDE = 8
 _WINDOW = 256  # as many bytes are compared as one number
 _RAW = zstandard.DICT_TYPE_RAWCONTENT
@@ -121,6 +122,8 @@ class _Tools(local):
     def __init__(self) -> None:
         self.zip = zstandard.ZstdCompressor(level=1, write_checksum=False)
         self.unzip = zstandard.ZstdDecompressor()
+        self.strides = False
+        self.unprobed = 0
 
 
 _tools = _Tools()
@@ -144,6 +147,13 @@ def _alone(data: bytes) -> bytes:
 
 
 def _pays_to_stride(data: bytes) -> bool:
+    if not _tools.unprobed:
+        _tools.strides = _probe(data)
+    _tools.unprobed = (_tools.unprobed + 1) % _PROBE_EVERY
+    return _tools.strides
+
+
+def _probe(data: bytes) -> bool:
     middle = len(data) // 2
     piece = data[middle : middle + _PROBE_BYTES]
     return len(_tools.zip.compress(_strided(piece))) < len(_tools.zip.compress(piece))

@@ -19,10 +19,11 @@ import apsw
 
 from otolith.errors import Invalid
 from otolith.stores.base import Batch, Capabilities, Collected, Links, Move, Object, Usage
-from otolith.stores.rules import check_batch, check_prefix, newest_first
+from otolith.stores.rules import check_frame, check_object, check_prefix, digest, newest_first
 from otolith.stores.sqlite import opening
 from otolith.stores.sqlite.collect import Collection
 from otolith.stores.sqlite.connections import Connections
+from otolith.stores.sqlite.expected import Expected
 from otolith.stores.sqlite.history import History
 from otolith.stores.sqlite.objects import Draft, Objects
 from otolith.stores.sqlite.refs import Refs
@@ -63,6 +64,8 @@ class SqliteStore:
         self._objects = Objects(file)
         self._refs = Refs(file, remembers=True)
         self._history = History(file, self._objects)
+        self._expected = Expected()
+        self._connections.after_fork.append(self._expected.forget)
         self._turns = Turns(self._connections, self._objects, self._refs, self._history)
 
     @property
@@ -79,9 +82,15 @@ class SqliteStore:
             return self._objects.read(connection, hashes)
 
     def write(self, batch: Batch) -> None:
-        check_batch(batch)
+        check_frame(batch)
         self._turns.check_writable()
         self._turns.write(batch, self._drafts(batch))
+
+    def expect(self, objects: Sequence[bytes]) -> list[Hash]:
+        drafts = [self._objects.draft(None, Object(digest(data), data)) for data in objects]
+        for draft in drafts:
+            self._expected.put(draft)
+        return [draft.hash for draft in drafts]
 
     def ref(self, name: str) -> Hash | None:
         with self._connections.reading() as connection:
@@ -134,14 +143,22 @@ class SqliteStore:
         return collection.run(forget_moves_before, progress=progress, dry_run=dry_run)
 
     def close(self) -> None:
+        self._expected.forget()
         self._connections.close()
 
     def _drafts(self, batch: Batch) -> list[Draft]:
         recent = self._objects.recent.get
         if all(item.base is None or recent(item.base) for item in batch.objects):
-            return _side_by_side(lambda item: self._objects.draft(None, item), batch.objects)
+            return _side_by_side(lambda item: self._draft(None, item), batch.objects)
         with self._connections.reading() as connection:
-            return [self._objects.draft(connection, item) for item in batch.objects]
+            return [self._draft(connection, item) for item in batch.objects]
+
+    def _draft(self, connection: apsw.Connection | None, item: Object) -> Draft:
+        ready = self._expected.take(item)
+        if ready is not None:
+            return ready
+        check_object(item)
+        return self._objects.draft(connection, item)
 
 
 def _side_by_side(draft: Callable[[Object], Draft], objects: Sequence[Object]) -> list[Draft]:

@@ -1,11 +1,12 @@
 """Walls around a worker: a ladder of sandboxes, from a container down to bare limits.
 
-by_name  a rung by its name, unproven: for the program that runs inside and has to `enter` it
-choose   the best rung that works here, or the one that is asked for; never silently none
-ladder   every rung, and why it does not work here if it does not
-Limits   what one worker may use up: memory, time, files, processes
-Place    what a worker may see: its folder, what it may read, whether there is a network
-Sandbox  a rung: the command that starts a program in it, and what it stops, as data
+below      the processes that descend from one; `end_below` ends them
+by_name    a rung by its name, unproven: for the program that runs inside and has to `enter` it
+choose     the best rung that works here, or the one that is asked for; never silently none
+ladder     every rung, and why it does not work here if it does not
+Limits     what one worker may use up: memory, time, files, processes
+Place      what a worker may see: its folder, what it may read, whether there is a network
+Sandbox    a rung: the command that starts a program in it, and what it stops, as data
 
 How it is used: the host starts `sandbox.command(argv, ...)` with `env=environment` and
 `pass_fds=keep_fds`; that program calls `by_name(name).enter(place)` before it starts a thread or
@@ -15,12 +16,13 @@ Start it from a thread that lives as long as the sandbox shall: bubblewrap dies 
 that started it, because that is what the kernel calls a parent.
 
 Read `place.py` for the promises, then a rung: `bubblewrap.py`, `landlock.py`, `container.py`,
-`bare.py`. What the rungs share is in `visible.py` (what an interpreter must see) and `bpf.py`
-(which system calls are refused).
+`bare.py`. What the rungs share is in `visible.py` (what an interpreter must see), `bpf.py` (which
+system calls are refused) and `lineage.py` (how everything that was started is ended).
 """
 
 from otolith.agent.workspace.sandbox.choosing import by_name, choose, ladder
 from otolith.agent.workspace.sandbox.limits import Limits
+from otolith.agent.workspace.sandbox.lineage import below, end_below
 from otolith.agent.workspace.sandbox.place import Place, Sandbox
 
-__all__ = ["Limits", "Place", "Sandbox", "by_name", "choose", "ladder"]
+__all__ = ["Limits", "Place", "Sandbox", "below", "by_name", "choose", "end_below", "ladder"]

@@ -1,6 +1,6 @@
 """Requests to the Linux kernel that Python has no words for, through ctypes.
 
-All are one-way: they bind the calling process and whatever it starts, and cannot be taken back.
+Those of sandboxes are one-way: they bind the calling process and whatever it starts.
 ctypes is loaded with the first request, so that whoever only chooses a sandbox does not pay for it.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import functools
 import os
+import signal
 import struct
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     import ctypes
 
 _SET_NO_NEW_PRIVS = 38
+_SET_CHILD_SUBREAPER = 36
+_SET_PARENT_DEATH_SIGNAL = 1
 _DROP_FROM_BOUNDING_SET = 24
 _SET_MODE_FILTER = 1
 _ALL_THREADS = 1  # SECCOMP_FILTER_FLAG_TSYNC
@@ -39,6 +42,16 @@ def call(name: str, *arguments: int | bytes | None) -> int:
 def refuse_new_privileges() -> None:
     """From now on no set-user-id program and no file capability raises anybody."""
     _checked("no_new_privs", "prctl", _SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+def adopt_orphans() -> None:
+    """From now on whoever below this process loses its parent becomes its child."""
+    _checked("child_subreaper", "prctl", _SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_with_parent() -> None:
+    """Let this process be killed when the one that forked it ends."""
+    _checked("pdeathsig", "prctl", _SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
 
 
 def drop_capabilities() -> None:

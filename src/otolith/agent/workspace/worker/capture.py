@@ -18,6 +18,7 @@ nothing has changed.
 from __future__ import annotations
 
 import types
+from contextlib import suppress
 from typing import Any
 
 from otolith.agent.workspace.worker import traits
@@ -78,7 +79,8 @@ class Capture:
         if waiting and entry["kind"] == "data":
             variables.old[name] = self._shadow.load_data(name)[name]
         for place in waiting:
-            variables.bring(place)
+            with suppress(Exception):  # what cannot be loaded has nothing to part from, and stays
+                variables.bring(place)
         variables.old.pop(name, None)
 
     # Data

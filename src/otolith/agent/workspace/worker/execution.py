@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
 import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from otolith.agent.workspace.messages import Failure, Figure
@@ -16,6 +18,7 @@ from otolith.agent.workspace.worker.namespace import Namespace
 from otolith.agent.workspace.worker.sources import Sources, untrapped
 
 _MOST_FIGURES = 50
+_OURS = str(Path(__file__).parent)
 
 
 @dataclass
@@ -30,7 +33,7 @@ class Outcome:
 
 def execute(source: str, namespace: Namespace, sources: Sources) -> Outcome:
     """Run code. Whatever it raises is part of the outcome."""
-    outcome = Outcome()
+    outcome, worker = Outcome(), os.getpid()
     try:
         compiled = sources.compile(source)
         for name in untrapped(compiled.body):
@@ -42,7 +45,9 @@ def execute(source: str, namespace: Namespace, sources: Sources) -> Outcome:
     except BaseException as error:  # noqa: BLE001  # a step may raise anything, exits included
         outcome.was_interrupted = isinstance(error, KeyboardInterrupt)
         outcome.failure = _failure(error)
-    _ignore_interrupts()
+    if os.getpid() != worker:
+        os._exit(0)  # it was forked by the code, and came out of it like its parent
+    _hold_interrupts()
     outcome.figures = _figures()
     _flush()
     return outcome
@@ -50,14 +55,18 @@ def execute(source: str, namespace: Namespace, sources: Sources) -> Outcome:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Let interrupts through; one that came before the code began to run comes now."""
     try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         yield
     finally:
-        _ignore_interrupts()
+        _hold_interrupts()
 
 
-def _ignore_interrupts() -> None:
+def _hold_interrupts() -> None:
+    """Let those that come from now on wait for the next step; drop those that came too late."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -66,6 +75,9 @@ def _failure(error: BaseException) -> Failure:
     while trace is not None and not trace.tb_frame.f_code.co_filename.startswith("<step "):
         trace = trace.tb_next
     lines = traceback.TracebackException(type(error), error, trace, compact=True)
+    # Of how a variable is fetched, the code that used it need not know.
+    shown = [frame for frame in lines.stack if not frame.filename.startswith(_OURS)]
+    lines.stack = traceback.StackSummary.from_list(shown)
     where = [frame.lineno for frame in lines.stack if frame.filename.startswith("<step ")]
     if isinstance(error, SyntaxError):
         where = [error.lineno]

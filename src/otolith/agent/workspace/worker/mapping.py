@@ -80,13 +80,13 @@ class Mappings:
     """All that is mapped in this process. They stay: an address must never mean something else."""
 
     def __init__(self, host: Host) -> None:
-        self._host = host
+        self.host = host
         self._starts: list[int] = []
         self._mappings: list[Mapping] = []
 
     def load(self, cell: bytes) -> Piece | None:
         """Map the raw bytes of a cell; None if the host has none for it."""
-        found = self._host.map(cell)
+        found = self.host.map(cell)
         if found is None:
             return None
         descriptor, size = found

@@ -1,9 +1,11 @@
 """The process that forks workers: started once, inside the sandbox, with everything imported.
 
-    python -m otolith.agent.workspace.worker.nursery FD SANDBOX WORK NETWORK
+    python -m otolith.agent.workspace.worker.nursery FD SANDBOX WORK NETWORK PROCESSES
 
 It runs no code of the session. It forks when told to, passes signals on, tells when a worker is no
-more, and imports what steps have imported, so that the next worker finds it there.
+more, and imports what steps have imported, so that the next worker finds it there. Whoever loses
+its parent becomes its child, so whatever a step has started ends here, at the latest with it. The
+kernel does not count the processes of root; then they are counted here, ten times a second.
 """
 
 from __future__ import annotations
@@ -26,34 +28,46 @@ from otolith.agent.workspace.messages import (
     Learn,
     Ready,
     Signal,
+    Sweep,
     ToNursery,
 )
-from otolith.agent.workspace.sandbox import Place, by_name
+from otolith.agent.workspace.sandbox import Limits, Place, below, by_name, end_below, kernel
 from otolith.agent.workspace.wire import Gone, Wire
 from otolith.agent.workspace.worker.session import live
+
+_COUNT_SECONDS = 0.1
 
 
 def main(arguments: list[str]) -> None:
     """Serve a host until it hangs up."""
-    descriptor, sandbox, work, network = arguments
+    descriptor, sandbox, work, network, most = arguments
     line = socket.socket(fileno=int(descriptor))
     by_name(sandbox).enter(Place(Path(work), network=network == "1"))
     wire: Wire[ToNursery] = Wire(line, ToNursery)
-    nursery = Nursery(wire)
+    limits = Limits(processes=int(most) if most else None)
+    nursery = Nursery(wire, most=limits.processes if "processes" in limits.ignored() else None)
     wire.send(Ready(sys.version.split()[0], sandbox))
     nursery.serve()
 
 
 class Nursery:
-    """Forks workers and looks after them."""
+    """Forks workers and looks after them.
 
-    def __init__(self, wire: Wire[ToNursery]) -> None:
+    `most` is how many processes a step may have started, where nobody else counts them.
+    """
+
+    def __init__(self, wire: Wire[ToNursery], *, most: int | None = None) -> None:
         self._wire = wire
-        self._workers: set[int] = set()
+        self._most = most
+        self._workers: dict[int, str] = {}  # the eldest first, and why it is being ended
         self._woken, wake = os.pipe()
         os.set_blocking(wake, False)
         os.set_blocking(self._woken, False)
+        # A worker is born with interrupts held back: one that comes early waits for its step.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if sys.platform == "linux":
+            kernel.adopt_orphans()
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake)
 
@@ -64,8 +78,10 @@ class Nursery:
             waiting.register(self._woken, selectors.EVENT_READ, self._reap)
             with suppress(Gone):
                 while True:
-                    _call_all(waiting.select())
-        self._end_all()
+                    is_counting = self._most is not None and self._workers
+                    _call_all(waiting.select(_COUNT_SECONDS if is_counting else None))
+                    self._count()
+        end_below(os.getpid())
 
     def _obey(self) -> None:
         order, fds = self._wire.receive()
@@ -73,6 +89,8 @@ class Nursery:
             self._fork(fds)
         elif isinstance(order, Signal) and order.pid in self._workers:
             os.kill(order.pid, order.number)
+        elif isinstance(order, Sweep):
+            self._sweep()
         elif isinstance(order, Learn):
             for name in order.modules:
                 _import(name)
@@ -83,13 +101,15 @@ class Nursery:
             self._be_worker(*fds)
         for fd in fds:
             os.close(fd)
-        self._workers.add(pid)
+        self._workers[pid] = ""
         self._tell(Forked(pid))
 
     def _be_worker(self, line: int, output: int, errors: int) -> None:
         """Become a worker: this never returns."""
         code = 70
         try:
+            if sys.platform == "linux":
+                kernel.end_with_parent()
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             os.setpgid(0, 0)
@@ -110,21 +130,31 @@ class Nursery:
     def _reap(self) -> None:
         with suppress(BlockingIOError):
             os.read(self._woken, 4096)
-        for pid in list(self._workers):
-            done, status = os.waitpid(pid, os.WNOHANG)
-            if done:
-                self._workers.discard(pid)
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(pid, signal.SIGKILL)  # what it started ends with it
-                self._tell(Ended(pid, os.waitstatus_to_exitcode(status)))
+        with suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if not pid:
+                    return
+                if pid in self._workers:
+                    why = self._workers.pop(pid)
+                    self._sweep()  # what it started ends with it
+                    self._tell(Ended(pid, os.waitstatus_to_exitcode(status), why))
+
+    def _sweep(self) -> None:
+        """End whoever has lost its parent; what a living worker has started stays."""
+        end_below(os.getpid(), spared=self._workers.keys())
+
+    def _count(self) -> None:
+        """End the step that has started too many processes."""
+        if self._most is None or len(below(os.getpid())) - len(self._workers) <= self._most:
+            return
+        parents = (pid for pid in self._workers if below(pid))
+        worker = next(parents, next(iter(self._workers)))
+        self._workers[worker] = f"it started more than {self._most:,} processes"
+        end_below(os.getpid(), spared=self._workers.keys() - {worker})
 
     def _tell(self, message: FromNursery) -> None:
         self._wire.send(message)
-
-    def _end_all(self) -> None:
-        for pid in self._workers:
-            with suppress(ProcessLookupError):
-                os.killpg(pid, signal.SIGKILL)
 
 
 def _call_all(ready: list[tuple[selectors.SelectorKey, int]]) -> None:

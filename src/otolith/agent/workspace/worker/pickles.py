@@ -1,7 +1,8 @@
 """Variables that are not data, and classes: in pickles, one for those that share objects.
 
 Each is pickled by itself first, to see what it meets; `capture` has the theory. In here, a *node*
-is a variable or a class, and a *group* is the nodes of one pickle.
+is a variable, a class, or something that a step has set in a library (`ambience`), and a *group* is
+the nodes of one pickle.
 """
 
 from __future__ import annotations
@@ -10,18 +11,22 @@ from typing import Any
 
 from otolith.agent.tracking.sharing import Order, levels, places_of
 from otolith.agent.workspace.worker import pickling
+from otolith.agent.workspace.worker import world as making
 from otolith.agent.workspace.worker.classes import Definition, circles
 from otolith.agent.workspace.worker.describing import describe
 from otolith.agent.workspace.worker.links import shareable, united
 from otolith.agent.workspace.worker.loss import hint, why
+from otolith.agent.workspace.worker.memory import adrift
 from otolith.agent.workspace.worker.notes import Notes
-from otolith.agent.workspace.worker.pickling import Dump, Reference, References
+from otolith.agent.workspace.worker.pickling import Dump
+from otolith.agent.workspace.worker.references import Reference, References
 from otolith.agent.workspace.worker.variables import Variables, python
 from otolith.core import digest
 from otolith.types import Raw
 
 _SMALL_HEAD = 1 << 20
-_CLASS = "class "  # no variable has a space in its name
+_CLASS, _SETTING = "class ", "setting "  # no variable has a space in its name
+_APART = (_CLASS, _SETTING)
 
 
 class Pickles:
@@ -40,7 +45,11 @@ class Pickles:
             if name not in self._variables.index:
                 # Before it is pickled: to be shown may change what an object remembers of itself.
                 self._notes.about[name] = describe(value)
+        objects = objects | self._set_around()
         found = self._dumps(objects)
+        if more := self._adrift(found):
+            objects |= more
+            found = self._dumps(objects)
         namespace, data = self._variables.namespace, self._data_objects()
         shared = {node: shareable(dump.met, namespace) for node, dump in found.items()}
         kept = set[str]()
@@ -53,9 +62,27 @@ class Pickles:
                 kept.add(group_id(group))
         self._drop_groups(kept)
 
+    def _set_around(self) -> dict[str, Any]:
+        around = self._variables.world.around
+        return {} if around is None else {_SETTING + n: v for n, v in around.things.items()}
+
+    def _adrift(self, found: dict[str, Dump]) -> dict[str, Any]:
+        """Take from the data what overlaps in memory that only a pickle can keep."""
+        held = self._held()
+        met = (thing for dump in found.values() for thing in dump.met.values())
+        names = adrift(held, met, self._order)
+        for name in names:
+            self._shadow.forget(name)
+            self._notes.entries.pop(name, None)
+        return {name: held[name] for name in names}
+
     def _dumps(self, objects: dict[str, Any]) -> dict[str, Dump]:
         """Pickle each object, and each class that this process has seen, by itself."""
-        tried = {name: self._try_dump([name], objects) for name in objects}
+        tried: dict[str, Dump | Exception] = {}
+        for name in objects:
+            if name not in tried:
+                tried[name] = dump = self._try_dump([name], objects)
+                tried |= dict.fromkeys(self._inside(dump, objects) - tried.keys(), dump)
         while waiting := [
             node for id in self._variables.classes.seen() if (node := _CLASS + id) not in tried
         ]:
@@ -71,16 +98,32 @@ class Pickles:
                 found[node] = dump
         return found
 
+    def _inside(self, dump: Dump | Exception, objects: dict[str, Any]) -> set[str]:
+        """Return the variables that are part of one: whatever they meet, it has met."""
+        if not isinstance(dump, Dump) or not (
+            ids := dump.met.keys() & set(map(id, objects.values()))
+        ):
+            return set()
+        met = shareable({each: dump.met[each] for each in ids}, self._variables.namespace)
+        return {name for name, value in objects.items() if id(value) in met}
+
     def _try_dump(
-        self, nodes: list[str], objects: dict[str, Any], references: References | None = None
+        self,
+        nodes: list[str],
+        objects: dict[str, Any],
+        references: References | None = None,
+        probes: list[Dump] | None = None,
     ) -> Dump | Exception:
         """Pickle variables and classes together, or say why not."""
         classes = self._variables.classes
         ids = [node.removeprefix(_CLASS) for node in nodes if node.startswith(_CLASS)]
-        value = {
-            "variables": {name: objects[name] for name in nodes if not name.startswith(_CLASS)},
+        value: dict[str, Any] = {
+            # The names are strings of their own: one that is met inside would be referred to.
+            "variables": {_fresh(n): objects[n] for n in nodes if not n.startswith(_APART)},
             "classes": {id: Definition(classes.seen()[id]) for id in ids},
         }
+        if settings := [node for node in nodes if node.startswith(_SETTING)]:
+            value["settings"] = [Placed(_name(node), objects[node]) for node in settings]
         try:
             return pickling.dump(
                 value,
@@ -88,14 +131,20 @@ class Pickles:
                 class_id=classes.id_of,
                 references=references,
                 defines=frozenset(classes.seen()[id] for id in ids),
+                probes=probes,
             )
         except Exception as error:  # noqa: BLE001  # __reduce__ is the user's, and may raise anything
             return error
 
+    def _held(self) -> dict[str, object]:
+        """Return the variables that are data: not those that were deleted, and are held still."""
+        here = self._variables.namespace.here()
+        return {name: value for name, value in self._shadow.held_data().items() if name in here}
+
     def _data_objects(self) -> dict[int, list[str]]:
         """Return the objects that can change in variables that are data, and whose they are."""
         owners: dict[int, list[str]] = {}
-        for name, value in self._shadow.held_data().items():
+        for name, value in self._held().items():
             seen: set[int] = set()
             for _ in levels([value], seen):
                 pass
@@ -104,8 +153,7 @@ class Pickles:
         return owners
 
     def _references(self, common: set[int], data: dict[int, list[str]]) -> References:
-        found = References()
-        held = self._shadow.held_data()
+        found, held = References(), self._held()
         for name in sorted({name for each in common for name in data[each]}):
             for steps, part in places_of(held[name], common, self._order):
                 found.add(part, Reference(name, steps))
@@ -118,17 +166,21 @@ class Pickles:
         found: dict[str, Dump],
         references: References,
     ) -> bool:
-        dump: Dump | Exception = found[group[0]]
-        if len(group) > 1 or references.things:
-            dump = self._try_dump(group, objects, references)
+        probes = [found[node] for node in group]
+        dump: Dump | Exception = probes[0]
+        if len(group) > 1 or references.things or pickling.needs_views(probes[0]):
+            dump = self._try_dump(group, objects, references, probes)
         if not isinstance(dump, Dump):
             for node in group:
                 self._lose(node, objects, dump)
             return False
         own = group_id(group)
         self._write_pickle(f"objects/{own}", dump, group, references)
+        around = self._variables.world.around
         for node in group:
-            if not node.startswith(_CLASS):
+            if node.startswith(_SETTING) and around is not None:
+                around.groups[_name(node)] = own
+            elif not node.startswith(_CLASS):
                 self._notes.entries[node] = {"kind": "object", "group": own}
             elif self._shadow.entry("classes", id := node.removeprefix(_CLASS)) != own:
                 self._shadow.keep("classes", id, value=own)
@@ -175,20 +227,22 @@ class Pickles:
         if head == dump.head or len(head) > _SMALL_HEAD:
             return False  # if nothing else, the raw bytes are compared
         entry = self._shadow.entry_with_raw(*_path(place))
-        if any(node.startswith(_CLASS) for node in group) or entry is None:
+        if any(node.startswith(_APART) for node in group) or entry is None:
             return False
         try:
             again = pickling.load(head, self._variables.buffers(entry))["variables"]
         except Exception:  # noqa: BLE001  # then it is another one, in any case
             return False
-        second = self._try_dump(group, again, references) if again.keys() == set(group) else None
+        if again.keys() != set(group):
+            return False
+        second = self._try_dump(group, again, references, [])
         return (
             isinstance(second, Dump) and second.head == dump.head and second.buffers == dump.buffers
         )
 
     def _lose(self, node: str, objects: dict[str, Any], error: Exception) -> None:
-        if node.startswith(_CLASS):
-            self._notes.done.lost[node] = why(error)
+        if node.startswith(_APART):
+            self._notes.done.lost[_name(node)] = why(error)
             return
         value, known = objects[node], self._variables.index.get(node, {})
         entry = {
@@ -211,6 +265,16 @@ class Pickles:
                 del stored[place]
 
 
+class Placed:
+    """Something that a step has set, as something to be pickled: it is told when it is loaded."""
+
+    def __init__(self, node: str, thing: object) -> None:
+        self._made = node, thing
+
+    def __reduce__(self) -> Any:
+        return making.placed, self._made
+
+
 def group_id(names: list[str]) -> str:
     """Return what a group is kept under."""
     own = ",".join(names)
@@ -226,6 +290,14 @@ def _without_circles(groups: list[list[str]], found: dict[str, Dump]) -> list[li
         for number, group in enumerate(groups)
     }
     return [sorted(node for at in circle for node in groups[int(at)]) for circle in circles(needs)]
+
+
+def _fresh(name: str) -> str:
+    return name.encode("utf-8", "surrogatepass").decode("utf-8", "surrogatepass")
+
+
+def _name(node: str) -> str:
+    return node.removeprefix(_SETTING)
 
 
 def _path(place: str) -> tuple[str, str]:

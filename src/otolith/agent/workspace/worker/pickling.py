@@ -18,22 +18,22 @@ import pickle
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
 from otolith.agent.tracking.views import identity, is_array, view_in
-from otolith.agent.workspace.worker import singletons
+from otolith.agent.workspace.worker import caches, handlers, singletons
 from otolith.agent.workspace.worker import world as making
 from otolith.agent.workspace.worker.definitions import definition
+from otolith.agent.workspace.worker.lowering import lowered
+from otolith.agent.workspace.worker.memory import addresses, owner_of, span
 from otolith.agent.workspace.worker.namespace import Namespace
+from otolith.agent.workspace.worker.references import Reference, References
 from otolith.agent.workspace.worker.sources import key_of
-from otolith.agent.workspace.worker.traits import is_by_rows
+from otolith.agent.workspace.worker.traits import rows_of
 from otolith.agent.workspace.worker.world import World
-from otolith.codecs import Codecs
-from otolith.core import Path
-from otolith.errors import BadValue
-from otolith.types import Raw, Tagged
+from otolith.types import Raw
 
 _SMALL_BYTES = 4096
 """A shorter array stays in the pickle: it would be no object of its own."""
@@ -42,39 +42,6 @@ _ATTRIBUTES = (
     "__name__", "__qualname__", "__module__", "__doc__",
     "__defaults__", "__kwdefaults__", "__annotations__",
 )  # fmt: skip
-
-
-class Reference(NamedTuple):
-    """Where an object is among the variables that are data."""
-
-    name: str
-    steps: Path
-    view: list[Any] | None = None
-
-
-@dataclass
-class References:
-    """Objects that are data of their own, by identity; arrays also by that of their memory."""
-
-    things: dict[int, Reference] = field(default_factory=dict)
-    memory: dict[int, list[tuple[Any, Reference]]] = field(default_factory=dict)
-
-    def add(self, thing: object, reference: Reference) -> None:
-        """Note where an object is."""
-        self.things.setdefault(id(thing), reference)
-        if is_array(thing):
-            self.memory.setdefault(identity(thing), []).append((thing, reference))
-
-    def find(self, thing: Any) -> Reference | None:
-        """Return where an object is, or the array that it is a view of."""
-        found = self.things.get(id(thing))
-        if found is not None or not is_array(thing):
-            return found
-        for whole, reference in self.memory.get(identity(thing), ()):
-            view = view_in(whole, thing)
-            if view is not None:
-                return Reference(reference.name, reference.steps, view.dump())
-        return None
 
 
 @dataclass
@@ -101,19 +68,41 @@ def dump(
     class_id: ClassId,
     references: References | None = None,
     defines: frozenset[type] = frozenset(),
+    probes: Sequence[Dump] | None = None,
 ) -> Dump:
     """Pickle a value of a session.
 
     `references` are objects that are data of their own. With `defines`, that class is
-    written itself, where others refer to it.
+    written itself, where others refer to it. Without `probes`, which are pickles of the parts,
+    this is a probe: to see what is met; arrays that look at one memory have not been told apart.
 
     Raises:
         Exception: whatever the objects raise that cannot be pickled.
     """
     way = _Way(world, class_id, references or References(), defines)
+    for probe in probes or ():
+        for owner, some in probe.owners.items():
+            way.owners.setdefault(owner, some[:1]).extend(some[1:])
+    way.views = _views(way.owners)
     found = _dump(value, way)
-    way.views = {owner: some[0] for owner, some in found.owners.items() if len(some) > 1}
-    return _dump(value, way) if way.views else found
+    if probes is not None and (more := _views(found.owners).keys() - way.views.keys()):
+        way.views |= {owner: span(found.owners[owner]) for owner in more}
+        found = _dump(value, way)
+    return found
+
+
+def needs_views(probe: Dump) -> bool:
+    """Tell whether a probe met arrays that look at one memory."""
+    return bool(_views(probe.owners))
+
+
+def _views(owners: dict[int, list[Any]]) -> dict[int, Any]:
+    """Return the memory that more than one array looks at."""
+    return {
+        own: span([owner, *arrays])
+        for own, (owner, *arrays) in owners.items()
+        if len(set(map(id, arrays))) > 1
+    }
 
 
 @dataclass
@@ -125,6 +114,8 @@ class _Way:
     references: References
     defines: frozenset[type]
     views: dict[int, Any] = field(default_factory=dict)
+    owners: dict[int, list[Any]] = field(default_factory=dict)
+    trying: set[int] = field(default_factory=set)  # caches of which it is tried if they can be kept
 
 
 def _dump(value: object, way: _Way) -> Dump:
@@ -142,6 +133,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         super().__init__(sink, protocol=5, buffer_callback=self._keep_outside)
         self.found = Dump(b"", [])
         self._way = way
+        around = way.world.around
+        self._replaced = {} if around is None else around.patches.replaced
         self._bare: set[int] = set()
 
     def _keep_outside(self, buffer: pickle.PickleBuffer) -> bool:
@@ -153,45 +146,60 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
 
     def reducer_override(self, thing: Any) -> Any:
         kind = type(thing)
+        if id(thing) in self._replaced:
+            return making.original, (self._replaced[id(thing)],)
         reduce = _REDUCE.get(kind)
         if reduce is not None:
             reduced = reduce(self, thing)
             if reduced is not None:
                 return reduced
         elif isinstance(thing, type):
-            if thing in self._way.defines:
-                return definition(thing)
-            own = self._way.class_id(thing)
-            if own is not None:
-                self.found.classes.add(own)
-                return making.class_at, (own,)
-        elif is_array(thing):
-            return self._array(thing)
-        elif (name := singletons.name_of(thing)) is not None:
-            return making.attribute, name
-        elif isinstance(thing, BaseException) and _has_plain_reduce(kind):
-            return self._exception(thing)
-        elif (lowered := _lowered(thing, self._way.world.codecs)) is not None:
-            return making.lifted_by_rows if is_by_rows(thing) else making.lifted, (lowered,)
+            if (reduced := self._class(thing)) is not None:
+                return reduced
+        elif (reduced := self._instance(thing, kind)) is not None:
+            return reduced
         return super().reducer_override(thing)
+
+    def _class(self, kind: type) -> Any:
+        if kind in self._way.defines:
+            return definition(kind)
+        own = self._way.class_id(kind)
+        if own is None:
+            return None
+        self.found.classes.add(own)
+        return making.class_at, (own,)
+
+    def _instance(self, thing: Any, kind: type) -> Any:
+        if is_array(thing):
+            return self._array(thing)
+        if (name := singletons.name_of(thing)) is not None:
+            return making.attribute, name
+        if isinstance(thing, BaseException) and _has_plain_reduce(kind):
+            return self._exception(thing)
+        if handlers.is_handler(thing):
+            return handlers.reduced(thing)
+        data = lowered(thing, self._way.world.codecs)
+        if data is None:
+            return None
+        rows = rows_of(thing)
+        return (making.lifted_by_rows, (data, rows)) if rows else (making.lifted, (data,))
 
     def _array(self, array: Any) -> Any:
         own = identity(array)
         if own in self._way.views and array is not self._way.views[own]:
-            view = view_in(self._way.views[own], array)
-            if view is not None:
-                owner, is_fixed = self._way.views[own], not array.flags.writeable
-                return making.view_of, (owner, view.dump(), is_fixed)
-        owner = _owner(array)
+            reduced = _view(self._way.views[own], array)
+            if reduced is not None:
+                return reduced
+        owner = owner_of(array)
         if owner is not None:
             met = self.found.owners.setdefault(own, [owner])
-            if array is not owner:
+            if met[0] is owner:
                 met.append(array)
-        if not array.flags.writeable:
-            return making.read_only, (_lowered(array, self._way.world.codecs),)
-        if array.nbytes < _SMALL_BYTES or array.dtype.hasobject:
-            return super().reducer_override(array)
-        return making.lifted, (_lowered(array, self._way.world.codecs),)
+        is_fixed = not array.flags.writeable
+        if not is_fixed and (array.nbytes < _SMALL_BYTES or array.dtype.hasobject):
+            return None
+        data = lowered(array, self._way.world.codecs)
+        return None if data is None else (making.read_only if is_fixed else making.lifted, (data,))
 
     def _function(self, function: types.FunctionType) -> Any:
         if function.__globals__ is not self._way.world.namespace:
@@ -234,11 +242,36 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         return making.globals_here, ()
 
     def _cached(self, cached: Any) -> Any:
-        """Keep a function with a cache as a function with a new one: Python keeps it by name."""
+        """Keep a function with a cache, and what is in it, unless that cannot be kept."""
         settings = cached.cache_parameters()
         made = (cached.__wrapped__, settings["maxsize"], settings["typed"])
-        own = ("__wrapped__", "cache_parameters")
-        return making.cached, made, {k: v for k, v in cached.__dict__.items() if k not in own}
+        own = {
+            k: v for k, v in cached.__dict__.items() if k not in ("__wrapped__", "cache_parameters")
+        }
+        calls = caches.calls_of(cached)
+        if not calls or not self._can_keep(cached, calls):
+            return making.cached, made, own
+        return caches.cache_made, made, (own, calls), None, None, caches.cache_filled
+
+    def _can_keep(self, cached: object, calls: object) -> bool:
+        if id(cached) in self._way.trying:
+            return True
+        self._way.trying.add(id(cached))
+        try:
+            type(self)(io.BytesIO(), self._way).dump(calls)
+        except Exception:  # noqa: BLE001  # a result may be anything
+            return False
+        finally:
+            self._way.trying.discard(id(cached))
+        return True
+
+    def _wrapper(self, wrapper: Any) -> Any:
+        """Keep what a static or class method took over from its function, if that has changed."""
+        kind, function, own = type(wrapper), wrapper.__func__, vars(wrapper)
+        taken = vars(kind(function))
+        if own.keys() == taken.keys() and all(_is_one(own[name], taken[name]) for name in own):
+            return None
+        return kind, (function,), dict(own), None, None, making.wrapper_filled
 
     def _module(self, module: types.ModuleType) -> Any:
         return (making.main_module, ()) if isinstance(module, making.Main) else None
@@ -263,12 +296,18 @@ _REDUCE: dict[type, Callable[[Any, Any], Any]] = {
     Raw: _Pickler._raw,  # noqa: SLF001
     Namespace: _Pickler._namespace,  # noqa: SLF001
     making.Main: _Pickler._module,  # noqa: SLF001
+    staticmethod: _Pickler._wrapper,  # noqa: SLF001
+    classmethod: _Pickler._wrapper,  # noqa: SLF001
     functools._lru_cache_wrapper: _Pickler._cached,  # noqa: SLF001
 }
 
 
 def _has_plain_reduce(kind: Any) -> bool:
     return kind.__reduce__ is BaseException.__reduce__
+
+
+def _is_one(value: object, other: object) -> bool:
+    return value is other or (type(value) is type(other) is str and value == other)
 
 
 def _filling(cell: types.CellType) -> tuple[object, ...]:
@@ -278,43 +317,19 @@ def _filling(cell: types.CellType) -> tuple[object, ...]:
         return ()
 
 
-def _owner(array: Any) -> Any:
-    """Return the array that owns the memory an array looks at, if that is an array."""
-    while array.base is not None:
-        array = array.base
-        if not is_array(array):
+def _view(owner: Any, array: Any) -> Any:
+    """Return how an array is made that looks at its owner; None if it looks beyond it."""
+    if array.dtype.hasobject:
+        low, high = addresses(array)
+        start, end = addresses(owner)
+        if array.dtype != owner.dtype or low < start or high > end:
             return None
-    return array if array.flags.forc and not array.dtype.hasobject else None
-
-
-def _lowered(thing: Any, codecs: Codecs) -> Tagged | None:
-    """Return data inside of objects, lowered as far as it goes; None for what is not data."""
-    if type(thing).__module__.partition(".")[0] not in _DATA or _is_inside_of_frames(thing):
-        return None
-    try:
-        code, data = codecs.lower(thing)
-        return Tagged(code, _all_lowered(data, codecs))
-    except BadValue:
-        return None
-
-
-def _is_inside_of_frames(thing: Any) -> bool:
-    """Tell whether an array is what pandas holds several columns in, which no codec knows."""
-    return hasattr(thing, "_from_sequence") and getattr(thing, "ndim", 1) > 1
-
-
-_DATA = frozenset({"numpy", "pandas", "pyarrow", "polars", "scipy"})
-
-
-def _all_lowered(data: Any, codecs: Codecs) -> Any:
-    if type(data) is dict:
-        return {key: _all_lowered(part, codecs) for key, part in data.items()}
-    if type(data) is list:
-        return [_all_lowered(part, codecs) for part in data]
-    if type(data).__module__.partition(".")[0] in _DATA:
-        code, inner = codecs.lower(data)
-        return Tagged(code, _all_lowered(inner, codecs))
-    return data
+        made = array.__array_interface__["data"][0] - start
+        return making.object_view_of, (owner, array.shape, array.strides, made)
+    view = view_in(owner, array)
+    return (
+        None if view is None else (making.view_of, (owner, view.dump(), not array.flags.writeable))
+    )
 
 
 def load(head: bytes, buffers: Sequence[Any]) -> Any:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Protocol
 
 from otolith.agent.workspace.messages import (
     FromWorker,
+    Handing,
     Map,
     Mapped,
     Objects,
@@ -15,6 +17,7 @@ from otolith.agent.workspace.messages import (
     Vouch,
     Vouched,
 )
+from otolith.agent.workspace.sealed import seal
 from otolith.agent.workspace.wire import Wire
 from otolith.core import digest
 from otolith.errors import Invalid, ReadOnly
@@ -28,6 +31,7 @@ class Host(Protocol):
     def read(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]: ...
     def map(self, cell: bytes) -> tuple[int, int] | None: ...
     def vouches(self, place: str, cell: bytes, signature: bytes) -> bool: ...
+    def hand(self, objects: Sequence[bytes]) -> bool: ...
 
 
 class RemoteHost:
@@ -59,6 +63,17 @@ class RemoteHost:
             raise _unexpected(answer)
         return answer.is_signed
 
+    def hand(self, objects: Sequence[bytes]) -> bool:
+        """Hand over objects ahead of the rest; tell whether that can be done here."""
+        if not hasattr(os, "memfd_create"):
+            return False
+        descriptor, _ = seal([objects])
+        try:
+            self.wire.send(Handing(list(map(len, objects))), [descriptor])
+        finally:
+            os.close(descriptor)
+        return True
+
     def _ask(self, question: FromWorker) -> tuple[ToWorker, list[int]]:
         self.wire.send(question)
         return self.wire.receive()
@@ -71,6 +86,10 @@ class RemoteStore:
         self._host = host
         self._config = Hash(digest(config))
         self._along = {self._config: config}  # what came unasked, and will be asked for
+
+    def know(self, objects: Sequence[bytes]) -> None:
+        """Take objects that came unasked."""
+        self._along |= {Hash(digest(data)): data for data in objects}
 
     @property
     def capabilities(self) -> Capabilities:

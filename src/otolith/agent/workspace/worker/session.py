@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import signal
 import socket
 import sys
 from pathlib import Path
@@ -22,6 +21,7 @@ from otolith.agent.workspace.worker.describing import describe, type_name
 from otolith.agent.workspace.worker.execution import Outcome, execute
 from otolith.agent.workspace.worker.remote import RemoteHost
 from otolith.agent.workspace.worker.shadow import Shadow
+from otolith.agent.workspace.worker.showing import show
 from otolith.agent.workspace.worker.variables import Variables
 from otolith.codecs import Codecs
 from otolith.errors import BadValue, Invalid
@@ -36,7 +36,6 @@ def live(line: socket.socket) -> None:
     begin, _ = wire.receive()
     if not isinstance(begin, Begin):
         raise Invalid(f"a worker begins with Begin, not {type(begin).__name__}", hint="a bug")
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _renew_streams()
     Limits(*begin.limits).apply()
     worker = Worker(RemoteHost(wire), begin)
@@ -55,7 +54,6 @@ class Worker:
     def __init__(self, host: RemoteHost, begin: Begin) -> None:
         self._host = host
         self._begin = begin
-        self._ambience = Ambience(begin.work)
         sys.path.insert(0, begin.work)
         self._ambience = Ambience(begin.work)
         self._variables: Variables | None = None
@@ -71,6 +69,7 @@ class Worker:
         ran = perf_counter()
         self._host.wire.send(Ran())
         loaded = sorted(variables.index.keys() - variables.namespace.cold)
+        self._ambience.look()
         captured = Capture(variables, order.step).run()
         variables.shadow.keep("ambient", value=self._ambience.capture())
         self._keep_outcome(variables.shadow, order, outcome)
@@ -85,7 +84,7 @@ class Worker:
         value = outcome.value
         return Done(
             ok=outcome.failure is None,
-            value=None if value is None else describe(value)["preview"],
+            value=None if value is None else show(value, most=self._begin.shown_chars),
             value_type=None if value is None else type_name(value),
             failure=outcome.failure,
             was_interrupted=outcome.was_interrupted,
@@ -106,12 +105,13 @@ class Worker:
         if order.roots is not None or self._variables is None:
             codecs = SessionCodecs()
             shadow = Shadow(self._host, self._begin.config, codecs)
-            shadow.start(order.roots or {})
+            shadow.start(order.roots or {}, order.along)
             variables = Variables(shadow, self._host, codecs, self._begin.resources)
             dict.__setitem__(variables.namespace, "__name__", "__main__")
             dict.__setitem__(variables.namespace, "__builtins__", __builtins__)
             variables.world.enter()
-            self._ambience.restore(shadow.entry("ambient") or {})
+            variables.world.around = self._ambience
+            self._ambience.restore(shadow.entry("ambient") or {}, variables)
             self._variables = variables
         self._variables.classes.step = f"{order.step}\0{order.code}"
         return self._variables

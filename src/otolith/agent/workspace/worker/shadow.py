@@ -11,10 +11,12 @@ ambient          generators of random numbers, the folder, the environment
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from otolith.agent.holding import Holding
 from otolith.agent.workspace.messages import Handed
+from otolith.agent.workspace.worker.handing import HandingBuffer
 from otolith.agent.workspace.worker.mapping import MappingCells, Mappings
 from otolith.agent.workspace.worker.remote import Host, RemoteStore
 from otolith.agent.workspace.worker.traits import with_traits
@@ -35,7 +37,9 @@ class _Archive(Archive):
 
     def cells(self) -> Cells:
         plain = super().cells()
-        cells = MappingCells(plain.objects, plain.encoding, plain.salt)
+        buffer = HandingBuffer(self.objects)
+        buffer.host = self.mappings.host
+        cells = MappingCells(buffer, plain.encoding, plain.salt)
         cells.mappings = self.mappings
         return cells
 
@@ -44,8 +48,9 @@ class Shadow(Holding):
     """The tables of a workspace, of which a worker reads what it needs."""
 
     def __init__(self, host: Host, config: bytes, codecs: Codecs) -> None:
+        self._store = RemoteStore(host, config)
         archive = _Archive(
-            RemoteStore(host, config),
+            self._store,
             codec=codecs,
             clock=lambda: 0,
             author="",
@@ -61,9 +66,10 @@ class Shadow(Holding):
     def imprints(self) -> Any:
         return self._held.imprints
 
-    def start(self, tops: dict[str, bytes]) -> None:
-        """Begin with a state, given by the cells at its top."""
+    def start(self, tops: dict[str, bytes], along: Sequence[bytes] = ()) -> None:
+        """Begin with a state, given by the cells at its top, and some objects of it."""
         self._tops = dict(tops)
+        self._store.know(along)
         for name, cell in tops.items():
             self._stage.put((name,), cell)
         self._stage.root()
@@ -87,12 +93,14 @@ class Shadow(Holding):
         return None if cell is None else self.cells.load(cell)
 
     def entry_with_raw(self, *path: str) -> Any:
-        """Return what is at a path, as `entry` does; what is long in it are raw bytes."""
-        cells = self.cells
-        if not isinstance(cells, MappingCells):
+        """Return the pickle at a path; what is long in it are raw bytes, each by itself."""
+        cells, cell = self.cells, self._stage.get(path)
+        if cell is None or not isinstance(cells, MappingCells):
             return self.entry(*path)
         with cells.expecting_raw():
-            return self.entry(*path)
+            parts = {str(cells.encoding.unkey(key)): part for key, part in cells.entries(cell)}
+            held = [cells.load(each) for each in cells.elements(parts.pop("buffers"))]
+            return {name: cells.load(part) for name, part in parts.items()} | {"buffers": held}
 
     def write(self, path: Path, cell: bytes) -> None:
         """Put a cell at a path."""
@@ -159,8 +167,11 @@ class Shadow(Holding):
         return {name: cell for name, cell in now.items() if cell != self._tops.get(name)}
 
     def made(self, tops: dict[str, bytes | None]) -> list[Handed]:
-        """Return the new objects that cells need, each after what it needs itself."""
-        needed = self.cells.objects.needed([cell for cell in tops.values() if cell is not None])
+        """Return the new objects that the host needs for these cells and does not have yet."""
+        objects = self.cells.objects
+        needed = objects.needed([cell for cell in tops.values() if cell is not None])
+        if isinstance(objects, HandingBuffer):
+            needed = objects.rest(needed)
         return [Handed(new.data, new.base) for new in needed]
 
     def settle(self, tops: dict[str, bytes | None]) -> None:

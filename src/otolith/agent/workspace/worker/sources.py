@@ -16,10 +16,14 @@ from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import NamedTuple, TypeAlias
 
+from otolith.agent.workspace.worker.targets import Target, may_store, targets_of
 from otolith.core import digest
 
 Way: TypeAlias = str
 """A source, and the names, first lines and numbers of the code objects that lead to one in it."""
+
+Expect: TypeAlias = Callable[[set[Target], bool], None]
+"""Is told what code will set, and whether it is that of the step, about to run."""
 
 _FILE = "<step {}>"
 
@@ -36,6 +40,7 @@ class Sources:
 
     def __init__(self, find: Callable[[str], str | None]) -> None:
         self._find = find
+        self.expect: Expect = lambda *_: None
         self._sources: dict[str, str] = {}
         self._ways: dict[CodeType, Way] = {}
         self._codes: dict[Way, CodeType] = {}
@@ -48,7 +53,7 @@ class Sources:
         """
         key = digest(source.encode("utf-8", "surrogatepass")).hex()[:12]
         compiled = _compile(source, key)
-        self._add(key, source, compiled)
+        self._add(key, source, compiled, is_next=True)
         return compiled
 
     def way_to(self, code: CodeType) -> Way | None:
@@ -78,17 +83,20 @@ class Sources:
         """Return a source that is known here."""
         return self._sources[key]
 
-    def _add(self, key: str, source: str, compiled: Compiled) -> None:
+    def _add(self, key: str, source: str, compiled: Compiled, *, is_next: bool = False) -> None:
         self._sources[key] = source
         name = _FILE.format(key)
         # Without a time of change, linecache never throws it away.
         lines = [f"{line}\n" for line in source.splitlines()]
         linecache.cache[name] = (len(source), None, lines, name)
-        for unit, code in enumerate(compiled):
-            if code is not None:
-                for inner, way in _within(code, f"{key}/{unit}"):
-                    self._ways[inner] = way
-                    self._codes[way] = inner
+        codes = [code for code in compiled if code is not None]
+        for unit, code in enumerate(codes[:]):
+            for inner, way in _within(code, f"{key}/{unit}"):
+                self._ways[inner] = way
+                self._codes[way] = inner
+                codes.append(inner)
+        if any(map(may_store, codes)):
+            self.expect(targets_of(ast.parse(source)), is_next)
 
 
 def key_of(way: Way) -> str:

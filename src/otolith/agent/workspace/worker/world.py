@@ -17,7 +17,9 @@ from typing import Any
 
 from otolith.agent.tracking.sharing import part_at
 from otolith.agent.tracking.views import View
+from otolith.agent.workspace.worker.ambience import Ambience
 from otolith.agent.workspace.worker.namespace import Namespace
+from otolith.agent.workspace.worker.patches import named
 from otolith.agent.workspace.worker.sources import Sources, Way, untrapped
 from otolith.agent.workspace.worker.traits import by_rows
 from otolith.codecs import Codecs
@@ -32,6 +34,7 @@ class World:
         self.namespace = namespace
         self.sources = sources
         self.codecs = codecs
+        self.around: Ambience | None = None
         self.class_of: Callable[[str], type] = _no_class
         self.variable: Callable[[str], Any] = namespace.__getitem__
 
@@ -146,6 +149,18 @@ def attribute(module: str, name: str) -> Any:
     return getattr(import_module(module), name)
 
 
+def original(place: str) -> Any:
+    """Return something of a library that a step has put something else in the place of."""
+    return named(place) if _here.around is None else _here.around.patches.before(place)
+
+
+def placed(node: str, thing: object) -> object:
+    """Take in what a step has put into a module, or set in a library."""
+    if _here.around is not None:
+        _here.around.arrived[node] = thing
+    return thing
+
+
 def class_at(id: str) -> type:
     """Return a class that was defined in a step."""
     return _here.class_of(id)
@@ -173,9 +188,9 @@ def lifted(data: Any) -> Any:
     return _lift(data)
 
 
-def lifted_by_rows(data: Any) -> Any:
+def lifted_by_rows(data: Any, rows: bool | list[list[int]] = True) -> Any:  # noqa: FBT001, FBT002
     """Return a frame whose numbers lie row by row."""
-    return by_rows(_lift(data))
+    return by_rows(_lift(data), rows)
 
 
 def read_only(data: Any) -> Any:
@@ -191,6 +206,19 @@ def view_of(owner: Any, view: list[Any], is_read_only: bool = False) -> Any:  # 
     if is_read_only:
         array.flags.writeable = False
     return array
+
+
+def object_view_of(owner: Any, shape: Any, strides: Any, offset: int) -> Any:
+    """Return an array that looks at another one of objects."""
+    strided = sys.modules["numpy"].lib.stride_tricks.as_strided
+    flat = owner.reshape(-1, order="A")[offset // owner.itemsize :]
+    return strided(flat, shape, strides, subok=False)
+
+
+def wrapper_filled(made: Any, own: dict[str, Any]) -> None:
+    """Give a static or class method what it has itself, instead of what it took over."""
+    vars(made).clear()
+    vars(made).update(own)
 
 
 def _lift(data: Any) -> Any:
