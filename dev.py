@@ -4,7 +4,7 @@
     python3 dev.py demo      set up, then tell the story in a terminal
     python3 dev.py test      set up, then run the tests (--long: large counts; more goes to pytest)
     python3 dev.py check     format, lint, types and the import drawing; all are run, any may fail
-    python3 dev.py bench     measure beside the peers (core, state or workspace; --help)
+    python3 dev.py bench     measure beside the peers (core, state, workspace or lifecycle; --help)
     python3 dev.py docs      build the site into site/, strictly
     python3 dev.py setup     make .venv with everything needed for test and check
     python3 dev.py clean     remove what the other verbs made

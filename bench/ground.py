@@ -62,6 +62,14 @@ class Sizes:
     programs: int | None = None  # all of them
     loop_turns: int = 500_000
     loop_blocks: int = 20
+    # Charts that run
+    chart_blocks: int = 20
+    chart_seconds: float = 0.02  # of each block
+    chart_commit_blocks: int = 30
+    large_regions: int = 4  # of 50 states each
+    chart_snapshots: int = 200
+    wide_wings: int = 14  # of seven states each, in two regions
+    explorations: int = 3
 
 
 QUICK = Sizes(
@@ -101,6 +109,13 @@ QUICK = Sizes(
     programs=2,
     loop_turns=10_000,
     loop_blocks=3,
+    chart_blocks=2,
+    chart_seconds=0.001,
+    chart_commit_blocks=2,
+    large_regions=1,
+    chart_snapshots=4,
+    wide_wings=2,
+    explorations=1,
 )
 
 

@@ -6,6 +6,7 @@ python3 dev.py bench core --quick            tiny sizes: whether it runs, not ho
 python3 dev.py bench core --write            put the tables into README.md and the docs
 python3 dev.py bench state                   frames, values and lists that change in place
 python3 dev.py bench workspace               code in steps, with variables that outlive processes
+python3 dev.py bench lifecycle               statecharts, in memory and committed
 python3 dev.py bench profile commit-10k      where the time of one kind of work goes
 """
 
@@ -56,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="dev.py bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    suites = ("core", "state", "workspace", "profile")
+    suites = ("core", "state", "workspace", "lifecycle", "profile")
     parser.add_argument("suite", nargs="?", default="core", choices=suites)
     parser.add_argument("names", nargs="*", help="kinds or rows; for profile, what to profile")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")

@@ -146,4 +146,28 @@ _WORKSPACE: Late = (
     lambda: "Sizes in MB are of a million bytes",
 )
 
-_LATE: dict[str, Late] = {"state": _STATE, "workspace": _WORKSPACE}
+_LIFECYCLE: Late = (
+    ("transitions", "python-statemachine", "sismic", "xstate-statemachine"),
+    (
+        "events-flat-transitions",
+        "events-flat-xstate-statemachine",
+        "events-nested",
+        "events-nested-xstate-statemachine",
+        "events-parallel",
+        "events-parallel-xstate-statemachine",
+        "counted-flat-transitions",
+        "counted-nested-xstate-statemachine",
+        "counted-parallel-xstate-statemachine",
+        "commit-agent-full",
+        "commit-agent-fast",
+        "commit-count",
+        "stored-agent",
+        "snapshot",
+        "snapshot-sismic",
+        "snapshot-xstate-statemachine",
+        "explore",
+    ),
+    lambda: "Rates are per second of CPU time, commits in seconds that passed",
+)
+
+_LATE: dict[str, Late] = {"state": _STATE, "workspace": _WORKSPACE, "lifecycle": _LIFECYCLE}

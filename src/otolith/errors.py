@@ -6,9 +6,10 @@ Error                     .kind is a stable code, .hint says what to try
 |-- Exists                choose another name
 |   `-- RefExists
 |-- Conflict              retry on the new head, or resolve
-|   |-- StaleRef, Fenced, MergeConflict
+|   |-- StaleRef, Fenced, MergeConflict, ChartMismatch
 |-- Invalid               fix the call                               (also a ValueError)
 |   |-- BadPath, BadRef, BadValue, BadPolicy, NotAStore, Uncommitted, SchemaMismatch, Unstorable
+|   |-- BadChart, IllegalTransition, StepFailed
 |-- Denied                ask for the right                          (also a PermissionError)
 |   `-- Untrusted
 |-- ReadOnly              use another handle
@@ -133,6 +134,17 @@ class MergeConflict(Conflict):
         self.paths = paths
 
 
+class ChartMismatch(Conflict):
+    """A snapshot of another chart, or of another version of it."""
+
+    kind = "chart_mismatch"
+
+    def __init__(self, message: str, *, expected: str, actual: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.expected = expected
+        self.actual = actual
+
+
 class Invalid(Error, ValueError):
     """The call itself is wrong."""
 
@@ -193,6 +205,38 @@ class SchemaMismatch(Invalid):
     def __init__(self, message: str, *, path: str, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.path = path
+
+
+class BadChart(Invalid):
+    """This is not a chart that could run; `place` says where it goes wrong."""
+
+    kind = "bad_chart"
+
+    def __init__(self, message: str, *, place: str, hint: str = "") -> None:
+        super().__init__(f"{place}: {message}" if place else message, hint=hint)
+        self.place = place
+
+
+class IllegalTransition(Invalid):
+    """The chart does not accept this event now; `allowed` lists what it does accept."""
+
+    kind = "illegal_transition"
+
+    def __init__(self, message: str, *, state: str, event: str, allowed: tuple[str, ...]) -> None:
+        super().__init__(message, hint="send an event that is allowed, or change the chart")
+        self.state = state
+        self.event = event
+        self.allowed = allowed
+
+
+class StepFailed(Invalid):
+    """A guard, an action or the chart itself failed at `place`; the machine stays where it was."""
+
+    kind = "step_failed"
+
+    def __init__(self, message: str, *, place: str, hint: str = "") -> None:
+        super().__init__(f"{place}: {message}" if place else message, hint=hint)
+        self.place = place
 
 
 class Denied(Error, PermissionError):

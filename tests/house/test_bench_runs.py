@@ -16,6 +16,7 @@ PROMISED = {
     "core": {"commit", "append", "open", "past", "diff", "gc", "threads", "import"},
     "state": {"frame", "read", "values", "list", "column"},
     "workspace": {"frame", "restore", "cold", "programs", "loop"},
+    "lifecycle": {"events", "commit", "snapshot"},
 }
 
 

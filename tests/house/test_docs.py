@@ -14,6 +14,7 @@ import pytest
 import otolith
 from otolith import care, errors
 from otolith.agent import EventLog, Frame, Then
+from otolith.agent.lifecycle import Chart, Machine, Snapshot
 from otolith.core import Change, Commit, Conflict, Merge
 from otolith.core.handles import (
     BlobHandle,
@@ -42,6 +43,9 @@ CLASSES = [
     (EventLog, "EventLog"),
     (otolith.Live, "Live"),
     (otolith.Workspace, "Workspace"),
+    (Chart, "Chart"),
+    (Machine, "Machine"),
+    (Snapshot, "The snapshot of a chart"),
     (Frame, "Frame"),
     (ListHandle, "ListHandle"),
     (MapHandle, "MapHandle"),

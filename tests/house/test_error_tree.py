@@ -26,6 +26,7 @@ KINDS = [
     "stale_ref",
     "fenced",
     "merge_conflict",
+    "chart_mismatch",
     "invalid",
     "bad_path",
     "bad_ref",
@@ -49,6 +50,9 @@ KINDS = [
     "unstorable",
     "schema_mismatch",
     "untrusted",
+    "bad_chart",
+    "illegal_transition",
+    "step_failed",
 ]
 
 ALL = [
@@ -70,6 +74,10 @@ ARGUMENTS: dict[str, Any] = {
     "paths": ("plan", "budget"),
     "path": "plan/budget",
     "values": {"rows": "a generator"},
+    "place": "line 3, <state a>",
+    "state": "planning",
+    "event": "go",
+    "allowed": ("plan_ready",),
 }
 
 

@@ -1,10 +1,11 @@
 """What an agent keeps: its state, as Python's own values, on the versioned tree.
 
 Read `session.py`, then `holding.py`, then `tracking/imprint.py`; of events, `kept.py`. What has to
-do with running code is loaded when it is first asked for: see `workspace/__init__.py`.
+do with running code, and with charts, is loaded when it is first asked for: see
+`workspace/__init__.py` and `lifecycle/__init__.py`.
 """
 
-from otolith.agent import workspace
+from otolith.agent import lifecycle, workspace
 from otolith.agent.event import Event, EventLog
 from otolith.agent.frames import Frame
 from otolith.agent.kept import events
@@ -20,6 +21,19 @@ from otolith.agent.viewing import view
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from otolith.agent.lifecycle import (
+        Chart,
+        Effect,
+        Finding,
+        Item,
+        Kept,
+        Machine,
+        Path,
+        Paths,
+        Run,
+        Stage,
+        machines_in,
+    )
     from otolith.agent.workspace import (
         Difference,
         Runner,
@@ -32,14 +46,24 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Chart",
     "Difference",
+    "Effect",
     "Event",
     "EventLog",
+    "Finding",
     "Frame",
+    "Item",
+    "Kept",
     "Live",
+    "Machine",
+    "Path",
+    "Paths",
     "Repo",
+    "Run",
     "Runner",
     "Schema",
+    "Stage",
     "State",
     "Stateless",
     "Step",
@@ -49,6 +73,7 @@ __all__ = [
     "Workspace",
     "events",
     "ladder",
+    "machines_in",
     "state_of",
     "variables_in",
     "view",
@@ -57,7 +82,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    room = next((room for room in (workspace,) if name in room.__all__), None)
+    room = next((room for room in (workspace, lifecycle) if name in room.__all__), None)
     if room is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found: object = getattr(room, name)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
+from otolith.agent import lifecycle
 from otolith.agent.event import EventLog
 from otolith.agent.frames import HasFrames
 from otolith.agent.kept import KeptEvents
 from otolith.core import Archive, Commit, Snapshot, split_ref
 from otolith.errors import RefNotFound
 from otolith.types import Hash
+
+if TYPE_CHECKING:
+    from otolith.agent.lifecycle import Chart, Machine
 
 
 class Then(HasFrames, Snapshot):
@@ -23,6 +28,14 @@ class Then(HasFrames, Snapshot):
     def events(self) -> EventLog:
         """What had happened by then."""
         return KeptEvents(self, tips=lambda: (self.commit,), resolve=self._archive.refs.resolve)
+
+    def lifecycle(self, chart: Chart, *, name: str = "main") -> Machine:
+        """Return a machine as it was, to look at.
+
+        Raises:
+            KeyNotFound: it had not begun.
+        """
+        return lifecycle.Machine(self, chart, name=name)
 
     @property
     def user(self) -> Then:

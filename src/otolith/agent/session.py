@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 from urllib.parse import quote
 
 from otolith import core
-from otolith.agent import workspace
+from otolith.agent import lifecycle, workspace
 from otolith.agent.checked import Checked
 from otolith.agent.event import EventLog
 from otolith.agent.frames import HasFrames
@@ -26,6 +26,7 @@ from otolith.errors import BadValue, Invalid, RefNotFound, Unstorable, Unsupport
 from otolith.stores import KVStore, Store, as_store
 
 if TYPE_CHECKING:
+    from otolith.agent.lifecycle import Chart, Machine
     from otolith.agent.workspace import Runner, Workspace
 
 MAIN = "main"
@@ -196,6 +197,20 @@ class Versioned(Checked, HasFrames):
     def checkout(self, target: Target) -> Then:
         """Return the state as it was at a commit, read-only: another word for `at`."""
         return self.at(target)
+
+    def lifecycle(
+        self, chart: Chart, *, name: str = "main", data: Mapping[str, Any] | None = None
+    ) -> Machine:
+        """Return the machine that runs a chart in this state; it is begun if there is none.
+
+        Its steps are staged like any edit, and committed with the rest. `data` is what the chart
+        begins with; a state may have several machines, by name.
+
+        Raises:
+            ChartMismatch: the machine of this name runs another chart, and no migration leads here.
+        """
+        lifecycle.Merging.among(self.repo.archive.resolvers).know(chart)
+        return lifecycle.Machine(self, chart, name=name, data=data, clock=self.repo.clock)
 
     def workspace(
         self, *, runner: Runner | None = None, folder: str | PathLike[str] | None = None

@@ -51,6 +51,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "run": ("steps", "run a notebook or a script, cell by cell"),
         "shell": ("shell", "type Python at a prompt, each input a commit"),
         "vars": ("variables", "the variables of a session"),
+        "chart": ("charts", "check, play, draw and convert statecharts"),
     },
     "Branch": {
         "branch": ("branches", "list, make or delete branches"),

@@ -17,8 +17,11 @@ from otolith.core.merging.diff import Change, differences, list_middle
 from otolith.core.merging.merge import Conflict
 from otolith.core.paths import (
     ALIASES,
+    CONVERSATION,
     EVENTS,
     LIFECYCLE,
+    LOOP,
+    MEMORY,
     SNAPSHOTS,
     WORKSPACE,
     Path,
@@ -45,8 +48,11 @@ from otolith.core.trees.soundness import (
 
 __all__ = [
     "ALIASES",
+    "CONVERSATION",
     "EVENTS",
     "LIFECYCLE",
+    "LOOP",
+    "MEMORY",
     "SNAPSHOTS",
     "WORKSPACE",
     "Archive",

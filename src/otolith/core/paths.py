@@ -16,7 +16,7 @@ Path: TypeAlias = tuple[object, ...]
 
 POLICY, CONFLICTS, ALIASES = ".policy", ".conflicts", ".aliases"
 EVENTS, SNAPSHOTS, WORKSPACE = ".events", ".snapshots", ".workspace"
-LIFECYCLE = ".lifecycle"
+LIFECYCLE, CONVERSATION, MEMORY, LOOP = ".lifecycle", ".conversation", ".memory", ".loop"
 
 _DEEPEST = 50
 

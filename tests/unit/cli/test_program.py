@@ -33,6 +33,14 @@ def _command(verb: str) -> click.Command:
     return command
 
 
+def _options(verb: str) -> list[click.Parameter]:
+    """Return the options of a verb, and of those below it."""
+    command = _command(verb)
+    below = command.commands.values() if isinstance(command, click.Group) else ()
+    parameters = [each for one in (command, *below) for each in one.params]
+    return [each for each in parameters if isinstance(each, click.Option)]
+
+
 def _section(verb: str) -> str:
     pattern = rf"(?ms)^### {verb}\n(.*?)(?=^##|\Z)"
     found = re.search(pattern, REFERENCE.read_text())
@@ -43,9 +51,8 @@ def _section(verb: str) -> str:
 @pytest.mark.parametrize("verb", NAMES)
 def test_a_verb_and_all_its_options_are_in_the_reference(verb):
     section = _section(verb)
-    options = [p for p in _command(verb).params if isinstance(p, click.Option)]
 
-    missing = [name for option in options for name in option.opts if f"`{name}" not in section]
+    missing = [name for each in _options(verb) for name in each.opts if f"`{name}" not in section]
 
     assert missing == []
 
@@ -59,7 +66,7 @@ def test_the_options_before_the_verb_are_in_the_reference():
 def test_the_reference_describes_no_option_that_is_not_there():
     for verb in NAMES:
         described = re.findall(r"(?m)^\| `(-[^ `]+)(?:[^|]*?`, `(--[\w-]+))?", _section(verb))
-        there = {name for p in _command(verb).params for name in p.opts}
+        there = {name for each in _options(verb) for name in each.opts}
         assert {name for pair in described for name in pair if name} <= there, verb
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
-from otolith.core.paths import ALIASES, WORKSPACE, Path, format_path, parse_path
+from otolith.core.paths import ALIASES, LIFECYCLE, WORKSPACE, Path, format_path, parse_path
 from otolith.errors import BadPolicy
 
 Resolver: TypeAlias = Callable[[object, object, object], object]
@@ -74,6 +74,8 @@ class Policies:
             return None if is_map else "last-writer"  # checked when it is read, so nobody is asked
         if path[:1] == (WORKSPACE,) and len(path) > 1:
             return _of_workspace(path)
+        if path[:1] == (LIFECYCLE,):
+            return None if len(path) == 1 else f"{CALL}lifecycle"  # a machine is one thing
         text = format_path(path)
         exact = self._exact.get(text)
         if exact is not None:

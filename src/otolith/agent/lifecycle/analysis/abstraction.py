@@ -1,0 +1,267 @@
+"""A chart without its data: what it can do if every guard may say yes or no.
+
+`Abstract` has a second model of the same states and transitions (with the same numbers), in which
+guards ask the oracle and actions only do what can move the chart: raise, send, cancel, invoke; what
+assigns is kept as a mark that data may have changed. Guards that ask for active states only stay as
+they are. Where the chart listens for `error.execution`, whatever may fail does so in one of the
+ways. So the real step, run on this model in every way, reaches everything that the chart can reach
+with any data; what it does not reach, the chart cannot. What cannot be followed is noted in
+`blind`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from otolith.agent.lifecycle.actions import microseconds
+from otolith.agent.lifecycle.analysis.oracle import UNKNOWN, Oracle
+from otolith.agent.lifecycle.analysis.parts import is_about_states, location_of, text_of
+from otolith.agent.lifecycle.bindings import Bindings
+from otolith.agent.lifecycle.definition import (
+    Action,
+    Assign,
+    Block,
+    Branch,
+    Call,
+    Cancel,
+    Datum,
+    Definition,
+    Expression,
+    ForEach,
+    Guard,
+    If,
+    Invoke,
+    Literal,
+    Named,
+    Payload,
+    Raise,
+    Script,
+    Send,
+    State,
+    Transition,
+)
+from otolith.agent.lifecycle.model import Model
+from otolith.agent.lifecycle.running import Failure
+
+_ASK = Named("?")
+_TOUCH = (Call("?"),)
+_SOMETIME = Literal(1_000)
+_ERROR = (Raise("error.execution"),)
+
+
+class Abstract:
+    """The model without data, the oracle its guards ask, and what could not be followed."""
+
+    def __init__(self, model: Model) -> None:
+        self.oracle = Oracle()
+        self.blind: dict[str, None] = {}
+        self._made: dict[int, Model] = {}
+        self._bindings = Bindings(guards={"?": self.oracle.says_yes}, actions={"?": _changed})
+        self._bindings.outlets |= model.bindings.outlets
+        self.model = self._model(model)
+
+    def _model(self, model: Model) -> Model:
+        found = self._made.get(id(model))
+        if found is None:
+            found = Model(_Stripped(self, model).definition(), self._bindings)
+            self._made[id(model)] = found
+            self._patch(found, model)
+            for name, chart in model.bindings.charts.items():
+                self._bindings.charts.setdefault(name, self._model(chart))
+        return found
+
+    def _patch(self, model: Model, original: Model) -> None:
+        """Let the guards of transitions ask the oracle, in the charts inside this one too."""
+        listens = is_listening(original)
+        for node in model.order:
+            for arc, transition in zip(node.arcs, node.state.transitions, strict=True):
+                guard = transition.guard
+                if guard is not None and not is_about_states(guard):
+                    arc.test = self.oracle.test(repr(guard), can_fail=listens)
+        for node, other in zip(model.order, original.order, strict=True):
+            for call, theirs in zip(node.calls, other.calls, strict=True):
+                if isinstance(call.content, Model):
+                    self._patch(call.content, theirs.content)
+
+
+def is_listening(model: Model) -> bool:
+    """Return whether some transition would hear that something failed."""
+    return model.has_error_events and any(
+        model.matches(arc, "error.execution") for arc in model.arcs
+    )
+
+
+class _Stripped:
+    """Takes the data out of one definition."""
+
+    def __init__(self, abstract: Abstract, model: Model) -> None:
+        self._abstract = abstract
+        self._model = model
+        self._definition = model.definition
+        self._listens = is_listening(model)
+
+    def definition(self) -> Definition:
+        found = self._definition
+        script = self.block(found.script)
+        if self._listens and any(_is_computed(datum.value) for datum in self._data()):
+            script = (*_perhaps(_ERROR), *script)
+        return replace(found, root=self.state(found.root), script=script)
+
+    def _data(self) -> list[Datum]:
+        return [datum for node in self._model.order for datum in node.state.data]
+
+    def state(self, state: State) -> State:
+        initial = None if state.initial is None else self.transition(state.initial)
+        return replace(
+            state,
+            children=tuple(self.state(child) for child in state.children),
+            initial=initial,
+            transitions=tuple(self.transition(each) for each in state.transitions),
+            entry=tuple(self.block(block) for block in state.entry),
+            exit=tuple(self.block(block) for block in state.exit),
+            invokes=tuple(self.invoke(each, state) for each in state.invokes),
+            data=(),
+            output=None,
+        )
+
+    def transition(self, transition: Transition) -> Transition:
+        delay = _SOMETIME if isinstance(transition.delay, Expression) else transition.delay
+        return replace(transition, actions=self.block(transition.actions), delay=delay)
+
+    def invoke(self, invoke: Invoke, state: State) -> Invoke:
+        finalize = None if invoke.finalize is None else self.block(invoke.finalize)
+        invoke = replace(invoke, id_location=None, payload=Payload(), finalize=finalize)
+        content = invoke.content
+        if isinstance(content, Definition):
+            inner = next(
+                call.content
+                for call in self._model.nodes[state.id].calls
+                if call.invoke.content is content
+            )
+            return replace(invoke, content=_Stripped(self._abstract, inner).definition())
+        if content is not None or _is_computed(invoke.source) or _is_computed(invoke.type):
+            self._note(f"{state.id} invokes what is only known when it runs")
+            return replace(invoke, source=Literal("?"), type=Literal("?"), content=None)
+        return invoke
+
+    def _note(self, words: str) -> None:
+        self._abstract.blind[words] = None
+
+    # ------------------------------------------------------------ actions
+
+    def block(self, block: Block) -> Block:
+        """Keep what moves the chart; what may fail ends the block in one of the ways."""
+        if not block:
+            return ()
+        action, rest = block[0], self.block(block[1:])
+        kept = (*self.action(action), *rest)
+        if self._listens and self._can_fail(action):
+            return (If((Branch(_ASK, _ERROR), Branch(None, kept))),)
+        return kept
+
+    def action(self, action: Action) -> Block:
+        if isinstance(action, Raise):
+            return (replace(action, payload=_known(action.payload)),)
+        if isinstance(action, Send):
+            return self._send(action)
+        if isinstance(action, Cancel):
+            return () if _is_computed(action.id) else (action,)
+        if isinstance(action, If):
+            return self._if(action)
+        if isinstance(action, ForEach):
+            inner = self.block(action.actions)
+            if any(each != _TOUCH[0] for each in inner):
+                self._note("a loop over a list raises or sends events: once or never is assumed")
+            return (*_TOUCH, *(_perhaps(inner) if inner else ()))
+        if isinstance(action, Assign | Script) or self._is_bound(action):
+            return _TOUCH
+        return ()
+
+    def _is_bound(self, action: Action) -> bool:
+        return isinstance(action, Call) and action.name in self._model.bindings.actions
+
+    def _if(self, action: If) -> Block:
+        branches = tuple(
+            Branch(_asked(branch.guard), self.block(branch.actions)) for branch in action.branches
+        )
+        return (If(branches),) if any(branch.actions for branch in branches) else ()
+
+    def _send(self, action: Send) -> Block:
+        if _is_computed(action.event):
+            self._note("an event is sent whose name is only known when it runs")
+            return ()
+        if _is_computed(action.target) or _is_computed(action.type):
+            self._note(f"{text_of(action.event)} is sent to what is only known when it runs")
+            return ()
+        delay = action.delay
+        if delay is not None and not _is_now(delay):
+            delay = _SOMETIME
+        return (replace(action, payload=_known(action.payload), id_location=None, delay=delay),)
+
+    def _can_fail(self, action: Action) -> bool:
+        if isinstance(action, Assign):
+            return _is_computed(action.value) or not self._is_settable(action.location)
+        if isinstance(action, Call):
+            computed = any(_is_computed(param.value) for param in action.params)
+            return computed or self._is_bound(action)
+        if isinstance(action, If):
+            guards = [branch.guard for branch in action.branches if branch.guard is not None]
+            inner = [each for branch in action.branches for each in branch.actions]
+            return any(not is_about_states(guard) for guard in guards) or any(
+                self._can_fail(each) for each in inner
+            )
+        return _has_expression(action)
+
+    def _is_settable(self, location: str) -> bool:
+        name, is_nested, _ = location_of(location, self._definition.dialect)
+        if is_nested or not name:
+            return False
+        return not self._definition.is_scxml or any(datum.name == name for datum in self._data())
+
+
+def _changed(data: Any, event: Any) -> dict[str, Any]:
+    """Stand for any change of the data: what it gives is new, so guards are asked anew."""
+    return {}
+
+
+def _is_computed(value: Any) -> bool:
+    return isinstance(value, Expression)
+
+
+def _is_now(delay: Any) -> bool:
+    try:
+        return not _is_computed(delay) and microseconds(delay.value) == 0
+    except Failure:
+        return False
+
+
+def _has_expression(action: Any) -> bool:
+    """Return whether an action computes anything; scripts and loops always do."""
+    if isinstance(action, Raise):
+        return _payload_computes(action.payload)
+    values = [
+        getattr(action, name, None) for name in ("event", "target", "type", "delay", "id", "value")
+    ]
+    if any(map(_is_computed, values)) or getattr(action, "id_location", None):
+        return True
+    payload = getattr(action, "payload", None)
+    if payload is not None:
+        return _payload_computes(payload)
+    return not isinstance(action, Cancel) and not hasattr(action, "label")
+
+
+def _known(payload: Payload) -> Payload:
+    return Payload(content=Literal(UNKNOWN)) if _payload_computes(payload) else payload
+
+
+def _payload_computes(payload: Payload) -> bool:
+    return _is_computed(payload.content) or any(_is_computed(each.value) for each in payload.params)
+
+
+def _perhaps(block: Block) -> Block:
+    return (If((Branch(_ASK, block),)),)
+
+
+def _asked(guard: Guard | None) -> Guard | None:
+    return guard if guard is None or is_about_states(guard) else _ASK

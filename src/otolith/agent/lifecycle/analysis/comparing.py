@@ -1,0 +1,234 @@
+"""Comparing: what is different between two versions of a chart, in plain words.
+
+States are known by their ids. Transitions have none, so within a state they are paired by what they
+have in common: first those that are equal, then those with the same events and guard (retargeted),
+the same events and targets (another guard), then the same events; what is left was added or
+removed. An empty list means that both have the same hash, and do the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from otolith.agent.lifecycle.analysis.parts import text_of
+from otolith.agent.lifecycle.definition import Definition, State, Transition
+
+ChangeKind: TypeAlias = Literal[
+    "chart",
+    "state_added",
+    "state_removed",
+    "state_moved",
+    "state_changed",
+    "transition_added",
+    "transition_removed",
+    "transition_retargeted",
+    "transition_changed",
+    "guard_changed",
+    "actions_changed",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One difference: what kind it is, in which state, and in words."""
+
+    kind: ChangeKind
+    state: str
+    message: str
+
+
+def diff(old: Definition, new: Definition) -> list[Change]:
+    """Return what was changed from one definition to another, in document order of the new one."""
+    before, after = _laid_out(old.root), _laid_out(new.root)
+    before_ids = {old.root.id: new.root.id}  # the root has the chart's name, which may change
+    changes = list(_chart(old, new))
+    for id, (_, parent) in before.items():
+        if before_ids.get(id, id) not in after:
+            where = "" if parent in {"", old.root.id} else f" from {parent}"
+            changes.append(Change("state_removed", id, f"{id} was removed{where}"))
+    for id, (state, parent) in after.items():
+        is_root = state is new.root
+        found = before.get(old.root.id if is_root else id)
+        if found is None:
+            where = "" if parent in {"", new.root.id} else f" in {parent}"
+            changes.append(Change("state_added", id, f"{id} was added{where}"))
+            continue
+        if not is_root and before_ids.get(found[1], found[1]) != parent:
+            words = f"{id} was moved from {_around(found[1], old)} to {_around(parent, new)}"
+            changes.append(Change("state_moved", id, words))
+        changes.extend(_state(found[0], state))
+    return changes
+
+
+def _around(parent: str, definition: Definition) -> str:
+    return "the top" if parent == definition.root.id else parent
+
+
+def _laid_out(root: State) -> dict[str, tuple[State, str]]:
+    found: dict[str, tuple[State, str]] = {}
+
+    def visit(state: State, parent: str) -> None:
+        found[state.id] = (state, parent)
+        for child in state.children:
+            visit(child, state.id)
+
+    visit(root, "")
+    return found
+
+
+def _chart(old: Definition, new: Definition) -> Iterator[Change]:
+    for name, words in (
+        ("name", "the name"),
+        ("dialect", "the language of expressions"),
+        ("matching", "how names of events are matched"),
+        ("binding", "when data is set"),
+        ("is_scxml", "whether it follows the rules of SCXML"),
+        ("script", "the script at the start"),
+    ):
+        before, after = getattr(old, name), getattr(new, name)
+        if before != after:
+            message = f"{words} was changed"
+            if name != "script":
+                message += f" from {before!r} to {after!r}"
+            yield Change("chart", new.root.id, message)
+
+
+# ---------------------------------------------------------------- states
+
+
+def _state(old: State, new: State) -> Iterator[Change]:
+    id = new.id
+    if old.kind != new.kind:
+        yield Change("state_changed", id, f"{id} is {new.kind} now, and was {old.kind}")
+    if _targets(old.initial) != _targets(new.initial):
+        words = f"{id} begins in {_targets(new.initial)} now, not in {_targets(old.initial)}"
+        yield Change("state_changed", id, words)
+    elif old.initial is not None and new.initial is not None:
+        yield from _actions(id, "on its way in", old.initial.actions, new.initial.actions)
+    if old.is_deep != new.is_deep:
+        kind = "deep" if new.is_deep else "shallow"
+        yield Change("state_changed", id, f"the history {id} is {kind} now")
+    yield from _actions(id, "on entry", old.entry, new.entry)
+    yield from _actions(id, "on exit", old.exit, new.exit)
+    for name, words in (("invokes", "invokes"), ("data", "declares"), ("output", "hands over")):
+        if getattr(old, name) != getattr(new, name):
+            yield Change("state_changed", id, f"what {id} {words} was changed")
+    yield from _order_of_children(old, new)
+    yield from _transitions(old, new)
+
+
+def _order_of_children(old: State, new: State) -> Iterator[Change]:
+    """Document order decides which of two transitions wins, so it is told."""
+    before, after = [each.id for each in old.children], [each.id for each in new.children]
+    shared = set(before) & set(after)
+    if [id for id in before if id in shared] != [id for id in after if id in shared]:
+        yield Change("state_changed", new.id, f"the states in {new.id} are in another order")
+
+
+def _targets(transition: Transition | None) -> str:
+    return "nothing" if transition is None else ", ".join(transition.targets) or "itself"
+
+
+def _actions(state: str, when: str, old: Any, new: Any) -> Iterator[Change]:
+    if old != new:
+        yield Change("actions_changed", state, f"what {state} does {when} was changed")
+
+
+# ---------------------------------------------------------------- transitions
+
+
+_Match: TypeAlias = Callable[[Transition], Hashable]
+_MATCHES: tuple[_Match, ...] = (
+    lambda each: repr((each.events, each.delay, each.guard, each.targets, each.actions)),
+    lambda each: repr((each.events, each.delay, each.guard, each.targets)),
+    lambda each: repr((each.events, each.delay, each.guard)),
+    lambda each: repr((each.events, each.delay, each.targets)),
+    lambda each: repr((each.events, each.delay)),
+    lambda each: repr(
+        (each.guard, each.targets, each.actions, bool(each.delay), bool(each.events))
+    ),
+)
+
+
+def _transitions(old: State, new: State) -> Iterator[Change]:
+    pairs = _paired(list(old.transitions), list(new.transitions))
+    left = {id(before) for before, _ in pairs}
+    for transition in old.transitions:
+        if id(transition) not in left:
+            words = f"{_named(new.id, transition)} was removed"
+            yield Change("transition_removed", new.id, words)
+    partners = {id(after): before for before, after in pairs}
+    for transition in new.transitions:
+        before = partners.get(id(transition))
+        if before is None:
+            words = f"{_named(new.id, transition)} was added"
+            yield Change("transition_added", new.id, words)
+        else:
+            yield from _transition(new.id, before, transition)
+    yield from _order(old, new, pairs)
+
+
+def _paired(old: list[Transition], new: list[Transition]) -> list[tuple[Transition, Transition]]:
+    found: list[tuple[Transition, Transition]] = []
+    for match in _MATCHES:
+        waiting: dict[Hashable, list[Transition]] = {}
+        for each in old:
+            waiting.setdefault(match(each), []).append(each)
+        for each in list(new):
+            if partners := waiting.get(match(each)):
+                partner = partners.pop(0)
+                found.append((partner, each))
+                old = [other for other in old if other is not partner]
+                new = [other for other in new if other is not each]
+    return found
+
+
+def _transition(state: str, old: Transition, new: Transition) -> Iterator[Change]:
+    name = _named(state, old)
+    if (old.events, old.delay) != (new.events, new.delay):
+        words = f"{name} happens {_when(new)} now"
+        yield Change("transition_changed", state, words)
+    if old.targets != new.targets:
+        words = f"{name} leads to {_targets(new)} now"
+        yield Change("transition_retargeted", state, words)
+    if old.guard != new.guard:
+        yield Change("guard_changed", state, f"{name} {_guards(old, new)}")
+    if old.actions != new.actions:
+        yield Change("actions_changed", state, f"what {name} does was changed")
+    if old.is_internal != new.is_internal:
+        words = "does not leave" if new.is_internal else "leaves and enters"
+        yield Change("transition_changed", state, f"{name} {words} {state} itself now")
+
+
+def _guards(old: Transition, new: Transition) -> str:
+    if new.guard is None:
+        return f"has no guard any more; it was {text_of(old.guard)}"
+    if old.guard is None:
+        return f"has the guard {text_of(new.guard)} now"
+    before, after = text_of(old.guard), text_of(new.guard)
+    if before == after:
+        return f"has the guard {after} with other params or in another language now"
+    return f"has the guard {after} now, not {before}"
+
+
+def _order(old: State, new: State, pairs: list[tuple[Transition, Transition]]) -> Iterator[Change]:
+    """Tell of transitions that changed places: the first whose guard holds is the one taken."""
+    places = {id(each): index for index, each in enumerate(old.transitions)}
+    partners = {id(after): places[id(before)] for before, after in pairs}
+    order = [partners[id(each)] for each in new.transitions if id(each) in partners]
+    if order != sorted(order):
+        words = f"the transitions of {new.id} are in another order"
+        yield Change("transition_changed", new.id, words)
+
+
+def _when(transition: Transition) -> str:
+    if transition.delay is not None:
+        return f"after {text_of(transition.delay)}"
+    return f"on {' or '.join(transition.events)}" if transition.events else "always"
+
+
+def _named(state: str, transition: Transition) -> str:
+    where = f" to {', '.join(transition.targets)}" if transition.targets else ""
+    return f"{state} {_when(transition)}{where}"

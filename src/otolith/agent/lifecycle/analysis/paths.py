@@ -1,0 +1,250 @@
+"""Paths: scripts of events that lead a chart somewhere, each of which really replays.
+
+Guards are asked and data is kept, so a path says what happens; where a guard wants data with an
+event, say which with `events=[("pay", {"amount": 5})]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, overload
+
+from otolith.agent.lifecycle.analysis.exploring import explore
+from otolith.agent.lifecycle.analysis.graph import Configuration, Edge, Graph
+from otolith.agent.lifecycle.analysis.scripts import Item, told
+from otolith.agent.lifecycle.model import Model
+from otolith.agent.lifecycle.snapshot import Status
+from otolith.errors import NotFound
+
+Goal: TypeAlias = str | tuple[str, ...] | Callable[[Configuration], bool]
+"""A state that is to be active, all active states at the bottom, or what is to hold."""
+
+TRIES_PER_PATH = 1_000
+"""How many steps the search for simple paths makes, for each path it may return."""
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A script, and where it leads."""
+
+    script: tuple[Item, ...]
+    configuration: tuple[str, ...]
+    status: Status
+
+    @property
+    def phase(self) -> str:
+        return ", ".join(self.configuration)
+
+    def __len__(self) -> int:
+        return len(self.script)
+
+    def __str__(self) -> str:
+        return f"{', '.join(map(told, self.script)) or 'start'} -> {self.phase}"
+
+
+@dataclass(frozen=True, slots=True)
+class Paths(Sequence[Path]):
+    """Paths, the shortest first. `limits` says why there may be more; empty if these are all."""
+
+    paths: tuple[Path, ...]
+    limits: tuple[str, ...] = ()
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.limits
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    @overload
+    def __getitem__(self, index: int) -> Path: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Path]: ...
+    def __getitem__(self, index: Any) -> Any:
+        return self.paths[index]
+
+
+def shortest_paths(
+    model: Model,
+    to: Goal | None = None,
+    *,
+    events: Iterable[Item] | None = None,
+    data: Mapping[str, Any] | None = None,
+    max_configurations: int = 10_000,
+) -> Paths:
+    """Return one shortest path to each set of active states; with `to`, one to the nearest such.
+
+    Raises:
+        NotFound: `to` names a state that the chart does not have.
+    """
+    holds = None if to is None else _goal(model, to)
+    items = None if events is None else tuple(events)
+    until = holds
+    if holds is None:
+        until = _all_met(explore(model, events=items, max_configurations=max_configurations))
+    graph = explore(
+        model,
+        guards="real",
+        events=items,
+        data=data,
+        max_configurations=max_configurations,
+        until=until,
+    )
+    if holds is not None:
+        found = graph.first(holds)
+        ends = [] if found is None else [found]
+        return Paths(tuple(_path(graph, end) for end in ends), () if ends else tuple(graph.limits))
+    firsts: dict[tuple[str, ...], Configuration] = {}
+    for each in graph.configurations:
+        firsts.setdefault(each.states, each)
+    is_all = until is not None and graph.limits == ["stopped at what was looked for"]
+    limits = () if is_all else tuple(graph.limits)
+    return Paths(tuple(_path(graph, end) for end in firsts.values()), limits)
+
+
+def simple_paths(
+    model: Model,
+    to: Goal | None = None,
+    *,
+    limit: int = 1_000,
+    events: Iterable[Item] | None = None,
+    data: Mapping[str, Any] | None = None,
+    max_configurations: int = 10_000,
+) -> Paths:
+    """Return the paths that meet no configuration twice; with `to`, those that end where it holds.
+
+    A path to a goal ends at the first configuration where it holds. More than `limit` are not
+    returned, and `limits` then says so.
+
+    Raises:
+        NotFound: `to` names a state that the chart does not have.
+    """
+    holds = None if to is None else _goal(model, to)
+    graph = explore(
+        model, guards="real", events=events, data=data, max_configurations=max_configurations
+    )
+    limits = list(graph.limits)
+    found: list[tuple[Edge | int, ...]] = []
+    search = _Search(graph, holds, limit * TRIES_PER_PATH)
+    for path in search.run():
+        if len(found) == limit:
+            limits.append(f"stopped at {limit:,} paths; there are more")
+            break
+        found.append(path)
+    if search.tries <= 0:
+        limits.append("stopped searching; there may be more")
+    paths = sorted((search.path(each) for each in found), key=len)
+    return Paths(tuple(paths), tuple(limits))
+
+
+class _Search:
+    """Depth first, edges that lead to a goal sooner before others, no configuration twice."""
+
+    def __init__(
+        self, graph: Graph, holds: Callable[[Configuration], bool] | None, tries: int
+    ) -> None:
+        self._graph = graph
+        self.tries = tries
+        nodes = graph.configurations
+        self._goals = None if holds is None else {each.number for each in nodes if holds(each)}
+        away = _distances(graph, self._goals) if self._goals is not None else {}
+        self._out = [
+            [edge for edge in edges if self._goals is None or edge.target in away]
+            for edges in graph.outgoing()
+        ]
+        for edges in self._out:
+            edges.sort(key=lambda edge: away.get(edge.target, 0))
+
+    def run(self) -> Iterator[tuple[Edge | int, ...]]:
+        for first in self._graph.starts:
+            yield from self._from(first)
+
+    def _from(self, first: int) -> Iterator[tuple[Edge | int, ...]]:
+        path: list[Edge] = []
+        seen = {first}
+        if self._ends(first):
+            yield (first,)
+        waiting = [iter(self._next(first))]
+        while waiting and self.tries > 0:
+            self.tries -= 1
+            edge = next(waiting[-1], None)
+            if edge is None:
+                waiting.pop()
+                if path:
+                    seen.discard(path.pop().target)
+            elif edge.target not in seen:
+                path.append(edge)
+                seen.add(edge.target)
+                if self._ends(edge.target):
+                    yield (first, *path)
+                waiting.append(iter(self._next(edge.target)))
+
+    def _ends(self, index: int) -> bool:
+        return self._goals is None or index in self._goals
+
+    def _next(self, index: int) -> list[Edge]:
+        is_there = self._goals is not None and index in self._goals
+        return [] if is_there else self._out[index]
+
+    def path(self, found: tuple[Edge | int, ...]) -> Path:
+        first, *edges = found
+        last = edges[-1] if edges else first
+        end = self._graph.configurations[last.target if isinstance(last, Edge) else last]
+        script = tuple(edge.item for edge in edges if isinstance(edge, Edge))
+        return Path(script, end.states, end.status)
+
+
+def _distances(graph: Graph, goals: set[int]) -> dict[int, int]:
+    """Return how many edges each configuration is away from the nearest goal."""
+    before: list[list[int]] = [[] for _ in graph.configurations]
+    for edge in graph.edges:
+        before[edge.target].append(edge.source)
+    found = dict.fromkeys(goals, 0)
+    layer = list(goals)
+    while layer:
+        layer = _layer_before(layer, before, found)
+    return found
+
+
+def _layer_before(layer: list[int], before: list[list[int]], found: dict[int, int]) -> list[int]:
+    following: list[int] = []
+    for target in layer:
+        for source in before[target]:
+            if source not in found:
+                found[source] = found[target] + 1
+                following.append(source)
+    return following
+
+
+def _path(graph: Graph, end: Configuration) -> Path:
+    return Path(tuple(edge.item for edge in graph.path_to(end)), end.states, end.status)
+
+
+def _all_met(graph: Graph) -> Callable[[Configuration], bool] | None:
+    """Return what holds once every set of active states there can be was met."""
+    if not graph.is_complete:
+        return None
+    missing = set(graph.states)
+
+    def holds(found: Configuration) -> bool:
+        missing.discard(found.states)
+        return not missing
+
+    return holds
+
+
+def _goal(model: Model, to: Goal) -> Callable[[Configuration], bool]:
+    if callable(to):
+        return to
+    names = (to,) if isinstance(to, str) else tuple(to)
+    unknown = [name for name in names if name not in model.nodes]
+    if unknown:
+        raise NotFound(
+            f"there is no state {', '.join(unknown)}",
+            hint=f"states are {', '.join(node.id for node in model.order[1:13])}",
+        )
+    if not isinstance(to, str):
+        return lambda found: found.states == names
+    bit = model.nodes[to].bit
+    return lambda found: bool(model.mask_of(found.states) & bit)

@@ -1,0 +1,273 @@
+"""Reaching: what a chart gets to and what it does not, read off its graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from otolith.agent.lifecycle.actions import microseconds
+from otolith.agent.lifecycle.analysis.findings import Finding
+from otolith.agent.lifecycle.analysis.graph import Graph, Trouble
+from otolith.agent.lifecycle.analysis.parts import arc_named
+from otolith.agent.lifecycle.definition import Literal, Transition
+from otolith.agent.lifecycle.model import Model
+from otolith.agent.lifecycle.nodes import Arc, Node
+from otolith.agent.lifecycle.running import Failure
+from otolith.agent.lifecycle.snapshot import Microstep
+
+
+class Reach:
+    """The questions about behaviour. Without a complete graph, most have no answer."""
+
+    def __init__(self, model: Model, graph: Graph) -> None:
+        self._model = model
+        self._graph = graph
+        self._is_known = graph.is_complete and not graph.troubles
+        self._taken: set[int] = set()
+        self._entered: set[str] = set()
+        self._exited: set[str] = set()
+        for trace in graph.traces():
+            for line in trace:
+                if not line.session:
+                    self._taken.update(line.taken)
+                    self._entered.update(line.entered)
+                    self._exited.update(line.exited)
+        self._rested = 0
+        for each in graph.configurations:
+            self._rested |= model.mask_of(each.states)
+
+    # ------------------------------------------------------------ states
+
+    def unreachable(self) -> Iterator[Finding]:
+        """Tell of states that nothing leads to; of those around one another, the outermost."""
+        entered = self._entered if self._is_known else named_ways(self._model)
+        gone: set[str] = set()
+        for node in self._model.order[1:]:
+            is_met = node.id in entered
+            if node.kind == "history":
+                is_met = not self._is_known or node in self._remembered()
+            if is_met:
+                continue
+            gone.add(node.id)
+            if node.parent is not None and node.parent.id not in gone:
+                words = f"{node.id} is never entered"
+                hint = "lead a transition to it, or remove it"
+                yield Finding("unreachable", "warning", node.id, words, hint)
+
+    def _remembered(self) -> set[Node]:
+        """Return the history states that a transition or a way in leads to."""
+        arcs = [self._model.arcs[index] for index in self._taken]
+        arcs += [node.initial for node in self._model.order if node.initial and self._is_used(node)]
+        return {target for arc in arcs for target in arc.targets if target.kind == "history"}
+
+    def _is_used(self, node: Node) -> bool:
+        return node.kind != "history" and node.id in self._entered
+
+    def dead_ends(self) -> Iterator[Finding]:
+        """Tell of states at the bottom that are not final and are never left again."""
+        if not self._is_known:
+            return
+        stuck = {id for each in self._graph.dead_ends for id in each.states}
+        for node in self._model.leaves:
+            is_resting = bool(self._rested & node.bit) and node.kind != "final"
+            if not is_resting or node.id in self._exited:
+                continue
+            has_elsewhere = node.parent is not None and len(node.parent.children) > 1
+            if not has_elsewhere and node.id not in stuck:
+                continue
+            events = self._in_place(node)
+            words = f"{node.id} is never left, and is not final"
+            if events:
+                words += f"; it only deals with {', '.join(events)} in place"
+                yield Finding("dead_end", "note", node.id, words)
+            else:
+                hint = "give it a way out, or make it final"
+                yield Finding("dead_end", "warning", node.id, words, hint)
+
+    def _in_place(self, node: Node) -> list[str]:
+        """Return the events that a state or one around it takes while it is active."""
+        around = (node, *node.ancestors())
+        arcs = [arc for each in around for arc in each.arcs if arc.index in self._taken]
+        return list(dict.fromkeys(event for arc in arcs for event in arc.events))
+
+    def without_final(self) -> Iterator[Finding]:
+        """Tell of states from which the chart cannot come to its end, if it has one."""
+        if not self._is_known or not has_end(self._model.root):
+            return
+        graph = self._graph
+        done = {each.number for each in graph.configurations if each.status == "done"}
+        good = graph.leading_to(done)
+        saved = 0
+        for each in graph.configurations:
+            if each.number in good:
+                saved |= self._model.mask_of(each.states)
+        if not done:
+            names = ", ".join(self._model.leaves_of(_first_mask(self._model, graph)))
+            words = "no final state can be reached from the start"
+            yield Finding("no_final", "warning", names, words, "lead a transition to a final state")
+            return
+        lost = [
+            node.id
+            for node in self._model.leaves
+            if self._rested & node.bit and not saved & node.bit and node.kind != "final"
+        ]
+        named = [id for id in lost if id in self._exited]
+        if named:
+            words = f"from {', '.join(named)} no final state can be reached"
+            hint = "lead a way out to where it can end"
+            yield Finding("no_final", "warning", ", ".join(named), words, hint)
+
+    # ------------------------------------------------------------ steps
+
+    def endless(self) -> Iterator[Finding]:
+        """Tell of steps that never come to rest."""
+        told: set[str] = set()
+        for trouble in self._graph.troubles:
+            cycle = _cycle(trouble)
+            if cycle in told:
+                continue
+            told.add(cycle)
+            yield self._endless(trouble, cycle)
+
+    def _endless(self, trouble: Trouble, cycle: str) -> Finding:
+        if trouble.source < 0:
+            states, when = "", "at the start"
+        else:
+            states = self._graph.configurations[trouble.source].phase
+            when = f"in {states} on {trouble.event}"
+        hint = "let a guard end it, or wait for an event"
+        if trouble.is_sure:
+            words = f"{when} the chart never comes to rest: {cycle}"
+            return Finding("endless", "error", states, words, hint)
+        words = f"{when} the chart may never come to rest, if guards hold: {cycle}"
+        return Finding("endless", "warning", states, words, hint)
+
+    def never_taken(self) -> Iterator[Finding]:
+        """Tell of transitions of states that are entered, but which are not taken."""
+        if not self._is_known:
+            return
+        for arc in self._model.arcs:
+            if arc.index not in self._taken and arc.source.id in self._entered:
+                words = f"{arc_named(arc)} is never taken"
+                hint = "something else is always taken first, or its state is always left before"
+                yield Finding("never_taken", "warning", arc.source.id, words, hint, place_of(arc))
+
+    def idle_timers(self) -> Iterator[Finding]:
+        """Tell of delays that never pass."""
+        for node in self._model.order:
+            if not node.waits:
+                continue
+            if self._is_always_left(node):
+                words = f"{node.id} waits for time to pass, but is always left at once"
+                hint = "remove the delay, or guard the eventless transition"
+                yield Finding("after_never", "warning", node.id, words, hint)
+            else:
+                yield from _late_timers(node)
+
+    def _is_always_left(self, node: Node) -> bool:
+        if self._is_known:
+            return node.id in self._entered and not self._rested & node.bit
+        return any(not arc.events and arc.test is None and _leaves(arc) for arc in node.arcs)
+
+    def idle_defaults(self) -> Iterator[Finding]:
+        """Tell of history states whose default is never used, for something is always recorded."""
+        if not self._is_known:
+            return
+        used: set[Node] = set()
+        for _, trace in self._graph.opening:
+            used |= self._defaults(trace, set())
+        for edge in self._graph.edges:
+            known = {name for name, _ in self._graph.configurations[edge.source].history}
+            used |= self._defaults(edge.trace, known)
+        for node in self._remembered() - used:
+            words = f"the default of {node.id} is never used: something is always remembered"
+            yield Finding("history_default", "note", node.id, words)
+
+    def _defaults(self, trace: tuple[Microstep, ...], known: set[str]) -> set[Node]:
+        """Return the history states that a step asks while they remember nothing."""
+        found: set[Node] = set()
+        nodes = self._model.nodes
+        for line in trace:
+            if line.session:
+                continue
+            known |= {each.id for name in line.exited for each in nodes[name].history}
+            arcs = [self._model.arcs[index] for index in line.taken]
+            arcs += [arc for name in line.entered if (arc := nodes[name].initial) is not None]
+            found |= {
+                target
+                for arc in arcs
+                for target in arc.targets
+                if target.kind == "history" and target.id not in known
+            }
+        return found
+
+
+# ---------------------------------------------------------------- without exploring
+
+
+def named_ways(model: Model) -> set[str]:
+    """Return the states that some transition could lead to, whatever else must hold for it."""
+    found: set[str] = set()
+    waiting: list[Node] = [model.root]
+    while waiting:
+        node = waiting.pop()
+        if node.id in found:
+            continue
+        found.add(node.id)
+        waiting += node.ancestors()
+        if node.kind == "parallel":
+            waiting += node.children
+        arcs = [*node.arcs, *([node.initial] if node.initial is not None else [])]
+        waiting += [target for arc in arcs for target in arc.targets]
+    return found
+
+
+def place_of(arc: Arc) -> str:
+    """Return what tells one transition from all others."""
+    return f"transition {arc.index}" + (f" at {arc.place}" if arc.place else "")
+
+
+def has_end(node: Node) -> bool:
+    """Return whether a state can be done: by a final state, or by all of its regions."""
+    if node.kind == "parallel":
+        return all(has_end(child) for child in node.children)
+    return any(child.kind == "final" for child in node.children)
+
+
+def _first_mask(model: Model, graph: Graph) -> int:
+    return model.mask_of(graph.configurations[0].states) if graph.configurations else 0
+
+
+def _cycle(trouble: Trouble) -> str:
+    """Return the states a step goes round in, as its error tells them."""
+    _, found, cycle = trouble.message.partition("going round in ")
+    return cycle.partition(" (")[0] if found else trouble.message
+
+
+def _leaves(arc: Arc) -> bool:
+    """Return whether a transition surely leaves its state."""
+    return bool(arc.targets) and not any(
+        target is arc.source or target.above & arc.source.bit for target in arc.targets
+    )
+
+
+def _late_timers(node: Node) -> Iterator[Finding]:
+    """Tell of a delay after which another one has always left the state."""
+    waits = [
+        (arc, delay)
+        for arc, transition in zip(node.arcs, node.state.transitions, strict=True)
+        if (delay := _delay(transition)) is not None
+    ]
+    first = min((delay for arc, delay in waits if arc.test is None and _leaves(arc)), default=None)
+    for arc, delay in waits:
+        if first is not None and delay > first:
+            words = f"{arc_named(arc)} is never taken: {node.id} is left before, by a shorter delay"
+            yield Finding("after_never", "warning", node.id, words, "", place_of(arc))
+
+
+def _delay(transition: Transition) -> int | None:
+    if not isinstance(transition.delay, Literal):
+        return None
+    try:
+        return microseconds(transition.delay.value)
+    except Failure:
+        return None

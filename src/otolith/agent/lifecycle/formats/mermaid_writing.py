@@ -1,0 +1,234 @@
+"""A definition as a Mermaid state diagram (`stateDiagram-v2`).
+
+What Mermaid cannot draw is drawn with what it can:
+
+- An arrow that leaves or enters a box is written outside of all boxes, after them: a state belongs
+  to the box where its name was written last.
+- An arrow from a box to something inside it starts at a dashed `*` ("from anywhere in here"); one
+  from inside to the box itself ends at a dashed state of its name. Mermaid draws neither itself.
+- Several targets are a fork; a box that begins deeper than its own states begins with a diamond.
+- Regions are parted by `--`; those of a parallel state inside another are dashed boxes.
+- History is a state labelled `H` or `H*`; what a state does by itself are lines in it; of a box,
+  lines in a dashed state inside (notes at boxes make Mermaid 11 fail).
+
+Where Mermaid would fail on an arrow to or from a box (`mermaid_borders`), the arrow starts at the
+box's `*` or ends at a dashed state of its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from otolith.agent.lifecycle.definition import Definition, State, Transition
+from otolith.agent.lifecycle.formats.labels import state_lines, state_name, transition_label
+from otolith.agent.lifecycle.formats.mermaid_borders import Borders
+from otolith.agent.lifecycle.formats.mermaid_names import Names, escaped
+from otolith.agent.lifecycle.validation import validate
+
+_ACTIVE = "classDef active fill:#ffe08a,stroke:#b36b00,stroke-width:3px"
+_AROUND = "classDef around stroke:#b36b00,stroke-width:3px"
+_GHOST = "classDef ghost fill:none,stroke:#999999,stroke-dasharray:4"
+_REGION = "classDef region stroke-dasharray:8"
+
+
+def to_mermaid(definition: Definition, active: Collection[str] = ()) -> str:
+    """Return a diagram of the chart; the `active` states, and the boxes around them, stand out.
+
+    Raises:
+        BadChart: it could not run.
+    """
+    return _Writer(definition).document(frozenset(active))
+
+
+class _Writer:
+    def __init__(self, definition: Definition) -> None:
+        validate(definition)
+        self._root = definition.root
+        self._chart = definition.name
+        self._states: dict[str, State] = {}
+        self._parents: dict[str, State | None] = {}
+        for state, parent in _walk(self._root, None):
+            self._states[state.id] = state
+            self._parents[state.id] = parent
+        self._ids = Names(self._states)
+        self._ghosts: list[str] = []
+        self._dashed: list[str] = []
+        self._last: list[str] = []
+        """What is written after all boxes."""
+        self._borders = Borders(self._states, self._parents)
+        self._entries = {id: self._ids.new("ghost") for id in self._borders.boxes_with_entries()}
+
+    def document(self, active: frozenset[str]) -> str:
+        if self._root.kind == "compound":
+            lines = self._inside(self._root)
+        else:
+            lines = self._state(self._root)
+        lines += [*self._last, *self._classes(active)]
+        return "\n".join(["stateDiagram-v2", *_indented(lines)]) + "\n"
+
+    # ------------------------------------------------------------ states
+
+    def _state(self, state: State) -> list[str]:
+        id, label = self._ids[state.id], escaped(self._label(state))
+        if not state.children:
+            lines = [f'state "{label}" as {id}']
+            lines += [f"{id} : {escaped(line)}" for line in state_lines(state)]
+            return [*lines, *([f"{id} --> [*]"] if state.kind == "final" else [])]
+        return [f'state "{label}" as {id} {{', *_indented(self._inside(state)), "}"]
+
+    def _label(self, state: State) -> str:
+        if state is self._root:
+            return self._chart or state.id
+        name = state_name(state, self._parents[state.id])
+        if state.kind == "history":
+            return f"{'H*' if state.is_deep else 'H'} {name}"
+        return name
+
+    def _note(self, state: State) -> list[str]:
+        """Return a dashed state that says what a box does by itself."""
+        lines = [escaped(line) for line in state_lines(state)]
+        ghost, id = self._ghost(self._label(state)) if lines else ([], "")
+        return [*ghost, *(f"{id} : {line}" for line in lines)]
+
+    def _inside(self, state: State) -> list[str]:
+        """Return what stands in a box: its states, where it begins, and the ways between them."""
+        lines = self._children(state)
+        if state.id in self._entries:
+            ghost = self._entries[state.id]
+            self._ghosts.append(ghost)
+            lines.append(f'state "{escaped(self._label(state))}" as {ghost}')
+        if state.kind == "compound" and state.initial is not None:
+            lines += self._initial(state, state.initial)
+        for child in state.children:
+            for way in _ways(child):
+                lines += self._way(child, way, state)
+        return [*lines, *self._from_anywhere(state), *self._note(state)]
+
+    def _children(self, state: State) -> list[str]:
+        is_parted = self._borders.is_parted(state)
+        lines: list[str] = []
+        for child in self._borders.drawn(state):
+            is_region = state.kind == "parallel" and child.kind != "history"
+            lines += ["--"] if lines and is_region and is_parted else []
+            lines += self._state(child)
+            if is_region and not is_parted:
+                self._dashed.append(self._ids[child.id])
+        return lines
+
+    def _initial(self, state: State, initial: Transition) -> list[str]:
+        label = _labelled(initial)
+        if len(initial.targets) == 1 and self._is_near(initial.targets[0], state):
+            return [f"[*] --> {self._end(initial.targets[0])}{label}"]
+        id = self._ids.new("fork")
+        self._last += [f"{id} --> {self._end(target)}" for target in initial.targets]
+        shape = "choice" if len(initial.targets) == 1 else "fork"
+        return [f"state {id} <<{shape}>>", f"[*] --> {id}{label}"]
+
+    # ------------------------------------------------------------ ways
+
+    def _way(self, source: State, way: Transition, around: State) -> list[str]:
+        """Return an arrow for the box of its source, or keep it for the end of the diagram."""
+        if not way.targets or self._is_from_anywhere(source, way):
+            return []
+        id, label = self._ids[source.id], _labelled(way)
+        if len(way.targets) > 1:
+            self._last += self._fork(id, way)
+            return []
+        target = way.targets[0]
+        if target in self._borders.above(source.id):
+            lines, end = self._ghost(self._label(self._states[target]))
+        else:
+            lines, end = [], self._end(target)
+        arrow = [*lines, f"{id} --> {end}{label}"]
+        if around.kind == "compound" and (lines or self._is_near(target, around)):
+            return arrow
+        self._last += arrow
+        return []
+
+    def _from_anywhere(self, state: State) -> list[str]:
+        """Return a place that stands for all of a box, for the arrows that start at it."""
+        ways = [way for way in state.transitions if self._is_from_anywhere(state, way)]
+        if not ways:
+            return []
+        lines, start = self._ghost("*")
+        for way in ways:
+            if len(way.targets) > 1:
+                self._last += self._fork(start, way)
+            else:
+                end = self._end_of_whole(way.targets[0])
+                self._last.append(f"{start} --> {end}{_labelled(way)}")
+        return lines
+
+    def _fork(self, start: str, way: Transition) -> list[str]:
+        fork = self._ids.new("fork")
+        arrows = [f"{fork} --> {self._end(target)}" for target in way.targets]
+        return [f"state {fork} <<fork>>", f"{start} --> {fork}{_labelled(way)}", *arrows]
+
+    def _ghost(self, label: str) -> tuple[list[str], str]:
+        id = self._ids.new("ghost")
+        self._ghosts.append(id)
+        return [f'state "{escaped(label)}" as {id}'], id
+
+    def _end(self, target: str) -> str:
+        return self._entries.get(target) or self._ids[target]
+
+    def _end_of_whole(self, target: str) -> str:
+        """Return where an arrow from anywhere ends; the whole chart has no state of its own."""
+        if target != self._root.id:
+            return self._end(target)
+        lines, id = self._ghost(self._label(self._root))
+        self._last += lines
+        return id
+
+    # ------------------------------------------------------------ places
+
+    def _is_near(self, target: str, around: State) -> bool:
+        """Whether an arrow that ends there may be written in a box."""
+        is_child = self._parents[target] is around
+        return is_child and (around is self._root or target not in self._entries)
+
+    def _is_from_anywhere(self, source: State, way: Transition) -> bool:
+        """Whether an arrow of a box must start inside of it."""
+        if not way.targets or not source.children:
+            return False
+        is_inward = any(source.id in self._borders.above(target) for target in way.targets)
+        return is_inward or source is self._root or self._borders.is_fragile(source.id)
+
+    def _classes(self, active: frozenset[str]) -> list[str]:
+        shown = [id for id in self._states if id in active]
+        around = {above for id in shown for above in self._borders.above(id)}
+        around |= {id for id in shown if self._states[id].children}
+        if self._root.kind == "compound":
+            around.discard(self._root.id)
+        leaves = [self._ids[id] for id in shown if not self._states[id].children]
+        boxes = [self._ids[id] for id in self._states if id in around]
+        lines: list[str] = []
+        for line, word, ids in (
+            (_ACTIVE, "active", leaves),
+            (_AROUND, "around", boxes),
+            (_GHOST, "ghost", self._ghosts),
+            (_REGION, "region", self._dashed),
+        ):
+            lines += [line, *(f"class {id} {word}" for id in ids)] if ids else []
+        return lines
+
+
+def _walk(state: State, parent: State | None) -> Iterator[tuple[State, State | None]]:
+    yield state, parent
+    for child in state.children:
+        yield from _walk(child, state)
+
+
+def _ways(state: State) -> tuple[Transition, ...]:
+    if state.kind == "history" and state.initial is not None:
+        return (state.initial,)
+    return state.transitions
+
+
+def _labelled(way: Transition) -> str:
+    label = transition_label(way)
+    return f" : {escaped(label)}" if label else ""
+
+
+def _indented(lines: Iterable[str]) -> list[str]:
+    return [f"    {line}" for line in lines]

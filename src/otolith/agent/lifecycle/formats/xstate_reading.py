@@ -1,0 +1,287 @@
+"""XState's JSON (version 5, and the data of version 6), read into a definition.
+
+A state's id is the one it is given, else its path with dots. Transitions are internal unless they
+say `reenter`. An invoke without an id is called by its state and number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from otolith.agent.lifecycle.definition import (
+    Datum,
+    Definition,
+    Expression,
+    Invoke,
+    Kind,
+    Literal,
+    State,
+    Transition,
+    Value,
+)
+from otolith.agent.lifecycle.formats.own_notes import Restoring, split
+from otolith.agent.lifecycle.formats.xstate_actions import (
+    FORMS,
+    listed,
+    read_actions,
+    read_guard,
+    read_payload,
+    read_value,
+)
+from otolith.errors import BadChart
+
+_DEEPEST = 100
+_ALIASES = {
+    "xstate.done.actor.": "done.invoke.",
+    "xstate.error.actor.": "error.invoke.",
+    "xstate.done.state.": "done.state.",
+}
+Path = tuple[str, ...]
+
+
+def read_xstate(data: Mapping[str, Any]) -> Definition:
+    """Return the definition that a machine's config is.
+
+    Raises:
+        BadChart: it is not a config that could run.
+    """
+    if not isinstance(data, Mapping):
+        raise BadChart("a chart is an object", place="the document")
+    try:
+        return _Reader(data).document()
+    except RecursionError as error:
+        raise BadChart("it is nested too deep", place=str(data.get("id") or "machine")) from error
+
+
+class _Reader:
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self._data = data
+        self._name = str(data.get("id") or "machine")
+        self._ids: dict[Path, str] = {}
+        self._explicit: dict[str, Path] = {}
+        self._restoring = Restoring(FORMS, read_xstate)
+        self._collect(data, ())
+
+    def _collect(self, data: Any, path: Path) -> None:
+        place = ".".join(path) or self._name
+        if not isinstance(data, Mapping) or not isinstance(data.get("states") or {}, Mapping):
+            raise BadChart("a state is an object, and so are its states", place=place)
+        if len(path) > _DEEPEST:
+            raise BadChart(f"states are nested more than {_DEEPEST} deep", place=place)
+        given = data.get("id") if path else None
+        if given is not None:
+            self._explicit.setdefault(str(given), path)
+        own = split(data.get("meta"))[1].get("id") if not path else None
+        self._ids[path] = str(given or ".".join(path) or own or f"#{self._name}")
+        for key, inner in (data.get("states") or {}).items():
+            self._collect(inner, (*path, str(key)))
+
+    def document(self) -> Definition:
+        found = Definition(
+            name=self._name,
+            root=self._state(self._data, ()),
+            version=str(self._data.get("version") or ""),
+            description=str(self._data.get("description") or ""),
+        )
+        return self._restoring.chart(found, self._data.get("meta"))
+
+    def _state(self, data: Mapping[str, Any], path: Path) -> State:
+        id = self._ids[path]
+        children = tuple(
+            self._state(inner, (*path, str(key)))
+            for key, inner in (data.get("states") or {}).items()
+        )
+        kind = self._kind(data, id)
+        invokes = [
+            self._invoke(inner, id, number)
+            for number, inner in enumerate(listed(data.get("invoke")))
+        ]
+        output = data.get("output")
+        found = State(
+            id=id,
+            kind=kind,
+            children=children,
+            initial=self._initial(data, path, kind),
+            is_deep=data.get("history") == "deep",
+            transitions=self._transitions(data, path, invokes),
+            entry=_blocks(data.get("entry"), f"{id} entry"),
+            exit=_blocks(data.get("exit"), f"{id} exit"),
+            invokes=tuple(invokes),
+            data=() if path else _context(data.get("context"), id),
+            output=None if output is None else read_payload(output, f"{id} output"),
+            tags=tuple(str(tag) for tag in listed(data.get("tags"))),
+            meta=data.get("meta"),
+            description=str(data.get("description") or ""),
+            place=id,
+        )
+        return self._restoring.state(found)
+
+    def _kind(self, data: Mapping[str, Any], id: str) -> Kind:
+        said = data.get("type") or ("compound" if data.get("states") else "atomic")
+        kind = next((kind for kind in get_args(Kind) if kind == said), None)
+        if kind is None:
+            raise BadChart(f"{said!r} is not a kind of state", place=id)
+        found: Kind = kind
+        return found
+
+    # ------------------------------------------------------------ transitions
+
+    def _initial(self, data: Mapping[str, Any], path: Path, kind: Kind) -> Transition | None:
+        place = f"{self._ids[path]} initial"
+        if kind == "history":
+            return self._default(data, path, place)
+        initial = data.get("initial")
+        if kind != "compound" or initial is None:
+            return None
+        config = initial if isinstance(initial, Mapping) else {"target": initial}
+        targets = tuple(
+            self._find((*path, *str(target).split(".")), str(target), place)
+            if not str(target).startswith(("#", "."))
+            else self._target(str(target), path, place)
+            for target in listed(config.get("target"))
+        )
+        actions = read_actions(config.get("actions"), place)
+        return Transition((), targets, is_internal=False, actions=actions, place=place)
+
+    def _default(self, data: Mapping[str, Any], path: Path, place: str) -> Transition | None:
+        """Return where a history state leads: what it says, else where its parent begins."""
+        targets = tuple(
+            self._target(str(target), path, place) for target in listed(data.get("target"))
+        )
+        if not targets:
+            around: Any = self._data
+            for key in path[:-1]:
+                around = around["states"][key]
+            targets = self._beginning(around, path[:-1])
+        return Transition((), targets, is_internal=False, place=place)
+
+    def _beginning(self, data: Mapping[str, Any], path: Path) -> tuple[str, ...]:
+        """Return where a state begins; of a parallel one, in all of its regions."""
+        if data.get("type") == "parallel":
+            states = data.get("states") or {}
+            names = [name for name, inner in states.items() if inner.get("type") != "history"]
+            return tuple(self._ids[*path, str(name)] for name in names)
+        found = self._initial(data, path, "compound")
+        return () if found is None else found.targets
+
+    def _transitions(
+        self, data: Mapping[str, Any], path: Path, invokes: list[Invoke]
+    ) -> tuple[Transition, ...]:
+        id = self._ids[path]
+        found: list[Transition] = []
+        for name, config in (data.get("on") or {}).items():
+            found += self._several(config, path, (self._event(str(name)),))
+        found += self._several(data.get("onDone"), path, (f"done.state.{id}",))
+        for invoke, config in zip(invokes, listed(data.get("invoke")), strict=True):
+            found += self._several(config.get("onDone"), path, (f"done.invoke.{invoke.id}",))
+            found += self._several(config.get("onError"), path, (f"error.invoke.{invoke.id}",))
+        for delay, config in (data.get("after") or {}).items():
+            found += self._several(config, path, (), delay=_delay(delay))
+        if "timeout" in data:
+            wait = read_value(data["timeout"], f"{id} timeout")
+            found += self._several(data.get("onTimeout"), path, (), delay=wait)
+        found += self._several(data.get("always"), path, ())
+        return tuple(found)
+
+    def _event(self, name: str) -> str:
+        for theirs, ours in _ALIASES.items():
+            if name.startswith(theirs):
+                return ours + name.removeprefix(theirs).removeprefix(f"{self._name}.")
+        return name
+
+    def _several(
+        self, config: Any, path: Path, events: tuple[str, ...], delay: Value | None = None
+    ) -> list[Transition]:
+        what = events[0] if events else "after" if delay else "always"
+        place = f"{self._ids[path]} on {what}"
+        return [self._transition(one, path, events, delay, place) for one in listed(config)]
+
+    def _transition(
+        self, config: Any, path: Path, events: tuple[str, ...], delay: Value | None, place: str
+    ) -> Transition:
+        if isinstance(config, str):
+            config = {"target": config}
+        if not isinstance(config, Mapping):
+            raise BadChart("a transition is a target or an object", place=place)
+        return Transition(
+            events=events,
+            targets=tuple(
+                self._target(str(target), path, place) for target in listed(config.get("target"))
+            ),
+            is_internal=not config.get("reenter", False),
+            guard=read_guard(config.get("guard", config.get("cond")), place),
+            actions=read_actions(config.get("actions"), place),
+            delay=delay,
+            description=str(config.get("description") or ""),
+            meta=config.get("meta"),
+            place=place,
+        )
+
+    def _target(self, target: str, path: Path, place: str) -> str:
+        if target.startswith("#"):
+            return self._absolute(target[1:], target, place)
+        if target.startswith("."):
+            return self._find((*path, *target[1:].split(".")), target, place)
+        return self._find((*path[:-1], *target.split(".")), target, place)
+
+    def _absolute(self, target: str, written: str, place: str) -> str:
+        words = target.split(".")
+        for length in range(len(words), 0, -1):
+            name, rest = ".".join(words[:length]), tuple(words[length:])
+            if name in self._explicit:
+                return self._find((*self._explicit[name], *rest), written, place)
+            if name == self._name:
+                return self._find(rest, written, place)
+        return self._find(tuple(words), written, place)
+
+    def _find(self, path: Path, written: str, place: str) -> str:
+        found = self._ids.get(path)
+        if found is None:
+            raise BadChart(f"there is no state {written!r} from here", place=place)
+        return found
+
+    # ------------------------------------------------------------ children
+
+    def _invoke(self, config: Any, state: str, number: int) -> Invoke:
+        place = f"{state} invoke {number}"
+        if isinstance(config, str):
+            config = {"src": config}
+        if not isinstance(config, Mapping):
+            raise BadChart("an invoke is an object", place=place)
+        source = config.get("src")
+        is_inline = isinstance(source, Mapping) and "states" in source
+        if not is_inline and not isinstance(source, str):
+            raise BadChart("an invoke has the name of a chart or service as its src", place=place)
+        return Invoke(
+            id=str(config.get("id") or f"{state}.{number}"),
+            source=None if is_inline else Literal(source),
+            content=read_xstate(source) if isinstance(source, Mapping) else None,
+            payload=read_payload(config.get("input"), place),
+            is_forwarding=bool(config.get("autoForward", False)),
+            place=place,
+        )
+
+
+def _blocks(value: Any, place: str) -> tuple[Any, ...]:
+    found = read_actions(value, place)
+    return (found,) if found else ()
+
+
+def _context(value: Any, place: str) -> tuple[Datum, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, Mapping):
+        raise BadChart("the context is an object", place=place)
+    return tuple(
+        Datum(str(name), read_value(inner, f"{place} context"), place=place)
+        for name, inner in value.items()
+    )
+
+
+def _delay(delay: Any) -> Value:
+    """Return a delay in milliseconds, as a duration, or as the name of a variable."""
+    text = str(delay)
+    if text.replace(".", "", 1).isdigit():
+        return Literal(float(text) if "." in text else int(text))
+    return Literal(text) if text[:1].isdigit() else Expression(text)

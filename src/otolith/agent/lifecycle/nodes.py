@@ -1,0 +1,174 @@
+"""Nodes and arcs: a definition laid out for running, in document order and with bit masks.
+
+A set of states is an int with one bit per state; bits are numbered in document order, so sorting
+by bit is sorting by document order. `above` and `below` are the masks of ancestors and
+descendants: every question of the SCXML algorithm about them is one `&`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from otolith.agent.lifecycle.actions import compile_block
+from otolith.agent.lifecycle.compiling import Compiler, Do, Get, Test
+from otolith.agent.lifecycle.definition import Invoke, State, Transition
+
+
+class Arc:
+    """A transition, compiled."""
+
+    __slots__ = ("actions", "events", "index", "is_internal", "place", "source", "targets", "test")
+
+    def __init__(self, transition: Transition, source: Node, index: int) -> None:
+        self.index = index
+        self.source = source
+        self.events = transition.events
+        self.is_internal = transition.is_internal
+        self.place = transition.place
+        self.targets: tuple[Node, ...] = ()
+        self.test: Test | None = None
+        self.actions: tuple[Do, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"{self.source.id} -> {' '.join(target.id for target in self.targets)}"
+
+
+class Call:
+    """An invoke, compiled."""
+
+    __slots__ = ("content", "finalize", "invoke", "payload", "source", "store_id", "type")
+
+    def __init__(self, compiler: Compiler, invoke: Invoke) -> None:
+        self.invoke = invoke
+        self.source = compiler.optional(invoke.source)
+        self.type = compiler.optional(invoke.type)
+        self.payload = compiler.payload(invoke.payload)
+        self.store_id = compiler.location(invoke.id_location) if invoke.id_location else None
+        self.finalize = (
+            None if invoke.finalize is None else compile_block(compiler, invoke.finalize)
+        )
+        self.content: Any = None  # a model or a Get; set by whoever compiles the chart
+
+
+class Node:
+    """A state, compiled."""
+
+    __slots__ = (
+        "above",
+        "arcs",
+        "below",
+        "bit",
+        "calls",
+        "children",
+        "data",
+        "entry",
+        "exit",
+        "history",
+        "id",
+        "index",
+        "initial",
+        "is_leaf",
+        "kind",
+        "output",
+        "parent",
+        "state",
+        "waits",
+    )
+
+    def __init__(self, state: State, parent: Node | None, index: int) -> None:
+        self.state = state
+        self.id = state.id
+        self.kind = state.kind
+        self.parent = parent
+        self.index = index
+        self.bit = 1 << index
+        self.above: int = 0 if parent is None else parent.above | parent.bit
+        self.below = 0
+        self.children: list[Node] = []
+        self.history: list[Node] = []
+        self.arcs: list[Arc] = []
+        self.initial: Arc | None = None
+        self.is_leaf = state.kind in {"atomic", "final"}
+        self.entry: tuple[tuple[Do, ...], ...] = ()
+        self.exit: tuple[tuple[Do, ...], ...] = ()
+        self.calls: tuple[Call, ...] = ()
+        self.data: tuple[tuple[str, Get], ...] = ()
+        self.output: tuple[Get | None, tuple[tuple[str, Get], ...]] | None = None
+        self.waits: tuple[tuple[Get, str], ...] = ()
+
+    def __repr__(self) -> str:
+        return self.id
+
+    def ancestors(self, until: Node | None = None) -> Iterator[Node]:
+        """Yield the states above, the nearest first, without `until` and what is above it."""
+        at = self.parent
+        while at is not None and at is not until:
+            yield at
+            at = at.parent
+
+
+def lay_out(root: State) -> list[Node]:
+    """Return the nodes of a definition in document order; their bits are their positions."""
+    nodes: list[Node] = []
+
+    def visit(state: State, parent: Node | None) -> Node:
+        node = Node(state, parent, len(nodes))
+        nodes.append(node)
+        for child in state.children:
+            below = visit(child, node)
+            (node.history if below.kind == "history" else node.children).append(below)
+            node.below |= below.bit | below.below
+        return node
+
+    visit(root, None)
+    return nodes
+
+
+def connect(nodes: list[Node], compiler: Compiler) -> list[Arc]:
+    """Compile what the nodes do and where they lead; return all transitions in document order."""
+    named = {node.id: node for node in nodes}
+    arcs: list[Arc] = []
+    for node in nodes:
+        state = node.state
+        compiler.place = state.place or state.id
+        node.entry = tuple(compile_block(compiler, block) for block in state.entry)
+        node.exit = tuple(compile_block(compiler, block) for block in state.exit)
+        node.data = tuple((datum.name, compiler.optional(datum.value)) for datum in state.data)
+        node.calls = tuple(Call(compiler, invoke) for invoke in state.invokes)
+        node.output = _output(compiler, state)
+        waits: list[tuple[Get, str]] = []
+        for transition in state.transitions:
+            arc = _arc(compiler, transition, node, named, len(arcs))
+            if transition.delay is not None:
+                name = f"after.{len(waits)}.{node.id}"
+                waits.append((compiler.value(transition.delay), name))
+                arc.events = (name,)
+            arcs.append(arc)
+            node.arcs.append(arc)
+        node.waits = tuple(waits)
+        if state.initial is not None:
+            node.initial = _arc(compiler, state.initial, node, named, -1)
+    return arcs
+
+
+def _arc(
+    compiler: Compiler, transition: Transition, node: Node, named: dict[str, Node], index: int
+) -> Arc:
+    arc = Arc(transition, node, index)
+    compiler.place = transition.place or node.state.place or node.id
+    arc.targets = tuple(named[target] for target in transition.targets)
+    arc.test = None if transition.guard is None else compiler.guard(transition.guard)
+    arc.actions = compile_block(compiler, transition.actions)
+    return arc
+
+
+def _output(
+    compiler: Compiler, state: State
+) -> tuple[Get | None, tuple[tuple[str, Get], ...]] | None:
+    if state.output is None:
+        return None
+    content = None if state.output.content is None else compiler.value(state.output.content)
+    return content, tuple(
+        (param.name, compiler.value(param.value)) for param in state.output.params
+    )

@@ -1,0 +1,186 @@
+"""A snapshot: a running chart between two steps, as one immutable value.
+
+Everything the next step depends on is in it: which states are active, what history remembers,
+events that wait, timers as absolute deadlines, the data, the children with their own snapshots,
+and the counter that ids are made from. `to_data` gives one dict that JSON can carry, `from_data`
+takes it back: in another process, a year later, the run goes on as if nothing had happened.
+
+What a world of charts shares (the number of the step, the time, the counter) is told by its root;
+in the snapshots of children it is 0.
+
+Times are microseconds since 1970, as everywhere in otolith. `time` never goes back: a clock that
+jumps is not followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from otolith.agent.lifecycle.values import EMPTY, FrozenDict, freeze, thaw
+from otolith.errors import Corrupt
+
+Status: TypeAlias = Literal["running", "done", "error"]
+FORMAT = 1
+
+
+class Event(NamedTuple):
+    """Something that happened, as charts see it."""
+
+    name: str
+    data: Any = None
+    type: str = "external"
+    sendid: str | None = None
+    origin: str | None = None
+    origintype: str | None = None
+    invokeid: str | None = None
+
+
+class Timer(NamedTuple):
+    """An event to be delivered when `due` has come; `number` orders those due together."""
+
+    due: int
+    number: int
+    id: str
+    event: Event
+    target: str | None = None
+    type: str | None = None
+
+
+class Microstep(NamedTuple):
+    """One line of a trace: what was left, taken (numbers of transitions) and entered, and why."""
+
+    event: str
+    exited: tuple[str, ...]
+    taken: tuple[int, ...]
+    entered: tuple[str, ...]
+    session: str = ""
+
+
+class Child(NamedTuple):
+    """What a state has invoked: a child chart with its snapshot, or a service outside."""
+
+    id: str
+    state: str
+    number: int
+    """Which of the state's invokes this is."""
+    source: str | None = None
+    """The name, or the text, that the chart was found by while running."""
+    snapshot: Snapshot | None = None
+    is_service: bool = False
+
+
+class Snapshot(NamedTuple):
+    """A running chart between two steps."""
+
+    configuration: tuple[str, ...]
+    """The active states that have no active child, in document order."""
+    seq: int
+    time: int
+    status: Status
+    data: Mapping[str, Any]
+    history: Mapping[str, tuple[str, ...]]
+    queue: tuple[Event, ...]
+    timers: tuple[Timer, ...]
+    children: tuple[Child, ...]
+    output: Any
+    session: str
+    counter: int
+    bound: tuple[str, ...]
+    """With late binding: the states whose data was set at their first entry."""
+    chart: str
+    version: str
+
+    @property
+    def phase(self) -> str:
+        """The active state; of several regions, their states joined by a comma."""
+        return ", ".join(self.configuration)
+
+    @property
+    def next_due(self) -> int | None:
+        """When the next timer is due, here or in a child; None if there is none."""
+        own = [timer.due for timer in self.timers]
+        below = [child.snapshot.next_due for child in self.children if child.snapshot]
+        return min([*own, *(due for due in below if due is not None)], default=None)
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the snapshot as one plain dict that JSON can carry."""
+        return {
+            "format": FORMAT,
+            "chart": self.chart,
+            "version": self.version,
+            "session": self.session,
+            "configuration": list(self.configuration),
+            "status": self.status,
+            "seq": self.seq,
+            "time": self.time,
+            "counter": self.counter,
+            "data": thaw(self.data),
+            "history": {name: list(states) for name, states in self.history.items()},
+            "queue": [_event_data(event) for event in self.queue],
+            "timers": [_timer_data(timer) for timer in self.timers],
+            "children": [_child_data(child) for child in self.children],
+            "bound": list(self.bound),
+            "output": thaw(self.output),
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Snapshot:
+        """Return the snapshot that `to_data` gave.
+
+        Raises:
+            Corrupt: this is not such a dict.
+        """
+        try:
+            return _snapshot(data)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise Corrupt(
+                f"this is not the data of a snapshot: {error!r}", hint="restore an older one"
+            ) from error
+
+
+def _event_data(event: Event) -> dict[str, Any]:
+    return {**event._asdict(), "data": thaw(event.data)}
+
+
+def _timer_data(timer: Timer) -> dict[str, Any]:
+    return {**timer._asdict(), "event": _event_data(timer.event)}
+
+
+def _child_data(child: Child) -> dict[str, Any]:
+    return {**child._asdict(), "snapshot": child.snapshot and child.snapshot.to_data()}
+
+
+def _event(data: Mapping[str, Any]) -> Event:
+    return Event(**{**data, "data": freeze(data["data"])})
+
+
+def _timer(data: Mapping[str, Any]) -> Timer:
+    return Timer(**{**data, "event": _event(data["event"])})
+
+
+def _child(data: Mapping[str, Any]) -> Child:
+    inner = data["snapshot"]
+    return Child(**{**data, "snapshot": None if inner is None else _snapshot(inner)})
+
+
+def _snapshot(data: Mapping[str, Any]) -> Snapshot:
+    if data["format"] != FORMAT:
+        raise ValueError(f"format {data['format']!r}")
+    return Snapshot(
+        configuration=tuple(data["configuration"]),
+        seq=int(data["seq"]),
+        time=int(data["time"]),
+        status=data["status"],
+        data=freeze(data["data"]) if data["data"] else EMPTY,
+        history=FrozenDict({name: tuple(states) for name, states in data["history"].items()}),
+        queue=tuple(_event(event) for event in data["queue"]),
+        timers=tuple(_timer(timer) for timer in data["timers"]),
+        children=tuple(_child(child) for child in data["children"]),
+        output=freeze(data["output"]),
+        session=str(data["session"]),
+        counter=int(data["counter"]),
+        bound=tuple(data["bound"]),
+        chart=str(data["chart"]),
+        version=str(data["version"]),
+    )

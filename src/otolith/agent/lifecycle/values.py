@@ -1,0 +1,121 @@
+"""Values a chart works with: plain data that cannot be changed in place.
+
+What enters a snapshot is frozen on the way in, and only then: a `FrozenDict` is a dict and a
+`FrozenList` a list to everybody who reads, but a guard or an action that tries to write gets an
+error instead of changing yesterday's snapshot. A frozen value is frozen all the way down, so
+freezing it again costs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from otolith.errors import BadValue
+
+DEEPEST = 100
+"""How many containers may be nested in one another."""
+
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
+
+def _refuse(self: object, *_: object, **__: object) -> NoReturn:
+    raise TypeError(
+        "the data of a snapshot cannot be changed in place; an action returns its updates as a dict"
+    )
+
+
+class FrozenDict(dict[str, Any]):
+    """A dict that was filled once."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = _refuse
+    __ior__ = _refuse
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return FrozenDict, (dict(self),)
+
+
+class FrozenList(list[Any]):
+    """A list that was filled once."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = append = extend = insert = pop = _refuse
+    remove = clear = sort = reverse = __iadd__ = __imul__ = _refuse
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return FrozenList, (list(self),)
+
+
+EMPTY = FrozenDict()
+
+
+def freeze(value: Any, depth: int = 0) -> Any:
+    """Return the value as data nobody can change; what is frozen already is returned as it is.
+
+    Raises:
+        BadValue: it is not plain data: a str, number, bool, None, or a list or dict of these.
+    """
+    kind = type(value)
+    if kind in _SCALARS:
+        if kind is float and not math.isfinite(value):
+            raise BadValue(f"{value} is not plain data", hint="JSON knows finite numbers only")
+        return value
+    if kind is FrozenDict or kind is FrozenList:
+        return value
+    if depth >= DEEPEST:
+        raise BadValue(f"data is nested more than {DEEPEST} deep", hint="flatten it")
+    if kind is dict or isinstance(value, Mapping):
+        below = depth + 1
+        return FrozenDict(
+            {
+                key if type(key) is str else _key(key): freeze(item, below)
+                for key, item in value.items()
+            }
+        )
+    if isinstance(value, list | tuple):
+        return FrozenList([freeze(item, depth + 1) for item in value])
+    return _plainer(value)
+
+
+def thaw(value: Any) -> Any:
+    """Return a copy made of ordinary dicts and lists."""
+    if isinstance(value, dict):
+        return {key: thaw(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [thaw(item) for item in value]
+    return value
+
+
+def with_items(holder: FrozenDict, items: Mapping[str, Any]) -> FrozenDict:
+    """Return a copy of a frozen dict with other items, which must be frozen."""
+    found = FrozenDict(holder)
+    dict.update(found, items)  # it is not handed out yet
+    return found
+
+
+def with_item(holder: Any, key: Any, value: Any) -> Any:
+    """Return a copy of a dict or list with one item set."""
+    if isinstance(holder, dict):
+        return FrozenDict({**holder, _key(key): value})
+    if isinstance(holder, list) and type(key) is int and 0 <= key <= len(holder):
+        return FrozenList([*holder[:key], value, *holder[key + 1 :]])
+    raise BadValue(f"{key!r} is no place in a {type(holder).__name__}")
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, str):
+        return str(key)
+    raise BadValue(f"{key!r} is not a name", hint="the keys of plain data are strings")
+
+
+def _plainer(value: Any) -> Any:
+    """Return an enum or another kind of str or number as the plain value it stands for."""
+    for plain in (str, bool, int, float):
+        if isinstance(value, plain):
+            return freeze(plain(getattr(value, "value", value)))
+    raise BadValue(
+        f"a {type(value).__name__} is not plain data",
+        hint="a chart keeps strings, numbers, booleans, None, and lists and dicts of these",
+    )

@@ -1,0 +1,203 @@
+"""A simulation does what the engine does, tells why it ended, and never raises for the chart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from otolith.agent.lifecycle import AGENT, Chart, Event
+from otolith.agent.lifecycle.analysis import monte_carlo, simulate
+from otolith.errors import BadValue, IllegalTransition, StepFailed
+from tests.unit.agent.lifecycle.random_charts import EVENTS, configs
+
+SECOND = 1_000_000
+
+
+def waiting_room():
+    states = {
+        "open": {"on": {"ring": "waiting"}},
+        "waiting": {"entry": "call_nurse", "after": {"60000": "home"}, "on": {"come in": "inside"}},
+        "inside": {"type": "final"},
+        "home": {"type": "final"},
+    }
+    return Chart.from_data({"id": "room", "initial": "open", "states": states})
+
+
+def refusal(run):
+    assert run.refusal is not None
+    return run.refusal
+
+
+# ---------------------------------------------------------------- scripts
+
+
+def test_a_run_has_a_stage_for_the_start_and_for_each_item():
+    run = simulate(AGENT.model, ["new_task", "plan_ready"])
+
+    assert run.phases == ("idle", "planning", "executing")
+    assert [stage.item for stage in run.stages] == [None, "new_task", "plan_ready"]
+    assert run.is_accepted
+
+
+def test_a_stage_has_the_effects_and_the_trace_of_its_step():
+    run = simulate(waiting_room().model, ["ring"])
+
+    assert [effect.name for effect in run.stages[1].effects] == ["call_nurse"]
+    assert run.stages[1].trace[0].entered == ("waiting",)
+    assert run.effects == run.stages[1].effects
+
+
+def test_time_passes_when_it_is_told_to():
+    stays = simulate(waiting_room().model, ["ring", ("after", 59.9)])
+    leaves = simulate(waiting_room().model, ["ring", ("after", 60)], now=5 * SECOND)
+
+    assert stays.phase == "waiting"
+    assert (leaves.phase, leaves.stages[-1].time) == ("home", 65 * SECOND)
+
+
+def test_events_bring_their_data():
+    pay = {"target": "paid", "guard": {"@expr": "event.amount >= context.price"}}
+    states = {"open": {"on": {"pay": pay}}, "paid": {}}
+    model = Chart.from_data({"initial": "open", "context": {"price": 5}, "states": states}).model
+
+    assert simulate(model, [("pay", {"amount": 5})]).phase == "paid"
+    assert simulate(model, [("pay", {"amount": 5})], data={"price": 9}).phase == "open"
+    assert simulate(model, [Event("pay", {"amount": 7})]).phase == "paid"
+
+
+def test_an_event_that_is_not_accepted_ends_the_run_with_a_report():
+    run = simulate(AGENT.model, ["new_task", "observe", "plan_ready"])
+
+    assert run.phases == ("idle", "planning")
+    assert (refusal(run).kind, refusal(run).index, refusal(run).item) == ("refused", 1, "observe")
+    assert refusal(run).phase == "planning"
+    assert refusal(run).allowed == ("plan_ready", "fail")
+    assert "planning does not accept observe" in refusal(run).message
+
+
+def test_a_chart_that_is_done_refuses_everything():
+    run = simulate(AGENT.model, ["fail", "new_task"])
+
+    assert (run.phase, refusal(run).allowed) == ("error", ())
+
+
+def test_a_step_that_fails_ends_the_run_with_a_report():
+    states = {"a": {"on": {"x": {"target": "b", "guard": "missing"}}}, "b": {}}
+    run = simulate(Chart.from_data({"initial": "a", "states": states}).model, ["x"])
+
+    assert (refusal(run).kind, refusal(run).phase, run.phase) == ("failed", "a", "a")
+    assert "missing" in refusal(run).message
+
+
+def test_a_chart_that_cannot_start_has_no_stages():
+    states = {"a": {"always": "b"}, "b": {"always": "a"}}
+    run = simulate(Chart.from_data({"initial": "a", "states": states}).model, ["x"])
+
+    assert (run.stages, run.snapshot, run.phase) == ((), None, "")
+    assert (refusal(run).index, refusal(run).kind, refusal(run).item) == (-1, "failed", None)
+
+
+def test_an_event_that_scxml_would_drop_is_dropped_unless_it_is_strict():
+    text = '<scxml xmlns="http://www.w3.org/2005/07/scxml"><state id="a"/></scxml>'
+    model = Chart.from_scxml(text).model
+
+    assert simulate(model, ["x"]).is_accepted
+    assert not simulate(model, ["x"], is_strict=True).is_accepted
+
+
+@pytest.mark.parametrize("item", [5, ("a", 1, 2), (1, "a"), ("after", -1), ("after", True), None])
+def test_what_is_no_item_is_refused_before_anything_runs(item):
+    with pytest.raises(BadValue):
+        simulate(AGENT.model, ["new_task", item])
+
+
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@given(configs(has_counter=True, has_timers=True), st.lists(st.sampled_from([*EVENTS, 0.02, 2])))
+def test_a_simulation_is_the_engine_step_by_step(config, script):
+    chart = Chart.from_data(config)
+    run = simulate(
+        chart.model, [each if isinstance(each, str) else ("after", each) for each in script]
+    )
+    found: list[Any] = []
+    message = ""
+    try:
+        found.append(chart.start())
+        for item in script:
+            last = found[-1].snapshot
+            if isinstance(item, str):
+                found.append(chart.step(last, item))
+            else:
+                found.append(chart.advance(last, last.time + round(item * SECOND)))
+    except (IllegalTransition, StepFailed) as error:
+        message = str(error)
+
+    assert run.is_accepted == (not message)
+    assert run.is_accepted or refusal(run).message in message
+    assert [(each.snapshot, each.effects, each.trace) for each in run.stages] == found
+
+
+# ---------------------------------------------------------------- chances
+
+
+def test_the_same_seed_gives_the_same_forecast():
+    assert monte_carlo(AGENT.model, 7, 50) == monte_carlo(AGENT.model, 7, 50)
+    assert monte_carlo(AGENT.model, 7, 50) != monte_carlo(AGENT.model, 8, 50)
+
+
+def test_runs_end_as_often_as_weights_say():
+    model = Chart.from_table(
+        {("a", "x"): "b", ("a", "y"): "c"}, initial="a", final={"b", "c"}
+    ).model
+
+    forecast = monte_carlo(model, 1, 4_000, weights={"x": 3})
+
+    assert sum(forecast.ends.values()) == 4_000
+    assert forecast.chance("b") == pytest.approx(0.75, abs=0.03)
+    assert forecast.ends["done in b"] == forecast.visits["b"]
+
+
+def test_a_state_lasts_as_long_as_its_events_take():
+    model = Chart.from_table({("a", "x"): "b"}, initial="a", final={"b"}).model
+
+    forecast = monte_carlo(model, 1, 4_000, weights={"x": 0.5})
+
+    assert forecast.mean_dwell("a") == pytest.approx(2.0, rel=0.1)
+    assert forecast.mean_duration == pytest.approx(forecast.mean_dwell("a"))
+
+
+def test_a_timer_that_is_sooner_goes_first():
+    forecast = monte_carlo(waiting_room().model, 1, 500, weights={"ring": 1, "come in": 1 / 60})
+
+    assert forecast.chance("inside") == pytest.approx(1 - 2.718281828**-1, abs=0.07)
+    assert forecast.mean_dwell("waiting") <= 60
+    assert forecast.events["come in"] == forecast.visits["inside"]
+
+
+def test_an_event_of_no_weight_never_happens():
+    forecast = monte_carlo(AGENT.model, 1, 50, weights={"new_task": 0})
+
+    assert dict(forecast.ends) == {"done in error": 50}
+
+
+def test_a_run_that_can_do_nothing_is_stuck_and_one_that_goes_on_is_cut():
+    stuck = Chart.from_table({("a", "x"): "b"}, initial="a").model
+    endless = Chart.from_table({("a", "x"): "b", ("b", "x"): "a"}, initial="a").model
+
+    assert dict(monte_carlo(stuck, 1, 3).ends) == {"stuck in b": 3}
+    assert dict(monte_carlo(endless, 1, 3, max_steps=10).ends) == {"cut": 3}
+
+
+def test_a_run_that_fails_says_where():
+    states = {"a": {"on": {"x": {"target": "b", "guard": "missing"}}}, "b": {}}
+    forecast = monte_carlo(Chart.from_data({"initial": "a", "states": states}).model, 1, 3)
+
+    assert dict(forecast.ends) == {"failed in a": 3}
+
+
+def test_a_weight_is_a_number_from_zero():
+    for weight in (-1, float("inf"), float("nan")):
+        with pytest.raises(BadValue, match="fail"):
+            monte_carlo(AGENT.model, 1, weights={"fail": weight})

@@ -1,0 +1,197 @@
+"""Tests that are generated are run for real, and so are random walks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import invariant, run_state_machine_as_test
+
+from otolith.agent.lifecycle import AGENT, Chart
+from otolith.agent.lifecycle.analysis import machine_of, pytest_cases, shortest_paths, simple_paths
+from otolith.errors import BadValue, MissingExtra
+
+SHOP = {
+    "id": "shop",
+    "initial": "open",
+    "context": {"sum": 0, "note": ""},
+    "states": {
+        "open": {
+            "on": {
+                "item.added": {
+                    "actions": {
+                        "type": "xstate.assign",
+                        "context": {"sum": {"@expr": "context.sum + event.price"}},
+                    }
+                },
+                "pay": {"target": "paid", "guard": {"@expr": "context.sum >= 7"}},
+                "class": "left",
+            },
+            "after": {"1500": "left"},
+        },
+        "paid": {"type": "final"},
+        "left": {"type": "final"},
+    },
+}
+ITEMS: list[Any] = [
+    ("item.added", {"price": 5, "label": 'a "quoted" thing', "tags": ["x" * 40, "y" * 40]}),
+    "pay",
+    "class",
+]
+
+
+def run_pytest(folder, *arguments):
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=100, check=False
+    )
+
+
+# ---------------------------------------------------------------- cases
+
+
+def test_cases_of_a_chart_in_a_module_run_green(tmp_path):
+    source = pytest_cases("otolith.agent.lifecycle:AGENT", shortest_paths(AGENT.model))
+    (tmp_path / "test_agent.py").write_text(source)
+
+    done = run_pytest(tmp_path, "test_agent.py")
+
+    assert "7 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_cases_of_a_chart_in_a_file_run_green(tmp_path):
+    (tmp_path / "shop.json").write_text(json.dumps(SHOP))
+    model = Chart.load(tmp_path / "shop.json").model
+    paths = shortest_paths(model, events=ITEMS, max_configurations=50)
+    (tmp_path / "test_shop.py").write_text(pytest_cases("shop.json", paths))
+
+    done = run_pytest(tmp_path, "test_shop.py")
+
+    assert "3 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_cases_of_a_model_take_a_fixture_that_is_the_users(tmp_path):
+    source = pytest_cases(AGENT.model, simple_paths(AGENT.model, "done"))
+    (tmp_path / "test_agent.py").write_text(source)
+    (tmp_path / "conftest.py").write_text(
+        "import pytest\nfrom otolith.agent.lifecycle import AGENT\n"
+        "@pytest.fixture\ndef chart():\n    return AGENT\n"
+    )
+
+    done = run_pytest(tmp_path, "test_agent.py")
+
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_cases_fail_when_the_chart_does_something_else(tmp_path):
+    (tmp_path / "shop.json").write_text(json.dumps(SHOP))
+    model = Chart.load(tmp_path / "shop.json").model
+    paths = shortest_paths(model, events=ITEMS, max_configurations=50)
+    (tmp_path / "test_shop.py").write_text(pytest_cases("shop.json", paths))
+    changed = json.loads(json.dumps(SHOP).replace("sum >= 7", "sum >= 70"))
+    (tmp_path / "shop.json").write_text(json.dumps(changed))
+
+    done = run_pytest(tmp_path, "test_shop.py")
+
+    assert "1 failed, 2 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_cases_are_formatted_and_named_by_their_events(tmp_path):
+    model = Chart.from_data(SHOP).model
+    paths = shortest_paths(model, events=ITEMS, max_configurations=50)
+    source = pytest_cases("shop.json", paths, data={"sum": 0, "note": "x" * 90})
+    (tmp_path / "test_shop.py").write_text(source)
+    ruff = Path(sys.executable).with_name("ruff")
+
+    done = subprocess.run(
+        [str(ruff), "format", "--isolated", "--diff", "test_shop.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout
+    assert "def test_class_leads_to_left(chart):" in source
+    assert "def test_item_added_then_item_added_then_pay_leads_to_paid(chart):" in source
+
+
+def test_cases_are_the_same_every_time():
+    paths = simple_paths(AGENT.model)
+
+    assert pytest_cases(AGENT.model, paths) == pytest_cases(AGENT.model, simple_paths(AGENT.model))
+
+
+def test_two_paths_never_share_a_name():
+    paths = list(simple_paths(AGENT.model)) * 2
+    names = [line for line in pytest_cases(AGENT.model, paths).splitlines() if "def test_" in line]
+
+    assert len(names) == len(set(names)) == len(paths)
+
+
+@pytest.mark.parametrize("name", ["AGENT", "module:", "a b:c", "x.txt", "os:system('x')"])
+def test_a_name_says_where_the_chart_is(name):
+    with pytest.raises(BadValue, match="where the chart is"):
+        pytest_cases(name, [])
+
+
+# ---------------------------------------------------------------- walks
+
+
+CALM = settings(max_examples=20, stateful_step_count=25, deadline=None, database=None)
+
+
+@pytest.mark.parametrize("chart", [AGENT, Chart.from_data(SHOP)], ids=["agent", "shop"])
+def test_a_random_walk_through_a_sound_chart_finds_nothing(chart):
+    events = ITEMS if chart.name == "shop" else None
+
+    run_state_machine_as_test(machine_of(chart.model, events=events), settings=CALM)
+
+
+def test_a_walk_visits_what_the_chart_has():
+    met = set()
+
+    class Watching(machine_of(AGENT.model)):  # type: ignore[misc]
+        @invariant()
+        def notes_where_it_is(self):
+            met.add(self.snapshot.phase)
+
+    run_state_machine_as_test(Watching, settings=CALM)
+
+    assert met >= {"idle", "planning", "executing", "error"}
+
+
+def test_a_walk_finds_what_must_not_be_and_says_how():
+    class Careful(machine_of(AGENT.model)):  # type: ignore[misc]
+        @invariant()
+        def never_executes(self):
+            assert self.snapshot.phase != "executing", self.script
+
+    with pytest.raises(AssertionError, match="'new_task', 'plan_ready'"):
+        run_state_machine_as_test(Careful, settings=settings(CALM, max_examples=300))
+
+
+def test_a_walk_finds_an_action_that_is_not_pure():
+    state = {"on": {"x": {"actions": "count"}}}
+    chart = Chart.from_data({"initial": "a", "context": {"n": 0}, "states": {"a": state}})
+    calls = []
+
+    @chart.action("count")
+    def count(data, event):
+        calls.append(1)
+        return {"n": len(calls)}
+
+    with pytest.raises(AssertionError, match="not the same"):
+        run_state_machine_as_test(machine_of(chart.model), settings=CALM)
+
+
+def test_walks_without_hypothesis_say_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+
+    with pytest.raises(MissingExtra, match="testing"):
+        machine_of(AGENT.model)

@@ -1,0 +1,265 @@
+"""XState's JSON means here what it means there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from otolith.agent.lifecycle import Chart
+from otolith.errors import BadChart
+
+
+def chart_of(states, **more):
+    return Chart.from_data({"id": "m", "initial": next(iter(states)), "states": states, **more})
+
+
+def after(chart, *events):
+    snapshot = chart.start().snapshot
+    for event in events:
+        snapshot = chart.step(snapshot, event).snapshot
+    return snapshot
+
+
+@pytest.mark.parametrize(
+    ("target", "found"),
+    [("b", "b"), (".a2", "a.a2"), ("#m.a.a2", "a.a2"), ("#odd", "odd"), ("c.c2", "c.c2")],
+)
+def test_targets_are_siblings_children_ids_and_paths(target, found):
+    chart = chart_of(
+        {
+            "a": {"initial": "a1", "on": {"go": target}, "states": {"a1": {}, "a2": {}}},
+            "b": {},
+            "strange": {"id": "odd"},
+            "c": {"initial": "c1", "states": {"c1": {}, "c2": {}}},
+        }
+    )
+
+    assert after(chart, "go").phase == found
+
+
+def test_a_transition_is_internal_unless_it_says_reenter():
+    def moved(**more):
+        chart = chart_of(
+            {
+                "a": {
+                    "initial": "a1",
+                    "entry": ["entered"],
+                    "on": {"go": {"target": "a", **more}},
+                    "states": {"a1": {"on": {"next": "a2"}}, "a2": {}},
+                }
+            }
+        )
+        snapshot = after(chart, "next")
+        assert snapshot.phase == "a.a2"
+        step = chart.step(snapshot, "go")
+        return step.snapshot.phase, len(step.effects)
+
+    assert moved() == ("a.a1", 0)
+    assert moved(reenter=True) == ("a.a1", 1)
+
+
+def test_an_event_is_meant_by_its_whole_name_or_by_a_star():
+    chart = chart_of({"a": {"on": {"x": "b", "y.*": "c", "*": "d"}}, "b": {}, "c": {}, "d": {}})
+
+    assert [after(chart, name).phase for name in ("x", "x.y", "y.z", "w")] == ["b", "d", "c", "d"]
+
+
+def test_a_root_can_be_parallel_and_its_transitions_reach_everybody():
+    chart = Chart.from_data(
+        {
+            "id": "p",
+            "type": "parallel",
+            "on": {"reset": {"target": [".l.off", ".r.off"]}},
+            "states": {
+                side: {"initial": "off", "states": {"off": {"on": {side: "on"}}, "on": {}}}
+                for side in ("l", "r")
+            },
+        }
+    )
+
+    assert after(chart, "l", "r").configuration == ("l.on", "r.on")
+    assert after(chart, "l", "r", "reset").configuration == ("l.off", "r.off")
+
+
+def test_history_without_a_target_leads_where_its_parent_begins():
+    chart = chart_of(
+        {
+            "out": {"on": {"back": "in.past"}},
+            "in": {
+                "initial": "one",
+                "on": {"leave": "out"},
+                "states": {"one": {"on": {"next": "two"}}, "two": {}, "past": {"type": "history"}},
+            },
+        }
+    )
+
+    assert after(chart, "back").phase == "in.one"
+    assert after(chart, "back", "next", "leave", "back").phase == "in.two"
+
+
+def test_history_of_a_parallel_state_remembers_all_regions():
+    def region(name):
+        states = {"off": {"on": {name: "on"}}, "on": {}}
+        return {"initial": "off", "states": states}
+
+    chart = chart_of(
+        {
+            "out": {"on": {"back": "p.past"}},
+            "p": {
+                "type": "parallel",
+                "on": {"leave": "out"},
+                "states": {
+                    "l": region("l"),
+                    "r": region("r"),
+                    "past": {"type": "history", "history": "deep"},
+                },
+            },
+        }
+    )
+
+    assert after(chart, "back").configuration == ("p.l.off", "p.r.off")
+    assert after(chart, "back", "r", "leave", "back").configuration == ("p.l.off", "p.r.on")
+
+
+def test_values_that_a_snapshot_could_not_keep_are_refused_when_the_chart_is_read():
+    deep: list[Any] = []
+    value = deep
+    for _ in range(2_000):
+        value.append([])
+        value = value[0]
+    for bad in ({"x": {1, 2}}, {"x": float("nan")}, {"x": deep}):
+        with pytest.raises(BadChart):
+            chart_of({"a": {}}, context=bad)
+
+
+def test_actions_that_are_data_assign_raise_log_emit_and_cancel():
+    chart = chart_of(
+        {
+            "a": {
+                "on": {
+                    "go": {
+                        "actions": [
+                            {
+                                "type": "@xstate.assign",
+                                "context": {"n": {"@expr": "context.n + event.by"}, "k": [1]},
+                            },
+                            {"type": "@xstate.raise", "event": {"type": "inner", "v": 1}},
+                            {
+                                "type": "@xstate.raise",
+                                "event": {"type": "z"},
+                                "delay": 9,
+                                "id": "t",
+                            },
+                            {"type": "@xstate.log", "args": ["said"]},
+                            {"type": "@xstate.emit", "event": {"type": "told", "n": 5}},
+                            {"type": "@xstate.cancel", "id": "t"},
+                            {"type": "paint", "params": {"colour": {"@expr": "n > 2 ? 'r' : 'g'"}}},
+                        ]
+                    },
+                    "inner": "b",
+                }
+            },
+            "b": {},
+        },
+        context={"n": 1},
+    )
+
+    moved = chart.step(chart.start().snapshot, "go", {"by": 2})
+
+    assert (moved.snapshot.phase, moved.snapshot.data) == ("b", {"n": 3, "k": [1]})
+    assert moved.snapshot.timers == ()
+    assert [(e.kind, e.name, e.params) for e in moved.effects] == [
+        ("log", "", {"value": "said"}),
+        ("emit", "told", {"data": {"n": 5}}),
+        ("call", "paint", {"colour": "r"}),
+    ]
+
+
+def test_guards_are_expressions_or_names_with_params():
+    chart = chart_of(
+        {
+            "a": {
+                "on": {
+                    "go": [
+                        {"target": "b", "guard": {"type": "more", "params": {"than": 5}}},
+                        {"target": "c", "guard": {"@expr": "context.n === 3"}},
+                    ]
+                }
+            },
+            "b": {},
+            "c": {},
+        },
+        context={"n": 3},
+    )
+
+    @chart.guard
+    def more(data, event, than):
+        return data["n"] > than
+
+    assert after(chart, "go").phase == "c"
+
+
+def test_done_events_carry_output_upwards():
+    chart = chart_of(
+        {
+            "work": {
+                "initial": "do",
+                "onDone": {
+                    "target": "end",
+                    "actions": [
+                        {"type": "@xstate.assign", "context": {"r": {"@expr": "event.output"}}}
+                    ],
+                },
+                "states": {
+                    "do": {"on": {"go": "ok"}},
+                    "ok": {"type": "final", "output": {"sum": 4}},
+                },
+            },
+            "end": {"type": "final"},
+        }
+    )
+    snapshot = after(chart, "go")
+
+    assert (snapshot.status, snapshot.data["r"]) == ("done", {"sum": 4})
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([], "an object"),
+        ({"states": {}}, "no states"),
+        ({"initial": "a", "states": {"a": {"on": {"e": "nowhere"}}}}, "a on e: there is no state"),
+        ({"initial": "z", "states": {"a": {}}}, "no state 'z'"),
+        ({"states": {"a": {}}}, "where it begins"),
+        ({"initial": "a", "states": {"a": {"type": "odd"}}}, "'odd' is not a kind"),
+        ({"initial": "a", "states": {"a": {"id": "x"}, "b": {"id": "x"}}}, "'x' is taken"),
+        ({"initial": "a", "states": {"a": {"entry": [{}]}}}, "an action is"),
+        ({"initial": "a", "states": {"a": {"always": {"guard": 3}}}}, "a guard is"),
+        (
+            {"initial": "a", "states": {"a": {"always": {"guard": {"@expr": "a ="}}}}},
+            "cannot be read",
+        ),
+        (
+            {"initial": "a", "states": {"a": {"entry": [{"type": "x", "params": {"@code": "1"}}]}}},
+            "code",
+        ),
+        ({"initial": "a", "states": {"a": {"invoke": {"src": 3}}}}, "name of a chart"),
+        ({"initial": "a", "states": {"a": []}}, "a state is an object"),
+    ],
+)
+def test_a_config_that_cannot_run_is_refused_with_its_place(data, message):
+    with pytest.raises(BadChart, match=message):
+        Chart.from_data(data)
+
+
+def test_a_description_a_tag_or_a_layout_does_not_change_the_hash_and_a_target_does():
+    def variant(target="b", **more):
+        return Chart.from_data(
+            {"id": "m", "initial": "a", "states": {"a": {"on": {"go": target}, **more}, "b": {}}}
+        )
+
+    plain = variant().hash
+
+    assert variant(description="x", tags=["t"], meta={"layout": {"x": 1}}).hash == plain
+    assert variant(target="a").hash != plain
