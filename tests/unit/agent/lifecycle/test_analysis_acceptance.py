@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from otolith import Memory, Versioned
 from otolith.agent.lifecycle import AGENT, Chart
 from otolith.agent.lifecycle.analysis import accepts, coverage, explore, simulate
 from otolith.errors import BadValue
@@ -44,6 +45,25 @@ def test_timers_fire_between_recorded_events():
     assert accepts(model, [("x", None, SECOND // 2)], started=0)
     assert not accepts(model, [("x", None, 2 * SECOND)], started=0)
     assert accepts(model, [("y", None, 2 * SECOND)], started=0)
+
+
+def test_the_log_of_a_machine_is_accepted_by_its_own_chart_and_not_by_another():
+    wait = {"after": {"1000": "late"}, "on": {"ring": "waiting"}}
+    states = {"open": {"on": {"ring": "waiting"}}, "waiting": wait, "late": {"on": {"go": "open"}}}
+    chart = Chart.from_data({"id": "door", "initial": "open", "states": states})
+    ticks = iter(range(0, 10**9, 700_000))
+    machine = Versioned(Memory(), clock=lambda: next(ticks)).lifecycle(chart)
+    for _ in range(2):
+        machine.send("ring")
+    machine.advance(machine.snapshot.time + 5 * SECOND)
+    machine.send("go")
+    other = Chart.from_table(
+        {("open", "ring"): "waiting", ("waiting", "ring"): "open"}, initial="open"
+    )
+
+    assert "" in [each.event for each in machine.log()]
+    assert accepts(chart.model, machine.log()).phase == machine.phase == "open"
+    assert accepts(other.model, machine.log()).event == "go"
 
 
 def test_guards_see_the_data_the_run_was_started_with():

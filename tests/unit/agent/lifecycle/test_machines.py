@@ -12,6 +12,7 @@ import pytest
 from otolith import Disk, Versioned
 from otolith.agent.lifecycle import AGENT, Chart, Effect, Event
 from otolith.errors import (
+    BadChart,
     ChartMismatch,
     IllegalTransition,
     Invalid,
@@ -370,6 +371,18 @@ def test_a_service_that_has_answered_is_not_stopped(state: Versioned) -> None:
     state.commit("begun")
     carried = machine.carry_out({"ask": lambda effect: 1})
     assert [effect.kind for effect in carried.done] == ["invoke"]
+
+
+def test_a_service_may_be_only_a_name() -> None:
+    chart = Chart.from_data({"id": "c", "initial": "x", "states": {"x": {"invoke": "bell"}}})
+    assert [effect.name for effect in chart.start().effects] == ["bell"]
+
+
+def test_a_language_that_is_no_word_is_refused() -> None:
+    guard = {"@expr": "1", "@lang": ["python"]}
+    states = {"x": {"on": {"go": {"target": "x", "guard": guard}}}}
+    with pytest.raises(BadChart, match="are not read here"):
+        Chart.from_data({"id": "c", "initial": "x", "states": states})
 
 
 def test_a_service_may_be_awaited(state: Versioned) -> None:

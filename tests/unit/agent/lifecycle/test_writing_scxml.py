@@ -192,3 +192,16 @@ def _without_ours(text: str) -> str:
         for name in [name for name in element.attrib if name.startswith(OWN)]:
             del element.attrib[name]
     return ET.tostring(root, encoding="unicode")
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    ['events="5"', 'events="x"', 'meta="[]"', 'guard="g" otolith:guard-params="[1]"', 'delay="{"'],
+)
+def test_words_of_ours_that_we_would_not_write_are_refused(attribute: str) -> None:
+    text = f"""<scxml xmlns="http://www.w3.org/2005/07/scxml"
+      xmlns:otolith="https://otolith.dev/scxml">
+      <state id="a"><transition event="e" otolith:{attribute}/></state></scxml>"""
+
+    with pytest.raises(BadChart, match="line 3"):
+        read_scxml(text)

@@ -176,3 +176,25 @@ def _to(target: str) -> Transition:
 
 def _start(target: str) -> Transition:
     return Transition((), (target,), is_internal=False)
+
+
+@pytest.mark.parametrize(
+    "notes",
+    [
+        {"chart": {"dialect": "perl"}},
+        {"chart": {"matching": True}},
+        {"chart": 5},
+        {"data": 5},
+        {"data": [[]]},
+        {"entry": "x"},
+        {"entry": [7]},
+        {"output": []},
+        {"initial": 5},
+        {"invokes": [None, None]},
+    ],
+)
+def test_notes_that_we_would_not_write_are_refused(notes: dict[str, Any]) -> None:
+    config = {"id": "m", "initial": "a", "states": {"a": {}}, "meta": {"otolith": notes}}
+
+    with pytest.raises(BadChart):
+        read_xstate(config)

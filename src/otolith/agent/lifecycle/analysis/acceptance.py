@@ -13,7 +13,9 @@ from otolith.agent.lifecycle.snapshot import Event
 from otolith.errors import BadValue
 
 Recorded: TypeAlias = Item | tuple[str, Any, int]
-"""An event that happened: name, data and when, in microseconds; or an item of a script."""
+"""An event that happened: name, data and when, in microseconds; or an item of a script.
+
+Without a name, time went by: so `machine.log()` can be handed over as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,4 +87,4 @@ def _cue(event: Recorded) -> Cue:
         raise BadValue(
             f"{event!r} is not a recorded event", hint="write (name, data, microseconds)"
         )
-    return Cue(Event(name, data), at=time)
+    return Cue(Event(name, data) if name else None, at=time)

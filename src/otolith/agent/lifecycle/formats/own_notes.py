@@ -25,6 +25,14 @@ from otolith.agent.lifecycle.formats.own_forms import Forms, read_form, read_pay
 from otolith.errors import BadChart
 
 KEY = "otolith"
+_WORDS: dict[str, tuple[Any, ...]] = {
+    "name": (),
+    "dialect": ("python", "ecmascript"),
+    "matching": ("prefix", "exact"),
+    "binding": ("early", "late"),
+    "is_scxml": (True, False),
+}
+"""What may be noted of a whole chart, and what of; a name may be any."""
 
 
 def noted(meta: dict[str, Any] | None, notes: dict[str, Any]) -> dict[str, Any] | None:
@@ -56,15 +64,27 @@ class Restoring:
         """Return a definition with what its notes say of the whole."""
         said = split(meta)[1].get("chart") or {}
         place = definition.name
-        words = {"name", "dialect", "matching", "binding", "is_scxml"}
-        found = {name: value for name, value in said.items() if name in words}
-        if not all(isinstance(value, bool | str) for value in found.values()):
-            raise BadChart("the notes of a chart are words", place=place)
+        if not isinstance(said, dict):
+            raise BadChart("the notes of a chart are an object", place=place)
+        found = {name: value for name, value in said.items() if name in _WORDS}
+        for name, value in found.items():
+            if not (value in _WORDS[name] if _WORDS[name] else isinstance(value, str)):
+                raise BadChart(f"{value!r} is not a {name} of a chart", place=place)
         script: Block = self._forms.actions(said.get("script"), place)
         return replace(definition, script=script, **found)
 
     def state(self, state: State) -> State:
-        """Return a state with what its notes say, and without them."""
+        """Return a state with what its notes say, and without them.
+
+        Raises:
+            BadChart: the notes are not such as are written here.
+        """
+        try:
+            return self._state(state)
+        except (TypeError, ValueError, AttributeError, KeyError) as error:
+            raise BadChart(f"meta.{KEY} cannot be read: {error}", place=state.id) from error
+
+    def _state(self, state: State) -> State:
         meta, notes = split(state.meta)
         place = state.id
         found: dict[str, Any] = {}
@@ -102,6 +122,9 @@ class Restoring:
         content: Any = read_form(note["content"]) if "content" in note else None
         if "chart" in note:
             content = self._read_chart(note["chart"])
+        texts = [note.get("id"), note.get("idLocation")]
+        if not all(isinstance(text, str | None) for text in texts):
+            raise BadChart("an id is a text", place=invoke.place)
         finalize = note.get("finalize")
         return Invoke(
             id=note.get("id"),

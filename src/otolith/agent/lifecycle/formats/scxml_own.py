@@ -93,8 +93,7 @@ def events_of(element: Element, said: tuple[str, ...]) -> tuple[str, ...]:
     """Return the events of a transition, given those that SCXML says."""
     if own(element, "delay") is not None:
         return ()
-    events = own_json(element, "events")
-    return said if events is None else tuple(str(event) for event in events)
+    return said if own(element, "events") is None else _texts(element, "events")
 
 
 def delay_of(element: Element) -> Value | None:
@@ -105,11 +104,14 @@ def delay_of(element: Element) -> Value | None:
 
 def remarks(element: Element) -> dict[str, Any]:
     """Return the fields that say something about a state or a transition."""
-    return {"description": own(element, "description") or "", "meta": own_json(element, "meta")}
+    meta = own_json(element, "meta")
+    if meta is not None and not isinstance(meta, dict):
+        raise BadChart(f"{PREFIX}meta is not an object", place=element.place)
+    return {"description": own(element, "description") or "", "meta": meta}
 
 
 def tags(element: Element) -> tuple[str, ...]:
-    return tuple(str(tag) for tag in own_json(element, "tags") or ())
+    return _texts(element, "tags")
 
 
 def aliases(element: Element) -> dict[str, str]:
@@ -121,6 +123,13 @@ def aliases(element: Element) -> dict[str, str]:
     for child in element.children:
         found |= {} if child.tag == "scxml" else aliases(child)
     return found
+
+
+def _texts(element: Element, name: str) -> tuple[str, ...]:
+    found = own_json(element, name) or []
+    if not isinstance(found, list):
+        raise BadChart(f"{PREFIX}{name} is not a list", place=element.place)
+    return tuple(str(text) for text in found)
 
 
 def _mark(element: Element, name: str) -> str | None:

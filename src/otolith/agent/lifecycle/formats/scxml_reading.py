@@ -162,11 +162,9 @@ class _Reader:
     def _datum(self, element: Element) -> Datum:
         source = element.get("src")
         value = computed(element, "expr", self._dialect)
-        if value is not None:
-            pass
-        elif source is not None:
+        if value is None and source is not None:
             value = self._actions.written(self._actions.fetched(element, source))
-        else:
+        elif value is None:
             value = self._actions.inline(element)
         return Datum(self._actions.needed(element, "id"), value, place=element.place)
 

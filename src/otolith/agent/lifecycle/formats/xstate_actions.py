@@ -40,7 +40,7 @@ def read_value(value: Any, place: str) -> Value:
     """Return a literal, or the expression that `{"@expr": ...}` is."""
     if isinstance(value, dict) and "@expr" in value:
         language = value.get("@lang")
-        if language not in _LANGUAGES:
+        if not isinstance(language, str | None) or language not in _LANGUAGES:
             raise BadChart(f"expressions in {language} are not read here", place=place)
         return Expression(str(value["@expr"]), _LANGUAGES[language])
     if isinstance(value, dict) and value.keys() == {"@value"}:

@@ -174,6 +174,8 @@ class _Reader:
             found += self._several(config, path, (self._event(str(name)),))
         found += self._several(data.get("onDone"), path, (f"done.state.{id}",))
         for invoke, config in zip(invokes, listed(data.get("invoke")), strict=True):
+            if isinstance(config, str):  # only a name
+                continue
             found += self._several(config.get("onDone"), path, (f"done.invoke.{invoke.id}",))
             found += self._several(config.get("onError"), path, (f"error.invoke.{invoke.id}",))
         for delay, config in (data.get("after") or {}).items():
