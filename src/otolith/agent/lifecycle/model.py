@@ -94,12 +94,22 @@ class Model(Layout):
 
     def _group(self, leaf: Node, event: str) -> tuple[Arc, ...]:
         found: list[Arc] = []
-        for arc in (arc for node in (leaf, *leaf.ancestors()) for arc in node.arcs):
-            if self.matches(arc, event):
+        for node in (leaf, *leaf.ancestors()):
+            for arc in self._matching(node, event):
                 found.append(arc)
                 if arc.test is None:
-                    break
+                    return tuple(found)
         return tuple(found)
+
+    def _matching(self, node: Node, event: str) -> list[Arc]:
+        """Return the transitions of a state for an event, in the order in which they are tried.
+
+        In SCXML that is the order of the document; in XState the closer name goes first.
+        """
+        arcs = [arc for arc in node.arcs if self.matches(arc, event)]
+        if self.definition.matching == "exact" and len(arcs) > 1:
+            arcs.sort(key=lambda arc: -_closeness(arc, event))
+        return arcs
 
     def matches(self, arc: Arc, event: str) -> bool:
         if not event:
@@ -149,3 +159,9 @@ def accepts(descriptor: str, event: str, *, is_prefix: bool) -> bool:
     if stem == descriptor and not is_prefix:
         return False
     return event == stem or event.startswith(f"{stem.removesuffix('.')}.")
+
+
+def _closeness(arc: Arc, event: str) -> int:
+    """Return how much of an event's name the closest descriptor of a transition spells."""
+    near = (each for each in arc.events if each == event or "*" in each)
+    return max((len(each) + (each == event) for each in near), default=0)

@@ -198,14 +198,18 @@ class _Entry:
     def add_transition(self, arc: Arc) -> None:
         if not arc.targets:
             return
+        domain = _domain(self.layout, arc, self.history)
+        before = self.mask & domain.bit
         for target in arc.targets:
             self._descend(target)
-        domain = _domain(self.layout, arc, self.history)
         for target in _effective(self.layout, arc.targets, self.history):
             if target is not domain:
                 self._climb(target, domain)
+        if domain.kind == "parallel":
+            self._fill(domain)
         if domain is arc.source and arc.index >= 0:
-            self.mask &= ~domain.bit  # an internal transition to itself does not enter it again
+            # An internal transition does not enter its own state again; another one may.
+            self.mask = self.mask & ~domain.bit | before
 
     def _descend(self, node: Node) -> None:
         if node.kind == "history":

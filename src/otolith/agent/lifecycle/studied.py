@@ -33,6 +33,7 @@ class Studied:
 
     definition: Definition
     model: Model
+    is_strict: bool
 
     # Is it right?
 
@@ -87,7 +88,8 @@ class Studied:
 
         What the chart does not take ends the run with a report, `run.refusal`.
         """
-        return analysis.simulate(self.model, events, data=data, now=now)
+        strict = self.is_strict
+        return analysis.simulate(self.model, events, data=data, now=now, is_strict=strict)
 
     def forecast(
         self,
@@ -106,10 +108,17 @@ class Studied:
     # What about the past?
 
     def accepts(
-        self, events: Iterable[Recorded], *, data: Mapping[str, Any] | None = None
+        self,
+        events: Iterable[Recorded],
+        *,
+        data: Mapping[str, Any] | None = None,
+        started: int | None = None,
     ) -> Verdict:
-        """Tell whether this chart would have taken a run that was recorded, as `machine.log()`."""
-        return analysis.accepts(self.model, events, start_data=data)
+        """Tell whether this chart would have taken a run that was recorded, as `machine.log()`.
+
+        `started` is when the run began, in microseconds; timers count from then.
+        """
+        return analysis.accepts(self.model, events, start_data=data, started=started)
 
     def coverage(self, runs: Iterable[Run | Iterable[Recorded]]) -> Coverage:
         """Return how much of the chart recorded or simulated runs have covered."""
@@ -121,12 +130,14 @@ class Studied:
 
     # Tests
 
-    def test_source(self, paths: Paths, *, chart: str | None = None) -> str:
+    def test_source(
+        self, paths: Paths, *, chart: str | None = None, data: dict[str, Any] | None = None
+    ) -> str:
         """Return the source of a pytest file with a test for each path.
 
         `chart` says where the tests find the chart: "package.module:NAME", or its file.
         """
-        return analysis.pytest_cases(self.model if chart is None else chart, paths)
+        return analysis.pytest_cases(self.model if chart is None else chart, paths, data=data)
 
     def walker(
         self, *, events: Iterable[Item] | None = None, data: Mapping[str, Any] | None = None

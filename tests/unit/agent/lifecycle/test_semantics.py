@@ -351,3 +351,29 @@ def test_an_internal_transition_to_itself_enters_nothing_above_or_beside() -> No
     )
     moved = chart.step(chart.start().snapshot, "go").snapshot
     assert chart.step(moved, "again").snapshot.configuration == ("a.a2", "b.b1")
+
+
+def test_in_xstate_the_closer_name_goes_first() -> None:
+    on = {"*": "any", "order.*": "some", "order.paid": "one", "y": "one"}
+    states = {
+        "a": {"on": on, "after": {"10": "late"}},
+        "any": {},
+        "some": {},
+        "one": {},
+        "late": {},
+    }
+    chart = Chart.from_data({"id": "c", "initial": "a", "states": states})
+    first = chart.start().snapshot
+    sent = ("x", "order.x", "order.paid", "y")
+    phases = [chart.step(first, event).snapshot.phase for event in sent]
+    assert phases == ["any", "some", "one", "one"]
+    assert chart.advance(first, 20_000).snapshot.phase == "late"
+
+
+def test_a_region_is_not_lost_to_a_transition_beside_it() -> None:
+    regions = {"r1": {"on": {"c": {"target": "#p", "reenter": True}}}, "r2": {"on": {"c": "r2"}}}
+    parallel = {"id": "p", "type": "parallel", "on": {"d": ".r2"}, "states": regions}
+    chart = Chart.from_data({"id": "x", "initial": "p", "states": {"p": parallel}})
+    start = chart.start().snapshot
+    for event in ("c", "d"):
+        assert chart.step(start, event).snapshot.configuration == ("p.r1", "p.r2")
