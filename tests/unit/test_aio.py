@@ -796,6 +796,7 @@ MISSING = {
     "encoding": BENEATH,
     "extend_cell": PLUMBING,
     "extend_reserved": PLUMBING,
+    "lifecycle": "a step is pure and takes microseconds; the commit is awaited",
     "path": "whoever made the handle has it",
     "repo": "whoever opened the state has its mirror; the plain one is at `.plain.repo`",
     "salt": BENEATH,

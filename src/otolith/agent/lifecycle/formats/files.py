@@ -66,7 +66,7 @@ def _yaml(text: str, place: str) -> Any:
         import yaml  # type: ignore[import-untyped]
     except ImportError as error:
         raise MissingExtra(
-            f"{place} is YAML, and PyYAML is not installed", hint="pip install pyyaml"
+            f"{place} is YAML, and PyYAML is not installed", hint="pip install 'otolith[yaml]'"
         ) from error
     try:
         return yaml.load(text, _yaml_loader(yaml))  # noqa: S506 - made of the safe loader
