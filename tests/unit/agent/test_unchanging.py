@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ def state(tmp_path: Path) -> Versioned:
     return state
 
 
-def fresh(state: Versioned) -> object:
+def fresh(state: Any) -> Any:
     return state.at(state.head)["df"]["words"].tolist()
 
 
@@ -65,6 +66,6 @@ def test_after_reopening_a_change_stores_what_changed_only(tmp_path: Path) -> No
     state.close()
     state = Versioned(Disk(tmp_path / "b.db"))
     state["df"].loc[5, "words"] = "changed"
-    commit = state.commit("set")
+    commit: Any = state.commit("set")
     assert commit.stats.bytes < 400_000  # of 2 MB: the chunks of lengths and strings that it is in
     state.close()

@@ -112,7 +112,7 @@ def test_paths_can_be_saved_as_tests_that_pass(file: Path, tmp_path: Path) -> No
     assert "sent" in listed.output
     source = chart("paths", file, "--event", event, "--tests").output
     (tmp_path / "test_order.py").write_text(source)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert ran.returncode == 0, ran.stdout
 
