@@ -170,4 +170,24 @@ _LIFECYCLE: Late = (
     lambda: "Rates are per second of CPU time, commits in seconds that passed",
 )
 
-_LATE: dict[str, Late] = {"state": _STATE, "workspace": _WORKSPACE, "lifecycle": _LIFECYCLE}
+_AGENT: Late = (
+    ("langgraph-checkpoint-sqlite",),
+    (
+        "say-text",
+        "stored-text",
+        "stored-turns-langgraph",
+        "context-openai",
+        "context-anthropic",
+        "context-read",
+        "last",
+        "search",
+    ),
+    compressibility,
+)
+
+_LATE: dict[str, Late] = {
+    "state": _STATE,
+    "workspace": _WORKSPACE,
+    "lifecycle": _LIFECYCLE,
+    "agent": _AGENT,
+}

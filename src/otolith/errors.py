@@ -6,16 +6,16 @@ Error                     .kind is a stable code, .hint says what to try
 |-- Exists                choose another name
 |   `-- RefExists
 |-- Conflict              retry on the new head, or resolve
-|   |-- StaleRef, Fenced, MergeConflict, ChartMismatch
+|   |-- StaleRef, Fenced, MergeConflict, ChartMismatch, EffectUnknown
 |-- Invalid               fix the call                               (also a ValueError)
 |   |-- BadPath, BadRef, BadValue, BadPolicy, NotAStore, Uncommitted, SchemaMismatch, Unstorable
-|   |-- BadChart, IllegalTransition, StepFailed
+|   |-- BadChart, IllegalTransition, StepFailed, BadMessage, OverBudget
 |-- Denied                ask for the right                          (also a PermissionError)
 |   `-- Untrusted
 |-- ReadOnly              use another handle
 |-- Closed                open it again
 |-- Unavailable           wait; a retry is safe                      (also an OSError)
-|   |-- Busy, Full, QuotaExceeded
+|   |-- Busy, Full, QuotaExceeded, TimedOut, ModelFailed, BadReply
 |-- Corrupt               verify, then restore or repair
 `-- Unsupported           upgrade, or install something
     |-- FormatTooNew, MissingExtra, UnknownType
@@ -145,6 +145,16 @@ class ChartMismatch(Conflict):
         self.actual = actual
 
 
+class EffectUnknown(Conflict):
+    """A call that must not happen twice was begun, and nobody knows whether it happened."""
+
+    kind = "effect_unknown"
+
+    def __init__(self, message: str, *, key: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.key = key
+
+
 class Invalid(Error, ValueError):
     """The call itself is wrong."""
 
@@ -239,6 +249,27 @@ class StepFailed(Invalid):
         self.place = place
 
 
+class BadMessage(Invalid):
+    """This message cannot be part of the conversation; `problem` is a stable code for why."""
+
+    kind = "bad_message"
+
+    def __init__(self, message: str, *, problem: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.problem = problem
+
+
+class OverBudget(Invalid):
+    """What must stay in a context is more than fits; `needed` says how many tokens it takes."""
+
+    kind = "over_budget"
+
+    def __init__(self, message: str, *, budget: int, needed: int, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.budget = budget
+        self.needed = needed
+
+
 class Denied(Error, PermissionError):
     """The caller may not do this."""
 
@@ -285,6 +316,28 @@ class QuotaExceeded(Full):
     """The write would pass the limit that was set for this store; nothing was changed."""
 
     kind = "quota_exceeded"
+
+
+class TimedOut(Unavailable):
+    """It did not answer in its time."""
+
+    kind = "timed_out"
+
+
+class ModelFailed(Unavailable):
+    """A model could not be reached, or its endpoint failed; `status` is what HTTP says, or 0."""
+
+    kind = "model_failed"
+
+    def __init__(self, message: str, *, status: int = 0, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+
+
+class BadReply(Unavailable):
+    """A model or its endpoint answered with what is no answer."""
+
+    kind = "bad_reply"
 
 
 class Corrupt(Error):

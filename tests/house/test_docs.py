@@ -14,7 +14,10 @@ import pytest
 import otolith
 from otolith import care, errors
 from otolith.agent import EventLog, Frame, Then
+from otolith.agent.conversation import Context, Conversation, Message
 from otolith.agent.lifecycle import Chart, Machine, Snapshot
+from otolith.agent.loop import Agent, AgentState, Orchestrator
+from otolith.agent.memory import Memory
 from otolith.core import Change, Commit, Conflict, Merge
 from otolith.core.handles import (
     BlobHandle,
@@ -46,6 +49,13 @@ CLASSES = [
     (Chart, "Chart"),
     (Machine, "Machine"),
     (Snapshot, "The snapshot of a chart"),
+    (Conversation, "Conversation"),
+    (Message, "Message"),
+    (Context, "Context"),
+    (Memory, "Working memory"),
+    (Agent, "Agent"),
+    (Orchestrator, "Orchestrator"),
+    (AgentState, "AgentState"),
     (Frame, "Frame"),
     (ListHandle, "ListHandle"),
     (MapHandle, "MapHandle"),
@@ -163,7 +173,7 @@ def _shown(function: Any) -> str:
     """Return a signature as the page shows it: without types, and without self."""
     given = inspect.signature(function).parameters.values()
     bare = [each.replace(annotation=each.empty) for each in given if each.name != "self"]
-    return str(inspect.Signature(bare))
+    return re.sub(r"<class '(\w+)'>", r"\1", str(inspect.Signature(bare)))
 
 
 def _members(kind: type) -> Iterator[str]:

@@ -53,6 +53,12 @@ KINDS = [
     "bad_chart",
     "illegal_transition",
     "step_failed",
+    "bad_message",
+    "over_budget",
+    "effect_unknown",
+    "timed_out",
+    "model_failed",
+    "bad_reply",
 ]
 
 ALL = [
@@ -76,8 +82,13 @@ ARGUMENTS: dict[str, Any] = {
     "values": {"rows": "a generator"},
     "place": "line 3, <state a>",
     "state": "planning",
+    "key": "9f86d081884c7d65",
+    "status": 503,
     "event": "go",
     "allowed": ("plan_ready",),
+    "problem": "empty",
+    "budget": 100,
+    "needed": 250,
 }
 
 

@@ -1,11 +1,12 @@
 """What an agent keeps: its state, as Python's own values, on the versioned tree.
 
 Read `session.py`, then `holding.py`, then `tracking/imprint.py`; of events, `kept.py`. What has to
-do with running code, and with charts, is loaded when it is first asked for: see
-`workspace/__init__.py` and `lifecycle/__init__.py`.
+do with running code, charts, conversations, memory and agents that act is loaded when it is first
+asked for: see `__init__.py` of `workspace`, `lifecycle`, `conversation`, `memory` and `loop`. Those
+rooms are doors of their own, with more names than are here.
 """
 
-from otolith.agent import lifecycle, workspace
+from otolith.agent import conversation, lifecycle, loop, memory, workspace
 from otolith.agent.event import Event, EventLog
 from otolith.agent.frames import Frame
 from otolith.agent.kept import events
@@ -21,6 +22,19 @@ from otolith.agent.viewing import view
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from otolith.agent.conversation import (
+        Attachment,
+        Context,
+        Conversation,
+        Hit,
+        Message,
+        Reasoning,
+        Role,
+        Text,
+        ToolCall,
+        ToolResult,
+        Topic,
+    )
     from otolith.agent.lifecycle import (
         Chart,
         Effect,
@@ -34,6 +48,30 @@ if TYPE_CHECKING:
         Stage,
         machines_in,
     )
+    from otolith.agent.loop import (
+        Agent,
+        AgentState,
+        AnthropicModel,
+        Entry,
+        Model,
+        Observation,
+        OpenAIModel,
+        Orchestrator,
+        Outcome,
+        Recorded,
+        Reply,
+        ScriptedModel,
+        Tool,
+        Usage,
+        effects_after,
+        ledger_in,
+        replay,
+        replies_in,
+        run_in,
+        runs_in,
+        tool,
+    )
+    from otolith.agent.memory import Note, TaskState, ToolRecord
     from otolith.agent.workspace import (
         Difference,
         Runner,
@@ -46,35 +84,70 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Agent",
+    "AgentState",
+    "AnthropicModel",
+    "Attachment",
     "Chart",
+    "Context",
+    "Conversation",
     "Difference",
     "Effect",
+    "Entry",
     "Event",
     "EventLog",
     "Finding",
     "Frame",
+    "Hit",
     "Item",
     "Kept",
     "Live",
     "Machine",
+    "Message",
+    "Model",
+    "Note",
+    "Observation",
+    "OpenAIModel",
+    "Orchestrator",
+    "Outcome",
     "Path",
     "Paths",
+    "Reasoning",
+    "Recorded",
+    "Reply",
     "Repo",
+    "Role",
     "Run",
     "Runner",
     "Schema",
+    "ScriptedModel",
     "Stage",
     "State",
     "Stateless",
     "Step",
+    "TaskState",
+    "Text",
     "Then",
+    "Tool",
+    "ToolCall",
+    "ToolRecord",
+    "ToolResult",
+    "Topic",
+    "Usage",
     "Variable",
     "Versioned",
     "Workspace",
+    "effects_after",
     "events",
     "ladder",
+    "ledger_in",
     "machines_in",
+    "replay",
+    "replies_in",
+    "run_in",
+    "runs_in",
     "state_of",
+    "tool",
     "variables_in",
     "view",
     "workspace_diff",
@@ -82,8 +155,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    room = next((room for room in (workspace, lifecycle) if name in room.__all__), None)
-    if room is None:
+    rooms = (workspace, lifecycle, conversation, memory, loop)
+    room = next((room for room in rooms if name in room.__all__), None)
+    if room is None or name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found: object = getattr(room, name)
     globals()[name] = found

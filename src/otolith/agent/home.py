@@ -9,6 +9,7 @@ from typing import Literal, TypedDict
 from blake3 import blake3
 
 from otolith import ambient, core
+from otolith.agent import memory
 from otolith.agent.columns import merge_frames
 from otolith.codecs import Codecs, derive
 from otolith.errors import Invalid
@@ -56,6 +57,7 @@ class Home(core.Repo):
         self._secret = secret
         for tag in (Tag.FRAME, Tag.POLARS):
             self.archive.resolvers[f"tag {int(tag)}"] = merge_frames
+        self.archive.resolvers |= memory.RESOLVERS
 
     def sign(self, place: str, content: bytes) -> bytes:
         """Return what proves that this repo has put this content into this place."""

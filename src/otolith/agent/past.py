@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from otolith.agent import lifecycle
+from otolith.agent import conversation, lifecycle, memory
 from otolith.agent.event import EventLog
 from otolith.agent.frames import HasFrames
 from otolith.agent.kept import KeptEvents
@@ -14,7 +14,9 @@ from otolith.errors import RefNotFound
 from otolith.types import Hash
 
 if TYPE_CHECKING:
+    from otolith.agent.conversation import Conversation
     from otolith.agent.lifecycle import Chart, Machine
+    from otolith.agent.memory import Memory
 
 
 class Then(HasFrames, Snapshot):
@@ -28,6 +30,16 @@ class Then(HasFrames, Snapshot):
     def events(self) -> EventLog:
         """What had happened by then."""
         return KeptEvents(self, tips=lambda: (self.commit,), resolve=self._archive.refs.resolve)
+
+    @property
+    def conversation(self) -> Conversation:
+        """What had been said by then."""
+        return conversation.Conversation(self)
+
+    @property
+    def memory(self) -> Memory:
+        """What the agent worked with then, as strong as it was then."""
+        return memory.Memory(self)
 
     def lifecycle(self, chart: Chart, *, name: str = "main") -> Machine:
         """Return a machine as it was, to look at.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 from urllib.parse import quote
 
 from otolith import core
-from otolith.agent import lifecycle, workspace
+from otolith.agent import conversation, lifecycle, memory, workspace
 from otolith.agent.checked import Checked
 from otolith.agent.event import EventLog
 from otolith.agent.frames import HasFrames
@@ -26,7 +26,9 @@ from otolith.errors import BadValue, Invalid, RefNotFound, Unstorable, Unsupport
 from otolith.stores import KVStore, Store, as_store
 
 if TYPE_CHECKING:
+    from otolith.agent.conversation import Conversation
     from otolith.agent.lifecycle import Chart, Machine
+    from otolith.agent.memory import Memory
     from otolith.agent.workspace import Runner, Workspace
 
 MAIN = "main"
@@ -197,6 +199,19 @@ class Versioned(Checked, HasFrames):
     def checkout(self, target: Target) -> Then:
         """Return the state as it was at a commit, read-only: another word for `at`."""
         return self.at(target)
+
+    @property
+    def conversation(self) -> Conversation:
+        """What was said: the main thread of messages, and the way to the others.
+
+        What is added is staged like any edit, and committed with the rest.
+        """
+        return conversation.Conversation(self, clock=self.repo.clock)
+
+    @property
+    def memory(self) -> Memory:
+        """What the agent works with: its goal, its plan, its notes, and the tools it called."""
+        return memory.Memory(self, clock=self.repo.clock)
 
     def lifecycle(
         self, chart: Chart, *, name: str = "main", data: Mapping[str, Any] | None = None

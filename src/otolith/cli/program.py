@@ -35,6 +35,8 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "ls": ("looking", "names, kinds and sizes"),
         "blame": ("looking", "which commit set what is there now"),
         "sessions": ("status", "all sessions of the store"),
+        "chat": ("chats", "what was said: show, search, topics, context"),
+        "events": ("agents", "what happened, in order"),
         "stats": ("stats", "how much is stored, and what takes the room"),
     },
     "Change": {
@@ -52,6 +54,8 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "shell": ("shell", "type Python at a prompt, each input a commit"),
         "vars": ("variables", "the variables of a session"),
         "chart": ("charts", "check, play, draw and convert statecharts"),
+        "resume": ("agents", "go on with a run of an agent"),
+        "replay": ("agents", "repeat a run from any commit, on a branch"),
     },
     "Branch": {
         "branch": ("branches", "list, make or delete branches"),

@@ -36,7 +36,8 @@ from otolith.core.merging.joins import (
     text,
     values,
 )
-from otolith.core.merging.policy import CALL, Policies, Resolver
+from otolith.core.merging.policy import Policies, Resolver
+from otolith.core.merging.reserved import CALL
 from otolith.core.paths import EVENTS, POLICY, SNAPSHOTS, Path, format_path
 from otolith.core.trees.cells import EMPTY_MAP, Cells
 

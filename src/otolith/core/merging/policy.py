@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
-from otolith.core.paths import ALIASES, LIFECYCLE, WORKSPACE, Path, format_path, parse_path
+from otolith.core.merging.reserved import CALL, RESERVED
+from otolith.core.paths import Path, format_path, parse_path
 from otolith.errors import BadPolicy
 
 Resolver: TypeAlias = Callable[[object, object, object], object]
@@ -35,8 +36,6 @@ NAMES = (
     "map",
     "text",
 )
-
-CALL = "call:"
 
 
 def check_policy(name: str, resolvers: Mapping[str, Resolver]) -> str:
@@ -70,34 +69,15 @@ class Policies:
 
     def find(self, path: Path, *, is_map: bool = False) -> str | None:
         """Return the policy for a path, if a rule names one; `is_map` if both sides are maps."""
-        if path[:1] == (ALIASES,):
-            return None if is_map else "last-writer"  # checked when it is read, so nobody is asked
-        if path[:1] == (WORKSPACE,) and len(path) > 1:
-            return _of_workspace(path)
-        if path[:1] == (LIFECYCLE,):
-            return None if len(path) == 1 else f"{CALL}lifecycle"  # a machine is one thing
+        rule = RESERVED.get(path[0]) if isinstance(path[0], str) else None
+        if rule is not None:
+            return None if len(path) == 1 else rule(path, is_map=is_map)
         text = format_path(path)
         exact = self._exact.get(text)
         if exact is not None:
             return exact
         patterns = self._map_patterns if is_map else self._patterns
         return next((name for pattern, name in patterns if pattern.match(text)), None)
-
-
-def _of_workspace(path: Path) -> str | None:
-    """Return the policy for what a workspace keeps: variables merge as values do.
-
-    A pickle is one thing, whatever it is made of. What only describes the others follows whoever
-    came last.
-    """
-    table, depth = path[1], len(path)
-    if table in ("ambient", "last", "output"):
-        return "last-writer"
-    if table in ("vars", "signatures", ALIASES):
-        return "last-writer" if depth > 2 else None  # the table itself is a map
-    if table in ("objects", "classes"):
-        return "error" if depth > 2 else None
-    return None
 
 
 @lru_cache(maxsize=1024)

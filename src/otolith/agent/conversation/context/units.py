@@ -1,0 +1,183 @@
+"""Units: what goes into a context or stays out of it as one.
+
+Rule 1: an assistant's message with calls is a unit with all their results, and with messages of
+nothing but reasoning right before it. Any other message is a unit by itself.
+Rule 2: results follow their calls at once, whatever was said in between; that comes after them.
+Rule 3: a call without a result gets one that says so. A result without a call, or the second one to
+a call, is left out, as is a message that says nothing. A log that only `chat` has written has none
+of these but the first, but two branches that were merged may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from otolith.agent.conversation.formats import without_residue
+from otolith.agent.conversation.message import (
+    Message,
+    Part,
+    Reasoning,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+
+_ANSWERING = (Role.TOOL, Role.USER)
+INTERRUPTED = "[interrupted: the tool gave no result]"
+
+
+class Reason(NamedTuple):
+    """What was done with messages, and why."""
+
+    start: int
+    stop: int
+    done: str
+    """kept, clamped, repeated, blanked, summarised, dropped, interrupted or orphaned."""
+    why: str
+
+
+@dataclass(slots=True)
+class Unit:
+    """Messages that belong together."""
+
+    at: int
+    said: list[tuple[int, Message]]
+    results: list[tuple[int, Message]] = field(default_factory=list)
+    stays: bool = False
+    """Whether it is in the context whatever the budget."""
+    is_turn: bool = False
+    """Whether it stays only because it is what the user said last; then it may be clamped."""
+    tokens: int = field(default=-1, init=False)
+    """What it costs, once that was counted."""
+
+    @property
+    def head(self) -> Message:
+        """The message that the unit is about."""
+        return self.said[-1][1]
+
+    def messages(self) -> list[tuple[int, Message]]:
+        """Return all of them, in the order in which they are sent."""
+        return self.said + self.results
+
+    def answered(self) -> set[str]:
+        """Return the ids of the calls that have a result."""
+        return {result.call_id for _, each in self.results for result in each.results}
+
+    def completed(self) -> Unit:
+        """Return the unit with a result for every call."""
+        if self.head.role is not Role.ASSISTANT:
+            return self
+        there = self.answered()
+        missing = [call for call in self.head.calls if call.id not in there]
+        if not missing:
+            return self
+        told = tuple(ToolResult(call.id, INTERRUPTED, is_error=True) for call in missing)
+        synthetic = self.at, Message(Role.TOOL, told)
+        return replace(self, results=[*self.results, synthetic])
+
+
+class Gathering:
+    """Units of messages that are given in their order."""
+
+    def __init__(self) -> None:
+        self.units: list[Unit] = []
+        self.reasons: list[Reason] = []
+        self._open: dict[str, Unit] = {}
+        self._known: set[str] = set()
+
+    @classmethod
+    def of(cls, items: Iterable[tuple[int, Message]]) -> Gathering:
+        """Return messages as units."""
+        found = cls()
+        for at, message in items:
+            found.add(at, message)
+        found.finish()
+        return found
+
+    def add(self, at: int, message: Message) -> None:
+        """Take one more message."""
+        if message.role in _ANSWERING and message.results:
+            message = self._answer(at, message)
+        message = _cleaned(message)
+        if not message.parts:
+            return
+        if message.role is Role.ASSISTANT and self._is_reasoned():
+            unit = self.units[-1]
+            unit.said.append((at, message))
+        else:
+            unit = Unit(at, [(at, message)], stays=message.role is Role.SYSTEM)
+            self.units.append(unit)
+        if message.role is Role.ASSISTANT:
+            self._call(at, unit)
+
+    def _call(self, at: int, unit: Unit) -> None:
+        """Note the calls of a message, which wait for results; one of each id."""
+        message = unit.head
+        ids = [call.id for call in message.calls]
+        if len(set(ids)) < len(ids):
+            parts = {_key(at, part): part for at, part in enumerate(message.parts)}
+            unit.said[-1] = at, _with(message, tuple(parts.values()), message.role)
+            self.reasons.append(Reason(at, at + 1, "orphaned", "two calls have one id"))
+        for id in ids:
+            self._open[id] = unit
+            self._known.add(id)
+
+    def finish(self) -> None:
+        """Give every call a result."""
+        for place, unit in enumerate(self.units):
+            done = unit.completed()
+            if done is not unit:
+                self.units[place] = done
+                why = "a call has no result"
+                self.reasons.append(Reason(unit.at, unit.at + 1, "interrupted", why))
+
+    def _is_reasoned(self) -> bool:
+        """Tell whether the last unit is reasoning that something must follow."""
+        if not self.units or self.units[-1].head.role is not Role.ASSISTANT:
+            return False
+        return all(isinstance(part, Reasoning) for part in self.units[-1].head.parts)
+
+    def _answer(self, at: int, message: Message) -> Message:
+        """Put results with their calls; return what else the message says."""
+        fits = [result for result in message.results if result.call_id in self._open]
+        if len(fits) < len(message.results):
+            orphan = next(each for each in message.results if each not in fits)
+            why = "its call is not in the context"
+            if orphan.call_id in self._known:
+                why = "its call was answered before"
+            self.reasons.append(Reason(at, at + 1, "orphaned", why))
+        taken: dict[int, list[ToolResult]] = {}
+        units: dict[int, Unit] = {}
+        for result in fits:
+            unit = self._open.pop(result.call_id, None)
+            if unit is not None:
+                units[id(unit)] = unit
+                taken.setdefault(id(unit), []).append(result)
+        rest = tuple(part for part in message.parts if not isinstance(part, ToolResult))
+        for key, results in taken.items():
+            whole = not rest and len(results) == len(message.parts)
+            part_of = message if whole else _with(message, tuple(results), Role.TOOL)
+            units[key].results.append((at, part_of))
+        role = Role.USER if message.role is Role.TOOL else message.role
+        return _with(message, rest, role)
+
+
+def _key(at: int, part: Part) -> object:
+    """Return what tells a part from the others of its message: for a call, its id."""
+    return (part.id,) if isinstance(part, ToolCall) else at
+
+
+def _with(message: Message, parts: tuple[Part, ...], role: Role) -> Message:
+    return replace(without_residue(message), parts=parts, role=role, tokens=None)
+
+
+def _cleaned(message: Message) -> Message:
+    """Return a message without texts that say nothing, which providers refuse."""
+    for part in message.parts:
+        if isinstance(part, Text) and (not part.text or part.text.isspace()):
+            said = [p for p in message.parts if not isinstance(p, Text) or p.text.strip()]
+            return _with(message, tuple(said), message.role)
+    return message

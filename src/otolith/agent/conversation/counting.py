@@ -1,0 +1,145 @@
+"""How many tokens messages are: estimated, or counted with a vocabulary that is at hand.
+
+A counter has a name and counts text. What is counted of a message is what a provider would be sent:
+its texts, the names and arguments of its calls, and a few tokens around each message. Pictures and
+other attachments have no text; providers charge pictures by their area, which is a flat sum here.
+
+    chat.context(8_000, counter=vocabulary("o200k_base"))      # with tiktoken, and no download
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from otolith.agent.conversation.estimating import ESTIMATE, estimate
+from otolith.agent.conversation.formats.media import arguments_text, compact
+from otolith.agent.conversation.message import (
+    Attachment,
+    Extra,
+    Message,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from otolith.agent.lifecycle.values import thaw
+from otolith.errors import MissingExtra, NotFound
+
+AROUND = 4
+"""What stands around every message: its role, and where it begins and ends."""
+
+PICTURE, FEWEST, BYTES_PER_TOKEN = 1_600, 16, 8
+FILE = ".file"
+"""In the extra of an attachment whose bytes are kept elsewhere: their hash and length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """A way to count tokens; the name is kept with what it counted."""
+
+    name: str
+    count: Callable[[str], int]
+
+    def message(self, message: Message) -> int:
+        """Return how many tokens a message is, with what stands around it."""
+        total = AROUND + sum(map(self.part, message.parts))
+        total += self.count(message.name) if message.name else 0
+        return total + (self.count(compact(thaw(message.meta))) if message.meta else 0)
+
+    def part(self, part: Part) -> int:
+        """Return how many tokens a part of a message is."""
+        if isinstance(part, Text | Reasoning):
+            return self.count(part.text) + self.count(getattr(part, "signature", ""))
+        if isinstance(part, ToolCall):
+            said = part.id, part.name, arguments_text(part)
+            return AROUND + sum(map(self.count, said))
+        if isinstance(part, ToolResult):
+            content = part.content
+            said_size = self.count(content) if isinstance(content, str) else 0
+            inner = sum(map(self.part, content)) if isinstance(content, tuple) else said_size
+            return AROUND + self.count(part.call_id) + inner
+        if isinstance(part, Attachment):
+            return self._attachment(part)
+        return self._extra(part)
+
+    def _attachment(self, part: Attachment) -> int:
+        words = self.count(part.name) + self.count(part.url) + FEWEST
+        if part.media_type.startswith("image/"):
+            return words + PICTURE
+        size = part.extra.get(FILE, (0, 0))[1] if part.data is None else len(part.data)
+        return words + int(size) // BYTES_PER_TOKEN
+
+    def _extra(self, part: Extra) -> int:
+        return AROUND + self.count(part.type) + self.count(compact(thaw(part.data)))
+
+
+ESTIMATED = Counter(ESTIMATE, estimate)
+
+
+def as_counter(counter: Counter | Callable[[str], int] | None) -> Counter:
+    """Return a counter for what a caller gave: one, a function of a text, or nothing."""
+    if counter is None:
+        return ESTIMATED
+    if isinstance(counter, Counter):
+        return counter
+    return Counter(getattr(counter, "__qualname__", type(counter).__qualname__), counter)
+
+
+# Vocabularies
+
+_PLACES = "https://openaipublic.blob.core.windows.net/encodings/{name}.tiktoken"
+
+
+def vocabulary(name: str = "o200k_base") -> Counter:
+    """Return an exact counter with a vocabulary of tiktoken's; nothing is downloaded.
+
+    Raises:
+        MissingExtra: tiktoken is not installed.
+        NotFound: the vocabulary is not on this machine.
+    """
+    try:
+        tiktoken: Any = import_module("tiktoken")
+    except ImportError:
+        raise MissingExtra("tiktoken is not installed", hint="pip install tiktoken") from None
+    url = _PLACES.format(name=name)
+    if not (_cache() / hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()).exists():
+        raise NotFound(
+            f"the vocabulary {name} is not on this machine, and nothing is downloaded here",
+            hint=f"run tiktoken.get_encoding({name!r}) once where there is a network",
+        )
+    encoding = tiktoken.get_encoding(name)
+    return Counter(name, lambda text: len(encoding.encode(text, disallowed_special=())))
+
+
+def tokenizer(path: str | os.PathLike[str]) -> Counter:
+    """Return an exact counter with a `tokenizer.json` of Hugging Face's `tokenizers`.
+
+    Raises:
+        MissingExtra: tokenizers is not installed.
+        NotFound: there is no such file.
+    """
+    try:
+        tokenizers: Any = import_module("tokenizers")
+    except ImportError:
+        raise MissingExtra("tokenizers is not installed", hint="pip install tokenizers") from None
+    if not Path(path).is_file():
+        raise NotFound(f"there is no file {path}", hint="give the path of a tokenizer.json")
+    found: Any = tokenizers.Tokenizer.from_file(str(path))
+    name = f"{Path(path).resolve().parent.name}/{Path(path).name}"
+    return Counter(name, lambda text: len(found.encode(text, add_special_tokens=False).ids))
+
+
+def _cache() -> Path:
+    """Return where tiktoken keeps what it downloaded."""
+    for name in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
+        if name in os.environ:
+            return Path(os.environ[name])
+    return Path(tempfile.gettempdir()) / "data-gym-cache"

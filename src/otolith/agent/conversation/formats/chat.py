@@ -1,0 +1,153 @@
+"""OpenAI's chat completions: `{"messages": [{"role": …, "content": …}, …]}`.
+
+What it cannot hold of other formats is left out: reasoning (the API takes none), whether a tool
+failed (it says "Error: " instead), and parts that only another provider understands. An
+attachment in a tool's result becomes a line that names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from otolith.agent.conversation.formats.media import arguments_text, attached, call_of, data_url
+from otolith.agent.conversation.formats.words import named, spoken
+from otolith.agent.conversation.message import (
+    Attachment,
+    Extra,
+    Message,
+    Part,
+    Reasoning,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from otolith.agent.lifecycle.values import thaw
+
+NAME = "openai"
+_ROLES = {"system": Role.SYSTEM, "developer": Role.SYSTEM, "assistant": Role.ASSISTANT}
+_SOUNDS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
+
+
+def chunks(document: Any) -> Iterator[list[Any]]:
+    """Yield what each message is made from."""
+    for raw in document["messages"] if isinstance(document, Mapping) else document:
+        yield [raw]
+
+
+def document(pieces: Sequence[list[Any]]) -> dict[str, Any]:
+    """Return the document that these pieces make up."""
+    return {"messages": [raw for piece in pieces for raw in piece]}
+
+
+# Reading
+
+
+def read(chunk: list[Any]) -> Message:
+    """Return the message that was made into a chunk."""
+    (raw,) = chunk
+    name = raw.get("name") if isinstance(raw.get("name"), str) else ""
+    if raw.get("role") == "tool" and isinstance(raw.get("tool_call_id"), str):
+        content = raw.get("content")
+        said = content if isinstance(content, str) else tuple(map(_part, content or ()))
+        return Message(Role.TOOL, (ToolResult(raw["tool_call_id"], said),), name=name or "")
+    role = _ROLES.get(raw.get("role"), Role.USER)
+    return Message(role, tuple(_parts(raw, role)), name=name or "")
+
+
+def _parts(raw: Mapping[str, Any], role: Role) -> Iterator[Part]:
+    content = raw.get("content")
+    if role is Role.ASSISTANT and isinstance(raw.get("reasoning_content"), str):
+        yield Reasoning(raw["reasoning_content"])
+    if isinstance(content, str):
+        yield from [Text(content)] if content else []
+    elif isinstance(content, list):
+        yield from map(_part, content)
+    if role is Role.ASSISTANT:
+        if isinstance(raw.get("refusal"), str):
+            yield Extra(f"{NAME}:refusal", {"type": "refusal", "refusal": raw["refusal"]})
+        yield from map(_call, raw.get("tool_calls") or ())
+
+
+def _part(raw: Mapping[str, Any]) -> Part:
+    kind = raw.get("type")
+    inner = raw.get(kind) if isinstance(kind, str) else None
+    if kind == "text" and isinstance(inner, str):
+        return Text(inner)
+    if isinstance(inner, dict):
+        if kind == "image_url" and isinstance(inner.get("url"), str):
+            return attached(inner["url"], "image/*")
+        if kind == "input_audio" and inner.get("format") in _SOUNDS:
+            sound = attached(f"data:audio/x;base64,{inner.get('data')}", "audio/*")
+            if sound.data is not None:
+                return Attachment(_SOUNDS[inner["format"]], data=sound.data)
+        if kind == "file" and isinstance(inner.get("file_data"), str):
+            return attached(inner["file_data"], "application/*", name=inner.get("filename") or "")
+    return Extra(f"{NAME}:{kind}", dict(raw))
+
+
+def _call(raw: Mapping[str, Any]) -> ToolCall:
+    kind = raw.get("type", "function")
+    inner = raw.get(kind) or {}
+    if kind == "custom":
+        return ToolCall(raw["id"], inner["name"], raw=inner["input"], extra={"type": "custom"})
+    return call_of(raw["id"], inner["name"], inner["arguments"])
+
+
+# Writing
+
+
+def write(message: Message) -> list[dict[str, Any]]:
+    """Return a message as it is sent; each result of a tool is one by itself."""
+    out = [_result(result) for result in message.results]
+    said = [each for part in message.parts for each in _content(part)]
+    raw: dict[str, Any] = {"role": str(message.role)}
+    raw |= {"name": message.name} if message.name else {}
+    is_text = len(said) == 1 and said[0].get("type") == "text"
+    raw["content"] = said[0]["text"] if is_text else said or None
+    if message.calls:
+        raw["tool_calls"] = list(map(_written_call, message.calls))
+    if said or message.calls:
+        out.append(raw)
+    return out
+
+
+def _content(part: Part) -> Iterator[dict[str, Any]]:
+    if isinstance(part, Text):
+        yield {"type": "text", "text": part.text}
+    elif isinstance(part, Attachment):
+        yield _attachment(part)
+    elif isinstance(part, Extra) and part.type.startswith(f"{NAME}:"):
+        yield dict(thaw(part.data))
+
+
+def _attachment(part: Attachment) -> dict[str, Any]:
+    kind = part.media_type
+    if kind.startswith("image/"):
+        return {"type": "image_url", "image_url": {"url": data_url(part)}}
+    url = data_url(part)
+    sounds = {media: name for name, media in _SOUNDS.items()}
+    if kind in sounds and part.data is not None:
+        sound = {"data": url.partition(",")[2], "format": sounds[kind]}
+        return {"type": "input_audio", "input_audio": sound}
+    if part.data is None:
+        return {"type": "text", "text": named(part)}
+    return {"type": "file", "file": {"file_data": url, "filename": part.name or "file"}}
+
+
+def _written_call(call: ToolCall) -> dict[str, Any]:
+    if call.extra.get("type") == "custom":
+        inner = {"name": call.name, "input": call.raw}
+        return {"id": call.id, "type": "custom", "custom": inner}
+    inner = {"name": call.name, "arguments": arguments_text(call)}
+    return {"id": call.id, "type": "function", "function": inner}
+
+
+def _result(result: ToolResult) -> dict[str, Any]:
+    said: Any = spoken(result.content)
+    if not isinstance(result.content, str) and all(isinstance(p, Text) for p in result.content):
+        said = [each for part in result.content for each in _content(part)]
+    if result.is_error and isinstance(said, str):
+        said = said if said.startswith("Error") else f"Error: {said}"
+    return {"role": "tool", "tool_call_id": result.call_id, "content": said}

@@ -1,0 +1,149 @@
+"""The log of a thread: its messages as a list that is read where it is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import overload
+
+from otolith.agent.conversation.checking import LARGEST_BYTES
+from otolith.agent.conversation.message import Message, Role
+from otolith.agent.conversation.record import STAYS, Record
+from otolith.agent.conversation.threads import check_name
+from otolith.agent.conversation.turns import Turns
+from otolith.core import Reading
+from otolith.types import Clock
+
+MAIN = "main"
+AT_ONCE = 64
+"""How many messages are read in one go."""
+
+
+class Log(Sequence[Message]):
+    """The messages of one thread, the oldest first."""
+
+    def __init__(
+        self,
+        state: Reading,
+        *,
+        thread: str = MAIN,
+        clock: Clock | None = None,
+        attachment_limit_bytes: int = LARGEST_BYTES,
+    ) -> None:
+        """Look at a thread; it begins with its first message.
+
+        Raises:
+            Invalid: a thread cannot have this name.
+        """
+        self.state = state
+        self.thread_name = check_name(thread)
+        self._clock = clock
+        self._limit_bytes = attachment_limit_bytes
+        self._record = Record(state, thread)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.thread_name}: {len(self)} messages>"
+
+    # Reading
+
+    def __len__(self) -> int:
+        with self.state.turn():
+            return self._record.length()
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Message]: ...
+    def __getitem__(self, index: int | slice) -> Message | list[Message]:
+        with self.state.turn():
+            length = self._record.length()
+            if isinstance(index, slice):
+                start, stop, step = index.indices(length)
+                if step == 1:
+                    return self._full(start, max(start, stop))
+                return [self[at] for at in range(start, stop, step)]
+            at = index + length if index < 0 else index
+            if not 0 <= at < length:
+                raise IndexError(f"there is no message {index} among {length}")
+            return self._full(at, at + 1)[0]
+
+    def __iter__(self) -> Iterator[Message]:
+        return self.messages()
+
+    def messages(self, start: int = 0, stop: int | None = None) -> Iterator[Message]:
+        """Yield messages, the oldest first, reading some at a time."""
+        start, stop, _ = slice(start, stop).indices(len(self))
+        for first in range(start, stop, AT_ONCE):
+            with self.state.turn():
+                some = self._full(first, min(first + AT_ONCE, stop))
+            yield from some
+
+    @property
+    def turns(self) -> Turns:
+        """What the user said, each time with what followed; the last is found from the end."""
+        return Turns(lambda start, stop: self[start:stop], len(self))
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens all messages are, as they were counted when they were added.
+
+        Read once, and then only what is new.
+        """
+        with self.state.turn():
+            known: dict[str, tuple[int, str, int]] = self._record.shelf.totals
+            length, id, total = known.get(self.thread_name, (0, "", 0))
+            if length and [each.id for each in self._record.read(length - 1, length)] != [id]:
+                length, total = 0, 0
+            end = self._record.length()
+            for start in range(length, end, AT_ONCE):
+                for each in self._record.read(start, min(start + AT_ONCE, end)):
+                    total += each.tokens.count if each.tokens is not None else 0
+            known[self.thread_name] = end, self._record.last_id(), total
+            return total
+
+    def _full(self, start: int, stop: int) -> list[Message]:
+        """Return messages with the bytes of their attachments, and whether they are pinned."""
+        read = self._record.read(start, stop)
+        pins = self._record.stays() if self._record.cell(STAYS) is not None else {}
+        filled = map(self._record.filled, read)
+        return [
+            replace(each, is_pinned=True) if pins.get(each.id, (0, False))[1] else each
+            for each in filled
+        ]
+
+    # What stays
+
+    def pin(self, index: int, *, is_pinned: bool = True) -> None:
+        """Let a message stay in every context, with its calls and results; or no longer."""
+        with self._writing():
+            message = self[index]
+            for at in self._together(message, range(len(self))[index]):
+                (each,) = self._record.read(at, at + 1)
+                if is_pinned or each.role is Role.SYSTEM:
+                    self._record.put([at, is_pinned], STAYS, each.id)
+                elif self._record.cell(STAYS, each.id) is not None:
+                    self._record.remove(STAYS, each.id)
+
+    def _together(self, message: Message, at: int) -> list[int]:
+        """Return where a message, the call it answers and the results of its calls are."""
+        record = self._record
+        called = {record.caller(result.call_id) for result in message.results} - {None}
+        found = {at}
+        for head in called or {at}:
+            assert head is not None
+            (caller,) = record.read(head, head + 1)
+            answers = {record.answer(call.id, head) for call in caller.calls}
+            found |= {head} | {each for each in answers if each is not None}
+        return sorted(found)
+
+    # Small things
+
+    def _now(self) -> int:
+        return 0 if self._clock is None else self._clock()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        self._record.branch()
+        with self.state.turn():
+            yield

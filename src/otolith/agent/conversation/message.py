@@ -1,0 +1,210 @@
+"""Messages: what was said, by whom, in parts that lose nothing of what any provider can hold.
+
+A message is a role and parts in their order. A call and its result are parts too, tied by the id of
+the call. What a provider sends that has no part of its own here is kept as an `Extra`, as it came.
+
+Everything is frozen. `to_data` gives plain data that the tree can hold, `from_data` takes it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from otolith.agent.lifecycle.values import EMPTY, freeze, thaw
+from otolith.errors import BadValue
+
+
+def _nothing() -> Mapping[str, Any]:
+    return EMPTY
+
+
+class _Frozen:
+    """Makes what a part is given its own: data that nobody can change."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        for name in ("arguments", "extra", "meta"):
+            value = getattr(self, name, EMPTY)
+            if value is not EMPTY:
+                object.__setattr__(self, name, freeze(dict(value)))
+
+
+class Role(StrEnum):
+    """Who speaks."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Something said."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning(_Frozen):
+    """What a model thought; providers want it back as it was, with the signature."""
+
+    text: str
+    signature: str = ""
+    extra: Mapping[str, Any] = field(default_factory=_nothing)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall(_Frozen):
+    """What a model wants a tool to do."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=_nothing)
+    raw: str = ""
+    """The arguments as they came, if they were not the JSON of an object."""
+    extra: Mapping[str, Any] = field(default_factory=_nothing)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult(_Frozen):
+    """What a tool answered."""
+
+    call_id: str
+    content: str | tuple[Part, ...] = ""
+    is_error: bool = False
+    extra: Mapping[str, Any] = field(default_factory=_nothing)
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment(_Frozen):
+    """A file or a picture: its bytes, or where they are."""
+
+    media_type: str
+    data: bytes | None = None
+    url: str = ""
+    name: str = ""
+    extra: Mapping[str, Any] = field(default_factory=_nothing)
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """A part that only its provider understands, as it came."""
+
+    type: str
+    data: Any
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "data", freeze(self.data))
+
+
+Part: TypeAlias = Text | Reasoning | ToolCall | ToolResult | Attachment | Extra
+
+PARTS: dict[str, type[Any]] = {
+    "text": Text,
+    "reasoning": Reasoning,
+    "call": ToolCall,
+    "result": ToolResult,
+    "attachment": Attachment,
+    "extra": Extra,
+}
+_KINDS = {kind: name for name, kind in PARTS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """How many tokens a message has, and who counted: "openai", "anthropic", "estimate" …"""
+
+    count: int
+    counter: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message(_Frozen):
+    """One message of a conversation."""
+
+    role: Role
+    parts: tuple[Part, ...]
+    id: str = ""
+    name: str = ""
+    time: int = 0
+    """Microseconds since 1970; 0 if nobody knows."""
+    tokens: Tokens | None = None
+    is_pinned: bool = False
+    meta: Mapping[str, Any] = field(default_factory=_nothing)
+
+    @property
+    def text(self) -> str:
+        """What was said, without reasoning, calls and attachments."""
+        return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls in it."""
+        return tuple(part for part in self.parts if isinstance(part, ToolCall))
+
+    @property
+    def results(self) -> tuple[ToolResult, ...]:
+        """The results in it."""
+        return tuple(part for part in self.parts if isinstance(part, ToolResult))
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the message as plain data; what is empty is left out."""
+        data: dict[str, Any] = {"role": str(self.role), "parts": list(map(part_data, self.parts))}
+        data |= {"tokens": [self.tokens.count, self.tokens.counter]} if self.tokens else {}
+        known = {"id": self.id, "name": self.name, "time": self.time, "is_pinned": self.is_pinned}
+        return data | {key: value for key, value in known.items() if value} | _meta(self.meta)
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Message:
+        """Return the message that `to_data` gave.
+
+        Raises:
+            BadValue: it is not such data.
+        """
+        try:
+            tokens = data.get("tokens")
+            return cls(
+                role=Role(data["role"]),
+                parts=tuple(map(part_of, data["parts"])),
+                id=data.get("id", ""),
+                name=data.get("name", ""),
+                time=data.get("time", 0),
+                tokens=None if tokens is None else Tokens(*tokens),
+                is_pinned=data.get("is_pinned", False),
+                meta=data.get("meta", EMPTY),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            why = f"this is not a message: {error!r}"
+            raise BadValue(why, hint="see Message.to_data") from error
+
+
+def part_data(part: Part) -> dict[str, Any]:
+    """Return a part as plain data; what is empty is left out."""
+    data: dict[str, Any] = {"kind": _KINDS[type(part)]}
+    for each in fields(part):
+        name, value = each.name, getattr(part, each.name)
+        if (name == "data" and isinstance(part, Extra)) or isinstance(value, Mapping):
+            value = thaw(value)
+        elif isinstance(value, tuple):
+            value = list(map(part_data, value))
+        if value not in ("", {}, None, False) or name in ("text", "data"):
+            data[name] = value
+    return data
+
+
+def part_of(data: Mapping[str, Any]) -> Part:
+    """Return the part that `part_data` gave."""
+    given = {name: value for name, value in data.items() if name != "kind"}
+    if isinstance(given.get("content"), list):
+        given["content"] = tuple(map(part_of, given["content"]))
+    made: Part = PARTS[data["kind"]](**given)
+    return made
+
+
+def _meta(meta: Mapping[str, Any]) -> dict[str, Any]:
+    return {"meta": thaw(meta)} if meta else {}

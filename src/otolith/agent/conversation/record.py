@@ -1,0 +1,262 @@
+"""A conversation as it is kept in a state.
+
+    .conversation / <thread>              the log: messages, the oldest first
+                    .about.<thread>         when it began, and what it was forked from
+                    .calls.<thread>         by the id of a call, the index of its message
+                    .stays.<thread>         by the id of a message that stays in every context, its
+                                            index and whether it was pinned; all system messages
+                    .files.<thread>         the bytes of attachments, by their hash
+                    .usage.<thread>         what providers counted: see anchors.py
+                    .summaries.<thread>     of ranges of the log: see summarising.py
+
+Only the log is the conversation; what the tables know of its messages is kept so that nothing ever
+has to read all of it. A message is what `Message.to_data` gives, but that its id is bytes, that an
+attachment has the hash of its bytes in place of them, that tokens are a number if they are the
+estimate of today, and that `back` says how far back the user spoke last, if that is more than one
+message. The id of a message is a hash of it and of the id before it, so the same id at the same
+place says that everything before is the same. A message costs one path from the root of the state
+to the end of its log; tables are touched by calls, system messages and attachments only.
+
+Indices in tables, and `back`, are those of the branch that wrote them. A merge of two
+branches that both went on puts the messages of one after those of the other; whoever reads an index
+checks what is there, and looks further on if it is something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from otolith.agent.conversation.counting import FILE
+from otolith.agent.conversation.estimating import ESTIMATE
+from otolith.agent.conversation.message import Attachment, Message, Part, Role, ToolResult
+from otolith.agent.conversation.shelf import Shelf
+from otolith.agent.lifecycle.values import EMPTY
+from otolith.core import CONVERSATION, Branch, Path, Reading, digest
+from otolith.errors import BadValue, Corrupt, ReadOnly
+
+CALLS, STAYS, FILES, USAGE = "calls", "stays", "files", "usage"
+SUMMARIES, ABOUT = "summaries", "about"
+BACK = "back"
+
+_NO_LIST = b"\x90"
+_ID_BYTES, _FILE_BYTES = 6, 16
+
+
+class Record:
+    """The place of one thread in a state."""
+
+    def __init__(self, state: Reading, thread: str) -> None:
+        self.state = state
+        self.thread = thread
+        self.path: Path = (CONVERSATION, thread)
+        self.shelf = Shelf.of(state.cells)
+
+    # Reading
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the thread was begun."""
+        return self.cell(ABOUT) is not None
+
+    def log(self) -> bytes:
+        """Return the cell of the log."""
+        return self.state.cell_at(self.path) or _NO_LIST
+
+    def cell(self, *names: str) -> bytes | None:
+        """Return the cell of something in the tables."""
+        return self.state.cell_at(self._place(*names))
+
+    def value(self, *names: str) -> Any:
+        """Return something in the tables; None if it is not there."""
+        cell = self.cell(*names)
+        return None if cell is None else self.state.cells.load(cell)
+
+    def length(self) -> int:
+        """Return how many messages there are."""
+        return self.state.cells.length(self.log())
+
+    def read(self, start: int, stop: int, log: bytes | None = None) -> list[Message]:
+        """Return messages by their place, attachments without their bytes."""
+        cells = self.state.cells
+        found = list(cells.elements(self.log() if log is None else log, start, stop))
+        known = self.shelf.messages
+        cells.prefetch(cell for cell in found if cell not in known)
+        return [known.get(cell) or self._decoded(cell, at) for at, cell in enumerate(found, start)]
+
+    def _decoded(self, cell: bytes, at: int) -> Message:
+        cells = self.state.cells
+        try:
+            message = _lifted(cells.load(cell))
+        except (BadValue, AttributeError, TypeError, KeyError) as error:
+            place = f"{CONVERSATION}/{self.thread}/{at}"
+            raise Corrupt(f"{place} is no message", hint="run otolith fsck") from error
+        self.shelf.keep(cell, message, cells.full_size(cell))
+        return message
+
+    def filled(self, message: Message) -> Message:
+        """Return a message whose attachments have their bytes."""
+        parts = tuple(map(self._filled, message.parts))
+        return message if parts == message.parts else replace(message, parts=parts)
+
+    def _filled(self, part: Part) -> Part:
+        if isinstance(part, Attachment) and FILE in part.extra:
+            name = part.extra[FILE][0]
+            data = self.value(FILES, name)
+            if not isinstance(data, bytes):
+                raise Corrupt(f"the bytes of attachment {name} are gone", hint="run otolith fsck")
+            extra = {key: value for key, value in part.extra.items() if key != FILE}
+            return replace(part, data=data, extra=extra or EMPTY)
+        if isinstance(part, ToolResult) and isinstance(part.content, tuple):
+            content = tuple(map(self._filled, part.content))
+            return part if content == part.content else replace(part, content=content)
+        return part
+
+    def call(self, id: str) -> int | None:
+        """Return where a call was made; None if there is no such call."""
+        at = self.value(CALLS, id)
+        return at if isinstance(at, int) else None
+
+    def caller(self, id: str) -> int | None:
+        """Return where a call is now: where it was made, or further on if a merge has moved it."""
+        at = self.call(id)
+        for start in range(self.length() if at is None else at, self.length(), _AT_ONCE):
+            read = self.read(start, min(start + _AT_ONCE, self.length()))
+            for place, message in enumerate(read, start):
+                if any(call.id == id for call in message.calls):
+                    return place
+        return None
+
+    def answer(self, id: str, since: int) -> int | None:
+        """Return where a call was answered, looking from where it was made: most are at once."""
+        length = self.length()
+        start, some = since + 1, _FEW
+        while start < length:
+            stop = min(start + some, length)
+            for at, message in enumerate(self.read(start, stop), start):
+                if any(result.call_id == id for result in message.results):
+                    return at
+            start, some = stop, _AT_ONCE
+        return None
+
+    def stays(self) -> dict[str, tuple[int, bool]]:
+        """Return what stays in every context: by id, the index and whether it was pinned."""
+        kept = self.value(STAYS) or {}
+        return {id: (at, is_pinned) for id, (at, is_pinned) in kept.items()}
+
+    def entries(self, name: str, start: str = "") -> Iterator[tuple[str, Any]]:
+        """Yield keys and values of a table, from a key on."""
+        cells, cell = self.state.cells, self.cell(name)
+        for key, value in () if cell is None else cells.entries_from(cell, start.encode()):
+            yield str(cells.encoding.unkey(key)), cells.load(value)
+
+    # Writing
+
+    def branch(self) -> Branch:
+        """Return the state, to be written to.
+
+        Raises:
+            ReadOnly: it is a state as it was.
+        """
+        if not isinstance(self.state, Branch):
+            raise ReadOnly(
+                "this conversation is as it was, and nothing is said in it any more",
+                hint="fork the state at this commit, and go on there",
+            )
+        return self.state
+
+    def put(self, value: Any, *names: str) -> None:
+        """Stage something in the tables."""
+        self.put_cell(self.state.cells.put(value), *names)
+
+    def put_cell(self, cell: bytes, *names: str) -> None:
+        """Stage something in the tables that is a cell already."""
+        self.branch().write_reserved(self._place(*names), cell)
+
+    def put_log(self, cell: bytes) -> None:
+        """Stage another log."""
+        self.branch().write_reserved(self.path, cell)
+
+    def remove(self, *names: str) -> None:
+        """Stage that something is gone from the tables."""
+        self.branch().write_reserved(self._place(*names), None)
+
+    def extend(self, values: Iterable[Any], *names: str) -> None:
+        """Stage more elements at the end of the log, or of a list in the tables."""
+        state = self.branch()
+        path = self._place(*names) if names else self.path
+        state.extend_reserved(path, [state.cells.put(value) for value in values])
+
+    def emptied(self, message: Message) -> Message:
+        """Stage the bytes of attachments; return the message without them."""
+        parts = tuple(map(self._emptied, message.parts))
+        return message if parts == message.parts else replace(message, parts=parts)
+
+    def _emptied(self, part: Part) -> Part:
+        if isinstance(part, Attachment) and part.data is not None:
+            name = digest(part.data)[:_FILE_BYTES].hex()
+            if self.cell(FILES, name) is None:
+                self.put(part.data, FILES, name)
+            extra = dict(part.extra) | {FILE: [name, len(part.data)]}
+            return replace(part, data=None, extra=extra)
+        if isinstance(part, ToolResult) and isinstance(part.content, tuple):
+            return replace(part, content=tuple(map(self._emptied, part.content)))
+        return part
+
+    def last_id(self) -> str:
+        """Return the id of the last message, or the seed of the first one's."""
+        length = self.length()
+        return self.read(length - 1, length)[0].id if length else self.thread
+
+    def next_id(self, message: Message, before: str) -> str:
+        """Return the id of a message that follows another."""
+        said = replace(message, id="", tokens=None, is_pinned=False).to_data()
+        return digest(self.state.cells.encoding.encode([before, said]))[:_ID_BYTES].hex()
+
+    # Small things
+
+    def _place(self, table: str, *names: str) -> Path:
+        return (CONVERSATION, f".{table}.{self.thread}", *names)
+
+    def place_of(self, id: str, near: int) -> int | None:
+        """Return where a message is: where it was, or further on if a merge has moved it."""
+        length = self.length()
+        for start in range(near, length, _AT_ONCE):
+            for at, message in enumerate(self.read(start, min(start + _AT_ONCE, length)), start):
+                if message.id == id:
+                    return at
+        return None
+
+    def turn(self) -> int | None:
+        """Return the index of the user's last message, if it is known."""
+        log, cells = self.log(), self.state.cells
+        length = cells.length(log)
+        if not length:
+            return None
+        back = cells.entry(cells.element(log, length - 1), BACK.encode())
+        if back is not None:
+            at = length - 1 - int(str(cells.load(back)))
+            return at if at >= 0 and self.read(at, at + 1)[0].role is Role.USER else None
+        start = max(length - 2, 0)
+        read = enumerate(self.read(start, length), start)
+        return max((at for at, each in read if each.role is Role.USER), default=None)
+
+
+def lowered(message: Message, back: int) -> dict[str, Any]:
+    """Return a message as it stands in the log."""
+    data = replace(message, is_pinned=False).to_data() | {"id": bytes.fromhex(message.id)}
+    if message.tokens is not None and message.tokens.counter == ESTIMATE:
+        data["tokens"] = message.tokens.count
+    return data | ({BACK: back} if back > 1 else {})
+
+
+def _lifted(kept: Any) -> Message:
+    """Return the message that stands in the log."""
+    data = dict(cast("Mapping[str, Any]", kept)) | {"id": kept["id"].hex()}
+    if isinstance(data.get("tokens"), int):
+        data["tokens"] = [data["tokens"], ESTIMATE]
+    return Message.from_data(data)
+
+
+_FEW, _AT_ONCE = 4, 64

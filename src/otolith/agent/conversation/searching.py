@@ -1,0 +1,167 @@
+"""Full-text search over a thread: the same answer every time, and why.
+
+A message is ranked by how rare the words of the query are in the thread, how often it has them and
+how short it is (BM25), and by how close together they stand in it. Where two are equal, the later
+one comes first. Words are compared without case, accents and a plural s.
+
+The index is made when a thread is first searched: about 0.1 ms a message, so a second for 10,000.
+It is kept in memory and grows by what is new. It is known to fit the log by the id of the last
+message it has, which stands for all before it; if that does not fit, it is made anew.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from otolith.agent.conversation.formats.words import words
+from otolith.agent.conversation.message import Message, Reasoning
+
+Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
+"""Texts in, a vector for each of them out; the same text must give the same vector."""
+
+_WORD = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af]|[^\W_]+")  # a sign of Chinese is a word
+_SATURATION, _LENGTH = 1.2, 0.75
+_NEAR, _FUSION = 1.0, 60
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A message that was found."""
+
+    index: int
+    message: Message
+    score: float
+    words: tuple[str, ...]
+    """The words of the query that it has."""
+    snippet: str
+    """The part of its text where they stand closest together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where something was found, before its message is read."""
+
+    index: int
+    score: float
+    words: tuple[str, ...]
+    place: int
+
+
+class Index:
+    """The words of the first messages of a thread, and where they are."""
+
+    def __init__(self) -> None:
+        self.length = 0
+        self.last_id = ""
+        self._places: dict[str, dict[int, list[int]]] = defaultdict(dict)
+        self._sizes: list[int] = []
+        self._vectors: dict[int, Sequence[float]] = {}
+
+    def add(self, message: Message) -> None:
+        """Take one more message."""
+        found = terms(said(message))
+        for place, term in enumerate(found):
+            self._places[term].setdefault(self.length, []).append(place)
+        self._sizes.append(len(found))
+        self.length += 1
+        self.last_id = message.id
+
+    def find(self, query: str, k: int) -> list[Found]:
+        """Return the best messages for a query, the best first."""
+        wanted = list(dict.fromkeys(terms(query)))
+        scores: dict[int, float] = defaultdict(float)
+        having: dict[int, list[str]] = defaultdict(list)
+        weights = {term: self._rarity(term) for term in wanted}
+        mean = sum(self._sizes) / max(len(self._sizes), 1) or 1
+        for term in wanted:
+            for at, places in self._places.get(term, {}).items():
+                often = len(places)
+                size = 1 - _LENGTH + _LENGTH * self._sizes[at] / mean
+                scores[at] += (
+                    weights[term] * often * (_SATURATION + 1) / (often + _SATURATION * size)
+                )
+                having[at].append(term)
+        # Words that stand together cannot lift a message far: only the best are looked at closely.
+        best = heapq.nsmallest(max(20 * k, 200), scores, key=lambda at: (-scores[at], -at))
+        found = [self._scored(at, scores[at], having[at], weights) for at in best]
+        return sorted(found, key=lambda each: (-each.score, -each.index))[:k]
+
+    def _rarity(self, term: str) -> float:
+        many, having = self.length, len(self._places.get(term, ()))
+        return math.log(1 + (many - having + 0.5) / (having + 0.5))
+
+    def _scored(self, at: int, score: float, having: list[str], weights: dict[str, float]) -> Found:
+        """Return a message with what its words are worth for standing together."""
+        marks = sorted((p, term) for term in having for p in self._places[term][at])
+        place, near = marks[0][0], 0.0
+        for (one, first), (other, second) in pairwise(marks):
+            if first == second:
+                continue
+            worth = min(weights[first], weights[second]) / (other - one) ** 2
+            if worth > near:
+                near, place = worth, one
+        return Found(at, round(score + _NEAR * near, 6), tuple(having), place)
+
+    def fused(
+        self, query: str, found: list[Found], k: int, embed: Embed, texts: Callable[[int], str]
+    ) -> list[Found]:
+        """Return the best by words and by meaning together: by their ranks in both."""
+        missing = [at for at in range(self.length) if at not in self._vectors]
+        asked, *vectors = embed([query, *map(texts, missing)])
+        self._vectors.update(zip(missing, vectors, strict=True))
+        alike = sorted(self._vectors, key=lambda at: (-_cosine(asked, self._vectors[at]), -at))
+        known = {each.index: each for each in found}
+        ranks = {each.index: 1 / (_FUSION + rank) for rank, each in enumerate(found)}
+        for rank, at in enumerate(alike[: max(10 * k, _FUSION)]):
+            ranks[at] = ranks.get(at, 0.0) + 1 / (_FUSION + rank)
+        best = sorted(ranks, key=lambda at: (-ranks[at], -at))[:k]
+        return [
+            replace(known.get(at, Found(at, 0, (), 0)), score=round(ranks[at], 6)) for at in best
+        ]
+
+
+def said(message: Message) -> str:
+    """Return what is searched in a message: all that was said, called and answered."""
+    parts = (part for part in message.parts if not isinstance(part, Reasoning))
+    return "\n".join(filter(None, map(words, parts)))
+
+
+def terms(text: str) -> list[str]:
+    """Return the words of a text as they are compared."""
+    plain = text if text.isascii() else _bare(text)
+    return [_singular(word) for word in _WORD.findall(plain.lower())]
+
+
+def _bare(text: str) -> str:
+    taken_apart = unicodedata.normalize("NFKD", text)
+    return "".join(each for each in taken_apart if not unicodedata.combining(each))
+
+
+def _singular(word: str) -> str:
+    return word[:-1] if len(word) > 3 and word[-1] == "s" and word[-2] != "s" else word
+
+
+def snippet(text: str, place: int, width: int = 160) -> str:
+    """Return the part of a text around its word at a place."""
+    plain = text if text.isascii() else _bare(text)
+    if len(plain) != len(text):
+        text = plain  # so that places fit
+    spans = [found.span() for found in _WORD.finditer(plain.lower())]
+    middle = spans[place][0] if place < len(spans) else 0
+    start = max(min(middle - width // 4, len(text) - width), 0)
+    cut = text[start : start + width].strip()
+    before = "…" if start else ""
+    return f"{before}{cut}{'…' if start + width < len(text) else ''}".replace("\n", " ")
+
+
+def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
+    product = sum(a * b for a, b in zip(one, other, strict=True))
+    lengths = math.hypot(*one) * math.hypot(*other)
+    return product / lengths if lengths else 0.0

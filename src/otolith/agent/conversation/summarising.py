@@ -1,0 +1,160 @@
+"""Summaries: what a range of messages came to, made once and kept beside the log.
+
+    summaries    by "<stop>-<hash>": {text, stop, model, prompt}
+
+A summary is of all messages before `stop`. Its hash is that of the id of the last of them, which
+stands for all before it, of the prompt and of the model: threads and branches that share these
+messages share the summary, and where they differ it is not found. A rollback undoes it like any
+edit.
+
+A summariser is a function of the messages and of what an earlier summary said of those before them.
+It may have attributes `model` and `prompt`, which are part of the hash. The one that is built in
+needs no model: it picks sentences.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter as Tally
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from otolith.agent.conversation.estimating import estimate, shorten
+from otolith.agent.conversation.formats.words import words
+from otolith.agent.conversation.message import Message, Reasoning, Role
+from otolith.agent.conversation.record import SUMMARIES, Record
+from otolith.core import digest
+
+LABEL = "[Summary of the conversation so far, written by a machine]\n"
+TOKENS = 512
+"""How long a summary of the built-in summariser may be."""
+
+_SENTENCE = re.compile(r"[^.!?\n。！？]+[.!?。！？]*")  # noqa: RUF001  # full-width marks end sentences
+_WORD = re.compile(r"\w{3,}")
+_CAP = 500
+_HASH_BYTES = 8
+
+
+class Summariser(Protocol):
+    """What makes a summary."""
+
+    def __call__(self, messages: Sequence[Message], before: str, /) -> str: ...
+
+
+class Summary(NamedTuple):
+    """What all messages before an index came to."""
+
+    stop: int
+    text: str
+    model: str
+    prompt: str = ""
+
+
+class Summaries:
+    """The summaries of one thread."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is none."""
+        return self._record.cell(SUMMARIES) is None
+
+    def find(self, low: int, high: int, key: tuple[str, str] | None = None) -> Summary | None:
+        """Return the summary up to the latest message from low to high; `key` names its maker."""
+        found = None
+        for name, kept in self._record.entries(SUMMARIES, f"{low:08x}"):
+            stop = int(name[:8], 16)
+            if stop > high:
+                break
+            summary = _summary(kept)
+            is_wanted = key is None or (summary.model, summary.prompt) == key
+            if is_wanted and name == self._name(stop, summary.model, summary.prompt):
+                found = summary
+        return found
+
+    def keep(self, summary: Summary) -> None:
+        """Stage a summary."""
+        name = self._name(summary.stop, summary.model, summary.prompt)
+        self._record.put(summary._asdict(), SUMMARIES, name)
+
+    def _name(self, stop: int, model: str, prompt: str) -> str:
+        """Return what a summary of these messages is kept under."""
+        if not 0 < stop <= self._record.length():
+            return ""
+        (last,) = self._record.read(stop - 1, stop)
+        said = self._record.state.cells.encoding.encode([last.id, stop, prompt, model])
+        return f"{stop:08x}-{digest(said)[:_HASH_BYTES].hex()}"
+
+
+def key_of(summariser: Any) -> tuple[str, str]:
+    """Return the model and the prompt of a summariser."""
+    name = getattr(summariser, "__qualname__", type(summariser).__qualname__)
+    return str(getattr(summariser, "model", name)), str(getattr(summariser, "prompt", ""))
+
+
+def _summary(kept: dict[str, Any]) -> Summary:
+    return Summary(kept["stop"], kept["text"], kept["model"], kept["prompt"])
+
+
+# The summariser that is built in
+
+
+def extractive(messages: Sequence[Message], before: str = "", /) -> str:
+    """Return the sentences that say most, in their order, without asking any model.
+
+    The first thing the user said is always among them. A sentence counts by its words: common in
+    the whole, but not in all messages; those of the user count for more, those of tools for less.
+    """
+    sentences = list(_sentences(messages))
+    tally = Tally(word for _, _, text in sentences for word in set(_words(text)))
+    many = max(len(messages), 1)
+
+    def weight(place: int) -> float:
+        _, role, text = sentences[place]
+        said = _words(text)
+        score = sum(tally[word] * (1 - tally[word] / (many + 1)) for word in set(said))
+        return score / (len(said) + 4) * _VOICES[role]
+
+    ranked = sorted(range(len(sentences)), key=lambda place: (-weight(place), place))
+    first = next((at for at, (_, role, _) in enumerate(sentences) if role is Role.USER), None)
+    chosen = _within([first] if first is not None else [], ranked, sentences, before)
+    told = [f"{sentences[place][1]}: {sentences[place][2]}" for place in sorted(chosen)]
+    return "\n".join(filter(None, [shorten_to(before, TOKENS // 2), *told]))
+
+
+def _within(
+    first: list[int], ranked: list[int], sentences: list[tuple[int, Role, str]], before: str
+) -> list[int]:
+    left = TOKENS - min(estimate(before), TOKENS // 2)
+    chosen: list[int] = []
+    for place in [*first, *(place for place in ranked if place not in first)]:
+        cost = estimate(sentences[place][2]) + 4
+        if cost <= left:
+            chosen.append(place)
+            left -= cost
+    return chosen
+
+
+def shorten_to(text: str, tokens: int) -> str:
+    """Return a text, or its head and tail if it is longer than so many tokens."""
+    return text if estimate(text) <= tokens else shorten(text, tokens, " … ")
+
+
+def _sentences(messages: Sequence[Message]) -> list[tuple[int, Role, str]]:
+    out: list[tuple[int, Role, str]] = []
+    for at, message in enumerate(messages):
+        parts = [words(part) for part in message.parts if not isinstance(part, Reasoning)]
+        said = "\n".join(parts)[: 20 * _CAP if message.role is not Role.TOOL else _CAP]
+        pieces = (found.strip() for found in _SENTENCE.findall(said))
+        out += [(at, message.role, piece[:_CAP]) for piece in pieces if _words(piece)]
+    return out
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.lower())
+
+
+_VOICES = {Role.USER: 1.5, Role.ASSISTANT: 1.0, Role.TOOL: 0.4, Role.SYSTEM: 0.2}
+extractive.model = "extractive"  # type: ignore[attr-defined]

@@ -1,0 +1,127 @@
+"""Threads: several conversations in one state, some of which began as others did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from otolith.agent.conversation.message import Message
+from otolith.agent.conversation.record import (
+    ABOUT,
+    CALLS,
+    FILES,
+    STAYS,
+    SUMMARIES,
+    USAGE,
+    Record,
+)
+from otolith.core import CONVERSATION, Reading
+from otolith.errors import Exists, Invalid
+
+_AT_ONCE = 64
+
+
+class Thread(NamedTuple):
+    """What is known of a thread without reading it."""
+
+    name: str
+    messages: int
+    time: int
+    """When it began, in microseconds since 1970."""
+    parent: str = ""
+    """The thread that it was forked from."""
+    at: int = 0
+    """How many messages it has in common with its parent."""
+    meta: Mapping[str, Any] = {}
+
+
+def check_name(name: str) -> str:
+    """Return the name of a thread, if it can be one.
+
+    Raises:
+        Invalid: it is empty, or has a slash in it.
+    """
+    if not name or "/" in name or name.startswith("."):
+        raise Invalid(f"{name!r} cannot name a thread", hint="use a word")
+    return name
+
+
+def threads_in(state: Reading) -> dict[str, Thread]:
+    """Return the threads of a state, by name."""
+    cell, prefix = state.cell_at((CONVERSATION,)), f".{ABOUT}."
+    found: dict[str, Thread] = {}
+    for key, _ in () if cell is None else state.cells.entries_from(cell, prefix.encode()):
+        name = str(state.cells.encoding.unkey(key))
+        if not name.startswith(prefix):
+            break
+        name = name.removeprefix(prefix)
+        found[name] = about(Record(state, name))
+    return found
+
+
+def about(record: Record) -> Thread:
+    """Return what is known of a thread."""
+    kept = record.value(ABOUT) or {}
+    parent, at = kept.get("from") or ("", 0)
+    time, meta = kept.get("time", 0), kept.get("meta", {})
+    return Thread(record.thread, record.length(), time, parent, at, meta)
+
+
+def begin(record: Record, *, now: int, meta: Mapping[str, Any]) -> None:
+    """Stage a thread in which nothing is said yet.
+
+    Raises:
+        Exists: there is one of this name.
+    """
+    if record.is_there:
+        raise Exists(f"there is a thread {record.thread} already", hint="choose another name")
+    record.put({"time": now} | ({"meta": dict(meta)} if meta else {}), ABOUT)
+
+
+def fork(old: Record, name: str, at: int, *, now: int) -> Record:
+    """Stage a thread that begins with the first messages of another, and shares them.
+
+    It costs what is left behind, not what is shared.
+    """
+    new = Record(old.state, name)
+    if new.is_there:
+        raise Exists(f"there is a thread {name} already", hint="choose another name")
+    length = old.length()
+    new.put({"time": now, "from": [old.thread, at]}, ABOUT)
+    new.put_log(old.state.cells.splice(old.log(), at, length, []))
+    for part in (FILES, SUMMARIES, CALLS, STAYS):
+        cell = old.cell(part)
+        if cell is not None:
+            new.put_cell(cell, part)
+    _fork_usage(old, new, at)
+    _leave_behind(old, new, at, length)
+    return new
+
+
+def _fork_usage(old: Record, new: Record, at: int) -> None:
+    cell = old.cell(USAGE)
+    if cell is None:
+        return
+    cells, end = old.state.cells, old.state.cells.length(cell)
+    while end and _anchored(cells.load(cells.element(cell, end - 1))) > at:
+        end -= 1
+    new.put_cell(cells.splice(cell, end, cells.length(cell), []), USAGE)
+
+
+def _anchored(kept: Any) -> int:
+    return int(kept[0])
+
+
+def _leave_behind(old: Record, new: Record, at: int, length: int) -> None:
+    """Take out of a fork what the messages after it had left in its tables."""
+    for start in range(at, length, _AT_ONCE):
+        for message in old.read(start, min(start + _AT_ONCE, length)):
+            _forget(new, message)
+
+
+def _forget(record: Record, message: Message) -> None:
+    for call in message.calls:
+        if record.cell(CALLS, call.id) is not None:
+            record.remove(CALLS, call.id)
+    if record.cell(STAYS, message.id) is not None:
+        record.remove(STAYS, message.id)

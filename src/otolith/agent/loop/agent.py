@@ -1,0 +1,205 @@
+"""Agent: a model, its tools, and tasks written as typed functions without a body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypedDict, TypeVar, Unpack, overload
+
+import msgspec
+
+from otolith.agent.live import Live
+from otolith.agent.loop.acting import Acting, Acts
+from otolith.agent.loop.models.model import Model, OnText, as_model
+from otolith.agent.loop.outcome import Outcome
+from otolith.agent.loop.record import MAIN
+from otolith.agent.loop.signature import Signature, fitted, plain
+from otolith.agent.loop.state import AgentState
+from otolith.agent.loop.tools import Tool, Toolbox
+from otolith.agent.session import Versioned
+from otolith.errors import BadReply, Busy, Invalid, TimedOut
+
+R = TypeVar("R")
+_STATE = "state"
+
+
+class Parts(TypedDict, total=False):
+    """What of an agent has defaults; see `Acting`."""
+
+    can_ask: bool
+    human: Callable[[str], str] | None
+    max_repairs: int
+    context_tokens: int | None
+    on_text: OnText | None
+    on_step: Callable[[AgentState], None] | None
+    progress: bool | None
+
+
+class Agent:
+    """Something that acts: `Agent(model=…)`, then `@agent.tool` and `@agent.task`."""
+
+    def __init__(
+        self,
+        model: Model | Callable[..., Any],
+        *,
+        name: str = MAIN,
+        instructions: str = "",
+        tools: Iterable[Tool | Callable[..., Any]] = (),
+        acts: Acts = "tools",
+        max_steps: int | None = 50,
+        max_seconds: float | None = None,
+        **parts: Unpack[Parts],
+    ) -> None:
+        """Make one.
+
+        It acts by calling tools, or by writing code (`acts="code"`) that runs in the workspace of
+        the state. `can_ask` lets the model ask the user: `human` answers, or the run pauses.
+        `context_tokens` is how much of a conversation a model is given.
+        """
+        if acts not in ("tools", "code"):
+            raise Invalid(f"acts={acts!r}", hint='use "tools" or "code"')
+        self.model = as_model(model)
+        self.name = name
+        self.tools = Toolbox(tools)
+        self._limits: dict[str, Any] = {"max_steps": max_steps, "max_seconds": max_seconds}
+        self._acts = acts
+        self._parts: dict[str, Any] = dict(parts)
+        self._parts["can_ask"] = parts.get("can_ask", "human" in parts)
+        self._instructions = instructions
+
+    def __repr__(self) -> str:
+        return f"<Agent {self.name} of {self.model.name}, {len(self.tools)} tools>"
+
+    def tool(self, function: Any = None, **settings: Any) -> Any:
+        """Let the model call a function: `@agent.tool` or `@agent.tool(effects="once")`."""
+        if function is None:
+            return lambda found: self.tools.add(Tool(found, **settings))
+        return self.tools.add(Tool(function, **settings))
+
+    @overload
+    def task(self, function: Callable[..., R]) -> Task[R]: ...
+    @overload
+    def task(self) -> Callable[[Callable[..., R]], Task[R]]: ...
+    def task(self, function: Any = None) -> Any:
+        """Make a task of a function: inputs and result by its types, the docstring says what."""
+        return Task(self, function) if function is not None else lambda found: Task(self, found)
+
+    def acting(
+        self,
+        state: Any = None,
+        *,
+        result: Any = str,
+        inputs: dict[str, Any] | None = None,
+        model: Model | None = None,
+    ) -> Acting:
+        """Return what runs this agent in a state, a repo or a store."""
+        where = Versioned() if state is None and self._acts == "code" else state
+        return Acting(
+            where,
+            instructions=self._instructions,
+            result=result,
+            acts=self._acts,
+            inputs=inputs,
+            model=self.model if model is None else model,
+            tools=self.tools.values(),
+            name=self.name,
+            **self._parts,
+        )
+
+    def run(self, input: str, state: Any = None, *, session: str = MAIN) -> Outcome:
+        """Let the agent answer a request in words, in a state, a repo or a store."""
+        return self.acting(state).run(input, session=session, **self._limits)
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """How many steps and seconds a task may take."""
+        return dict(self._limits)
+
+
+class Task(Generic[R]):
+    """A function whose body is an agent."""
+
+    def __init__(self, agent: Agent, function: Callable[..., R]) -> None:
+        """Make one.
+
+        Raises:
+            Invalid: it has no docstring, or its types cannot be given to a model.
+        """
+        self.agent = agent
+        self.signature = Signature(function, hidden=frozenset({_STATE}))
+        self.name = self.signature.name
+        self.__doc__ = function.__doc__
+        self.__name__ = self.name
+        self.__wrapped__ = function
+        if not self.signature.text:
+            raise Invalid(f"{self.name} does not say what to do", hint="give it a docstring")
+
+    def __call__(self, *args: Any, state: Live | Versioned | None = None, **kwargs: Any) -> R:
+        """Let the agent do it, and return the result.
+
+        `state=` is where it remembers: None, `Live()`, or a `Versioned` in which each step is a
+        commit, and a call that was cut off goes on when it is made again.
+
+        Raises:
+            BadReply: the model gave nothing that fits the result type.
+            TimedOut: it reached a limit; the same call goes on.
+            Busy: it waits for a person; see `run`.
+        """
+        outcome = self.run(*args, state=state, **kwargs)
+        if outcome.ended == "done":
+            found: R = self._result(outcome.answer)
+            return found
+        if outcome.ended == "error":
+            raise BadReply(f"{self.name}: {outcome.error}", hint="see the events of the state")
+        if outcome.ended == "paused":
+            raise Busy(f"{self.name} waits for an answer: {outcome.question}", hint="use .resume")
+        raise TimedOut(
+            f"{self.name} ended after {outcome.steps} steps ({outcome.ended})",
+            hint="the same call goes on where it was, if its state has history",
+        )
+
+    def run(self, *args: Any, state: Live | Versioned | None = None, **kwargs: Any) -> Outcome:
+        """Let the agent do it; return how it came to rest, whatever that is."""
+        _check_state(state)
+        inputs = plain(self.signature.named(*args, **kwargs))
+        acting = self._acting(state, inputs)
+        try:
+            return acting.run(
+                self.prompt(inputs), session=_session(state), again=True, **self.agent.limits
+            )
+        finally:
+            if acting.coding is not None:
+                acting.coding.close()
+
+    def resume(self, state: Any, answer: str | None = None) -> Outcome:
+        """Go on with a call that paused, was stopped or reached a limit."""
+        acting = self._acting(state, {})
+        return acting.resume(_session(state), answer, **self.agent.limits)
+
+    def prompt(self, inputs: dict[str, Any]) -> str:
+        """Return what the model is told: what to do, and with what."""
+        text = f"{self.signature.text}\n\nTask: {self.name}"
+        for name, value in inputs.items():
+            text += f"\n{name} = {msgspec.json.encode(value).decode()}"
+        return text
+
+    def _acting(self, state: Any, inputs: dict[str, Any]) -> Acting:
+        return self.agent.acting(state, result=self._kind, inputs=inputs)
+
+    @property
+    def _kind(self) -> Any:
+        kind = self.signature.result
+        return Any if kind is None or kind is type(None) else kind
+
+    def _result(self, answer: Any) -> Any:
+        return answer if self._kind is Any else fitted(answer, self._kind, what="the result")
+
+
+def _check_state(state: object) -> None:
+    if state is not None and not isinstance(state, Live | Versioned):
+        raise Invalid(
+            f"a {type(state).__name__} is no state", hint="use None, Live() or Versioned(…)"
+        )
+
+
+def _session(state: object) -> str:
+    return state.session if isinstance(state, Versioned) else MAIN

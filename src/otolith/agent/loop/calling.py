@@ -1,0 +1,92 @@
+"""Calling a function within a time, more than once if it may fail.
+
+Python cannot stop a function that blocks: after the time-out nobody waits for it any more, and it
+runs on by itself in a thread that ends with the process. A coroutine is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from otolith.errors import TimedOut
+
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
+
+
+def called(
+    function: Callable[..., Any],
+    arguments: Mapping[str, Any],
+    *,
+    timeout_seconds: float | None = None,
+    retries: int = 0,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Any:
+    """Return what a function returns, or awaits; one that raises is called again `retries` times.
+
+    Raises:
+        TimedOut: it did not return in its time.
+    """
+    pause = _FIRST_PAUSE_SECONDS
+    for _ in range(retries):
+        try:
+            return _once(function, arguments, timeout_seconds)
+        except Exception:  # noqa: BLE001  # whatever a user's function raises
+            sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+    return _once(function, arguments, timeout_seconds)
+
+
+def _once(
+    function: Callable[..., Any], arguments: Mapping[str, Any], timeout_seconds: float | None
+) -> Any:
+    if timeout_seconds is None and not inspect.iscoroutinefunction(function):
+        result = function(**arguments)
+        return _awaited(result, None) if inspect.isawaitable(result) else result
+    return _in_a_thread(function, arguments, timeout_seconds)
+
+
+def _in_a_thread(
+    function: Callable[..., Any], arguments: Mapping[str, Any], timeout_seconds: float | None
+) -> Any:
+    ended: list[tuple[bool, Any]] = []
+
+    def work() -> None:
+        try:
+            result = function(**arguments)
+            if inspect.isawaitable(result):
+                result = _awaited(result, timeout_seconds)
+            ended.append((True, result))
+        except BaseException as error:  # noqa: BLE001  # handed over to the thread that waits
+            ended.append((False, error))
+
+    name = getattr(function, "__name__", "tool")
+    thread = threading.Thread(target=work, name=f"otolith {name}", daemon=True)
+    thread.start()
+    thread.join(timeout_seconds)
+    if not ended:
+        raise _too_long(name, timeout_seconds)
+    is_ok, result = ended[0]
+    if is_ok:
+        return result
+    if isinstance(result, TimeoutError) and timeout_seconds is not None:
+        raise _too_long(name, timeout_seconds) from result
+    raise result
+
+
+def _too_long(name: str, seconds: float | None) -> TimedOut:
+    return TimedOut(
+        f"{name} took longer than {seconds or 0:g} s", hint="give it more time, or less to do"
+    )
+
+
+def _awaited(result: Any, seconds: float | None) -> Any:
+    async def wait() -> Any:
+        async with asyncio.timeout(seconds):
+            return await result
+
+    return asyncio.run(wait())

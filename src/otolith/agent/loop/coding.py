@@ -1,0 +1,148 @@
+"""Acting by code: what the model writes runs as a step of the state's workspace.
+
+The workspace commits each run by itself, with the key of the call in the commit: a step that was
+cut off after that does not run the code a second time, but finds the commit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from otolith.agent.conversation.message import ToolCall
+from otolith.agent.live import Live
+from otolith.agent.loop.record import Base
+from otolith.agent.loop.signature import plain
+from otolith.agent.loop.tools import Tool
+from otolith.agent.loop.working import Observation
+from otolith.agent.session import Versioned
+from otolith.agent.workspace import Step, Workspace
+from otolith.core import WORKSPACE, Commit
+from otolith.errors import BadValue, NotKept, Unsupported
+
+CODE, GIVE_VARIABLE = "run_code", "give_variable"
+_MOST_LETTERS = 8000
+
+
+class Works(Protocol):
+    """An orchestrator in a step."""
+
+    @property
+    def state(self) -> Versioned | Live: ...
+    @property
+    def base(self) -> Base: ...
+    def key(self, *parts: Any) -> str: ...
+    def now(self) -> int: ...
+
+
+class Coding:
+    """Runs the code of one task."""
+
+    def __init__(self, orchestrator: Works, inputs: dict[str, Any]) -> None:
+        self._orchestrator = orchestrator
+        self._inputs = inputs
+        self._workspace: Workspace | None = None
+
+    @property
+    def workspace(self) -> Workspace:
+        """The workspace, with the inputs of the task as variables.
+
+        Raises:
+            Unsupported: the state has no workspace.
+        """
+        if self._workspace is None:
+            state = self._orchestrator.state
+            if not isinstance(state, Versioned):
+                raise Unsupported(
+                    'acts="code" needs a state with history', hint="give state=Versioned(…)"
+                )
+            self._workspace = state.workspace()
+            fresh = {
+                name: value
+                for name, value in self._inputs.items()
+                if name not in self._workspace or self._workspace.get(name) != value
+            }
+            if fresh:
+                self._workspace.put(**fresh)
+        return self._workspace
+
+    def tools(self, check: Callable[[Any], Any]) -> list[Tool]:
+        """Return what a model can do with code; `check` returns a result that fits."""
+
+        def give_variable(name: str) -> tuple[Any]:
+            """Hand over a variable of the session as the result of the task. This ends it."""
+            if name not in self.workspace:
+                raise BadValue(f"there is no variable {name}")
+            try:
+                return (check(plain(self.workspace[name])),)
+            except NotKept as error:
+                raise BadValue(str(error)) from error
+
+        return [Tool(_run_code, name=CODE), Tool(give_variable, name=GIVE_VARIABLE)]
+
+    def run(self, call: ToolCall) -> Observation:
+        """Run the code of a call, unless that was done before this process."""
+        began, start = self._orchestrator.now(), time.perf_counter()
+        code = call.arguments.get("code")
+        if not isinstance(code, str) or not code.strip():
+            error = f"the arguments of {CODE}: `code` is a text"
+            return Observation(call.id, CODE, call.arguments, error=error, time=began)
+        key = self._orchestrator.key(CODE, code)
+        done = self._find(key)
+        if done is not None:
+            result, error = self._past(done)
+        else:
+            step = self.workspace.run(code, meta={"call": key})
+            result, error = _told(step)
+        took = round((time.perf_counter() - start) * 1000, 3)
+        return Observation(call.id, CODE, call.arguments, result, error, took, began)
+
+    def close(self) -> None:
+        """End all processes."""
+        if self._workspace is not None:
+            self._workspace.close()
+            self._workspace = None
+
+    def _find(self, key: str) -> Commit | None:
+        """Return the commit of a run of this key, if this step has made it before."""
+        base = self._orchestrator.base
+        for commit in self.workspace.state.log():
+            if commit.meta.get("call") == key:
+                return commit
+            if commit.id == base.commit:
+                return None
+        return None
+
+    def _past(self, commit: Commit) -> tuple[str, str]:
+        then = self.workspace.state.at(commit)
+        cell = then.cell_at((WORKSPACE, "output"))
+        output: Any = {} if cell is None else then.cells.load(cell)
+        text = _joined(output.get("stdout", ""), output.get("stderr", ""), "")
+        is_ok = bool(commit.meta.get("ok", True))
+        return (text, "") if is_ok else ("", f"the code failed\n{text}"[-_MOST_LETTERS:])
+
+
+def _run_code(code: str) -> str:
+    """Run Python in the session: variables, imports and files stay for the next run.
+
+    Print what you want to see; the value of the last expression is shown too.
+    """
+    raise AssertionError("the loop runs it")
+
+
+def _told(step: Step) -> tuple[str, str]:
+    text = _joined(step.stdout, step.stderr, step.shown or "")
+    if step.ok:
+        return text, ""
+    trace = step.error.traceback if step.error is not None else "it failed"
+    return "", f"{text}\n{trace}".strip()[-_MOST_LETTERS:]
+
+
+def _joined(stdout: str, stderr: str, shown: str) -> str:
+    parts = [part.rstrip("\n") for part in (stdout, stderr, shown) if part.strip()]
+    text = "\n".join(parts)
+    if len(text) <= _MOST_LETTERS:
+        return text
+    half = _MOST_LETTERS // 2
+    return f"{text[:half]}\n… {len(text) - 2 * half} letters left out …\n{text[-half:]}"

@@ -1,0 +1,153 @@
+"""The ledger: what was done to the world, in the same history as everything else.
+
+    .loop / ledger / <key>    one call of a tool with effects: what, when, how it ended
+
+An entry is committed before the call begins and again when it has ended, apart from whatever a step
+has staged: a step that is cut off leaves no half of its edits behind, but its effects are known.
+Whoever finds an entry that was begun and has not ended knows that a process died in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+from otolith.agent.lifecycle.values import EMPTY, freeze, thaw
+from otolith.agent.loop.working import Observation
+from otolith.core import LOOP, Branch, Commit, Path, Reading, Target, digest
+from otolith.errors import Corrupt
+
+LEDGER: Path = (LOOP, "ledger")
+_KEY_BYTES = 16
+
+Status: TypeAlias = Literal["begun", "done", "failed", "unknown"]
+
+
+def _nothing() -> Mapping[str, Any]:
+    return EMPTY
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One call of a tool with effects."""
+
+    key: str
+    tool: str
+    effects: str
+    arguments: Mapping[str, Any] = field(default_factory=_nothing)
+    status: Status = "begun"
+    result: Any = None
+    error: str = ""
+    call_id: str = ""
+    run: str = "main"
+    iteration: int = 0
+    time: int = 0
+    duration_ms: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arguments", freeze(dict(self.arguments)))
+        object.__setattr__(self, "result", freeze(self.result))
+
+    @property
+    def may_have_happened(self) -> bool:
+        """Whether the world may be another one because of it."""
+        return self.status != "failed"
+
+    def ended(self, status: Status, **changes: Any) -> Entry:
+        """Return it with how it ended."""
+        return replace(self, status=status, **changes)
+
+    def observation(self, id: str) -> Observation:
+        """Return it as a call that has ended."""
+        return Observation(
+            id, self.tool, self.arguments, self.result, self.error, self.duration_ms, self.time
+        )
+
+    def to_data(self) -> dict[str, Any]:
+        """Return what is kept of it."""
+        return {
+            "tool": self.tool,
+            "effects": self.effects,
+            "arguments": thaw(self.arguments),
+            "status": self.status,
+            "result": thaw(self.result),
+            "error": self.error,
+            "call_id": self.call_id,
+            "run": self.run,
+            "iteration": self.iteration,
+            "time": self.time,
+            "duration_ms": self.duration_ms,
+        }
+
+    @classmethod
+    def from_data(cls, key: str, data: Mapping[str, Any]) -> Entry:
+        """Return what `to_data` gave.
+
+        Raises:
+            Corrupt: it is no entry.
+        """
+        try:
+            return cls(key, **data)
+        except TypeError as error:
+            raise Corrupt(f".loop/ledger/{key} is no entry", hint="run otolith fsck") from error
+
+
+def key_of(*parts: Any, state: Reading) -> str:
+    """Return a name for a call: that of the same call of the same step, and of no other."""
+    return digest(state.cells.encoding.encode(list(parts)))[:_KEY_BYTES].hex()
+
+
+def ledger_in(state: Reading) -> list[Entry]:
+    """Return what was done to the world by a state's past, the oldest first."""
+    with state.turn():
+        return sorted(_entries(state), key=lambda entry: (entry.time, entry.key))
+
+
+def entry_at(state: Reading, key: str) -> Entry | None:
+    """Return the entry of a key, if there is one."""
+    with state.turn():
+        cell = state.cell_at((*LEDGER, key))
+        return None if cell is None else _entry(state, key, cell)
+
+
+def effects_after(state: Branch, target: Target) -> list[Entry]:
+    """Return the effects after a commit that may have happened, and that no rollback takes back.
+
+    It looks at what the branch did since, also at what was rolled back already in between.
+    """
+    goal = state.resolve(target)
+    known = {entry.key for entry in _entries(state.at(goal)) if entry.status != "begun"}
+    found: dict[str, Entry] = {}
+    for view in _ends(state, goal):
+        for entry in _entries(view):
+            if entry.key not in known and entry.may_have_happened:
+                found.setdefault(entry.key, entry)
+    return sorted(found.values(), key=lambda entry: (entry.time, entry.key))
+
+
+def _ends(state: Branch, goal: Commit) -> Iterator[Reading]:
+    """Yield the states at which the ledger was longest: the head, and before each rollback."""
+    yield state
+    if state.head is None:
+        return
+    commits = state.log()
+    for commit in commits:
+        if commit.id == goal.id or commit.generation <= goal.generation:
+            return
+        if commit.kind == "rollback":
+            yield from (state.at(parent) for parent in commit.parents[:1])
+
+
+def _entries(state: Reading) -> Iterator[Entry]:
+    cell = state.cell_at(LEDGER)
+    if cell is None:
+        return
+    cells = state.cells
+    for key, value in cells.entries(cell):
+        yield _entry(state, str(cells.encoding.unkey(key)), value)
+
+
+def _entry(state: Reading, key: str, cell: bytes) -> Entry:
+    kept: Any = state.cells.load(cell)
+    return Entry.from_data(key, kept)

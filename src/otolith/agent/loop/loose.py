@@ -1,0 +1,106 @@
+"""A run in a state without history: remembered as long as the state lives, and kept nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import uuid4
+from weakref import finalize
+
+from otolith.agent.conversation import Conversation
+from otolith.agent.conversation.message import Message
+from otolith.agent.live import Live
+from otolith.agent.loop.happening import happenings
+from otolith.agent.loop.ledger import Entry
+from otolith.agent.loop.models.model import Recorded
+from otolith.agent.loop.record import MAIN, Base
+from otolith.agent.loop.state import AgentState
+from otolith.agent.loop.window import Window
+from otolith.agent.session import Versioned
+
+_REMEMBERED: dict[int, dict[str, AgentState]] = {}
+"""Runs by the id of their state: a Live state is a mapping, and cannot be a key."""
+
+
+class LooseRun:
+    """A run that ends with its process."""
+
+    is_kept = False
+
+    def __init__(self, state: Live | None = None, name: str = MAIN) -> None:
+        self.state = Live() if state is None else state
+        self.name = name
+        self.session = name
+        self._nonce = uuid4().hex
+        self._entries: dict[str, Entry] = {}
+
+    def now(self) -> int:
+        """Return the time, in microseconds since 1970."""
+        return self.state.now()
+
+    def load(self) -> AgentState | None:
+        """Return where the run is, if the state remembers one."""
+        return _remembered(self.state).get(self.name)
+
+    def keep(
+        self,
+        after: AgentState,
+        before: AgentState | None,
+        message: str,
+        *,
+        joins: Sequence[str] = (),
+    ) -> AgentState:
+        """Remember a step, as long as the state lives."""
+        _remembered(self.state)[self.name] = after
+        for kind, data in happenings(before, after):
+            self.state.events.append(kind, agent=self.name, **data)
+        self.state.commit(message)
+        return after
+
+    def note(self, kind: str, message: str, **data: Any) -> None:
+        """Record that something happened."""
+        self.state.events.append(kind, agent=self.name, **data)
+
+    def context(self, asked: Window, messages: Sequence[Message]) -> Sequence[Message]:
+        """Return what of the conversation fits into a number of tokens."""
+        chat = Conversation(Versioned(), clock=self.now)
+        chat.extend(messages, allow_empty=True)
+        return asked.of(chat)
+
+    def base(self, iteration: int) -> Base:
+        """Return the step that is under way."""
+        return Base(iteration, self._nonce)
+
+    def key(self, base: Base, *parts: Any) -> str:
+        """Return a name for a call: no other has it."""
+        return uuid4().hex
+
+    def entry(self, key: str) -> Entry | None:
+        """Return what the ledger has under a key."""
+        return self._entries.get(key)
+
+    def entries(self) -> list[Entry]:
+        """Return the ledger of this process."""
+        return list(self._entries.values())
+
+    def write(self, key: str, entry: Entry | None, base: Base | None = None) -> None:
+        """Write down an entry of the ledger."""
+        if entry is None:
+            self._entries.pop(key, None)
+        else:
+            self._entries[key] = entry
+
+    def replies(self, iteration: int) -> list[Recorded]:
+        """Return nothing: a step that is done again asks again."""
+        return []
+
+    def record(self, reply: Recorded, base: Base) -> None:
+        """Forget what a model answered: there is nothing to repeat here."""
+
+
+def _remembered(state: Live) -> dict[str, AgentState]:
+    found = _REMEMBERED.get(id(state))
+    if found is None:
+        found = _REMEMBERED[id(state)] = {}
+        finalize(state, _REMEMBERED.pop, id(state), None)
+    return found

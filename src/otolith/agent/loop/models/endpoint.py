@@ -1,0 +1,219 @@
+"""An HTTP endpoint of a provider: JSON in, JSON or a stream of events out, within a time.
+
+What may pass is tried again (429, 5xx, a connection that breaks), with growing pauses, as long as
+nothing of an answer was handed on. Redirects are not followed: they would carry the key elsewhere.
+The key is in no repr, no error and no log.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from typing import Any
+from urllib.parse import urlsplit
+
+from otolith.errors import BadReply, Busy, Denied, Error, Invalid, ModelFailed, TimedOut
+
+_AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
+_LARGEST_BYTES = 64 << 20
+_PIECE_BYTES = 64 << 10
+_SHOWN_LETTERS = 300
+
+
+class Endpoint:
+    """Where a provider is, and how long it may take."""
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        headers: Mapping[str, str],
+        secret: str = "",
+        timeout_seconds: float = 60.0,
+        total_seconds: float = 600.0,
+        retries: int = 3,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Make one; `timeout_seconds` is for a silence, `total_seconds` for a whole answer.
+
+        Raises:
+            Invalid: the URL is not one of HTTP.
+        """
+        parts = urlsplit(base_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise Invalid(f"{base_url!r} is no address", hint="write https://host/v1")
+        self.base_url = base_url.rstrip("/")
+        self._parts = parts
+        self._headers = {"Content-Type": "application/json", **headers}
+        self._secret = secret
+        self._timeout = timeout_seconds
+        self._total = total_seconds
+        self._retries = retries
+        self._sleep = sleep
+        self._pause_asked: float | None = None
+        """How long the endpoint wants to be left alone."""
+
+    def __repr__(self) -> str:
+        return f"<Endpoint {self._parts.scheme}://{self._parts.netloc.rpartition('@')[2]}>"
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Return what the endpoint answers, parsed.
+
+        Raises:
+            BadReply: it is not JSON.
+        """
+        return _parsed(b"".join(self._tried(path, body)))
+
+    def events(self, path: str, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield the data of server-sent events, parsed, until the stream ends or says `[DONE]`.
+
+        Raises:
+            BadReply: an event is not JSON.
+            ModelFailed: the stream broke off.
+        """
+        for data in _data_lines(self._tried(path, body)):
+            if data == b"[DONE]":
+                return
+            event = _parsed(data)
+            if not isinstance(event, dict):
+                raise BadReply(f"an event is no object: {_shown(data)}", hint="try again")
+            yield event
+
+    def _tried(self, path: str, body: Mapping[str, Any]) -> Iterator[bytes]:
+        """Yield the bytes of an answer; as long as there are none, try again."""
+        for pause in self._pauses():
+            has_begun = False
+            try:
+                for piece in self._pieces(path, body):
+                    has_begun = True
+                    yield piece
+            except (ModelFailed, Busy, TimedOut):
+                if has_begun or pause is None:
+                    raise
+                asked, self._pause_asked = self._pause_asked, None
+                self._sleep(pause if asked is None else asked)
+            else:
+                return
+
+    def _pauses(self) -> Iterator[float | None]:
+        pause = _FIRST_PAUSE_SECONDS
+        for _ in range(self._retries):
+            yield pause * (0.5 + random.random())
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        yield None
+
+    def _pieces(self, path: str, body: Mapping[str, Any]) -> Iterator[bytes]:
+        """Yield the bytes of one answer as they arrive."""
+        try:
+            with closing(self._connection()) as connection:
+                yield from self._answer(connection, self._parts.path.rstrip("/") + path, body)
+        except TimeoutError as error:
+            raise TimedOut(
+                f"{self!r} was silent for {self._timeout:g} s, or took over {self._total:g} s",
+                hint="try again, or give it more time",
+            ) from error
+        except (OSError, http.client.HTTPException) as error:
+            if isinstance(error, Error):
+                raise
+            raise ModelFailed(
+                f"{self!r} broke off: {self._scrubbed(str(error) or repr(error))}",
+                hint="check the address and the network, and try again",
+            ) from error
+
+    def _answer(
+        self, connection: http.client.HTTPConnection, path: str, body: Mapping[str, Any]
+    ) -> Iterator[bytes]:
+        deadline, size = time.monotonic() + self._total, 0
+        data = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+        connection.request("POST", path, data, self._headers)
+        socket = connection.sock
+        answer = connection.getresponse()
+        if answer.status != 200:
+            raise self._refusal(answer)
+        while (left := deadline - time.monotonic()) > 0:
+            socket.settimeout(min(self._timeout, left))
+            piece = answer.read1(_PIECE_BYTES)
+            if not piece:
+                return
+            size += len(piece)
+            if size > _LARGEST_BYTES:
+                raise BadReply("the answer does not end", hint="ask for less")
+            yield piece
+        raise TimeoutError
+
+    def _connection(self) -> http.client.HTTPConnection:
+        host, port = self._parts.hostname or "", self._parts.port
+        seconds = min(self._timeout, self._total)
+        if self._parts.scheme == "https":
+            return http.client.HTTPSConnection(host, port, timeout=seconds)
+        return http.client.HTTPConnection(host, port, timeout=seconds)
+
+    def _refusal(self, answer: http.client.HTTPResponse) -> Error:
+        status = answer.status
+        told = self._scrubbed(_reason(answer.read(_PIECE_BYTES)))
+        said = f"{self!r} answered {status}: {told}"
+        if status in (401, 403):
+            return Denied(said, hint="check the key and what it may do")
+        if status in _AGAIN or status >= 500:
+            error: Error = ModelFailed(said, status=status, hint="try again")
+            if status == 429:
+                error = Busy(said, hint="wait, or ask for less")
+            self._pause_asked = _seconds(answer.getheader("Retry-After"))
+            return error
+        if 300 <= status < 400:
+            return Invalid(said, hint="give the address that it redirects to")
+        return Invalid(said, hint="check the model's name and the request")
+
+    def _scrubbed(self, text: str) -> str:
+        return text.replace(self._secret, "***") if self._secret else text
+
+
+def _data_lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the data of each event of a stream; its lines are joined, as the standard says."""
+    held, event = b"", []
+    for piece in pieces:
+        held += piece
+        *lines, held = held.replace(b"\r\n", b"\n").split(b"\n")
+        for line in lines:
+            if line.startswith(b"data:"):
+                event.append(line[5:].removeprefix(b" "))
+            elif not line and event:
+                yield b"\n".join(event)
+                event = []
+    if held.startswith(b"data:"):
+        event.append(held[5:].removeprefix(b" "))
+    if event:
+        yield b"\n".join(event)
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise BadReply(f"the answer is not JSON: {_shown(data)}", hint="try again") from error
+
+
+def _reason(data: bytes) -> str:
+    try:
+        found = json.loads(data)
+        error = found.get("error", found)
+        text = error.get("message") if isinstance(error, dict) else error
+    except (ValueError, AttributeError):
+        text = None
+    return _shown(data) if not isinstance(text, str) else text[:_SHOWN_LETTERS]
+
+
+def _shown(data: bytes) -> str:
+    return repr(data[:_SHOWN_LETTERS].decode("utf-8", "replace"))
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        return None if text is None else min(max(0.0, float(text)), _LONGEST_PAUSE_SECONDS)
+    except ValueError:
+        return None

@@ -1,0 +1,134 @@
+"""Models behind an endpoint that speaks OpenAI's chat completions, whoever runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from otolith.agent.conversation.formats import read, write
+from otolith.agent.conversation.message import Message
+from otolith.agent.loop.models.endpoint import Endpoint
+from otolith.agent.loop.models.model import OnText, Reply, Usage
+from otolith.agent.loop.models.wire import counted, reply_from
+from otolith.agent.loop.tools import Tool
+from otolith.errors import BadReply
+
+
+class OpenAIModel:
+    """A model of an OpenAI-compatible endpoint: `OpenAIModel("http://localhost:8000/v1", "m")`."""
+
+    speaks = "openai"
+    """The format that it is sent."""
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        *,
+        api_key: str = "",
+        options: Mapping[str, Any] | None = None,
+        **limits: Any,
+    ) -> None:
+        """Make one; `options` go into each request, `limits` are those of `Endpoint`."""
+        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self.name = model
+        self._endpoint = Endpoint(base_url, headers=headers, secret=api_key, **limits)
+        self._options = dict(options or {})
+
+    def __repr__(self) -> str:
+        return f"<OpenAIModel {self.name} at {self._endpoint!r}>"
+
+    def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[Tool] = (),
+        on_text: OnText | None = None,
+    ) -> Reply:
+        """Return the answer, or hand it over as it arrives."""
+        document = write(messages, "openai")
+        body = {"model": self.name, "messages": document["messages"], **self._options}
+        if tools:
+            body["tools"] = [_offered(tool) for tool in tools]
+        if on_text is None:
+            return _reply(self._endpoint.post("/chat/completions", body))
+        body |= {"stream": True, "stream_options": {"include_usage": True}}
+        gathered = _Gathered(on_text)
+        for event in self._endpoint.events("/chat/completions", body):
+            gathered.take(event)
+        return gathered.reply()
+
+
+def _offered(tool: Tool) -> dict[str, Any]:
+    about = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return {"type": "function", "function": about}
+
+
+def _reply(answer: Any) -> Reply:
+    try:
+        choice = answer["choices"][0]
+        message, why = choice["message"], choice.get("finish_reason") or ""
+        usage = _usage(answer.get("usage"))
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise BadReply(f"the answer is no completion: {error!r}", hint="try again") from error
+    return reply_from(lambda: read([_assistants(message)], "openai"), usage, why, "openai")
+
+
+def _assistants(message: Any) -> Any:
+    """Return a message without what only an answer has, and says nothing."""
+    if not isinstance(message, dict):
+        return message
+    kept = {name: value for name, value in message.items() if value is not None}
+    return {"role": "assistant", "content": None, **kept}
+
+
+def _usage(given: Any) -> Usage:
+    found = given if isinstance(given, dict) else {}
+    return Usage(counted(found, "prompt_tokens"), counted(found, "completion_tokens"))
+
+
+class _Gathered:
+    """An answer as it arrives."""
+
+    def __init__(self, on_text: OnText) -> None:
+        self._on_text = on_text
+        self._text: list[str] = []
+        self._calls: dict[int, dict[str, Any]] = {}
+        self._usage = Usage()
+        self._why = ""
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Take in a piece."""
+        if "error" in event:
+            raise BadReply(f"the stream ended with an error: {str(event['error'])[:300]}")
+        if event.get("usage"):
+            self._usage = _usage(event["usage"])
+        try:
+            for choice in event.get("choices", [])[:1]:
+                self._why = choice.get("finish_reason") or self._why
+                self._delta(choice.get("delta") or {})
+        except (KeyError, TypeError, AttributeError) as error:
+            raise BadReply(f"an event is no piece of an answer: {error!r}") from error
+
+    def _delta(self, delta: Mapping[str, Any]) -> None:
+        text = delta.get("content")
+        if isinstance(text, str) and text:
+            self._text.append(text)
+            self._on_text(text)
+        for piece in delta.get("tool_calls") or ():
+            call = self._calls.setdefault(
+                piece["index"],
+                {"id": "", "type": "function", "function": {"name": "", "arguments": ""}},
+            )
+            call["id"] = piece.get("id") or call["id"]
+            for name, part in (piece.get("function") or {}).items():
+                call["function"][name] = call["function"].get(name, "") + (part or "")
+
+    def reply(self) -> Reply:
+        """Return all of it."""
+        if not self._why:
+            raise BadReply("the stream ended in the middle of an answer", hint="try again")
+        message: dict[str, Any] = {"role": "assistant", "content": "".join(self._text) or None}
+        if self._calls:
+            message["tool_calls"] = [self._calls[at] for at in sorted(self._calls)]
+        return reply_from(lambda: read([message], "openai"), self._usage, self._why, "openai")

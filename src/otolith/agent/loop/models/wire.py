@@ -1,0 +1,43 @@
+"""From what a provider sent to a reply: what both protocols have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from otolith.agent.conversation.message import Message, Role, Tokens
+from otolith.agent.loop.models.model import Reply, Usage
+from otolith.errors import BadReply, BadValue
+
+
+def reply_from(parse: Callable[[], list[Message]], usage: Usage, why: str, counter: str) -> Reply:
+    """Return a reply of the message that a provider sent.
+
+    Raises:
+        BadReply: it is no message of an assistant, or says nothing at all.
+    """
+    try:
+        found = parse()
+    except BadValue as error:
+        raise BadReply(f"the answer is no message: {error.message}", hint="try again") from error
+    if len(found) != 1 or found[0].role is not Role.ASSISTANT:
+        raise BadReply("the answer is not one message of the assistant", hint="try again")
+    message = found[0]
+    if not message.calls and not message.text.strip():
+        raise BadReply(f"the answer is empty ({why or 'no reason given'})", hint="try again")
+    _check_calls(message)
+    tokens = Tokens(usage.output_tokens, counter) if usage.output_tokens else None
+    return Reply(replace(message, tokens=tokens), usage, why)
+
+
+def _check_calls(message: Message) -> None:
+    ids = [call.id for call in message.calls]
+    if len(set(ids)) != len(ids) or not all(ids) or not all(call.name for call in message.calls):
+        raise BadReply("a tool call has no name, or no id of its own", hint="try again")
+
+
+def counted(usage: Mapping[str, Any], name: str) -> int:
+    """Return a count of tokens; 0 if it is none."""
+    found = usage.get(name)
+    return found if type(found) is int and found >= 0 else 0

@@ -1,0 +1,35 @@
+"""Progress of a run on a terminal: a line a step, and nothing where nobody looks."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TextIO
+
+from otolith.agent.loop.happening import clipped
+from otolith.agent.loop.state import AgentState
+
+_WIDTH = 76
+
+
+class Progress:
+    """Tells what a run does."""
+
+    def __init__(self, *, is_wanted: bool | None = None, stream: TextIO | None = None) -> None:
+        """Tell it to a stream, by default standard error if that is a terminal."""
+        self._stream = sys.stderr if stream is None else stream
+        self._is_on = self._stream.isatty() if is_wanted is None else is_wanted
+        self._start = time.monotonic()
+
+    def step(self, after: AgentState, before: AgentState | None) -> None:
+        """Tell what a step has done."""
+        if not self._is_on:
+            return
+        known = 0 if before is None else len(before.memory.tool_calls)
+        calls = ", ".join(call.name for call in after.memory.tool_calls[known:])
+        last = after.messages[-1].text if after.messages else ""
+        said = calls or clipped(last).replace("\n", " ")
+        seconds = time.monotonic() - self._start
+        head = f"[{after.session}] {after.iteration:>3} {after.phase!s:<16} {seconds:6.1f}s"
+        self._stream.write(f"{head}  {said}"[:_WIDTH].rstrip() + "\n")
+        self._stream.flush()

@@ -1,0 +1,202 @@
+"""The signature of a function as a JSON schema, and arguments from a model as what it asks for.
+
+Types are those that msgspec knows (numbers, text, containers, Optional, Literal, enums, dates,
+dataclasses, TypedDicts …) and pydantic's models. `Annotated[int, msgspec.Meta(ge=0)]` puts bounds.
+What a parameter means is read from the `Args:` of the docstring.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from otolith.errors import BadValue, Invalid
+
+_ARGUMENT = re.compile(r"^(\s+)\*{0,2}(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
+_SECTION = re.compile(r"^\s*(Returns|Raises|Yields|Example|Examples|Note|Notes):\s*$")
+
+
+class Signature:
+    """What a function takes and returns, for a model."""
+
+    def __init__(
+        self, function: Callable[..., Any], *, hidden: frozenset[str] = frozenset()
+    ) -> None:
+        """Read a signature; parameters that are `hidden` are not shown to a model.
+
+        Raises:
+            Invalid: a parameter has no type that a schema can be made of.
+        """
+        self.name = getattr(function, "__name__", type(function).__name__)
+        self._parameters = _parameters(function, hidden)
+        hints = _hints(function)
+        self.result: Any = hints.get("return", Any)
+        self.text, self._meanings = read_docstring(inspect.getdoc(function) or "")
+        fields = [_field(each, hints.get(each.name, Any)) for each in self._parameters]
+        try:
+            self._model = msgspec.defstruct(
+                self.name, fields, kw_only=True, forbid_unknown_fields=True
+            )
+            self.schema = self._schema()
+        except (TypeError, NameError) as error:
+            raise Invalid(
+                f"no schema can be made of {self.name}: {error}",
+                hint="annotate with types that JSON can carry, or with dataclasses of these",
+            ) from error
+
+    def _schema(self) -> dict[str, Any]:
+        schema = schema_of(self._model)
+        schema.pop("title", None)
+        schema.setdefault("properties", {})
+        for name, meaning in self._meanings.items():
+            if name in schema["properties"] and "$ref" not in schema["properties"][name]:
+                schema["properties"][name].setdefault("description", meaning)
+        schema["additionalProperties"] = False
+        return schema
+
+    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return arguments as the function wants them.
+
+        Raises:
+            BadValue: they do not fit; the message says where, for the model to read.
+        """
+        found = fitted(given, self._model, what=f"the arguments of {self.name}")
+        return {each.name: getattr(found, each.name) for each in self._parameters}
+
+    def named(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Return the arguments of a Python call by their names.
+
+        Raises:
+            Invalid: the function does not take them.
+        """
+        try:
+            bound = inspect.Signature(self._parameters).bind(*args, **kwargs)
+        except TypeError as error:
+            raise Invalid(f"{self.name}: {error}", hint="see its signature") from None
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+
+def schema_of(kind: Any) -> dict[str, Any]:
+    """Return the JSON schema of a type, in one piece."""
+    schema = msgspec.json.schema(kind, schema_hook=_foreign_schema)
+    name = str(schema.get("$ref", "")).rpartition("/")[2]
+    definitions = dict(schema.get("$defs", {}))
+    if not name:
+        return schema
+    top = definitions[name]
+    is_recursive = f'#/$defs/{name}"' in json.dumps(definitions)
+    rest = definitions if is_recursive else {n: d for n, d in definitions.items() if n != name}
+    return {**top, "$defs": rest} if rest else dict(top)
+
+
+def fitted(value: Any, kind: Any, *, what: str) -> Any:
+    """Return plain data as a value of a type.
+
+    Raises:
+        BadValue: it does not fit; the message says where.
+    """
+    try:
+        return msgspec.convert(plain(value), kind, dec_hook=_foreign_value)
+    except (msgspec.ValidationError, TypeError, ValueError) as error:
+        raise BadValue(f"{what}: {error}", hint="give what the schema asks for") from error
+
+
+def plain(value: Any) -> Any:
+    """Return a value as plain data; what has no plain form is told by its repr."""
+    made = msgspec.to_builtins(value, str_keys=True, enc_hook=_plainer)
+    return _json_like(made)
+
+
+def told(result: Any) -> str:
+    """Return a result as text for a model: text as it is, everything else as JSON."""
+    if isinstance(result, str):
+        return result
+    return msgspec.json.encode(plain(result)).decode()
+
+
+def _json_like(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _json_like(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_json_like(item) for item in value]
+    if isinstance(value, float) and (value != value or value in (float("inf"), -float("inf"))):
+        return str(value)  # JSON has no such number
+    return value
+
+
+def _plainer(value: Any) -> Any:
+    dump = getattr(value, "model_dump", None)
+    return dump(mode="json") if callable(dump) else repr(value)
+
+
+def read_docstring(text: str) -> tuple[str, dict[str, str]]:
+    """Return what a docstring says, and what it says of each argument."""
+    before, _, rest = text.partition("\nArgs:\n")
+    meanings: dict[str, str] = {}
+    name, depth = "", 0
+    for line in rest.splitlines():
+        if _SECTION.match(line):
+            break
+        found = _ARGUMENT.match(line)
+        if found and (not depth or len(found[1]) <= depth):
+            depth, name = len(found[1]), found[2]
+            meanings[name] = found[3].strip()
+        elif name and line.strip():
+            meanings[name] = f"{meanings[name]} {line.strip()}".strip()
+    lines = before.splitlines()
+    end = next((at for at, line in enumerate(lines) if _SECTION.match(line)), len(lines))
+    return "\n".join(lines[:end]).strip(), meanings
+
+
+def _parameters(function: Any, hidden: frozenset[str]) -> list[inspect.Parameter]:
+    found = []
+    for each in inspect.signature(function).parameters.values():
+        if each.name in hidden:
+            continue
+        if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD, each.POSITIONAL_ONLY):
+            raise Invalid(
+                f"{each} cannot be filled in by name", hint="name each parameter, without * and /"
+            )
+        found.append(each)
+    return found
+
+
+def _hints(function: Any) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError) as error:
+        raise Invalid(
+            f"the annotations of {getattr(function, '__name__', function)} cannot be read: {error}",
+            hint="define or import what they name at the top of the module",
+        ) from error
+
+
+def _field(each: inspect.Parameter, hint: Any) -> Any:
+    if each.default is each.empty:
+        return each.name, hint
+    default = each.default
+    if isinstance(default, list | dict | set):
+        return each.name, hint, msgspec.field(default_factory=lambda: type(default)(default))
+    return each.name, hint, default
+
+
+def _foreign_schema(kind: type) -> dict[str, Any]:
+    make = getattr(kind, "model_json_schema", None)
+    if make is None:
+        raise NotImplementedError(f"{kind!r} has no schema")
+    found: dict[str, Any] = make()
+    return found
+
+
+def _foreign_value(kind: type, value: Any) -> Any:
+    make = getattr(kind, "model_validate", None)
+    if make is None:
+        raise NotImplementedError(f"a {kind.__name__} cannot be made of data")
+    return make(value)

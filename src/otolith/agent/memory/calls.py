@@ -1,0 +1,123 @@
+"""The log of tool calls: it grows at its end, and each is read when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, overload
+
+from otolith.core import Path, Reading
+from otolith.errors import Corrupt
+
+_FIELDS = ("id", "name", "arguments", "result", "error", "duration_ms", "time")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRecord:
+    """One call of a tool, and what came of it."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    result: Any = None
+    error: str | None = None
+    duration_ms: float | None = None
+    time: int = 0
+    """When it was recorded, in microseconds since 1970."""
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether there was no error."""
+        return self.error is None
+
+    @property
+    def observation(self) -> str:
+        """What a model is told of it."""
+        if self.error is not None:
+            return f"[Tool Error] {self.name} failed: {self.error}"
+        return str(self.result)
+
+    def to_data(self) -> dict[str, Any]:
+        """Return it as plain data; what is empty is left out."""
+        data = {name: getattr(self, name) for name in _FIELDS}
+        data["arguments"] = dict(self.arguments)
+        usual = {"arguments": {}, "time": 0}
+        kept = {"id", "name"}
+        return {n: v for n, v in data.items() if n in kept or not _is_same(v, usual.get(n))}
+
+    @classmethod
+    def from_data(cls, data: Any) -> ToolRecord:
+        """Return what `to_data` gave.
+
+        Raises:
+            Corrupt: it is no record of a call.
+        """
+        try:
+            return cls(**{name: data[name] for name in _FIELDS if name in data})
+        except (KeyError, TypeError) as error:
+            raise Corrupt("this is no record of a call", hint="run otolith fsck") from error
+
+
+def _is_same(one: object, other: object) -> bool:
+    return type(one) is type(other) and (one is None or one in ({}, 0)) and one == other
+
+
+class ToolLog(Sequence[ToolRecord]):
+    """The calls of a state, the oldest first; a slice is a list."""
+
+    def __init__(self, state: Reading, path: Path) -> None:
+        self._state = state
+        self._path = path
+
+    def __len__(self) -> int:
+        with self._state.turn():
+            cell = self._cell()
+            return 0 if cell is None else self._state.cells.length(cell)
+
+    @overload
+    def __getitem__(self, at: int) -> ToolRecord: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[ToolRecord]: ...
+    def __getitem__(self, at: int | slice) -> ToolRecord | list[ToolRecord]:
+        with self._state.turn():
+            length = len(self)
+            if isinstance(at, slice):
+                start, stop, step = at.indices(length)
+                places = range(start, stop, step)
+                if step == 1:
+                    return self._read(start, stop)
+                return [self._read(place, place + 1)[0] for place in places]
+            if not -length <= at < length:
+                raise IndexError(f"{length} calls were recorded, there is none at {at}")
+            return self._read(at % length, at % length + 1)[0]
+
+    def __iter__(self) -> Iterator[ToolRecord]:
+        length = len(self)
+        for start in range(0, length, _PAGE):
+            yield from self[start : min(start + _PAGE, length)]
+
+    def append(self, record: ToolRecord, now: int) -> ToolRecord:
+        """Stage a record at the end; one without a time gets this one."""
+        state = self._state
+        record = record if record.time else replace(record, time=now)
+        with state.turn():
+            state.extend_reserved(self._path, [state.cells.put(record.to_data())])
+        return record
+
+    def named(self, name: str) -> list[ToolRecord]:
+        """Return the calls of one tool."""
+        return [record for record in self if record.name == name]
+
+    def _cell(self) -> bytes | None:
+        return self._state.cell_at(self._path)
+
+    def _read(self, start: int, stop: int) -> list[ToolRecord]:
+        cell, cells = self._cell(), self._state.cells
+        if cell is None or start >= stop:
+            return []
+        found = list(cells.elements(cell, start, stop))
+        cells.prefetch(found)
+        return [ToolRecord.from_data(cells.load(each)) for each in found]
+
+
+_PAGE = 64

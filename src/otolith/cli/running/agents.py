@@ -1,0 +1,102 @@
+"""Orchestrators and agents of the user's own code, found by name for a verb that runs them."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from otolith import opening
+from otolith.agent import Agent, Orchestrator, Versioned
+from otolith.cli.asked import Asked
+from otolith.cli.place import find, only_session
+from otolith.errors import Invalid
+
+_HOW = "say --with FILE.py:NAME or --with package.module:NAME"
+
+
+class Running(NamedTuple):
+    """A session, and what runs in it."""
+
+    state: Versioned
+    orchestrator: Orchestrator
+
+
+@contextmanager
+def running(asked: Asked, session: str, given: str) -> Iterator[Running]:
+    """Open a session with the user's classes, and what `--with` names in it."""
+    orchestrator = orchestrator_of(asked, given)
+    place = find(asked._replace(session=session))
+    with opening.open(place.url, create=False) as repo:
+        state = repo.session(place.session or only_session(repo), branch=place.branch)
+        orchestrator.where = state
+        yield Running(state, orchestrator)
+
+
+def orchestrator_of(asked: Asked, given: str) -> Orchestrator:
+    """Return the orchestrator or agent that `FILE.py:NAME` names; it is code of the user's.
+
+    Raises:
+        Invalid: there is no such thing, or it is something else.
+    """
+    place, _, name = given.rpartition(":") if ":" in given else (given, "", "")
+    module = _module(asked, place)
+    found = _named(module, name) if name else _only(module, given)
+    if isinstance(found, type) or (callable(found) and not isinstance(found, Agent | Orchestrator)):
+        found = found()
+    if isinstance(found, Agent):
+        found = found.acting()
+    if not isinstance(found, Orchestrator):
+        raise Invalid(f"{given} is no orchestrator and no agent", hint=_HOW)
+    return found
+
+
+def _module(asked: Asked, place: str) -> ModuleType:
+    if not place.endswith(".py"):
+        sys.path.insert(0, str(asked.directory.resolve()))
+        try:
+            return importlib.import_module(place)
+        except ModuleNotFoundError as error:
+            raise Invalid(f"there is no module {error.name}", hint=_HOW) from None
+        finally:
+            sys.path.pop(0)
+    path = (asked.directory / place).resolve()
+    if not path.is_file():
+        raise Invalid(f"there is no file {place}", hint=_HOW)
+    return _loaded(path)
+
+
+def _loaded(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)  # so that its classes can be found by their names
+    spec.loader.exec_module(module)
+    return module
+
+
+def _named(module: ModuleType, name: str) -> Any:
+    if not hasattr(module, name):
+        raise Invalid(f"{module.__name__} has no {name}", hint=_HOW)
+    return getattr(module, name)
+
+
+def _only(module: ModuleType, given: str) -> Any:
+    """Return the one orchestrator or agent of a module."""
+    own = {name: value for name, value in vars(module).items() if _runs(value, module)}
+    if len(own) != 1:
+        named = ", ".join(own) or "none"
+        raise Invalid(f"{given} has {len(own)} orchestrators or agents: {named}", hint=_HOW)
+    return next(iter(own.values()))
+
+
+def _runs(value: object, module: ModuleType) -> bool:
+    if isinstance(value, type):
+        return issubclass(value, Orchestrator) and value.__module__ == module.__name__
+    return isinstance(value, Agent | Orchestrator)

@@ -1,0 +1,214 @@
+"""What agents did, and going on with it: `events`, `resume` and `replay`."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+import click
+
+from otolith.agent import Versioned, replay, replies_in, run_in, runs_in
+from otolith.agent import events as events_of
+from otolith.cli.asked import Asked
+from otolith.cli.failures import worded
+from otolith.cli.place import at_hand
+from otolith.cli.running.agents import running
+from otolith.cli.screen.chats import (
+    event_json,
+    event_line,
+    outcome_json,
+    outcome_lines,
+    recorded_json,
+    recorded_lines,
+)
+from otolith.cli.screen.output import emit, json_option, page
+from otolith.core import Commit
+from otolith.errors import KeyNotFound
+
+_UNFINISHED, _FAILED = 8, 1  # errors leave with 1 to 7
+_CODES = {"done": 0, "error": _FAILED}
+
+_with = click.option(
+    "--with", "given", metavar="CODE", help="What runs: FILE.py:NAME or package.module:NAME."
+)
+_steps = click.option(
+    "--max-steps", type=click.IntRange(min=0), default=50, show_default=True, metavar="N",
+    help="End after so many steps.",
+)  # fmt: skip
+_seconds = click.option(
+    "--max-seconds", type=click.FloatRange(min=0), metavar="N", help="End after so long."
+)
+
+
+@click.command("events")
+@click.argument("session", required=False)
+@click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind; repeatable.")
+@click.option("--agent", metavar="NAME", help="Only of this agent.")
+@click.option("--since", metavar="WHEN", help="A time (ISO 8601), or a commit: what came after it.")
+@click.option("--until", metavar="WHEN", help="A time, or a commit: what it contains.")
+@click.option("-n", "--limit", type=click.IntRange(min=0), metavar="N", help="The last N.")
+@json_option
+@click.pass_obj
+def events(
+    asked: Asked,
+    *,
+    session: str | None,
+    kinds: tuple[str, ...],
+    agent: str | None,
+    since: str | None,
+    until: str | None,
+    limit: int | None,
+    as_json: bool,
+) -> None:
+    """List what happened in a session, the oldest first."""
+    asked = asked if session is None else asked._replace(session=session)
+    with at_hand(asked, read_only=True) as desk:
+        desk.head()  # says so if there is no such session
+        found = events_of(
+            desk.branch,
+            kind=kinds or None,
+            agent=agent,
+            since=_moment(since),
+            until=_moment(until),
+            limit=limit,
+        )
+        if as_json:
+            emit({"events": list(map(event_json, found))})
+        else:
+            page(map(event_line, found), asked)
+
+
+def _moment(text: str | None) -> datetime | str | None:
+    """Return a time that has its zone, or what names a commit."""
+    if text is None or not re.match(r"\d{4}-\d\d-\d\d", text):
+        return text
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise click.UsageError(f"{text!r} is no time: {error}\nwrite 2026-11-16T09:30") from None
+    return found if found.tzinfo is not None else found.astimezone()
+
+
+@click.command("resume")
+@click.argument("session")
+@_with
+@click.option("--answer", metavar="TEXT", help="What to say to the question that it waits with.")
+@_steps
+@_seconds
+@json_option
+@click.pass_context
+def resume(
+    ctx: click.Context,
+    *,
+    session: str,
+    given: str | None,
+    answer: str | None,
+    max_steps: int,
+    max_seconds: float | None,
+    as_json: bool,
+) -> None:
+    """Go on with a run that was cut off, paused or stopped.
+
+    The code of the run is yours: `--with` says where it is. Without it, only what is known of the
+    run is shown. Leaves with 1 if the run ended with an error, and with 8 if it is not over.
+    """
+    asked: Asked = ctx.obj
+    if given is None:
+        _show_run(asked, session, as_json=as_json)
+        return
+    with running(asked, session, given) as (_, orchestrator):
+        outcome = orchestrator.resume(session, answer, max_steps=max_steps, max_seconds=max_seconds)
+        if as_json:
+            emit(outcome_json(outcome))
+        else:
+            page(outcome_lines(outcome), asked)
+        ctx.exit(_CODES.get(outcome.ended, _UNFINISHED))
+
+
+def _show_run(asked: Asked, session: str, *, as_json: bool) -> None:
+    with at_hand(asked._replace(session=session), read_only=True) as desk:
+        desk.head()
+        found = {name: run_in(desk.branch, name) for name in runs_in(desk.branch)}
+        if not found:
+            raise worded(KeyNotFound(f"nothing ran in session {session}", hint="see `otolith log`"))
+        if as_json:
+            emit({"runs": {n: s.head_data() for n, s in found.items() if s is not None}})
+            return
+        lines = [
+            f"{name}: {state.phase}, step {state.iteration}, {state.task!r}"
+            for name, state in found.items()
+            if state is not None
+        ]
+        page([*lines, "to go on, say --with FILE.py:NAME"], asked)
+
+
+@click.command("replay")
+@click.argument("session")
+@click.option("--at", "ref", metavar="REF", help="From this commit.  [default: the first]")
+@click.option("--run", "name", default="main", show_default=True, metavar="NAME", help="Which run.")
+@_with
+@click.option("--to", "branch", metavar="BRANCH", help="The branch to replay on.")
+@click.option("--fresh", is_flag=True, help="Ask the model anew, also what is on record.")
+@click.option("--act", is_flag=True, help="Let tools act on the world where nothing is on record.")
+@_steps
+@json_option
+@click.pass_context
+def replaying(
+    ctx: click.Context,
+    *,
+    session: str,
+    ref: str | None,
+    name: str,
+    given: str | None,
+    branch: str | None,
+    fresh: bool,
+    act: bool,
+    max_steps: int,
+    as_json: bool,
+) -> None:
+    """Repeat a run from a commit, on a branch of its own; the run itself stays as it is.
+
+    What models answered is on record, and so is what tools with effects came to. Without `--with`,
+    the record is shown. With it, the run is repeated with that code: its prompt, tools and model.
+    """
+    asked: Asked = ctx.obj
+    if given is None:
+        _show_record(asked, session, name, as_json=as_json)
+        return
+    with running(asked, session, given) as (state, orchestrator):
+        orchestrator.name = name
+        begin = state.resolve(ref) if ref is not None else _first(state, name)
+        made = replay(
+            orchestrator,
+            state,
+            at=begin,
+            branch=branch or f"replay-{begin.short}",
+            model=orchestrator.model if fresh else None,
+            may_act=act,
+            max_steps=max_steps,
+        )
+        told = f"on branch {made.state.name}: {made.replayed} answers on record, {made.asked} new"
+        if as_json:
+            extra = {"branch": made.state.name, "replayed": made.replayed, "asked": made.asked}
+            emit(outcome_json(made.outcome) | extra)
+        else:
+            page([*outcome_lines(made.outcome), told], asked)
+        ctx.exit(_CODES.get(made.outcome.ended, _UNFINISHED))
+
+
+def _first(state: Versioned, name: str) -> Commit:
+    """Return the commit that a run began with."""
+    began = [commit for commit in state.log() if commit.meta.get("run") == name]
+    if not began:
+        raise worded(KeyNotFound(f"there is no run {name}", hint="`otolith resume` lists them"))
+    return began[-1]
+
+
+def _show_record(asked: Asked, session: str, name: str, *, as_json: bool) -> None:
+    with at_hand(asked._replace(session=session), read_only=True) as desk:
+        desk.head()
+        recorded = replies_in(desk.branch, name)
+        if as_json:
+            emit({"run": name, "replies": list(map(recorded_json, recorded))})
+        else:
+            page(recorded_lines(recorded), asked)

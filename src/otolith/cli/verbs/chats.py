@@ -1,0 +1,118 @@
+"""`chat`: what was said in a session, read, searched, and as a model would be sent it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from otolith.agent import Conversation
+from otolith.cli.asked import Asked
+from otolith.cli.failures import worded
+from otolith.cli.place import at_hand
+from otolith.cli.screen.chats import (
+    context_json,
+    context_lines,
+    hit_json,
+    hit_lines,
+    message_json,
+    message_lines,
+    topic_json,
+    topic_lines,
+)
+from otolith.cli.screen.output import emit, json_option, page
+from otolith.errors import KeyNotFound
+
+_thread = click.option(
+    "--thread", default="main", show_default=True, metavar="NAME", help="Which thread."
+)
+_at = click.option("--at", "ref", default="@", metavar="REF", help="As of this commit.")
+
+
+@click.group("chat")
+def chat() -> None:
+    """Read and search what was said in the session, and see what a model would be sent."""
+
+
+@contextmanager
+def _opened(asked: Asked, thread: str, ref: str) -> Iterator[Conversation]:
+    """Open a thread as it was at a commit."""
+    with at_hand(asked, read_only=True) as desk:
+        found = Conversation(desk.repo.at(desk.commit(ref)), thread=thread)
+        known = found.threads()
+        if thread not in known:
+            named = ", ".join(known) or "none"
+            raise worded(
+                KeyNotFound(f"there is no thread {thread!r}", hint=f"the session has {named}")
+            )
+        yield found
+
+
+@chat.command("show")
+@click.option("-n", "--last", type=click.IntRange(min=0), metavar="N", help="The last N messages.")
+@_thread
+@_at
+@json_option
+@click.pass_obj
+def show(asked: Asked, *, last: int | None, thread: str, ref: str, as_json: bool) -> None:
+    """Show what was said, the oldest first."""
+    with _opened(asked, thread, ref) as found:
+        start = 0 if last is None else max(len(found) - last, 0)
+        messages = list(enumerate(found[start:], start))
+        if as_json:
+            emit({"thread": thread, "messages": [message_json(*each) for each in messages]})
+        else:
+            page((line for each in messages for line in message_lines(*each)), asked)
+
+
+@chat.command("search")
+@click.argument("text")
+@click.option("-k", default=5, show_default=True, type=click.IntRange(min=1), help="How many.")
+@_thread
+@_at
+@json_option
+@click.pass_obj
+def search(asked: Asked, text: str, *, k: int, thread: str, ref: str, as_json: bool) -> None:
+    """Find messages by their words, the best first."""
+    with _opened(asked, thread, ref) as found:
+        hits = found.search(text, k)
+        if as_json:
+            emit({"thread": thread, "hits": list(map(hit_json, hits))})
+        else:
+            page(hit_lines(hits), asked)
+
+
+@chat.command("topics")
+@_thread
+@_at
+@json_option
+@click.pass_obj
+def topics(asked: Asked, *, thread: str, ref: str, as_json: bool) -> None:
+    """List what the conversation is about, and where it came back to it."""
+    with _opened(asked, thread, ref) as found:
+        about = found.topics()
+        if as_json:
+            emit({"thread": thread, "topics": list(map(topic_json, about))})
+        else:
+            page(topic_lines(about), asked)
+
+
+@chat.command("context")
+@click.option("--budget", required=True, type=click.IntRange(min=1), metavar="N", help="Tokens.")
+@click.option(
+    "--for", "form", default="plain", show_default=True,
+    type=click.Choice(["plain", "openai", "responses", "anthropic"]), help="For which provider.",
+)  # fmt: skip
+@_thread
+@_at
+@json_option
+@click.pass_obj
+def context(asked: Asked, *, budget: int, form: str, thread: str, ref: str, as_json: bool) -> None:
+    """Show what of the conversation a model would be sent, and why not the rest."""
+    with _opened(asked, thread, ref) as found:
+        made = found.context(budget, form)
+        if as_json:
+            emit(context_json(made))
+        else:
+            page(context_lines(made), asked)

@@ -1,0 +1,226 @@
+"""For every history and budget, a context is legal and fits, or says why it cannot be."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, event, given, settings
+from hypothesis import strategies as st
+
+from otolith.agent.conversation import (
+    Attachment,
+    Extra,
+    Message,
+    Reasoning,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from otolith.agent.conversation.context import Rules, Source, project
+from otolith.agent.conversation.counting import ESTIMATED, Counter
+from otolith.agent.conversation.estimating import estimate
+from otolith.errors import OverBudget
+from tests.unit.agent.conversation.legality import faults
+
+MANY = settings(max_examples=5 * settings().max_examples)
+PROVIDERS = ("openai", "responses", "anthropic", "plain")
+
+ids = st.sampled_from(["a", "b", "d.1", "d_1"])
+texts = st.sampled_from(
+    ["yes", "Find me a flight to NYC.", " ", "", "word " * 60, "long words " * 900, "日本語" * 40]
+)
+said = texts.map(Text)
+reasoning = st.builds(Reasoning, texts, st.sampled_from(["", "sig"]))
+item = st.just(Reasoning("thought", "sealed", {"from": "responses", "id": "rs_1"}))
+attachments = st.sampled_from(
+    [Attachment("image/png", b"\x89PNG"), Attachment("application/pdf", b"%PDF", name="a.pdf")]
+)
+extras = st.sampled_from(
+    [
+        Extra("anthropic:redacted_thinking", {"type": "redacted_thinking", "data": "xyz"}),
+        Extra("openai:refusal", {"type": "refusal", "refusal": "no"}),
+        Extra("responses:web_search_call", {"type": "web_search_call", "id": "ws_1"}),
+    ]
+)
+calls = st.builds(
+    ToolCall,
+    ids,
+    st.sampled_from(["search", "read"]),
+    st.sampled_from([{}, {"q": "x"}, {"text": "file " * 2000}]),
+)
+results = st.builds(
+    ToolResult, ids, texts | st.tuples(said) | st.tuples(said, attachments), st.booleans()
+)
+
+
+def message(role, *parts, most=4):
+    inside = st.lists(st.one_of(*parts), max_size=most).map(tuple)
+    return st.builds(
+        Message, st.just(role), inside, is_pinned=st.integers(0, 9).map(lambda n: n > 8)
+    )
+
+
+wild = st.lists(
+    message(Role.SYSTEM, said, most=1)
+    | message(Role.USER, said, attachments, results)
+    | message(Role.ASSISTANT, said, reasoning, item, calls, extras)
+    | message(Role.TOOL, results),
+    max_size=25,
+)
+"""Logs that nobody should have: orphans, repeated ids, calls without results, empty messages."""
+
+
+@st.composite
+def tame(draw):
+    """Draw a log as an agent would leave it, of any length."""
+    log = [Message(Role.SYSTEM, (Text("You book flights."),))] * draw(st.integers(0, 1))
+    number = 0
+    for _ in range(draw(st.integers(0, 12))):
+        log.append(Message(Role.USER, (Text(draw(texts).strip() or "hello"),)))
+        for _ in range(draw(st.integers(0, 3))):
+            made = []
+            for _ in range(draw(st.integers(1, 3))):
+                number += 1
+                call = draw(calls)
+                made.append(ToolCall(f"c{number}", call.name, call.arguments))
+            log.append(Message(Role.ASSISTANT, (*draw(st.lists(reasoning, max_size=1)), *made)))
+            log += [Message(Role.TOOL, (ToolResult(each.id, draw(texts)),)) for each in made]
+        log.append(Message(Role.ASSISTANT, (Text(draw(texts).strip() or "done"),)))
+    return log
+
+
+logs = wild | tame()
+budgets = st.integers(0, 400) | st.integers(0, 20_000)
+
+
+@MANY
+@given(logs, budgets, st.sampled_from(PROVIDERS), st.integers(0, 6), st.integers(0, 6))
+def test_a_context_is_legal_and_fits_or_says_why_not(log, budget, provider, last, results):
+    rules, over = Rules(budget, provider, keep_last=last, keep_results=results), None
+    try:
+        context = project(Source.of(log), rules)
+    except OverBudget as error:
+        event("over budget")
+        over = error
+        context = None
+    if context is None:
+        assert over is not None
+        assert over.needed > over.budget == budget
+        return
+    event("cut" if len(context.dropped) else "whole")
+    assert faults(context.messages, provider) == []
+    assert context.tokens <= budget
+    assert _counted(context) <= context.tokens
+
+
+def _counted(context):
+    """Count again what is sent: all its texts, but not what pictures and files are encoded to."""
+    total = 0
+    waiting = [context.messages, context.system]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [v for k, v in value.items() if k not in _FORM]
+        elif isinstance(value, list):
+            waiting += value
+        elif isinstance(value, str) and "base64" not in value:
+            total += estimate(value)
+    return total
+
+
+_FORM = (
+    "type",
+    "role",
+    "source",
+    "image_url",
+    "file",
+    "file_data",
+    "filename",
+    "media_type",
+    "title",
+)
+
+
+@given(logs, st.sampled_from(PROVIDERS))
+def test_what_fits_is_sent_as_it_is(log, provider):
+    context = project(Source.of(log), Rules(10_000_000, provider))
+
+    assert len(context.dropped) == 0
+    assert {each.done for each in context.why} <= {"interrupted", "orphaned"}
+
+
+@given(logs, budgets, st.sampled_from(PROVIDERS))
+def test_the_same_log_gives_the_same_context(log, budget, provider):
+    rules = Rules(budget, provider)
+    try:
+        first = project(Source.of(log), rules)
+    except OverBudget:
+        assume(False)
+    again = project(Source.of(list(log)), rules)
+
+    assert (again.messages, again.why, again.tokens) == (first.messages, first.why, first.tokens)
+
+
+@given(tame(), budgets)
+def test_what_stays_is_there_and_what_is_dropped_is_not_told_twice(log, budget):
+    try:
+        context = project(Source.of(log), Rules(budget, "openai"))
+    except OverBudget:
+        assume(False)
+    systems = [each.text for each in log if each.role is Role.SYSTEM]
+    sent = [each["content"] for each in context.messages if each["role"] == "system"]
+
+    assert sent == systems
+    assert all(log[at].role is not Role.SYSTEM for at in context.dropped)
+    told = [at for each in context.why if each.done == "dropped" for at in range(*each[:2])]
+    assert sorted(told) == sorted(context.dropped)
+
+
+@given(tame(), budgets)
+def test_what_the_user_said_last_is_in_every_context(log, budget):
+    users = [each for each in log if each.role is Role.USER and each.text.strip()]
+    assume(users and len(users[-1].text) < 60)
+    try:
+        context = project(Source.of(log), Rules(budget, "openai"))
+    except OverBudget:
+        assume(False)
+
+    assert users[-1].text in [
+        each["content"] for each in context.messages if each["role"] == "user"
+    ]
+
+
+@given(tame(), st.integers(50, 3000), st.sampled_from(PROVIDERS))
+def test_another_counter_is_kept_to_as_well(log, budget, provider):
+    letters = Counter("letters", len)
+    try:
+        context = project(Source.of(log), Rules(budget, provider, counter=letters))
+    except OverBudget:
+        return
+    assert context.tokens <= budget
+    assert faults(context.messages, provider) == []
+
+
+@given(tame(), st.integers(400, 4000), st.sampled_from(PROVIDERS))
+def test_a_summary_is_part_of_the_budget(log, budget, provider):
+    def tell(messages, before):
+        return "They talked at length. " * 40
+
+    rules = Rules(budget, provider, summariser=tell)
+    try:
+        context = project(Source.of(log), rules)
+    except OverBudget:
+        assume(False)
+    event("summary" if context.summary else "none")
+    assert context.tokens <= budget
+    assert faults(context.messages, provider) == []
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_log_of_nothing_gives_a_context_of_nothing(provider):
+    assert project(Source.of([]), Rules(100, provider)).messages == []
+
+
+@given(texts)
+def test_an_estimate_is_of_the_text_alone(text):
+    assert ESTIMATED.count(text) == estimate(text) >= 0

@@ -1,0 +1,120 @@
+"""Tokens are estimated within bounds, counted where that can be, and learned from providers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import otolith
+from otolith.agent.conversation import Attachment, Conversation, Counter, Message, Role, Text
+from otolith.agent.conversation.anchors import Anchor, Scale
+from otolith.agent.conversation.counting import ESTIMATED, tokenizer, vocabulary
+from otolith.agent.conversation.estimating import estimate, shorten
+from otolith.errors import MissingExtra, NotFound
+
+# What o200k_base makes of each, as counted with tiktoken and the vocabulary at hand.
+COUNTED = {
+    "I'd like to fly from Berlin to New York on the 14th, returning a week later.": 20,
+    "def read(self, start: int, stop: int) -> list[Message]:\n    return self._log[start:stop]": 26,
+    '{"id":"flight_7","price":489.5,"refundable":true,"tags":["cheap","aisle"]}': 26,
+    "Ein Platz am Gang wäre schön, und bitte nichts, was vor neun Uhr morgens abfliegt.": 20,
+    "我想在十月十四日从柏林飞往纽约，一周后返回。": 18,  # noqa: RUF001
+}
+
+
+@pytest.mark.parametrize("text", COUNTED)
+def test_an_estimate_is_near_the_truth(text):
+    assert 0.9 <= estimate(text) / COUNTED[text] <= 1.4
+
+
+def test_keys_and_base64_are_dear():
+    assert estimate("QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVoxMjM0NTY3ODkw") > 25
+    assert estimate("4f9c0a7be1d2c3b4a5968778695a4b3c2d1e0f9a") > 20
+
+
+def test_a_text_is_shortened_to_what_fits():
+    text = "first " + "words in the middle " * 500 + "last"
+    short = shorten(text, 50, " … ")
+
+    assert estimate(short) <= 50
+    assert short.startswith("first")
+    assert short.endswith("last")
+
+
+def test_a_picture_costs_a_flat_sum_and_a_file_by_its_size():
+    def picture(size):
+        return ESTIMATED.message(Message(Role.USER, (Attachment("image/png", b"x" * size),)))
+
+    assert picture(10) == picture(100_000) > 1000
+    file = Message(Role.USER, (Attachment("application/pdf", b"x" * 80_000),))
+    assert ESTIMATED.message(file) > 10_000
+
+
+def test_a_counter_of_ones_own_is_used_and_named():
+    chat = Conversation(otolith.open("memory:").session("s"), clock=lambda: 1)
+    chat.user("twelve chars")
+
+    letters = Counter("letters", len)
+
+    assert chat.context(100, counter=letters).tokens == 12 + 4
+    assert chat.context(100, counter=len).tokens == 12 + 4
+
+
+def test_a_vocabulary_that_is_not_there_is_not_downloaded(monkeypatch, tmp_path):
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+
+    with pytest.raises((NotFound, MissingExtra)):
+        vocabulary("o200k_base")
+
+
+def test_a_tokenizer_is_a_file_or_an_extra_that_is_missing(tmp_path):
+    with pytest.raises((NotFound, MissingExtra)):
+        tokenizer(Path(tmp_path) / "none.json")
+
+
+# ---------------------------------------------------------------- what providers count
+
+
+def test_estimates_are_scaled_to_what_a_provider_counted():
+    chat = Conversation(otolith.open("memory:").session("s"), clock=lambda: 1)
+    chat.user("word " * 100)
+    context = chat.context(1000, "openai")
+    chat.assistant("fine")
+    chat.usage(input_tokens=2 * context.estimate, output_tokens=5, context=context)
+    chat.user("word " * 100)
+
+    scaled = chat.context(10_000, "openai")
+
+    assert scaled.tokens == pytest.approx(2 * scaled.estimate, rel=0.1)
+
+
+def test_the_difference_of_two_counts_belongs_to_what_came_between():
+    scale = Scale([Anchor(2, 100, 0, 100), Anchor(4, 400, 0, 200), Anchor(6, 450, 0, 250)])
+
+    assert scale.at(3) == 3
+    assert scale.at(5) == 1
+    assert scale.at(0) == scale.at(9) == pytest.approx(450 / 250, abs=1 / 16)
+
+
+def test_a_cut_between_two_counts_says_nothing_about_messages():
+    scale = Scale([Anchor(2, 100, 0, 100, 0), Anchor(4, 50, 0, 100, 2)])
+
+    assert scale.at(3) == scale.whole == 0.5
+
+
+def test_all_tokens_are_counted_once():
+    state = otolith.open("memory:").session("s")
+    chat = Conversation(state, clock=lambda: 1)
+    for number in range(200):
+        chat.append(Message(Role.USER, (Text(f"message {number}"),)))
+    state.commit()
+
+    assert chat.tokens == _sum(chat)
+    state.rollback(state.commit("x", allow_empty=True))
+    chat.fork(10, "short")
+    assert chat.thread("short").tokens == _sum(chat[:10])
+
+
+def _sum(messages):
+    return sum(each.tokens.count for each in messages)

@@ -1,0 +1,180 @@
+"""Documents become messages that mean the same, and other documents as far as these can."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+import otolith
+from otolith.agent.conversation import (
+    Attachment,
+    Conversation,
+    Message,
+    Reasoning,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+    read,
+    write,
+)
+from otolith.agent.conversation.context import Rules, Source, project
+from otolith.errors import BadMessage, BadValue, Invalid
+from tests.unit.agent.conversation.legality import faults
+
+PNG = base64.b64encode(b"\x89PNG").decode()
+CALL = ToolCall("c1", "search", {"to": "NYC"})
+TALK = [
+    Message(Role.SYSTEM, (Text("be brief"),)),
+    Message(Role.USER, (Text("see"), Attachment("image/png", b"\x89PNG"))),
+    Message(Role.ASSISTANT, (Reasoning("hm", "sig"), Text("ok"), CALL, ToolCall("c2", "f"))),
+    Message(Role.TOOL, (ToolResult("c1", "found"),)),
+    Message(Role.TOOL, (ToolResult("c2", "broken", is_error=True),)),
+]
+
+
+def test_a_chat_is_written_as_openai_has_it():
+    assert write(TALK, "openai")["messages"] == [
+        {"role": "system", "content": "be brief"},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "see"},
+                {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}},
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": "ok",
+            "tool_calls": [
+                {
+                    "id": "c1",
+                    "type": "function",
+                    "function": {"name": "search", "arguments": '{"to":"NYC"}'},
+                },
+                {"id": "c2", "type": "function", "function": {"name": "f", "arguments": "{}"}},
+            ],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": "found"},
+        {"role": "tool", "tool_call_id": "c2", "content": "Error: broken"},
+    ]
+
+
+def test_a_chat_is_written_as_anthropic_has_it():
+    written = write(TALK, "anthropic")
+
+    assert written["system"] == "be brief"
+    assert written["messages"][1]["content"] == [
+        {"type": "thinking", "thinking": "hm", "signature": "sig"},
+        {"type": "text", "text": "ok"},
+        {"type": "tool_use", "id": "c1", "name": "search", "input": {"to": "NYC"}},
+        {"type": "tool_use", "id": "c2", "name": "f", "input": {}},
+    ]
+    broken = {"type": "tool_result", "tool_use_id": "c2", "content": "broken", "is_error": True}
+    assert written["messages"][3]["content"] == [broken]
+
+
+def test_calls_in_a_row_are_items_of_responses_and_one_message_here():
+    items = [
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "sealed"},
+        {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"},
+        {"type": "function_call", "call_id": "b", "name": "f", "arguments": '{"x": 1}'},
+        {"type": "function_call_output", "call_id": "a", "output": "1"},
+    ]
+
+    assistant, tool = read(items, "responses")
+
+    assert [call.id for call in assistant.calls] == ["a", "b"]
+    assert assistant.calls[1].arguments == {"x": 1}
+    assert tool.results[0].call_id == "a"
+    assert write([assistant, tool], "responses") == {"input": items}
+
+
+def test_a_transcript_is_read_by_its_speakers():
+    text = "system: be brief\nUser: one\nand more\n\\user: quoted\nAI: two\n"
+
+    said = [(str(each.role), each.text) for each in read(text, "plain")]
+
+    assert said == [
+        ("system", "be brief"),
+        ("user", "one\nand more\nuser: quoted"),
+        ("assistant", "two"),
+    ]
+
+
+def test_arguments_keep_the_order_they_came_in():
+    given = '{"b":1,"a":2}'
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": given}}
+    document = {"messages": [{"role": "assistant", "content": None, "tool_calls": [call]}]}
+    state = otolith.open("memory:").session("s")
+    chat = Conversation(state, clock=lambda: 1)
+    chat.load(document, "openai")
+    state.commit()
+
+    assert Conversation(state.at("@")).dump("openai") == document
+    assert chat[0].calls[0].arguments == {"a": 2, "b": 1}
+
+
+def test_arguments_that_are_no_json_are_kept_as_they_came():
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a": '}}
+    (message,) = read([{"role": "assistant", "content": None, "tool_calls": [call]}], "openai")
+
+    assert message.calls[0].raw == '{"a": '
+    assert write([message], "anthropic")["messages"][0]["content"][0]["input"] == {
+        "input": '{"a": '
+    }
+
+
+def test_bytes_of_a_picture_are_kept_as_bytes():
+    part = {
+        "type": "image_url",
+        "image_url": {"url": f"data:image/png;base64,{PNG}", "detail": "low"},
+    }
+    (message,) = read([{"role": "user", "content": [part]}], "openai")
+
+    assert message.parts == (Attachment("image/png", b"\x89PNG"),)
+    assert PNG not in str(message.meta)
+
+
+def test_a_document_with_a_result_nobody_asked_for_is_refused():
+    chat = Conversation(otolith.open("memory:").session("s"), clock=lambda: 1)
+    document = [{"role": "tool", "tool_call_id": "x", "content": "1"}]
+
+    with pytest.raises(BadMessage):
+        chat.load(document, "openai")
+
+
+@pytest.mark.parametrize(
+    ("document", "format"),
+    [
+        ([{"role": "user", "content": "x"}, 7], "openai"),
+        ([{"role": "assistant", "tool_calls": [{"id": "a"}]}], "openai"),
+        ({"wrong": 1}, "anthropic"),
+        ([{"role": "user", "content": [{"type": "tool_result"}]}], "anthropic"),
+        (7, "plain"),
+    ],
+)
+def test_what_is_no_such_document_is_refused(document, format):
+    with pytest.raises(BadValue):
+        read(document, format)
+
+
+def test_a_format_that_nobody_knows_is_refused():
+    with pytest.raises(Invalid):
+        read([], "telegram")
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "responses"])
+def test_two_calls_of_one_id_get_two_ids(provider):
+    """Two branches that were merged may both have made a call of the same id."""
+    log = []
+    for _ in range(2):
+        log.append(Message(Role.USER, (Text("go"),)))
+        log.append(Message(Role.ASSISTANT, (ToolCall("same", "f"),)))
+        log.append(Message(Role.TOOL, (ToolResult("same", "ok"),)))
+
+    context = project(Source.of(log), Rules(1000, provider))
+
+    assert faults(context.messages, provider) == []
+    assert "same_2" in str(context.messages)

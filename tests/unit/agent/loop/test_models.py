@@ -1,0 +1,315 @@
+"""Models over HTTP, against a server that speaks both protocols and misbehaves in every way."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+
+import pytest
+
+from otolith import Versioned, events
+from otolith.agent.conversation import Message, Reasoning, Role, Text, ToolCall, ToolResult
+from otolith.agent.loop import (
+    Agent,
+    AnthropicModel,
+    FunctionModel,
+    Model,
+    OpenAIModel,
+    Recorded,
+    ReplayModel,
+    Reply,
+    ScriptedModel,
+    Tool,
+    Usage,
+)
+from otolith.agent.loop.models.model import as_model, request_hash
+from otolith.errors import BadReply, Busy, Denied, Invalid, ModelFailed, TimedOut
+from tests.unit.agent.loop.provider import Provider, serving
+
+KEY = "sk-very-secret"
+ASKED = [Message(Role.SYSTEM, (Text("Be brief."),)), Message(Role.USER, (Text("Hi"),))]
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def made(provider: Provider, protocol: str, **limits):
+    limits = {"retries": 0, "timeout_seconds": 2.0, "sleep": lambda seconds: None, **limits}
+    if protocol == "openai":
+        return OpenAIModel(f"{provider.url}/v1", "m", api_key=KEY, **limits)
+    return AnthropicModel("m", api_key=KEY, base_url=provider.url, **limits)
+
+
+@pytest.fixture(params=["openai", "anthropic"])
+def protocol(request):
+    return request.param
+
+
+@pytest.fixture(params=[False, True], ids=["whole", "streamed"])
+def ask(request):
+    """Ask a model, whole or as a stream."""
+
+    def complete(model, messages=ASKED, tools=()):
+        heard: list[str] = []
+        reply = model.complete(
+            messages, tools=list(tools), on_text=heard.append if request.param else None
+        )
+        if request.param:
+            assert "".join(heard).split() == reply.text.split()
+        return reply
+
+    return complete
+
+
+# ---------------------------------------------------------------- what is said
+
+
+def test_a_text_comes_back_with_what_it_cost(protocol, ask):
+    with serving({"text": "Good day to you"}) as provider:
+        reply = ask(made(provider, protocol))
+    assert reply.text.strip() == "Good day to you"
+    assert reply.usage == Usage(11, 7)
+    assert reply.message.role is Role.ASSISTANT
+    assert reply.message.tokens is not None
+    assert provider.requests[0]["model"] == "m"
+
+
+def test_calls_come_back_with_their_arguments(protocol, ask):
+    calls = [("c1", "add", {"a": 1, "b": 2}), ("c2", "add", {"a": 3, "b": {"é": [None, "\n"]}})]
+    with serving({"text": "Adding", "calls": calls}) as provider:
+        reply = ask(made(provider, protocol), tools=[Tool(add)])
+    assert [(c.id, c.name, dict(c.arguments)) for c in reply.message.calls] == calls
+    offered = provider.requests[0]["tools"][0]
+    schema = offered["function"]["parameters"] if protocol == "openai" else offered["input_schema"]
+    assert schema["required"] == ["a", "b"]
+
+
+def test_a_conversation_is_sent_as_the_provider_wants_it(protocol, ask):
+    said = [
+        *ASKED,
+        Message(Role.ASSISTANT, (ToolCall("c1", "add", {"a": 1, "b": 2}),)),
+        Message(Role.TOOL, (ToolResult("c1", "3"),)),
+    ]
+    with serving({"text": "Three"}) as provider:
+        ask(made(provider, protocol), said)
+    body = provider.requests[0]
+    if protocol == "openai":
+        roles = [message["role"] for message in body["messages"]]
+        assert roles == ["system", "user", "assistant", "tool"]
+        assert provider.headers[0]["Authorization"] == f"Bearer {KEY}"
+    else:
+        assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
+        assert "Be brief." in str(body["system"])
+        assert provider.headers[0]["x-api-key"] == KEY
+
+
+def test_thinking_and_its_signature_come_back(ask):
+    with serving({"thinking": "hm", "text": "yes"}) as provider:
+        reply = ask(made(provider, "anthropic"))
+    assert reply.message.parts[0] == Reasoning("hm", "s1g")
+
+
+# ---------------------------------------------------------------- what goes wrong
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, Invalid),
+        (401, Denied),
+        (403, Denied),
+        (404, Invalid),
+        (429, Busy),
+        (500, ModelFailed),
+        (529, ModelFailed),
+        (302, Invalid),
+    ],
+)
+def test_a_refusal_is_an_error_of_its_kind_that_tells_no_secret(protocol, ask, status, error):
+    body = {"error": {"message": f"you sent {KEY}, and that is wrong"}}
+    with serving({"status": status, "body": body}) as provider, pytest.raises(error) as caught:
+        ask(made(provider, protocol))
+    assert KEY not in str(caught.value)
+    assert "you sent ***" in str(caught.value)
+    if error is ModelFailed:
+        assert caught.value.status == status
+
+
+def test_what_may_pass_is_tried_again(protocol, ask):
+    slept: list[float] = []
+    busy = {"status": 429, "headers": {"Retry-After": "3"}}
+    with serving(busy, {"status": 503}, {"text": "there"}) as provider:
+        reply = ask(made(provider, protocol, retries=2, sleep=slept.append))
+    assert reply.text.strip() == "there"
+    assert slept[0] == 3
+    assert 0 < slept[1] < 2
+    assert len(provider.requests) == 3
+
+
+def test_what_cannot_pass_is_not_tried_again(protocol, ask):
+    with serving({"status": 401}) as provider, pytest.raises(Denied):
+        ask(made(provider, protocol, retries=5))
+    assert len(provider.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"<html>Bad gateway</html>",
+        b"{}",
+        b"[]",
+        b"null",
+        b'{"choices": []}',
+        b'{"choices": [{"message": 3}]}',
+        b'{"content": 3}',
+        b'{"choices": [{"message": {"role": "user", "content": "hi"}}]}',
+        b'{"choices": [{"message": {"content": null}, "finish_reason": "length"}]}',
+        b'{"content": [{"type": "text", "text": " "}]}',
+        b'{"content": [{"type": "tool_use", "id": "", "name": "", "input": {}}]}',
+        b'data: {"choices": [{"delta": {"content": "half"}}]}\n\n',
+        b"data: nonsense\n\n",
+        b"data: 3\n\n",
+        b'data: {"choices": 3}\n\n',
+        b'data: {"error": {"message": "overloaded"}}\n\n',
+        b'data: {"type": "error", "error": {"type": "overloaded_error"}}\n\n',
+        b'data: {"type": "content_block_delta", "index": 4, "delta": {}}\n\n',
+        b"\xff\xfe\x00",
+    ],
+)
+def test_nonsense_is_a_bad_reply(protocol, ask, raw):
+    with serving({"raw": raw}) as provider, pytest.raises(BadReply):
+        ask(made(provider, protocol))
+
+
+def test_silence_ends_after_its_time(protocol, ask):
+    with serving("silence") as provider, pytest.raises(TimedOut):
+        ask(made(provider, protocol, timeout_seconds=0.1))
+
+
+@pytest.mark.parametrize("how", ["endless", "drip"])
+def test_an_answer_that_never_ends_is_left(ask, how):
+    with serving(how) as provider, pytest.raises(TimedOut):
+        ask(made(provider, "openai", total_seconds=0.3))
+
+
+def test_an_answer_that_breaks_off_is_a_failure(ask):
+    with serving("cut") as provider, pytest.raises((ModelFailed, BadReply)):
+        ask(made(provider, "openai"))
+
+
+def test_nobody_at_the_address_is_a_failure(protocol, ask):
+    with serving({"text": "x"}) as provider:
+        pass
+    with pytest.raises(ModelFailed):
+        ask(made(provider, protocol))
+
+
+def test_what_was_heard_is_not_asked_for_again():
+    heard: list[str] = []
+    with serving("cut", {"text": "again"}) as provider:
+        model = made(provider, "openai", retries=3)
+        with pytest.raises((ModelFailed, BadReply)):
+            model.complete(ASKED, on_text=heard.append)
+    assert heard == ["word "]
+    assert len(provider.requests) == 1
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "localhost:8000", ""])
+def test_an_address_that_is_none_is_refused(url):
+    with pytest.raises(Invalid):
+        OpenAIModel(url, "m")
+
+
+def test_the_key_is_in_no_repr_log_event_or_commit(protocol, caplog):
+    caplog.set_level(logging.DEBUG)
+    state = Versioned()
+    with serving({"text": "Fine"}) as provider:
+        model = made(provider, protocol)
+        agent = Agent(model=model)
+        agent.run("How are you?", state)
+        assert KEY not in repr(model) + repr(agent)
+    stored = b"".join(map(pickle.dumps, _everything(state)))
+    assert KEY.encode() not in stored
+    assert KEY not in caplog.text
+
+
+def _everything(state: Versioned):
+    for commit in state.log():
+        then = state.at(commit)
+        yield commit.message
+        yield dict(commit.meta)
+        for top in (".loop", ".conversation", ".events", ".memory"):
+            cell = then.cell_at((top,))
+            yield None if cell is None else then.cells.load(cell)
+
+
+@pytest.mark.parametrize(
+    ("plan", "error"), [("silence", TimedOut), ({"status": 500}, ModelFailed), ("drip", TimedOut)]
+)
+def test_an_agent_whose_model_fails_goes_on_when_it_is_back(protocol, plan, error):
+    state = Versioned()
+    with serving(plan) as provider:
+        agent = Agent(model=made(provider, protocol, timeout_seconds=0.1, total_seconds=0.2))
+        with pytest.raises(error):
+            agent.run("Hi", state)
+    assert error.__name__ in events(state, kind="error")[0].data["error"]
+    with serving({"raw": b"nonsense"}, {"text": "Hello"}) as provider:
+        outcome = Agent(model=made(provider, protocol)).run("Hi", state)
+    assert outcome.answer == "Hello"
+    assert "not JSON" in events(state, kind="error")[-1].data["error"]
+
+
+# ---------------------------------------------------------------- other models
+
+
+def test_a_function_is_a_model():
+    model = as_model(lambda messages: f"{len(messages)} messages")
+    assert isinstance(model, Model)
+    assert isinstance(model, FunctionModel)
+    assert model.complete(ASKED).text == "2 messages"
+    with_tools = as_model(lambda messages, tools: tools[0].name)
+    assert with_tools.complete(ASKED, tools=[Tool(add)]).text == "add"
+    with pytest.raises(Invalid):
+        as_model(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("answer", [None, 3, Message(Role.USER, (Text("x"),)), b"x"])
+def test_a_function_that_answers_nonsense_is_a_bad_reply(answer):
+    with pytest.raises(BadReply):
+        as_model(lambda messages: answer).complete(ASKED)
+
+
+def test_a_script_goes_by_what_was_said_and_not_by_what_was_asked():
+    model = ScriptedModel(["one", ["two", {"call": "add", "a": 1, "b": 2}], OSError("down")])
+    assert model.complete(ASKED).text == model.complete(ASKED).text == "one"
+    said = [*ASKED, model.complete(ASKED).message]
+    second = model.complete(said)
+    assert second.text == "two"
+    assert dict(second.message.calls[0].arguments) == {"a": 1, "b": 2}
+    with pytest.raises(OSError, match="down"):
+        model.complete([*said, second.message])
+    with pytest.raises(BadReply, match="3 lines"):
+        model.complete([*said, second.message, second.message])
+
+
+def test_a_record_answers_what_was_asked_and_nothing_else():
+    reply = Reply(Message(Role.ASSISTANT, (Text("yes"),)), Usage(1, 2), "stop")
+    recorded = Recorded(0, 0, request_hash(ASKED, ()), "m", reply)
+    assert Recorded.from_data(recorded.to_data()) == recorded
+    model = ReplayModel([recorded])
+    assert model.complete(ASKED) == reply
+    with pytest.raises(BadReply, match="never asked"):
+        model.complete(ASKED)
+    other = ReplayModel([recorded], then=as_model(lambda messages: "no"))
+    assert other.complete(ASKED[1:]).text == "no"
+    assert (other.replayed, other.asked) == (0, 1)
+
+
+def test_a_question_is_the_same_whenever_it_is_asked():
+    later = [Message(each.role, each.parts, id="x", time=9) for each in ASKED]
+    assert request_hash(later, ()) == request_hash(ASKED, ())
+    assert request_hash(ASKED, [Tool(add)]) != request_hash(ASKED, ())
+    assert request_hash(ASKED[::-1], ()) != request_hash(ASKED, ())

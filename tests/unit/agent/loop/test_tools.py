@@ -1,0 +1,215 @@
+"""Tools: what a signature tells a model, which arguments fit, and how long a call may take."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import dataclass
+from datetime import date
+from enum import Enum
+from typing import Annotated, Any, Literal, Optional
+
+import msgspec
+import pydantic
+import pytest
+
+from otolith.agent.loop import Tool, Toolbox, tool
+from otolith.agent.loop.calling import called
+from otolith.agent.loop.signature import plain, read_docstring, told
+from otolith.errors import BadValue, Invalid, KeyNotFound, TimedOut
+
+
+class Cabin(Enum):
+    ECONOMY = "economy"
+    FIRST = "first"
+
+
+@dataclass
+class Seat:
+    row: int
+    letter: Literal["A", "B", "C"] = "A"
+
+
+class Passenger(pydantic.BaseModel):
+    name: str
+    age: int = 0
+
+
+def book(
+    to: str,
+    seats: list[Seat],
+    cabin: Cabin = Cabin.ECONOMY,
+    price: Annotated[float, msgspec.Meta(ge=0)] = 0.0,
+    day: Optional[date] = None,  # noqa: UP045  # the old spelling is used, too
+    notes: dict[str, Any] = {},  # noqa: B006  # a tool may be written so, and must not share it
+) -> dict[str, Any]:
+    """Book seats on a flight.
+
+    Pays nothing yet.
+
+    Args:
+        to: The airport, by its
+            three letters.
+        seats: Which seats.
+
+    Returns:
+        The booking.
+    """
+    notes["seen"] = True
+    return {"to": to, "seats": seats, "cabin": cabin, "price": price, "day": day, "notes": notes}
+
+
+def test_the_schema_is_that_of_the_signature():
+    made = Tool(book)
+    properties = made.parameters["properties"]
+    assert made.name == "book"
+    assert made.description == "Book seats on a flight.\n\nPays nothing yet."
+    assert made.parameters["required"] == ["to", "seats"]
+    assert made.parameters["additionalProperties"] is False
+    assert properties["to"] == {
+        "type": "string",
+        "description": "The airport, by its three letters.",
+    }
+    assert properties["price"]["minimum"] == 0
+    assert made.parameters["$defs"]["Cabin"]["enum"] == ["economy", "first"]
+    assert made.parameters["$defs"]["Seat"]["properties"]["letter"]["enum"] == ["A", "B", "C"]
+
+
+def test_arguments_arrive_as_the_types_they_are_declared_as():
+    made = Tool(book)
+    given = made.signature.arguments(
+        {"to": "JFK", "seats": [{"row": 3}], "cabin": "first", "day": "2026-11-16"}
+    )
+    assert given["seats"] == [Seat(3, "A")]
+    assert given["cabin"] is Cabin.FIRST
+    assert given["day"] == date(2026, 11, 16)
+
+
+def test_a_default_that_can_change_is_not_shared_between_calls():
+    made = Tool(book)
+    made.function(**made.signature.arguments({"to": "JFK", "seats": []}))
+    assert made.signature.arguments({"to": "JFK", "seats": []})["notes"] == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({}, "to"),
+        ({"to": 3, "seats": []}, r"\$\.to"),
+        ({"to": "JFK", "seats": [{"row": "x"}]}, r"\$\.seats\[0\]\.row|seats"),
+        ({"to": "JFK", "seats": [], "price": -1}, "price"),
+        ({"to": "JFK", "seats": [], "cabin": "second"}, "second"),
+        ({"to": "JFK", "seats": [], "meal": "fish"}, "meal"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused_and_the_place_is_named(arguments, said):
+    with pytest.raises(BadValue, match=said):
+        Tool(book).signature.arguments(arguments)
+
+
+def test_models_of_pydantic_are_taken_too():
+    def greet(who: Passenger) -> str:
+        """Greet."""
+        return who.name
+
+    made = Tool(greet)
+    assert made.signature.arguments({"who": {"name": "Ann"}})["who"] == Passenger(name="Ann")
+    with pytest.raises(BadValue):
+        made.signature.arguments({"who": {"age": 3}})
+
+
+def test_the_key_of_a_call_is_not_shown_to_a_model():
+    @tool(effects="idempotent")
+    def pay(amount: int, idempotency_key: str) -> None:
+        """Pay."""
+
+    assert pay.takes_key
+    assert list(pay.parameters["properties"]) == ["amount"]
+
+
+@pytest.mark.parametrize("settings", [{"effects": "some"}, {"effects": "once", "retries": 1}])
+def test_settings_that_make_no_sense_are_refused(settings):
+    with pytest.raises(Invalid):
+        Tool(book, **settings)
+
+
+def test_a_function_that_cannot_be_called_by_name_is_no_tool():
+    def many(*numbers: int) -> int:
+        return sum(numbers)
+
+    def odd(thing: threading.Lock) -> None:
+        """Take what JSON cannot carry."""
+
+    for function in (many, odd):
+        with pytest.raises(Invalid):
+            Tool(function)
+
+
+def test_an_unknown_tool_is_told_with_the_nearest_name():
+    box = Toolbox([book])
+    with pytest.raises(KeyNotFound, match="did you mean book"):
+        box.find("boook")
+    with pytest.raises(KeyNotFound, match="the tools are: book"):
+        box.find("xyz")
+
+
+def test_two_tools_cannot_have_one_name():
+    with pytest.raises(Invalid, match="already"):
+        Toolbox([Tool(book), Tool(lambda: None, name="book")])
+
+
+def test_a_result_is_told_as_text_or_json():
+    assert told("as it is") == "as it is"
+    assert told({"seat": Seat(1), "at": date(2026, 1, 2)}) == (
+        '{"seat":{"row":1,"letter":"A"},"at":"2026-01-02"}'
+    )
+    assert plain({1: {2}, "nan": float("nan")}) == {"1": [2], "nan": "nan"}
+    assert "object" in told({"x": object()})
+
+
+def test_a_docstring_without_arguments_is_all_description():
+    assert read_docstring("Do it.\n\nThoroughly.") == ("Do it.\n\nThoroughly.", {})
+
+
+def test_a_call_that_blocks_is_left_after_its_time():
+    gate = threading.Event()
+    with pytest.raises(TimedOut, match=r"0\.05 s"):
+        called(gate.wait, {}, timeout_seconds=0.05)
+    gate.set()
+
+
+def test_a_coroutine_is_awaited_and_cancelled_in_time():
+    cancelled = threading.Event()
+
+    async def slow() -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    async def quick() -> int:
+        return 3
+
+    assert called(quick, {}) == 3
+    with pytest.raises(TimedOut):
+        called(slow, {}, timeout_seconds=0.05)
+    assert cancelled.wait(5)
+
+
+def test_a_call_is_tried_again_as_often_as_it_may():
+    tries: list[int] = []
+    pauses: list[float] = []
+
+    def flaky() -> str:
+        tries.append(1)
+        if len(tries) < 3:
+            raise OSError("not yet")
+        return "ok"
+
+    assert called(flaky, {}, retries=2, sleep=pauses.append) == "ok"
+    assert pauses == sorted(pauses)
+    assert len(pauses) == 2
+    tries.clear()
+    with pytest.raises(OSError, match="not yet"):
+        called(flaky, {}, retries=1, sleep=pauses.append)

@@ -1,0 +1,187 @@
+"""`otolith chat`, `events`, `resume` and `replay`: what agents said and did, from a terminal."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from otolith import Disk, Versioned
+from otolith.agent import Agent, ScriptedModel
+from otolith.cli import program
+
+BOT = """
+from otolith.agent import Agent, AgentState, Orchestrator, ScriptedModel
+
+calls = []
+agent = Agent(ScriptedModel([{"call": "pay", "amount": 5}, "Paid 5 to the \\x1b[31mairline."]))
+
+@agent.tool(effects="once")
+def pay(amount: int) -> str:
+    "Pay."
+    with open("paid", "a") as file:
+        file.write(f"{amount}\\n")
+    return "receipt"
+
+class Asker(Orchestrator):
+    def step(self, s: AgentState) -> AgentState:
+        if s.phase == "planning":
+            return s.to_executing().ask("Which seat?")
+        return s.to_error("no seats") if s.messages[-1].text == "none" else s.to_done("ok")
+
+def broken():
+    return 3
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bot.py").write_text(BOT)
+    return tmp_path
+
+
+@pytest.fixture
+def said(place: Path) -> Path:
+    """A session in which an agent has made one step."""
+    agent = Agent(ScriptedModel([{"call": "pay", "amount": 5}]))
+
+    @agent.tool(effects="once")
+    def pay(amount: int) -> str:
+        """Pay."""
+        (place / "paid").write_text(f"{amount}\n")
+        return "receipt"
+
+    with Versioned(Disk(place / "a.db"), session="trip") as state:
+        agent.acting(state).run("Pay for the flight", max_steps=1)
+    return place
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(program, ["--store", "a.db", "-s", "trip", *map(str, words)])
+
+
+def data(*words: object) -> dict[str, Any]:
+    result = run(*words, "--json")
+    assert result.output, result.stderr
+    found: dict[str, Any] = json.loads(result.output)
+    return found
+
+
+# ---------------------------------------------------------------- chat
+
+
+def test_what_was_said_is_shown(said):
+    shown = run("chat", "show").output
+    assert "Pay for the flight" in shown
+    assert "-> pay {amount: 5}" in shown
+    assert '<- "receipt"' in shown
+    assert [m["role"] for m in data("chat", "show")["messages"]] == ["user", "assistant", "tool"]
+    assert [m["index"] for m in data("chat", "show", "-n", 1)["messages"]] == [2]
+
+
+def test_what_was_said_is_shown_as_it_was(said):
+    began = json.loads(run("log", "--json").output)["commits"][-1]["id"]
+    assert len(data("chat", "show", "--at", began)["messages"]) == 1
+
+
+def test_what_was_said_is_found(said):
+    assert data("chat", "search", "flight")["hits"][0]["index"] == 0
+    assert run("chat", "search", "zebra").output == "nothing found\n"
+
+
+def test_what_it_is_about_is_listed(said):
+    assert data("chat", "topics")["topics"][0]["spans"][0][0] == 0
+    assert "keywords" in run("chat", "topics").output
+
+
+def test_what_a_model_would_be_sent_is_shown(said):
+    found = data("chat", "context", "--budget", 500, "--for", "anthropic")
+    assert [message["role"] for message in found["messages"]] == ["user", "assistant", "user"]
+    assert found["tokens"] <= 500
+    assert "of 500 tokens" in run("chat", "context", "--budget", 500).output
+    assert run("chat", "context", "--budget", 1).exit_code != 0
+
+
+def test_a_thread_that_is_not_there_is_told(said):
+    result = run("chat", "show", "--thread", "other")
+    assert result.exit_code == 3
+    assert "the session has main" in result.stderr
+
+
+# ---------------------------------------------------------------- events
+
+
+def test_what_happened_is_listed(said):
+    kinds = [event["kind"] for event in data("events")["events"]]
+    assert kinds == ["input", "phase", "output", "tool_call", "phase"]
+    assert [e["kind"] for e in data("events", "trip", "--kind", "tool_call")["events"]] == [
+        "tool_call"
+    ]
+    assert len(data("events", "-n", 2)["events"]) == 2
+    assert data("events", "--until", "2020-01-01")["events"] == []
+    assert len(data("events", "--since", "2020-01-01T00:00")["events"]) == 5
+    assert data("events", "--agent", "nobody")["events"] == []
+    assert "tool_call" in run("events").output
+
+
+def test_a_time_that_is_none_is_told(said):
+    assert run("events", "--since", "2020-13-45").exit_code == 2
+
+
+# ---------------------------------------------------------------- resume
+
+
+def test_a_run_goes_on_with_the_users_code(said):
+    assert "executing, step 1" in run("resume", "trip").output
+    assert data("resume", "trip")["runs"]["main"]["phase"] == "executing"
+    result = run("resume", "trip", "--with", "bot.py:agent")
+    assert result.exit_code == 0, result.output
+    assert "Paid 5 to the" in result.output
+    assert "\x1b" not in result.output
+    assert (said / "paid").read_text() == "5\n"
+    assert data("resume", "trip", "--with", "bot.py:agent")["steps"] == 0
+
+
+def test_a_question_is_answered_from_the_terminal(place):
+    begin = "from bot import Asker; Asker('a.db').run('book', session='trip')"
+    subprocess.run([sys.executable, "-c", begin], cwd=place, check=True)
+    waiting = run("resume", "trip", "--with", "bot.py:Asker")
+    assert (waiting.exit_code, "Which seat?" in waiting.output) == (8, True)
+    assert run("resume", "trip", "--with", "bot:Asker", "--answer", "none").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "given", ["bot.py:nobody", "bot.py:broken", "nothing.py:x", "no.such.module:x", "bot.py"]
+)
+def test_code_that_is_not_there_is_told(said, given):
+    result = run("resume", "trip", "--with", given)
+    assert result.exit_code == 2
+    assert "--with FILE.py:NAME" in result.stderr
+
+
+def test_a_session_in_which_nothing_ran_is_told(place):
+    with Versioned(Disk(place / "a.db"), session="trip") as state:
+        state["x"] = 1
+        state.commit("x")
+    assert "nothing ran" in run("resume", "trip").stderr
+
+
+# ---------------------------------------------------------------- replay
+
+
+def test_a_run_is_repeated_without_touching_the_world(said):
+    run("resume", "trip", "--with", "bot.py:agent")
+    assert "pay" in run("replay", "trip").output
+    assert [r["step"] for r in data("replay", "trip")["replies"]] == [1, 2]
+    repeated = data("replay", "trip", "--with", "bot.py:agent", "--to", "again")
+    assert (repeated["ended"], repeated["replayed"], repeated["asked"]) == ("done", 2, 0)
+    assert (said / "paid").read_text() == "5\n"
+    fresh = data("replay", "trip", "--with", "bot.py:agent", "--to", "fresh", "--fresh")
+    assert (fresh["branch"], fresh["replayed"], fresh["asked"]) == ("fresh", 0, 2)
+    assert run("chat", "show").output == run("chat", "show", "--at", "main").output
