@@ -12,6 +12,7 @@ from otolith.agent.frames import Frame
 from otolith.agent.kept import events
 from otolith.agent.live import Live, Stateless, state_of
 from otolith.agent.past import Then
+from otolith.agent.recounting import Told, recount, words_of
 from otolith.agent.repo import Repo
 from otolith.agent.schema import Schema
 from otolith.agent.session import Versioned
@@ -128,6 +129,7 @@ __all__ = [
     "TaskState",
     "Text",
     "Then",
+    "Told",
     "Tool",
     "ToolCall",
     "ToolRecord",
@@ -142,6 +144,7 @@ __all__ = [
     "ladder",
     "ledger_in",
     "machines_in",
+    "recount",
     "replay",
     "replies_in",
     "run_in",
@@ -150,6 +153,7 @@ __all__ = [
     "tool",
     "variables_in",
     "view",
+    "words_of",
     "workspace_diff",
 ]
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from otolith.agent.live import Live
 from otolith.agent.viewing.layout import cost, lay_out
 from otolith.agent.viewing.looks import Item, Looks, Parts, joined, printable
+from otolith.agent.viewing.mind import mind
 from otolith.agent.viewing.objects import ObjectLooks
 from otolith.agent.viewing.stored import StoredLooks
 from otolith.core import (
@@ -106,13 +107,16 @@ def sections_within(sections: Iterable[Section], budget: int) -> list[str]:
 
 
 def recent_sections(state: Reading, looks: StoredLooks) -> Iterator[Section]:
-    """Yield what is not committed, the latest events, then commits, the latest first."""
+    """Yield what is not committed, what the agent has in mind, events, then the latest commits."""
     head = state.head if isinstance(state, Branch) else getattr(state, "commit", None)
     now = _now(state, head)
     if isinstance(state, Branch):
         waiting = _changes(state.cells, head, state, looks)
         if waiting.total:
             yield Section("not committed:", waiting)
+    own = mind(state)
+    if own:
+        yield Section("in mind:", Parts(own, len(own), "things"))
     happened = _events(state, looks, now)
     if happened.total:
         yield Section("events:", happened)

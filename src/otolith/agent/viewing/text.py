@@ -13,6 +13,7 @@ from otolith.agent.state import State
 from otolith.agent.tokens import count, cut
 from otolith.agent.viewing.layout import cost, lay_out
 from otolith.agent.viewing.looks import Item, Parts, bytes_text, number_of, printable
+from otolith.agent.viewing.mind import mind
 from otolith.agent.viewing.objects import ObjectLooks
 from otolith.agent.viewing.recent import live_sections, recent_sections, sections_within
 from otolith.agent.viewing.stored import StoredLooks
@@ -66,7 +67,9 @@ def _kept(state: Reading, focus: str, budget: int) -> list[str]:
     title = _title(state, bytes_text(state.cells.full_size(root or b"")))
     left = budget - cost(title)
     if focus == "full":
-        return [title, *lay_out(looks.top(root or b"\x80", len(state)), left)]
+        named, own = looks.top(root or b"\x80", len(state)), mind(state)
+        every = Parts([*own, *named.items], len(own) + named.total) if own else named
+        return [title, *lay_out(every, left)]
     return [title, *sections_within(recent_sections(state, looks), left)]
 
 

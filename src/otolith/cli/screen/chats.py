@@ -11,16 +11,9 @@ import click
 from otolith.agent import Context, Event, Hit, Message, Outcome, Recorded, Topic
 from otolith.cli.screen.output import table
 from otolith.cli.screen.values import one_line, to_json
-from otolith.cli.screen.words import counted, moment
+from otolith.cli.screen.words import counted, moment, safe
 
 _COLORS = {"system": "magenta", "user": "green", "assistant": "cyan", "tool": "yellow"}
-_CONTROLS = dict.fromkeys((*range(32), *range(127, 160)), "�")
-_SAFE = _CONTROLS | {ord("\n"): "\n", ord("\t"): "\t"}
-
-
-def safe(text: str) -> str:
-    """Return a text that tells a terminal nothing but itself."""
-    return text.translate(_SAFE)
 
 
 def message_lines(index: int, message: Message) -> Iterator[str]:

@@ -9,14 +9,15 @@ from typing import Any
 
 import click
 
-from otolith.agent import Difference, Step
+from otolith.agent import Difference, Step, Told
 from otolith.cli.screen.output import end_progress
 from otolith.cli.screen.values import to_json
-from otolith.cli.screen.words import commit_json, counted
+from otolith.cli.screen.words import commit_json, counted, safe
 
 _SHOWN = 12
 _STAND_IN = "Opaque("
 _COLORS = {"created": "green", "changed": "yellow", "deleted": "red"}
+_SIGNS = {"added": ("+", "green"), "changed": ("~", "yellow"), "removed": ("-", "red")}
 
 
 class Printer:
@@ -99,6 +100,14 @@ def difference_lines(found: Iterable[Difference]) -> Iterator[str]:
         columns = difference.columns
         for how in () if columns is None else ("added", "removed", "changed"):
             yield from _names(f"    columns {how}", getattr(columns, how))
+
+
+def told_lines(found: Iterable[Told]) -> Iterator[str]:
+    """Yield a line for each thing that an agent said, planned, noted or did."""
+    for told in found:
+        sign, color = _SIGNS[told.how]
+        name = "" if told.what == told.name else f" {told.name}"
+        yield f"{click.style(sign, fg=color)} {safe(f'{told.what}{name}: {told.text}')}"
 
 
 def difference_json(difference: Difference) -> dict[str, Any]:

@@ -188,3 +188,12 @@ def conflict_json(conflict: Conflict) -> dict[str, Any]:
     sides = {"base": conflict.base, "ours": conflict.ours, "theirs": conflict.theirs}
     found: dict[str, Any] = {"path": conflict.path, "kind": conflict.kind, "why": conflict.why}
     return found | {side: to_json(value) for side, value in sides.items()}
+
+
+def safe(text: str) -> str:
+    """Return a text that tells a terminal nothing but itself."""
+    return text.translate(_SAFE)
+
+
+_CONTROLS = dict.fromkeys((*range(32), *range(127, 160)), "\N{REPLACEMENT CHARACTER}")
+_SAFE = _CONTROLS | {ord("\n"): "\n", ord("\t"): "\t"}

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import click
 
-from otolith.agent import Difference, workspace_diff
+from otolith.agent import Difference, Told, recount, workspace_diff
 from otolith.cli.address import Address, divided, keys_of, place_in_state, range_of
 from otolith.cli.asked import Asked
 from otolith.cli.place import Desk, at_hand
 from otolith.cli.screen.output import dumps, emit, json_option, page, table
-from otolith.cli.screen.steps import difference_json, difference_lines
+from otolith.cli.screen.steps import difference_json, difference_lines, told_lines
 from otolith.cli.screen.values import to_json
 from otolith.cli.screen.words import (
     Changed,
@@ -26,7 +26,17 @@ from otolith.cli.screen.words import (
     size,
     summary,
 )
-from otolith.core import WORKSPACE, Branch, Commit, Snapshot, format_path, parse_path
+from otolith.core import (
+    CONVERSATION,
+    LOOP,
+    MEMORY,
+    WORKSPACE,
+    Branch,
+    Commit,
+    Snapshot,
+    format_path,
+    parse_path,
+)
 from otolith.errors import KeyNotFound
 
 
@@ -39,6 +49,63 @@ class Added(NamedTuple):
     old: object = None
 
 
+class Found(NamedTuple):
+    """What differs between two states: values, variables and files, what an agent said and did."""
+
+    changes: Sequence[Changed]
+    work: Sequence[Difference] = ()
+    told: Sequence[Told] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """Return it for programs."""
+        return {
+            "changes": [change_json(change) for change in self.changes],
+            "workspace": [difference_json(each) for each in self.work],
+            "agent": [each._asdict() for each in self.told],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield it for a person."""
+        values = changes_text(self.changes)
+        parts = [("", list(values))] if self.changes or not (self.work or self.told) else []
+        parts += [("Variables and files:", list(difference_lines(self.work)))] if self.work else []
+        parts += [("Said and done:", list(told_lines(self.told)))] if self.told else []
+        for number, (title, lines) in enumerate(parts):
+            yield from [""] * bool(number)
+            yield from [title] * bool(title)
+            yield from lines
+
+    def places(self) -> list[str]:
+        """Return where something differs."""
+        own = dict.fromkeys(_ROOMS[each.what] for each in self.told)
+        return [*(change.path for change in self.changes), *map(_place, self.work), *own]
+
+    def counts(self) -> Iterator[str]:
+        """Yield how many differ, below each top name."""
+        below: dict[str, list[Changed]] = {}
+        for change in self.changes:
+            below.setdefault(change.path.partition("/")[0], []).append(change)
+        rows = [[f" {name}", summary(some)] for name, some in below.items()]
+        hows: list[tuple[str, str]] = [(each.what, each.how) for each in self.work]
+        hows += [(each.what, each.how) for each in self.told]
+        for what in dict.fromkeys(what for what, _ in hows):
+            alike = [how for each, how in hows if each == what]
+            counts = [f"{alike.count(how)} {how}" for how in dict.fromkeys(alike)]
+            rows.append([f" {what}s", ", ".join(counts)])
+        yield from table(rows)
+        if self.changes or not hows:
+            yield f"{len(self.changes):,} in all: {summary(self.changes)}"
+
+
+_ROOMS = dict.fromkeys(("goal", "step", "note", "call"), MEMORY)
+_ROOMS |= {"message": CONVERSATION, "run": LOOP}
+
+
+def _place(difference: Difference) -> str:
+    table = "vars" if difference.what == "variable" else "files"
+    return format_path((WORKSPACE, table, difference.name))
+
+
 @click.command("show")
 @click.argument("what", default="@", metavar="[REF[:PATH]]")
 @json_option
@@ -46,8 +113,9 @@ class Added(NamedTuple):
 def show(asked: Asked, what: str, as_json: bool) -> None:
     """Show a commit and what it changed, or with :PATH the value there as it was.
 
-    What a step did to variables, columns of frames and files is told in words. A merge is compared
-    with its first parent: what it brought into the branch.
+    What a step did to variables, columns of frames and files is told in words, and so is what an
+    agent said, planned and noted. A merge is compared with its first parent: what it brought into
+    the branch.
     """
     with at_hand(asked, read_only=True) as desk:
         place = divided(desk, what)
@@ -56,13 +124,16 @@ def show(asked: Asked, what: str, as_json: bool) -> None:
             emit({"path": format_path(place.keys), "value": value} if as_json else value)
             return
         commit = desk.commit(what)
-        changes = _changes_of(desk, commit)
-        work = workspace_diff(desk.branch, new=commit)
+        found = Found(
+            _changes_of(desk, commit),
+            workspace_diff(desk.branch, new=commit),
+            recount(desk.branch, new=commit),
+        )
         if as_json:
-            emit(commit_json(commit) | _json(changes, work))
+            emit(commit_json(commit) | found.to_json())
             return
         names = labels(desk.repo, desk.branch.session, here=desk.branch.name)
-        page([*heading(commit, names), "", *_text(changes, work)], asked)
+        page([*heading(commit, names), "", *found.lines()], asked)
 
 
 def _changes_of(desk: Desk, commit: Commit) -> Sequence[Changed]:
@@ -91,55 +162,24 @@ def diff(
     """Show what differs from A to B; from A to what is staged; or what is staged.
 
     A...B shows what B changed since it left A. Branches of another session are `session/branch`.
-    What steps did to variables and files is told in words.
+    What steps did to variables and files, and what an agent said and planned, is told in words.
     """
     asked: Asked = ctx.obj
     with at_hand(asked, read_only=True) as desk:
         old, new = range_of(desk, refs)
-        changes = desk.branch.diff(old, new)
-        work = [] if old is None else workspace_diff(desk.branch, old, new)
+        found = Found(desk.branch.diff(old, new))
+        if old is not None:
+            told = recount(desk.branch, old, new)
+            found = found._replace(work=workspace_diff(desk.branch, old, new), told=told)
         if as_json:
-            emit(_json(changes, work))
+            emit(found.to_json())
         elif name_only:
-            page([*(change.path for change in changes), *map(_place, work)], asked)
+            page(found.places(), asked)
         elif stat:
-            page(_stat(changes, work), asked)
+            page(found.counts(), asked)
         else:
-            page(_text(changes, work), asked)
-    ctx.exit(1 if exit_code and (changes or work) else 0)
-
-
-def _json(changes: Sequence[Changed], work: Sequence[Difference]) -> dict[str, object]:
-    found: dict[str, object] = {"changes": [change_json(change) for change in changes]}
-    return found | {"workspace": [difference_json(each) for each in work]}
-
-
-def _text(changes: Sequence[Changed], work: Sequence[Difference]) -> Iterator[str]:
-    yield from changes_text(changes)
-    if changes and work:
-        yield ""
-    if work:
-        yield "Variables and files:"
-        yield from difference_lines(work)
-
-
-def _place(difference: Difference) -> str:
-    table = "vars" if difference.what == "variable" else "files"
-    return format_path((WORKSPACE, table, difference.name))
-
-
-def _stat(changes: Sequence[Changed], work: Sequence[Difference]) -> Iterator[str]:
-    below: dict[str, list[Changed]] = {}
-    for change in changes:
-        below.setdefault(change.path.partition("/")[0], []).append(change)
-    rows = [[f" {name}", summary(some)] for name, some in below.items()]
-    for what in ("variable", "file"):
-        hows = [each.how for each in work if each.what == what]
-        counts = [f"{hows.count(how)} {how}" for how in dict.fromkeys(hows)]
-        rows += [[f" {what}s", ", ".join(counts)]] if hows else []
-    yield from table(rows)
-    if changes or not work:
-        yield f"{len(changes):,} in all: {summary(changes)}"
+            page(found.lines(), asked)
+    ctx.exit(1 if exit_code and any(found) else 0)
 
 
 @click.command("cat")

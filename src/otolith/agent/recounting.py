@@ -1,0 +1,173 @@
+"""What an agent said, planned, noted and did between two commits, told in lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from otolith.agent import conversation, memory
+from otolith.core import (
+    CONVERSATION,
+    LOOP,
+    MEMORY,
+    Branch,
+    Change,
+    Path,
+    Reading,
+    Snapshot,
+    Target,
+    differences,
+)
+
+if TYPE_CHECKING:
+    from otolith.agent.conversation import Message
+    from otolith.agent.memory import Memory
+
+_NOTHING = {"map": b"\x80", "list": b"\x90"}
+_MOST, _LETTERS = 20, 300
+
+
+class Told(NamedTuple):
+    """One thing that changed of what an agent said, has in mind, or does."""
+
+    what: str
+    """message, goal, step, note, call or run."""
+    name: str
+    how: str
+    """added, changed or removed."""
+    text: str
+
+
+class _Pair(NamedTuple):
+    """A state, and an earlier one or None."""
+
+    old: Reading | None
+    new: Reading
+
+    def changes(self, path: Path, kind: str = "map") -> Iterator[Change]:
+        """Yield what differs below a path."""
+        empty = _NOTHING[kind]
+        before = (self.old.cell_at(path) if self.old is not None else None) or empty
+        return differences(self.new.cells, before, self.new.cell_at(path) or empty)
+
+    def names(self, path: Path) -> list[str]:
+        """Return the keys of a map that both or one of them has."""
+        found: set[str] = set()
+        for state in (self.old, self.new):
+            cell = state.cell_at(path) if state is not None else None
+            entries = () if cell is None or state is None else state.cells.entries(cell)
+            found |= {str(self.new.cells.encoding.unkey(key)) for key, _ in entries}
+        return sorted(found)
+
+
+def recount(state: Branch, old: Target | None = None, new: Target | None = None) -> list[Told]:
+    """Return what an agent said, planned, noted and did between two commits, in short.
+
+    By default: in the last commit, or in `new`. Of many messages the first are told, and the others
+    counted.
+    """
+    after = state.resolve("@" if new is None else new)
+    if old is None:
+        old = after.parents[0] if after.parents else None
+    before = None if old is None else Snapshot(state.cells, state.resolve(old))
+    pair = _Pair(before, Snapshot(state.cells, after))
+    return [*_said(pair), *_has_in_mind(pair), *_runs(pair)]
+
+
+def _said(pair: _Pair) -> Iterator[Told]:
+    for thread in pair.names((CONVERSATION,)):
+        if thread.startswith("."):
+            continue
+        changes = pair.changes((CONVERSATION, thread), "list")
+        for change in islice(changes, _MOST):
+            yield _message(pair, thread, change)
+        more = sum(1 for _ in changes)
+        if more:
+            yield Told("message", thread, "changed", f"and {more:,} more")
+
+
+def _message(pair: _Pair, thread: str, change: Change) -> Told:
+    at = int(str(change.keys[0]))
+    side = pair.old if change.kind == "removed" else pair.new
+    assert side is not None
+    message = conversation.Conversation(side, thread=thread)[at]
+    return Told("message", f"{thread}[{at}]", change.kind, f"{message.role}: {words_of(message)}")
+
+
+def words_of(message: Message) -> str:
+    """Return a message on one line: what was said, called and answered."""
+    calls = (f"-> {call.name}({_arguments(call.arguments)})" for call in message.calls)
+    answers = (f"<- {_answer(result.content)}" for result in message.results)
+    return _short(" ".join([message.text, *calls, *answers]))
+
+
+def _arguments(arguments: Any) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in dict(arguments).items())
+
+
+def _answer(content: object) -> str:
+    return content if isinstance(content, str) else "…"
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LETTERS else f"{line[: _LETTERS - 1]}…"
+
+
+def _has_in_mind(pair: _Pair) -> Iterator[Told]:
+    if not any(True for _ in pair.changes((MEMORY,))):
+        return
+    now = memory.Memory(pair.new)
+    was = None if pair.old is None else memory.Memory(pair.old)
+    goal = "" if was is None else was.goal
+    if now.goal != goal:
+        yield Told("goal", "goal", "changed" if goal else "added", _short(now.goal))
+    yield from _steps(was, now)
+    touched = sorted({str(change.keys[0]) for change in pair.changes((MEMORY, "notes"))})
+    yield from (told for key in touched for told in _note(was, now, key))
+    for call in now.tool_calls[0 if was is None else len(was.tool_calls) :][:_MOST]:
+        text = f"{call.name}({_arguments(call.arguments)}) {call.duration_ms:,.0f} ms"
+        text += f": {call.error}" if call.error else ""
+        yield Told("call", call.id, "added", _short(text))
+
+
+def _steps(was: Memory | None, now: Memory) -> Iterator[Told]:
+    before = {} if was is None else {step.id: step for step in was.steps}
+    for step in now.steps:
+        known = before.pop(step.id, None)
+        if known is None or known.state is not step.state:
+            how = "added" if known is None else "changed"
+            yield Told("step", _short(step.text), how, str(step.state))
+    for step in before.values():
+        yield Told("step", _short(step.text), "removed", str(step.state))
+
+
+def _note(was: Memory | None, now: Memory, key: str) -> Iterator[Told]:
+    before = None if was is None else was.notes.get(key)
+    after = now.notes.get(key)
+    if after is None:
+        if before is not None:
+            yield Told("note", key, "removed", _short(str(before.value)))
+    elif before is None or before.value != after.value:
+        how = "added" if before is None else "changed"
+        yield Told("note", key, how, _short(str(after.value)))
+
+
+def _runs(pair: _Pair) -> Iterator[Told]:
+    for name in pair.names((LOOP, "runs")):
+        was, now = (_head(state, name) for state in pair)
+        if now is not None and (was is None or _where(was) != _where(now)):
+            text = f"step {now.get('iteration', 0)}, {now.get('phase', '')}"
+            how = "added" if was is None else "changed"
+            yield Told("run", name, how, _short(f"{text}: {now.get('error') or now.get('task')}"))
+
+
+def _head(state: Reading | None, name: str) -> dict[str, Any] | None:
+    cell = None if state is None else state.cell_at((LOOP, "runs", name, "head"))
+    found: Any = None if cell is None or state is None else state.cells.load(cell)
+    return found if isinstance(found, dict) else None
+
+
+def _where(head: dict[str, Any]) -> tuple[Any, ...]:
+    return head.get("iteration"), head.get("phase"), head.get("task"), head.get("error")
