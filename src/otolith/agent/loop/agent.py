@@ -69,6 +69,10 @@ class Agent:
     def __repr__(self) -> str:
         return f"<Agent {self.name} of {self.model.name}, {len(self.tools)} tools>"
 
+    @overload
+    def tool(self, function: Callable[..., Any]) -> Tool: ...
+    @overload
+    def tool(self, **settings: Any) -> Callable[[Callable[..., Any]], Tool]: ...
     def tool(self, function: Any = None, **settings: Any) -> Any:
         """Let the model call a function: `@agent.tool` or `@agent.tool(effects="once")`."""
         if function is None:

@@ -6,20 +6,25 @@ import pickle
 import random
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from otolith import care
+from otolith.agent import Versioned, words_of
 from otolith.cli.place import opened
 from otolith.cli.screen.graph import Lanes
 from otolith.cli.screen.values import one_line
 from otolith.cli.screen.words import changes_text, conflict_lines, first_line, labels, oneline, size
+from otolith.cli.story import booking
 from otolith.cli.story.job import SESSION, STEPS
 from otolith.cli.story.teller import Teller
 from otolith.core import Branch, Commit, Repo
 
 _KILL_AFTER = 11
 _AT_MOST_SECONDS = 60
+_MESSAGES, _FEW_TOKENS = 6, 120
 
 
 def tell(url: str, teller: Teller) -> None:
@@ -34,6 +39,9 @@ def tell(url: str, teller: Teller) -> None:
         _merged(state, teller)
         _decided(state, teller)
         _undone(state, teller)
+    _booked(url, teller)
+    with opened(url) as repo:
+        state = repo.session(SESSION)
         _weighed(repo, state, teller)
 
 
@@ -160,6 +168,39 @@ def _undone(state: Branch, teller: Teller) -> None:
     state.redo()
     teller.check(undecided == "undecided", f"two steps back the hotel was {undecided!r}")
     teller.check(state.head == head, "and two forward again: exactly the same commit")
+
+
+def _booked(url: str, teller: Teller) -> None:
+    teller.chapter("A model calls tools. It dies right after it has paid.")
+    with tempfile.TemporaryDirectory(prefix="otolith-demo-") as folder:
+        receipts = Path(folder) / "receipts"
+        command = [sys.executable, "-m", "otolith.cli.story.booking", url, str(receipts)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as agent:  # noqa: S603
+            assert agent.stdout is not None
+            teller.code(f"agent.acting(repo).run({booking.TASK!r})")
+            is_paid = agent.stdout.readline() == "paid\n"
+            agent.kill()
+        teller.say(f"kill -9 {agent.pid}: the money is gone, and nobody has written that down")
+        again = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603
+        teller.say(f"a new process: {again.stdout.strip()}")
+        lines = receipts.read_text().splitlines() if receipts.exists() else []
+        teller.check(is_paid and len(lines) == 1, f"the ledger asked first: {len(lines)} payment")
+    with opened(url) as repo:
+        _talked(repo.session(booking.SESSION), teller)
+
+
+def _talked(state: Versioned, teller: Teller) -> None:
+    chat = state.conversation
+    teller.code("for message in state.conversation: ...")
+    for message in chat:
+        teller.say(f"{message.role:10} {words_of(message)}"[:76])
+    said = [str(message.role) for message in chat]
+    teller.check(len(said) == _MESSAGES, f"all {len(said)} messages are there, each of them once")
+    context = chat.context(_FEW_TOKENS, for_="openai")
+    teller.code(f'state.conversation.context({_FEW_TOKENS}, for_="openai")')
+    fits = context.tokens <= _FEW_TOKENS and 0 < len(context.messages) < len(chat)
+    sent = f"{len(context.messages)} of {len(chat)} messages, {context.tokens} tokens"
+    teller.check(fits, f"what fits is sent, and no call without its result: {sent}")
 
 
 def _weighed(repo: Repo, state: Branch, teller: Teller) -> None:

@@ -73,6 +73,7 @@ def _close(teller: Teller, seconds: float, keep: str | None) -> None:
         "otolith diff main~20 main --stat",
         "otolith blame",
         "otolith cat main~10:events",
+        "otolith -s booking chat show",
         "otolith checkout -b mine && otolith set hotel tent && otolith commit -m camping",
     ):
         click.echo(f"  {click.style(line, fg='cyan')}")
