@@ -14,6 +14,8 @@ result or an attachment; a *turn* is what the user said and what followed; a *co
 thread is sent; a *unit* goes into a context or stays out of it as one; a *counter* counts tokens.
 """
 
+from otolith.doors import door
+
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
@@ -106,11 +108,4 @@ _HOME = {
     "write": "formats",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = __import__(f"{__name__}.{_HOME[name]}", fromlist=[name])
-    found: object = getattr(module, name)
-    globals()[name] = found
-    return found
+__getattr__ = door(__name__, _HOME)

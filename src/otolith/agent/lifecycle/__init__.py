@@ -18,6 +18,8 @@ an *action* is pure and runs inside the step; a *trace* is how a step got where 
 microstep; a *macrostep* is what one external event causes until the chart rests.
 """
 
+from otolith.doors import door
+
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
@@ -127,11 +129,4 @@ _HOME = {
     "turn": "stepping",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = __import__(f"{__name__}.{_HOME[name]}", fromlist=[name])
-    found: object = getattr(module, name)
-    globals()[name] = found
-    return found
+__getattr__ = door(__name__, _HOME)

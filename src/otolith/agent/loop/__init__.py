@@ -18,12 +18,15 @@ next, and is a commit; an *effect* is what a tool does to the world; the *ledger
 *recorded reply* is what a model answered, kept for steps that are cut off and for repeated runs.
 """
 
+from otolith.doors import door
+
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from otolith.agent.loop.acting import Acting
     from otolith.agent.loop.agent import Agent, Task
     from otolith.agent.loop.ledger import Entry, effects_after, ledger_in
+    from otolith.agent.loop.looking import replies_in, run_in, runs_in
     from otolith.agent.loop.models import (
         AnthropicModel,
         FunctionModel,
@@ -37,7 +40,6 @@ if TYPE_CHECKING:
     )
     from otolith.agent.loop.orchestrator import Orchestrator
     from otolith.agent.loop.outcome import Outcome
-    from otolith.agent.loop.record import replies_in, run_in, runs_in
     from otolith.agent.loop.replaying import Replay, replay
     from otolith.agent.loop.state import AgentState
     from otolith.agent.loop.tools import Tool, Toolbox, tool
@@ -99,17 +101,10 @@ _HOME = {
     "effects_after": "ledger",
     "ledger_in": "ledger",
     "replay": "replaying",
-    "replies_in": "record",
-    "run_in": "record",
-    "runs_in": "record",
+    "replies_in": "looking",
+    "run_in": "looking",
+    "runs_in": "looking",
     "tool": "tools",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = __import__(f"{__name__}.{_HOME[name]}", fromlist=[name])
-    found: object = getattr(module, name)
-    globals()[name] = found
-    return found
+__getattr__ = door(__name__, _HOME)

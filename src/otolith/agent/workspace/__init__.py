@@ -12,6 +12,8 @@ Read `workspace.py` for the host, `worker/session.py` for what runs in the sandb
 loaded when they are first asked for: a state has this door without paying for what is behind it.
 """
 
+from otolith.doors import door
+
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
@@ -44,11 +46,4 @@ _HOME = {
     "workspace_diff": "comparing",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = __import__(f"{__name__}.{_HOME[name]}", fromlist=[name])
-    found: object = getattr(module, name)
-    globals()[name] = found
-    return found
+__getattr__ = door(__name__, _HOME)

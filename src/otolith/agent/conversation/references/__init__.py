@@ -7,6 +7,8 @@ Read `resolving.py`, then `phrases.py` for what is understood, then `pronouns.py
 speak of. Names are loaded when they are first asked for.
 """
 
+from otolith.doors import door
+
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
@@ -30,11 +32,4 @@ _HOME = {
     "resolve_next": "resolving",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = __import__(f"{__name__}.{_HOME[name]}", fromlist=[name])
-    found: object = getattr(module, name)
-    globals()[name] = found
-    return found
+__getattr__ = door(__name__, _HOME)

@@ -7,6 +7,8 @@ Read `segmenting.py`, then `cues.py` and `fields.py`. No model is asked, unless 
 are loaded when they are first asked for.
 """
 
+from otolith.doors import door
+
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
@@ -24,11 +26,4 @@ _HOME = {
     "topics_of": "segmenting",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = __import__(f"{__name__}.{_HOME[name]}", fromlist=[name])
-    found: object = getattr(module, name)
-    globals()[name] = found
-    return found
+__getattr__ = door(__name__, _HOME)
