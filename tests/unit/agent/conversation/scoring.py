@@ -124,6 +124,7 @@ def topic_scores(chosen: list[Dialogue], find: object) -> dict[str, float]:
         "return precision": _share(counts["right_returns"], counts["found_returns"]),
         "return recall": _share(counts["right_returns"], counts["returns"]),
         "boundaries": counts["gold"],
+        "found": counts["found"],
         "returns": counts["returns"],
     }
 

@@ -136,6 +136,26 @@ def test_german_pronouns_follow_the_gender_of_the_noun():
     assert best(messages, "es") == "Fahrrad"
 
 
+@pytest.mark.parametrize(
+    ("said", "phrase", "expected"),
+    [
+        ("There is one new message from Kim.", "it", "new message"),
+        ("Tell me about Docker. What are its advantages?", "it", "Docker"),
+        ("What happened to the Delta flight?", "it", "Delta flight"),
+        ("Decline the incoming video call.", "it", "incoming video call"),
+        ("Play Heart of Glass.", "it", "Heart of Glass"),
+        ("Calling Anna.", "she", "Anna"),
+        ("Dr. Stoltz has phoned.", "he", "Dr. Stoltz"),
+        ("Ask the design team for a draft.", "they", "design team"),
+        ("I\u2019d like to see the invoice.", "it", "invoice"),
+    ],
+)
+def test_what_is_spoken_of_is_read_whole_and_what_is_said_in_passing_counts_less(
+    said, phrase, expected
+):
+    assert best([user(said)], phrase) == expected
+
+
 def test_a_phrase_sees_what_stands_before_it_in_its_message_and_nothing_after():
     messages = [user("My bike is old, but it works. The car is new.")]
 

@@ -97,6 +97,31 @@ def test_a_short_answer_and_a_reference_stay_with_the_topic():
     assert spans(messages) == [[(0, 7)]]
 
 
+def test_the_answer_to_a_question_stays_with_the_topic():
+    asked = assistant("Seat 23C is booked. Do you have any wishes for the meal?")
+    wish = user("A vegan menu without nuts, please.")
+
+    assert spans([*FLIGHT, asked, wish]) == [[(0, 6)]]
+
+
+def test_a_request_for_something_new_opens_a_topic_once_the_matter_before_was_ended():
+    done = [user("Take it."), assistant("Done, seat 23C is booked.")]
+    request = user("I am looking for a present for a colleague, any ideas?")
+
+    assert spans([*FLIGHT, *done, request]) == [[(0, 6)], [(6, 7)]]
+    assert "something new" in topics_of([*FLIGHT, *done, request])[1].spans[0].why
+
+
+def test_what_anything_may_have_like_a_price_is_no_other_topic():
+    messages = [*FLIGHT, user("What does the ticket cost, and what is the phone number?")]
+
+    assert spans(messages) == [[(0, 5)]]
+
+
+def test_asking_for_something_else_of_the_kind_stays_with_the_topic():
+    assert spans([*FLIGHT, user("Do you have something else?")]) == [[(0, 5)]]
+
+
 def test_a_long_time_in_between_speaks_for_another_topic():
     later = user("Could somebody water everything on my balcony?", time=30 * HOUR)
     messages = [user("Find a flight to Rome", time=HOUR), assistant("LH 400", time=HOUR + 1), later]

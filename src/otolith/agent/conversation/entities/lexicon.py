@@ -41,6 +41,9 @@ inside outside within toward towards up down off out upon among along onto despi
 regarding
 """)
 
+ASIDES = PREPOSITIONS - {"about", "of", "regarding"}
+"""What stands after these is spoken of only in passing: a message from Kim, a song on the radio."""
+
 CONJUNCTIONS = word_set(
     "and or but nor so yet if because while when whereas although though unless whether then that"
 )
@@ -57,7 +60,8 @@ today tomorrow yesterday always never often sometimes ever here there how why wh
 okay well sure thanks thank hello hi hey however therefore instead actually probably quite rather
 almost both either neither else more most less least much many few little enough first last next
 back away together anyway btw ago once twice yet far long right left directly quickly usually
-exactly currently finally
+exactly currently finally oh yup yep yeah nope alright sorry wow hmm nevermind awesome
+interesting ahead
 """)
 
 VERBS = word_set("""

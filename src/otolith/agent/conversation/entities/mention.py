@@ -28,6 +28,8 @@ class Found:
     is_definite: bool = False
     is_first: bool = False
     """Whether it comes first in its sentence: that is mostly what the sentence is about."""
+    is_aside: bool = False
+    """Whether it is spoken of in passing: Kim in "a message from Kim", the price in "its price"."""
     measures: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
     """Numbers that it was shown with: price, minutes, rating …"""
     line: str = ""
@@ -47,6 +49,7 @@ class Mention:
     form: str
     """How: by name, noun, as an item of a list, or by a reference like "it"."""
     is_first: bool = False
+    is_aside: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,11 @@ from otolith.agent.conversation.entities.kinds import (
     PLACE_NOUNS,
     TITLES,
     WOMEN,
+    noun_type,
 )
 from otolith.agent.conversation.entities.lexicon import (
     ADJECTIVES,
+    ASIDES,
     DETERMINERS,
     STOP,
     VERBS,
@@ -22,21 +24,33 @@ from otolith.agent.conversation.entities.mention import Found
 from otolith.agent.conversation.entities.pieces import Piece, without_possessive
 from otolith.agent.conversation.entities.words import stem
 
+_BRIDGES = ("of", "of the", "van", "von", "de")
 _BEFORE_PLACES = word_set("in near nach aus visit via")
 _OBJECTS = word_set("me him her it them us you i we they he she to")
-_POSSESSIVES = ("'s", "\u2019s")
+POSSESSIVES = ("'s", "\u2019s")
 
 
 def name_end(pieces: list[Piece], at: int) -> int:
     """Return where a name that begins here ends; here, if none does."""
     end = at
     while end < len(pieces) and is_name_part(pieces, end, is_inner=end > at):
-        end += 1
-        if pieces[end - 1].word.text.endswith(_POSSESSIVES):
+        end += 1 + _bridge(pieces, end + 1)
+        if pieces[end - 1].word.text.endswith(POSSESSIVES):
             break
     if end == at + 1 and at == 0 and not is_known(pieces[at].lower):
         return at if _is_common(pieces[at].lower) or _opens(pieces, at + 1) else end
     return end
+
+
+def _bridge(pieces: list[Piece], at: int) -> int:
+    """Return how many small words hold a name together here: "Heart of Glass"."""
+    for count in (1, 2):
+        small = [piece.lower for piece in pieces[at : at + count] if piece.joins]
+        if " ".join(small) in _BRIDGES and at + count < len(pieces):
+            after = pieces[at + count]
+            if after.joins and after.is_capital and after.lower not in STOP:
+                return count
+    return 0
 
 
 def _opens(pieces: list[Piece], after: int) -> bool:
@@ -57,8 +71,16 @@ def is_name_part(pieces: list[Piece], at: int, *, is_inner: bool) -> bool:
     if not piece.is_capital or piece.lower in ("i", "i'm", "i'd", "i'll", "i've", "ok"):
         return False
     if piece.lower in STOP or (piece.lower in VERBS and at == 0):
-        return is_inner and piece.lower not in DETERMINERS
-    return True
+        return piece.lower not in DETERMINERS and (
+            is_inner or (at > 0 and _opens_title(pieces, at))
+        )
+    return not (at == 0 and piece.lower.endswith("ing") and _opens_title(pieces, at))
+
+
+def _opens_title(pieces: list[Piece], at: int) -> bool:
+    """Tell whether another capital follows: "play Never Say Never", "Calling Anna"."""
+    after = pieces[at + 1] if at + 1 < len(pieces) else None
+    return after is not None and after.joins and after.is_capital and after.lower != "i"
 
 
 def is_known(lower: str) -> bool:
@@ -81,6 +103,8 @@ def name_of(
     surface = without_possessive(text[start:end])
     lowers = [piece.lower for piece in pieces]
     type, gender = name_type(lowers, before)
+    if not pieces[-1].is_capital and pieces[-1].word.text[0].isalpha():
+        type, gender = noun_type(stem(lowers[-1])), ""
     words = tuple(stem(lower) for lower in lowers if lower not in TITLES)
     nouns = [stem(lower) for lower in lowers if stem(lower) in PLACE_NOUNS | FILE_NOUNS]
     found = Found(
@@ -88,14 +112,22 @@ def name_of(
         type,
         start,
         words or tuple(lowers),
-        head=nouns[0] if nouns else words[-1] if words else "",
+        head=_head(pieces, nouns, words),
         form="bare" if _is_doubtful(pieces, type) else "name",
         number="singular",
         gender=gender,
         is_definite=True,
         is_first=is_first,
+        is_aside=before in ASIDES,
     )
     return start, end, found
+
+
+def _head(pieces: list[Piece], nouns: list[str], words: tuple[str, ...]) -> str:
+    """Return the noun of a name: the last word, if it is none of a name: "the Delta flight"."""
+    if not pieces[-1].is_capital and not pieces[-1].word.text[0].isdigit():
+        return words[-1] if words else ""
+    return nouns[0] if nouns else words[-1] if words else ""
 
 
 def _is_doubtful(pieces: list[Piece], type: str) -> bool:

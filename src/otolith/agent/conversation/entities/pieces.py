@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 from otolith.agent.conversation.entities.words import Word, words_in
 
-_SENTENCE = re.compile(r"(?:[^.!?:\n]|[.!?:](?=\S))*(?:[.!?:\n]+|$)")
+_SENTENCE = re.compile(
+    r"(?:[^.!?:\n]|[.!?:](?=\S)|(?<=\b[DM]r)\.|(?<=\bM[rs]s)\.|(?<=\bProf)\.)*(?:[.!?:\n]+|$)"
+)
 _POSSESSIVE = re.compile("['\u2019]s$")
 
 
@@ -32,7 +34,9 @@ class Piece(NamedTuple):
     @property
     def joins(self) -> bool:
         """Whether only a space or a hyphen stands before it."""
-        return self.gap in (" ", "-", "") or (self.gap.strip(" ") == "" and "\n" not in self.gap)
+        return self.gap in (" ", "-", "", ". ") or (
+            self.gap.strip(" ") == "" and "\n" not in self.gap
+        )
 
 
 def without_possessive(text: str) -> str:

@@ -111,7 +111,13 @@ class Register:
             self._by_head.setdefault(found.head, []).append(known)
         self._by_key.setdefault(_key(found), known)
         mention = Mention(
-            message, base + found.start, found.text, source, found.form, found.is_first
+            message,
+            base + found.start,
+            found.text,
+            source,
+            found.form,
+            found.is_first,
+            found.is_aside,
         )
         self.touch(known, mention)
         return known

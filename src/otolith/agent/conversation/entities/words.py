@@ -28,8 +28,8 @@ class Word(NamedTuple):
 
     @property
     def lower(self) -> str:
-        """The word in small letters."""
-        return self.text.lower()
+        """The word in small letters, with a straight apostrophe."""
+        return self.text.lower().replace("\u2019", "'")
 
 
 def words_in(text: str) -> list[Word]:

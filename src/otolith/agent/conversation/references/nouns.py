@@ -7,6 +7,7 @@ import re
 from otolith.agent.conversation.entities import Known, stem
 from otolith.agent.conversation.references.asked import Asked
 from otolith.agent.conversation.references.situation import (
+    ASIDE,
     FAR,
     FORMS,
     MOST_RECENT,
@@ -70,7 +71,8 @@ def _unnamed(asked: Asked, now: Situation, most: float) -> list[Weighed]:
             continue
         distance, _ = now.latest(known)
         reason = f"{known.first.text!r} was spoken of {distance} messages ago"
-        found.append(Weighed((known,), most * NEAR**distance, (reason,)))
+        aside = ASIDE if all(each.is_aside for each in known.before(now.moment)) else 1.0
+        found.append(Weighed((known,), most * aside * NEAR**distance, (reason,)))
     return found
 
 

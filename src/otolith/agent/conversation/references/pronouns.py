@@ -8,8 +8,10 @@ from itertools import takewhile
 
 from otolith.agent.conversation.entities import Known, Mention, stem
 from otolith.agent.conversation.entities.kinds import german_gender
+from otolith.agent.conversation.entities.lexicon import word_set
 from otolith.agent.conversation.references.asked import Asked
 from otolith.agent.conversation.references.situation import (
+    ASIDE,
     BEFORE,
     FORMS,
     MOST_RECENT,
@@ -65,6 +67,7 @@ def _by_pronoun(asked: Asked, known: Known, now: Situation) -> Weighed | None:
     score = fit * form * first * SOURCES[here[-1].source] * NEAR**distance
     score *= 1 + 0.07 * min(len(mentions) - 1, 4)
     score *= _wanted_by_verb(known, now) * now.nearness(here[-1])
+    score *= ASIDE if all(each.is_aside for each in here) and asked.types != _PERSON else 1.0
     score *= THEME if now.is_theme(mentions[0]) else 1.0
     how = f"{'said' if form < 1 else 'named'} {distance} messages ago as {here[-1].text!r}"
     return Weighed((known,), min(score, 1.0), (*reasons, how))
@@ -84,7 +87,7 @@ def _is_alone(known: Known, now: Situation) -> bool:
 
 def _agreement(asked: Asked, known: Known) -> tuple[float, tuple[str, ...]]:
     """Return how well number, gender and type agree."""
-    type, number, gender = known.type, known.number, known.gender
+    number, gender = known.number, known.gender
     if asked.types:
         if asked.types == _PERSON and _may_be_person(known):
             return 0.45, ("a name, perhaps of a person",)
@@ -97,14 +100,18 @@ def _agreement(asked: Asked, known: Known) -> tuple[float, tuple[str, ...]]:
         return 1.0, (f"a {asked.types[0]}",)
     if asked.is_german:
         return _german_agreement(asked, known)
+    return _english_agreement(asked, known)
+
+
+def _english_agreement(asked: Asked, known: Known) -> tuple[float, tuple[str, ...]]:
     if asked.number == "plural":
-        fit = 1.0 if number == "plural" else 0.45 if type == "person" else 0.0
-        return fit, (("plural",) if fit == 1.0 else ("may be more than one",))
-    if number == "plural":
+        is_plural = known.number == "plural"
+        return (1.0, ("plural",)) if is_plural else (_as_several(known), ("may be more than one",))
+    if known.number == "plural" or known.type == "person":
         return 0.0, ()
-    if type == "person":
-        return 0.0, ()
-    return (0.5 if type in VALUES else 1.0), ("singular, no person",)
+    if _may_be_person(known) and " " not in known.first.text:
+        return _PERHAPS, ("singular, perhaps a person",)
+    return (0.5 if known.type in VALUES else 1.0), ("singular, no person",)
 
 
 def _german_agreement(asked: Asked, known: Known) -> tuple[float, tuple[str, ...]]:
@@ -129,6 +136,17 @@ def _german_agreement(asked: Asked, known: Known) -> tuple[float, tuple[str, ...
 
 
 _PERSON = ("person",)
+_COLLECTIVE = frozenset(
+    map(
+        stem,
+        word_set("""
+        group team band family company crew staff board committee couple audience police class club
+        agency department
+        """),
+    )
+)
+_PERHAPS = 0.8
+"""How well "it" fits a name of which nobody knows whether it is one of a person."""
 
 
 def _may_be_person(known: Known) -> bool:
@@ -137,6 +155,17 @@ def _may_be_person(known: Known) -> bool:
     is_name = known.first.form == "name" or (known.first.form == "item" and len(name.split()) == 2)
     is_plain = name.istitle() and name.replace(" ", "").isalpha()
     return is_name and is_plain and known.type in ("thing", "item")
+
+
+def _as_several(known: Known) -> float:
+    """Return how well "they" fits one thing: a team, somebody, or a firm or band by its name."""
+    if known.heads & _COLLECTIVE:
+        return 0.8
+    if known.type == "person":
+        return 0.45
+    if known.first.form != "name" or known.type != "thing":
+        return 0.0
+    return 0.6 if known.first.text.endswith("s") else 0.25
 
 
 def _listed_gender(known: Known) -> str:

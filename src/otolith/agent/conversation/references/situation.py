@@ -12,9 +12,9 @@ NEAR = 0.84
 FAR = 0.95
 """The same for a noun, which finds what is further away."""
 MOST_RECENT = 40
-BEFORE, _SAME_CLAUSE, THEME = 0.85, 0.5, 1.2
+BEFORE, _SAME_CLAUSE, THEME, ASIDE = 0.85, 0.5, 1.2, 0.75
 """What was said in another message counts less; "an aisle seat on it" does not speak of the seat;
-what a topic began with counts more."""
+what a topic began with counts more; what was only spoken of in passing counts less."""
 _ELSEWHERE = 3
 """How much further away something is that belongs to another topic."""
 FORMS = {
@@ -74,7 +74,7 @@ class Situation:
         """Return less for what is in another message, and for what stands in the same clause."""
         if mention.message != self.moment[0]:
             return BEFORE
-        return _SAME_CLAUSE if mention.start >= self.clause > 0 else 1.0
+        return _SAME_CLAUSE if mention.start >= self.clause and self.around else 1.0
 
     def is_theme(self, mention: Mention) -> bool:
         """Tell whether a mention comes first in the message that opened the topic."""

@@ -44,8 +44,9 @@ _PICKS = re.compile(
     re.IGNORECASE,
 )
 _PRONOUN = re.compile(
-    r"\b(?:he|him|she|her|it|them|they|er|ihn|ihm|sie|that one|this one)\b|(?<![^.!?\n] )"
-    r"\b(?:der|die|das|den)\b(?= (?:nehm|will|möcht|hätt|buch|kauf|find|mag|klingt|ist|wär))",
+    r"\b(?:he|him|his|she|her|it|its|them|they|their|er|ihn|ihm|sie|that one|this one)\b|"
+    r"(?<![^.!?\n] )\b(?:der|die|das|den)\b"
+    r"(?= (?:nehm|will|möcht|hätt|buch|kauf|find|mag|klingt|ist|wär))",
     re.IGNORECASE,
 )
 
@@ -117,7 +118,9 @@ class Tracker:
             if best is not None:
                 known = best.known[0]
                 form = "reference" if known.lists else "noun"
-                mention = Mention(at, base + found.start, found.text, source, form, found.is_first)
+                mention = Mention(
+                    at, base + found.start, found.text, source, form, found.is_first, found.is_aside
+                )
                 self.register.touch(known, mention)
                 return known
         return self.register.place(found, at, source, base=base)
@@ -168,7 +171,7 @@ def around(text: str, start: int, length: int) -> str:
 def clause_start(text: str, start: int) -> int:
     """Return where the clause begins in which something stands."""
     breaks = list(_CLAUSE.finditer(text[:start]))
-    return breaks[-1].end() if breaks else 1
+    return breaks[-1].end() if breaks else 0
 
 
 _CLAUSE = re.compile(

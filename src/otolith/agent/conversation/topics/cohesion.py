@@ -8,8 +8,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from otolith.agent.conversation.entities import content_words, stem, words_in
+from otolith.agent.conversation.entities.lexicon import word_set
 from otolith.agent.conversation.topics.fields import fields_of
 
+_SAYS_NOTHING = frozenset(
+    map(
+        stem,
+        word_set("""
+        good great nice fine perfect correct right sounds yes yeah thanks bunch okay sure awesome
+        cool wonderful lovely excellent works everything needed wait love prefer gut toll super
+        prima perfekt richtig klingt danke passt
+        price cost address phone number total rating name location long much time date preis kosten
+        kostet adresse telefon telefonnummer nummer bewertung uhrzeit dauert
+        """),
+    )
+)
+"""Words of agreement, and of what anything may have, like a price: they belong to every topic."""
 _REPLY = 0.4
 """What a word counts that only the answer has."""
 _SPECIFIC = 4
@@ -71,7 +85,7 @@ class Rarity:
 
 def vocabulary(text: str, *, weight: float = 1.0) -> Vocabulary:
     """Return the words of a text, and the fields that they are of."""
-    words = Counter(content_words(text))
+    words = Counter(word for word in content_words(text) if word not in _SAYS_NOTHING)
     fields: dict[str, float] = {}
     for word, count in words.items():
         names = fields_of(word)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 
+from otolith.agent.conversation.entities import content_words
+
 _NEW = (
     r"by the way|btw|another (?:thing|question|topic)|(?:one|two) more (?:thing|question)s?|"
     r"(?:a )?different (?:question|topic|thing)|on another note|on a different note|"
     r"changing (?:the )?(?:topic|subject)|(?:let'?s )?(?:switch|change)(?: the)?(?: topic|"
-    r" subject|ing)|new (?:topic|question|subject)|something (?:else|different)|unrelated|"
+    r" subject|ing)|new (?:topic|question|subject)|unrelated|"
     r"separately|moving on|next (?:topic|question|up)|before i forget|while i'?m at it|"
-    r"also,? (?:can|could|i need|i want|do you|what|how|please)|oh,? and (?:can|could|also|"
-    r"what)|totally off[ -]topic|off[ -]topic|quick question|switching gears|speaking of|"
-    r"übrigens|(?:eine )?andere frage|(?:noch )?(?:etwas|was) (?:ganz )?anderes|themenwechsel|"
+    r"totally off[ -]topic|off[ -]topic|quick question|switching gears|speaking of|"
+    r"übrigens|(?:eine )?andere frage|(?:etwas|was) ganz anderes|themenwechsel|"
     r"ganz anderes thema|neues thema|nächstes thema|nebenbei|apropos|noch (?:eine|ne) frage|"
     r"bevor ich(?:'s| es) vergesse|außerdem (?:brauche|möchte|wollte|suche)|mal (?:etwas|"
     r"was) anderes|andere sache|kurze (?:zwischen)?frage|zwischenfrage"
@@ -55,6 +56,32 @@ _REFERS = (
     r"m)(?:selbe[nrm]?|jenige[nrm]?)|beide[nrm]?|stattdessen|(?:der|die|das|den) (?:erste|"
     r"zweite|dritte|letzte|andere|billigste|günstigste)[nrm]?)\b"
 )
+_GREETS = r"^(?:hi|hello|hey|good (?:morning|afternoon|evening)|hallo|guten (?:tag|morgen|abend))\b"
+_REQUESTS = (
+    r"\bi(?:'d| would| am|'m)?(?: also| really)? (?:need|want|like|looking|trying|planning)\b|"
+    r"\b(?:can|could|would|will) you\b|\bhelp me\b|\b(?:is|are) there\b|"
+    r"^(?:please )?(?:what|where|when|how|who|tell|give|show|get|find|book|remind|schedule|set|"
+    r"check|search|look|make|write|play|add|order)\b|"
+    r"\bich (?:suche|brauche|möchte|will|hätte|würde)\b|\b(?:kannst du|könntest du|können sie|"
+    r"könnten sie|gibt es|hilf mir)\b|"
+    r"^(?:bitte )?(?:was|wo|wann|wie|wer|zeig|such|find|buch|schreib|erinner|plan)[a-zäöü]*\b"
+)
+_INTRODUCED = re.compile(
+    r"\b(?:a|an(?= [aeiouh])|any|some|my|meine?[nrm]?|eine?[nrm]?)\s+"
+    r"((?:[^\W\d_-]+[ -]){0,2}[^\W\d_]+)",
+    re.IGNORECASE,
+)
+_MORE = (
+    r"\bany(?:thing|where)? (?:else|more|other)|\bsomething else|\bwhat else|\bfurther|"
+    r"(?:help|assist) you with|\bwelcome\b|\benjoy\b|\bbye\b|\bhappy to help|"
+    r"\b(?:great|nice|good|wonderful|lovely) (?:day|trip|time|stay|one|evening|night)\b|"
+    r"\bsonst noch|\bnoch etwas|\bgern geschehen|\bviel (?:spaß|erfolg)|\bschönen tag"
+)
+_DONE = (
+    r"\b(?:done|confirmed|booked|reserved|sent|scheduled|added|created|completed?|saved|ordered|"
+    r"success\w*|erledigt|fertig|gebucht|reserviert|gesendet|verschickt|eingetragen|gespeichert|"
+    r"bestellt|angelegt)\b"
+)
 
 _SETS = {
     "new": re.compile(rf"\b(?:{_NEW})\b", re.IGNORECASE),
@@ -63,17 +90,37 @@ _SETS = {
     "on": re.compile(_ON, re.IGNORECASE),
     "close": re.compile(_CLOSE, re.IGNORECASE),
     "refers": re.compile(_REFERS, re.IGNORECASE),
+    "greets": re.compile(_GREETS, re.IGNORECASE),
+    "requests": re.compile(_REQUESTS, re.IGNORECASE),
 }
-_OPENING = 90
-"""A cue for another topic stands at the beginning of what is said."""
+_ANYWHERE = ("close", "refers")
+_OFFERS = re.compile(_MORE, re.IGNORECASE)
+_ENDS = re.compile(_DONE, re.IGNORECASE)
+_OPENING, _ENDING = 90, 140
+"""A cue for another topic stands at the beginning of what is said; an offer of more, at the end."""
 
 
 def cues_in(text: str) -> dict[str, str]:
     """Return the cues in what somebody says, each with the words that it was seen by."""
     found = {}
     for name, pattern in _SETS.items():
-        where = text if name in ("close", "refers") else text[:_OPENING]
+        where = text if name in _ANYWHERE else text[:_OPENING]
         match = pattern.search(where.strip())
         if match is not None:
             found[name] = match.group().strip()
     return found
+
+
+def reply_act(text: str) -> str:
+    """Return what an answer does last: it "asks" something back, it "ends" a matter, or neither."""
+    ending = text.rstrip()[-_ENDING:]
+    if _OFFERS.search(ending):
+        return "ends"
+    if ending.endswith("?"):
+        return "asks"
+    return "ends" if _ENDS.search(ending) else ""
+
+
+def introduced(text: str) -> list[list[str]]:
+    """Return the words of each thing that is spoken of as new: "a hotel", "my knee"."""
+    return [content_words(found[1]) for found in _INTRODUCED.finditer(text[: 2 * _OPENING])]

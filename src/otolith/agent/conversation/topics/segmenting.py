@@ -1,22 +1,19 @@
 """Where a conversation turns to another topic, and when it comes back.
 
-Rules, for each turn (something that a user says, with the answers to it):
+For each turn (something that a user says, with the answers to it):
 
-1. It stays with the topic if it shares words with it, or fields of meaning (`fields.py`), if it
-   refers to something ("it", "the second one"), or if it is a short answer.
-2. It leaves the topic if it says so ("by the way"), if a long time has passed, or if it has enough
-   words of its own and shares none.
-3. What leaves goes back to an earlier topic if it says so ("back to the flight") and the topic is
+1. `leaving.py` adds up what speaks for and against another topic: words shared with the topic and
+   with its last turn, fields of meaning (`fields.py`), what is said and done (`cues.py`), time.
+2. What leaves goes back to an earlier topic if it says so ("back to the flight") and the topic is
    there, or if it shares much more with that one than with the present one. Else it opens a topic.
 
 The answer to a question is looked at with it, so the last turn is decided again as it grows; those
-before it stay as they are. One more message costs a look at its words and at the topics so far.
+before it stay as they are. One more message costs a look at its words and at the topics with them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from otolith.agent.conversation.entities import said
@@ -30,16 +27,19 @@ from otolith.agent.conversation.topics.cohesion import (
     shared_words,
     vocabulary,
 )
-from otolith.agent.conversation.topics.cues import cues_in
+from otolith.agent.conversation.topics.cues import cues_in, introduced, reply_act
+from otolith.agent.conversation.topics.leaving import leaving
+from otolith.agent.conversation.topics.subject import Subject, Turn
 from otolith.agent.conversation.topics.topic import Span, Topic, TopicStatus
 from otolith.errors import BadValue
 
-_MINUTE = 60_000_000
-_LONG, _VERY_LONG = 30 * _MINUTE, 240 * _MINUTE
-_BASE, _OTHER_FIELD = 0.4, 0.45
-"""Sharing no word is little; that the words are of another field of meaning says more."""
-_SHIFT = 0.3
-"""From which score on a turn leaves its topic."""
+_PULL, _MARGIN, _RETURN = 3.0, 0.1, 0.4
+"""How much another topic pulls that a turn fits better; from which fit on it is a return."""
+_BACK, _AGAIN = 0.2, 0.3
+_ENOUGH = 4
+"""A turn of fewer words fits less well, whatever it shares."""
+_MOST_ALIKE = 20
+"""How many topics with one word are looked at, the latest ones."""
 _KEYWORDS, _LABEL = 6, 3
 _MOST_TEXT = 4_000
 
@@ -60,45 +60,21 @@ opinion out.
 """
 
 
-@dataclass(slots=True)
-class _Turn:
-    """Something that a user says, with the answers to it."""
-
-    start: int
-    stop: int
-    asked: Vocabulary = field(default_factory=Vocabulary)
-    all: Vocabulary = field(default_factory=Vocabulary)
-    cues: dict[str, str] = field(default_factory=dict)
-    gap: int = 0
-
-
-@dataclass(slots=True)
-class _Subject:
-    """A topic as it grows."""
-
-    vocabulary: Vocabulary = field(default_factory=Vocabulary)
-    spans: list[Span] = field(default_factory=list)
-    is_closed: bool = False
-    turns: int = 0
-
-    @property
-    def is_young(self) -> bool:
-        """Whether there was only one turn about it: people seldom ask one thing only."""
-        return self.turns < 2
-
-
 class Segmenter:
     """Follows the topics of a conversation, message by message."""
 
     def __init__(self, judge: Judge | None = None) -> None:
         self._judge = judge
         self._messages: list[Message] = []
-        self._subjects: list[_Subject] = []
+        self._subjects: list[Subject] = []
         self._current = -1
-        self._turn: _Turn | None = None
+        self._turn: Turn | None = None
+        self._by_word: dict[str, list[int]] = {}
+        """For each word, the topics that have it."""
         self._rarity = Rarity()
         self._count = 0
         self._time = 0
+        self._act = ""  # what the last answer did last
 
     def add(self, message: Message) -> None:
         """Take one more message in."""
@@ -107,11 +83,14 @@ class Segmenter:
         if self._turn is None or (is_user and self._has_spoken()):
             if self._turn is not None:
                 self._settle(self._turn)
-            self._turn = _Turn(self._count, self._count, gap=self._gap(message))
+            self._turn = Turn(self._count, self._count, gap=self._gap(message), after=self._act)
+            self._act = ""
         turn = self._turn
         turn.stop = self._count = self._count + 1
         if message.role is not Role.SYSTEM:
             self._read(turn, text, is_user=is_user)
+        if message.role is Role.ASSISTANT and message.text.strip():
+            self._act = reply_act(message.text)
         self._time = message.time or self._time
         if self._judge is not None:
             self._messages.append(message)
@@ -174,35 +153,38 @@ class Segmenter:
     def _gap(self, message: Message) -> int:
         return message.time - self._time if message.time and self._time else 0
 
-    def _read(self, turn: _Turn, text: str, *, is_user: bool) -> None:
+    def _read(self, turn: Turn, text: str, *, is_user: bool) -> None:
         self._rarity.see(text)
         said_here = vocabulary(text) if is_user else reply_vocabulary(text)
         turn.all.take(said_here)
         if is_user:
             turn.asked.take(said_here)
             turn.cues |= cues_in(text)
+            turn.things += introduced(text)
 
     # Deciding
 
-    def _settle(self, turn: _Turn) -> None:
+    def _settle(self, turn: Turn) -> None:
         """Decide about a turn for good."""
         proposal = self._decide(turn)
         at = proposal.topic
         if at is None:
             at = len(self._subjects)
-            self._subjects.append(_Subject())
+            self._subjects.append(Subject())
         subject = self._subjects[at]
         if at == self._current:
             subject.spans[-1] = subject.spans[-1]._replace(stop=turn.stop)
         else:
             subject.spans.append(Span(turn.start, turn.stop, proposal.why))
-        subject.vocabulary.take(turn.all)
-        subject.is_closed = "close" in turn.cues
-        subject.turns += 1
+        subject.take(turn)
+        for word in turn.all.words:
+            places = self._by_word.setdefault(word, [])
+            if at not in places[-_MOST_ALIKE:]:
+                places.append(at)
         self._rarity.take(turn.all.words)
         self._current = at
 
-    def _decide(self, turn: _Turn) -> Proposal:
+    def _decide(self, turn: Turn) -> Proposal:
         proposal = self._propose(turn)
         if self._judge is None or self._current < 0:
             return proposal
@@ -214,62 +196,38 @@ class Segmenter:
             raise BadValue(f"{said!r} is no topic", hint='answer with a number, "new" or None')
         return Proposal(said if isinstance(said, int) else None, 1.0, "the judge says so")
 
-    def _propose(self, turn: _Turn) -> Proposal:
+    def _propose(self, turn: Turn) -> Proposal:
         if self._current < 0:
             return Proposal(None, 1.0, "the beginning")
-        score, why = self._leaving(turn)
+        score, why = leaving(turn, self._subjects[self._current], self._rarity)
         here, _ = self._fit(turn, self._current)
         there, best, common = self._best_other(turn)
         how = f"shares {', '.join(map(self._rarity.surface, common[:3]))}" if common else "alike"
-        if "back" in turn.cues and best > 0.2 and best >= 0.8 * here:
+        if "back" in turn.cues and best > _BACK and best >= 0.8 * here:
             return Proposal(there, best, f"{turn.cues['back']!r}, {how}")
-        if "again" in turn.cues and best > 0.3 and best > here:
+        if "again" in turn.cues and best > _AGAIN and best > here:
             return Proposal(there, best, f"{turn.cues['again']!r}, {how}")
-        if score >= _SHIFT or (best - here > 0.35 and "new" not in turn.cues):
-            is_return = best >= 0.5 and best > here + 0.1
-            if is_return:
-                return Proposal(there, best, f"back without a word: {how}")
-        if score >= _SHIFT:
+        pull = max(0.0, best - here - _MARGIN)
+        if pull and best >= _RETURN and score + _PULL * pull >= 0:
+            return Proposal(there, best, f"back without a word: {how}")
+        if score >= 0:
             return Proposal(None, score, why)
-        return Proposal(self._current, score, "goes on")
+        return Proposal(self._current, -score, "goes on")
 
-    def _leaving(self, turn: _Turn) -> tuple[float, str]:
-        """Return how much speaks for another topic than the present one, and what."""
-        topic = self._subjects[self._current].vocabulary
-        asked, _ = shared_words(turn.asked, topic, self._rarity)
-        both, _ = shared_words(turn.all, topic, self._rarity)
-        alike = shared_fields(turn.all, topic)
-        score = _BASE - 1.1 * max(asked, 0.8 * both) - 0.7 * alike
-        reasons = ["shares little with what was said before"]
-        if "new" in turn.cues:
-            score += 0.9
-            reasons = [repr(turn.cues["new"])]
-        if turn.gap >= _LONG:
-            score += 0.8 if turn.gap >= _VERY_LONG else 0.35
-            reasons.append(f"{turn.gap // _MINUTE} minutes later")
-        if "new" not in turn.cues:
-            score -= 0.45 if "refers" in turn.cues else 0.0
-            score -= 0.35 if "on" in turn.cues else 0.0
-            score -= 0.2 * max(0, 4 - len(turn.asked.words))
-            score -= 0.15 if self._subjects[self._current].is_young else 0.0
-        if turn.asked.fields and topic.fields and not alike:
-            score += _OTHER_FIELD
-            reasons.append("about other things")
-        return score, ", ".join(reasons)
-
-    def _fit(self, turn: _Turn, at: int) -> tuple[float, list[str]]:
+    def _fit(self, turn: Turn, at: int) -> tuple[float, list[str]]:
         topic = self._subjects[at].vocabulary
         words, common = shared_words(turn.asked, topic, self._rarity)
-        return 1.2 * words + 0.4 * shared_fields(turn.all, topic), common
+        enough = min(1.0, len(turn.asked.words) / _ENOUGH)
+        return 1.2 * words * enough + 0.4 * shared_fields(turn.all, topic), common
 
-    def _best_other(self, turn: _Turn) -> tuple[int, float, list[str]]:
+    def _best_other(self, turn: Turn) -> tuple[int, float, list[str]]:
         """Return which earlier topic a turn has most in common with; the latest of equals."""
         best: tuple[int, float, list[str]] = (-1, 0.0, [])
-        for at in range(len(self._subjects)):
-            if at != self._current:
-                fit, common = self._fit(turn, at)
-                if fit >= best[1] and common:
-                    best = at, fit, common
+        spoken = (self._by_word.get(word, [])[-_MOST_ALIKE:] for word in turn.asked.words)
+        for at in sorted({at for places in spoken for at in places} - {self._current}):
+            fit, common = self._fit(turn, at)
+            if fit >= best[1]:
+                best = at, fit, common
         return best
 
 
