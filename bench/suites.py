@@ -175,6 +175,7 @@ _AGENT: Late = (
     (
         "say-text",
         "stored-text",
+        "stored-tools",
         "stored-turns-langgraph",
         "context-openai",
         "context-anthropic",

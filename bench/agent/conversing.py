@@ -27,12 +27,12 @@ NOTE = (
 
 def rows(ground: Ground) -> Iterator[Row]:
     count = ground.sizes.many_messages
-    for name, talk, limit in (("text", turns, 2.0), ("tools", turns_with_tools, None)):
-        yield from _grown(ground, name, talk, count, limit)
+    for name, talk in (("text", turns), ("tools", turns_with_tools)):
+        yield from _grown(ground, name, talk, count)
     yield _beside(ground)
 
 
-def _grown(ground: Ground, name: str, talk: Talk, count: int, limit: float | None) -> Iterator[Row]:
+def _grown(ground: Ground, name: str, talk: Talk, count: int) -> Iterator[Row]:
     """Measure several stores: each has a salt of its own, and so its own shape."""
     grown = [_one(ground, name, talk, count) for _ in range(ground.sizes.logs)]
     last = Samples([block for each in grown for block in each.last.blocks])
@@ -42,9 +42,8 @@ def _grown(ground: Ground, name: str, talk: Talk, count: int, limit: float | Non
     yield compared(f"say-{name}", work, last, "message 10 on", first, budget=flat, note=NOTE)
     stored = sorted(each.stored for each in grown)
     figure = Figure(statistics.median(stored), "x", stored[0], stored[-1])
-    budget = None if limit is None else Budget(limit, "x")
     work = f"{long}: disk / bytes said"
-    yield Row(f"stored-{name}", work, figure, budget=budget, note=NOTE)
+    yield Row(f"stored-{name}", work, figure, budget=Budget(2.0, "x"), note=NOTE)
 
 
 class Grown(NamedTuple):

@@ -13,7 +13,9 @@ import pytest
 
 from otolith import Disk, Versioned
 from otolith.agent import AgentState, Conversation, Tool, ledger_in
-from otolith.errors import EffectUnknown
+from otolith.errors import EffectUnknown, Full
+from otolith.stores import SqliteStore
+from otolith.testing import PowerLossVFS
 from tests.fault.worker import STEPS, Worker, worker_for
 
 WORKER = Path(__file__).with_name("worker.py")
@@ -87,6 +89,53 @@ def check_nothing_is_lost(place: Path) -> None:
         assert len(Conversation(state)) == len(found.messages)
         assert state["rounds"] == STEPS - 1
         assert {entry.status for entry in ledger_in(state)} == {"done"}
+
+
+def test_a_disk_that_runs_full_anywhere_in_a_step_doubles_nothing(tmp_path, rounds):
+    """Once there is room again, the same orchestrator goes on; `asks` settles what was cut off."""
+    full = 0
+    for budget in range(0, 120_000, rounds(12_001, 401)):
+        place = tmp_path / str(budget)
+        place.mkdir()
+        with PowerLossVFS(budget) as disk:
+            store = SqliteStore(place / "a.db", vfs=disk.name)
+            worker = worker_for(store, str(place / "calls"))
+            worker.run("pay them all", session="work", max_steps=1)
+            disk.budget_bytes = budget
+            try:
+                worker.run(session="work")
+            except Full:
+                full += 1
+            disk.budget_bytes = None
+            assert worker.run(session="work").ended == "done"
+            store.close()
+        check_effects(lines(place))
+        check_nothing_is_lost(place)
+    assert full > 0
+
+
+def test_two_processes_that_run_one_session_do_nothing_twice(tmp_path, rounds):
+    lost = 0
+    for number in range(rounds(4, 40)):
+        place = tmp_path / str(number)
+        place.mkdir()
+        command = [sys.executable, str(WORKER), str(place / "a.db"), str(place / "calls")]
+        both = [
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for _ in range(2)
+        ]
+        for process in both:
+            said, complaint = process.communicate(timeout=120)
+            if process.returncode:  # it lost: it says so, and has left the session to the other
+                assert "another process" in complaint
+                assert "run it again" in complaint
+                lost += 1
+            else:
+                assert said.endswith("done\n")
+        subprocess.run(command, capture_output=True, check=True)
+        check_effects(lines(place))
+        check_nothing_is_lost(place)
+    assert lost > 0
 
 
 def test_a_payment_that_was_cut_off_and_cannot_be_asked_about_is_told(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
@@ -25,7 +27,7 @@ from tests.unit.agent.conversation.legality import faults
 MANY = settings(max_examples=5 * settings().max_examples)
 PROVIDERS = ("openai", "responses", "anthropic", "plain")
 
-ids = st.sampled_from(["a", "b", "d.1", "d_1"])
+ids = st.sampled_from(["a", "b", "d.1", "d_1", "x" * 70, "x" * 71])
 texts = st.sampled_from(
     ["yes", "Find me a flight to NYC.", " ", "", "word " * 60, "long words " * 900, "日本語" * 40]
 )
@@ -33,37 +35,65 @@ said = texts.map(Text)
 reasoning = st.builds(Reasoning, texts, st.sampled_from(["", "sig"]))
 item = st.just(Reasoning("thought", "sealed", {"from": "responses", "id": "rs_1"}))
 attachments = st.sampled_from(
-    [Attachment("image/png", b"\x89PNG"), Attachment("application/pdf", b"%PDF", name="a.pdf")]
+    [
+        Attachment("image/png", b"\x89PNG", name="a.png"),
+        Attachment("application/pdf", b"%PDF", name="a.pdf"),
+        Attachment("text/plain", b"Gate 7"),
+        Attachment("application/zip", b"PK"),
+    ]
 )
 extras = st.sampled_from(
     [
         Extra("anthropic:redacted_thinking", {"type": "redacted_thinking", "data": "xyz"}),
         Extra("openai:refusal", {"type": "refusal", "refusal": "no"}),
         Extra("responses:web_search_call", {"type": "web_search_call", "id": "ws_1"}),
+        Extra("responses:mcp_call", {"type": "mcp_call", "id": "m", "output": "word " * 900}),
+        Extra("openai:audio", {"id": "audio_1"}),
     ]
 )
 calls = st.builds(
     ToolCall,
     ids,
-    st.sampled_from(["search", "read"]),
+    st.sampled_from(["search", "read.file"]),
     st.sampled_from([{}, {"q": "x"}, {"text": "file " * 2000}]),
+    extra=st.sampled_from([{}, {}, {"item": "custom_tool_call"}, {"item": "computer_call"}]),
 )
 results = st.builds(
     ToolResult, ids, texts | st.tuples(said) | st.tuples(said, attachments), st.booleans()
 )
 
 
+FOUND = (
+    Extra(
+        "anthropic:server_tool_use", {"type": "server_tool_use", "id": "s1", "name": "web_search"}
+    ),
+    Extra(
+        "anthropic:web_search_tool_result",
+        {"type": "web_search_tool_result", "tool_use_id": "s1", "content": "word " * 700},
+    ),
+)
+"""What a server was asked and what it found, which go together."""
+
+
 def message(role, *parts, most=4):
-    inside = st.lists(st.one_of(*parts), max_size=most).map(tuple)
+    inside = st.lists(st.one_of(*parts), max_size=most).map(_flat)
     return st.builds(
-        Message, st.just(role), inside, is_pinned=st.integers(0, 9).map(lambda n: n > 8)
+        Message,
+        st.just(role),
+        inside,
+        name=st.sampled_from(["", "", "ann", "Ann Lee"]),
+        is_pinned=st.integers(0, 9).map(lambda n: n > 8),
     )
 
 
+def _flat(parts):
+    return tuple(one for part in parts for one in (part if type(part) is tuple else (part,)))
+
+
 wild = st.lists(
-    message(Role.SYSTEM, said, most=1)
+    message(Role.SYSTEM, said, attachments, most=2)
     | message(Role.USER, said, attachments, results)
-    | message(Role.ASSISTANT, said, reasoning, item, calls, extras)
+    | message(Role.ASSISTANT, said, reasoning, item, calls, extras, st.just(FOUND), attachments)
     | message(Role.TOOL, results),
     max_size=25,
 )
@@ -108,9 +138,35 @@ def test_a_context_is_legal_and_fits_or_says_why_not(log, budget, provider, last
         assert over.needed > over.budget == budget
         return
     event("cut" if len(context.dropped) else "whole")
-    assert faults(context.messages, provider) == []
+    assert faults(context.messages, provider, context.system) == []
     assert context.tokens <= budget
     assert _counted(context) <= context.tokens
+    assert _untold(log, context) == []
+
+
+def _untold(log, context):
+    """Return the messages of which nothing is said, neither in a context nor about it."""
+    told = {at for each in context.why for at in range(each.start, each.stop)}
+    there = json.dumps([context.messages, context.system], ensure_ascii=False)
+    return [
+        at
+        for at, each in enumerate(log)
+        if each.text.strip()
+        and at not in told
+        and json.dumps(each.text.strip().splitlines()[0], ensure_ascii=False)[1:-1] not in there
+    ]
+
+
+@given(logs, st.integers(0, 2000), st.sampled_from(PROVIDERS))
+def test_what_is_needed_is_enough(log, budget, provider):
+    needed = budget
+    try:
+        project(Source.of(log), Rules(budget, provider))
+    except OverBudget as error:
+        event("over budget")
+        needed = error.needed
+
+    assert project(Source.of(log), Rules(needed, provider)).tokens <= needed
 
 
 def _counted(context):
@@ -146,7 +202,7 @@ def test_what_fits_is_sent_as_it_is(log, provider):
     context = project(Source.of(log), Rules(10_000_000, provider))
 
     assert len(context.dropped) == 0
-    assert {each.done for each in context.why} <= {"interrupted", "orphaned"}
+    assert {each.done for each in context.why} <= {"interrupted", "orphaned", "empty", "foreign"}
 
 
 @given(logs, budgets, st.sampled_from(PROVIDERS))

@@ -179,7 +179,7 @@ class Threads(RuleBasedStateMachine):
             users = [at for at, (role, _) in enumerate(self.model[name]) if role == "user"]
             assert chat._record.turn() == (users[-1] if users else None)
             stays = [at for at, each in enumerate(chat) if each.role is Role.SYSTEM]
-            assert list(chat._stays()) == stays
+            assert list(chat._record.staying()) == stays
 
 
 def _told(chat):

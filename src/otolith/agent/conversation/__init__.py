@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from otolith.agent.conversation.context import Context, Reason
     from otolith.agent.conversation.conversation import Conversation
     from otolith.agent.conversation.counting import Counter, tokenizer, vocabulary
+    from otolith.agent.conversation.embedding import embeddings
     from otolith.agent.conversation.formats import read, write
     from otolith.agent.conversation.message import (
         Attachment,
@@ -65,6 +66,7 @@ __all__ = [
     "Topic",
     "TopicStatus",
     "Turn",
+    "embeddings",
     "entities_of",
     "extractive",
     "read",
@@ -98,6 +100,7 @@ _HOME = {
     "Topic": "topics",
     "TopicStatus": "topics",
     "Turn": "turns",
+    "embeddings": "embedding",
     "entities_of": "references",
     "extractive": "summarising",
     "read": "formats",

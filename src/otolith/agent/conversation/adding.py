@@ -28,6 +28,7 @@ class Adding:
         self._answers: dict[str, int] = {}
         self._stays: dict[str, tuple[int, bool]] = {}
         self._turn = record.turn()
+        self._turn_id = ""
         self._known_stays: set[int] | None = None
 
     def run(self, messages: Sequence[Message]) -> list[Message]:
@@ -36,6 +37,8 @@ class Adding:
         Raises:
             BadMessage: one of them cannot be kept; then none is.
         """
+        if not messages:
+            return []
         start = self._record.length()
         for at, message in enumerate(messages, start):
             check(message, limit_bytes=self._limit_bytes, allow_empty=self._allow_empty)
@@ -51,8 +54,17 @@ class Adding:
     def _data(self, at: int, message: Message) -> dict[str, Any]:
         """Return a message as it stands in the log."""
         if message.role is Role.USER:
-            self._turn = at
-        return lowered(message, 0 if self._turn is None else at - self._turn)
+            self._turn, self._turn_id = at, message.id
+        return lowered(message, self._back(at))
+
+    def _back(self, at: int) -> tuple[int, str] | None:
+        """Return how far before a message the user spoke last, and the id of that."""
+        if self._turn is None:
+            return None
+        if not self._turn_id:
+            (said,) = self._record.read(self._turn, self._turn + 1)
+            self._turn_id = said.id
+        return at - self._turn, self._turn_id
 
     def _tie(self, at: int, message: Message) -> None:
         for part in message.parts:
@@ -76,7 +88,7 @@ class Adding:
         self._calls[call.id] = at
 
     def _add_result(self, at: int, result: ToolResult) -> None:
-        called = self._find(result.call_id)
+        called = self._caller(result.call_id)
         if called is None:
             raise BadMessage(
                 f"a result for {result.call_id!r}, which no message called",
@@ -95,7 +107,12 @@ class Adding:
         self._answers[result.call_id] = at
 
     def _find(self, id: str) -> int | None:
+        """Return where a call was made, if one was."""
         return self._calls[id] if id in self._calls else self._record.call(id)
+
+    def _caller(self, id: str) -> int | None:
+        """Return where a call is now."""
+        return self._calls[id] if id in self._calls else self._record.caller(id)
 
     def _kept(self, start: int, messages: Sequence[Message]) -> list[Message]:
         """Return messages with their id, time and tokens."""
@@ -115,9 +132,9 @@ class Adding:
         if not message.results:
             return False
         if self._known_stays is None:
-            self._known_stays = {at for at, _ in self._record.stays().values()}
+            self._known_stays = set(self._record.staying())
         known = self._known_stays | {at for at, _ in self._stays.values()}
-        return any(self._find(result.call_id) in known for result in message.results)
+        return any(self._caller(result.call_id) in known for result in message.results)
 
     def _note(self) -> None:
         """Stage what is told from the log."""

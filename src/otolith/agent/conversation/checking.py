@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from otolith.agent.conversation.formats.media import compact
 from otolith.agent.conversation.message import (
@@ -15,6 +15,7 @@ from otolith.agent.conversation.message import (
     Text,
     ToolResult,
 )
+from otolith.agent.conversation.shapes import check_types
 from otolith.errors import BadMessage, BadValue
 
 LARGEST_BYTES = 64 << 20
@@ -45,9 +46,9 @@ def parts_of(content: Content | None) -> tuple[Part, ...]:
             ) from None
     if isinstance(content, str):
         return (Text(content),) if content else ()
-    if isinstance(content, Iterable):
-        return tuple(Text(part) if isinstance(part, str) else part for part in content)
-    return (content,)
+    if isinstance(content, Mapping) or not isinstance(content, Iterable):
+        return (cast("Part", content),)
+    return tuple(Text(part) if isinstance(part, str) else part for part in content)
 
 
 def answer_of(result: Any) -> str | tuple[Part, ...]:
@@ -74,8 +75,9 @@ def check(message: Message, *, limit_bytes: int, allow_empty: bool = False) -> N
     """Refuse a message that cannot be kept, or that no provider could be sent.
 
     Raises:
-        BadMessage: `problem` is "empty", "not_text", "misplaced" or "too_large".
+        BadMessage: `problem` is "wrong_type", "empty", "not_text", "misplaced" or "too_large".
     """
+    check_types(message)
     if not allow_empty and not any(map(_says_something, message.parts)):
         raise BadMessage(
             f"a message of the {message.role} says nothing",
@@ -85,7 +87,7 @@ def check(message: Message, *, limit_bytes: int, allow_empty: bool = False) -> N
     _check_places(message)
     for attachment in attachments(message.parts):
         _check_size(attachment, limit_bytes)
-    _check_text(message)
+    check_text(message.to_data())
 
 
 def attachments(parts: Iterable[Part]) -> Iterator[Attachment]:
@@ -98,6 +100,8 @@ def attachments(parts: Iterable[Part]) -> Iterator[Attachment]:
 
 
 def _says_something(part: Part) -> bool:
+    if isinstance(part, Attachment):
+        return part.data is not None or bool(part.url)
     return not isinstance(part, Text) or bool(part.text.strip())
 
 
@@ -126,10 +130,14 @@ def _check_size(part: Attachment, limit_bytes: int) -> None:
         )
 
 
-def _check_text(message: Message) -> None:
-    """Refuse what no UTF-8 can say: half a character, which JSON lets through."""
+def check_text(data: Any) -> None:
+    """Refuse what no UTF-8 can say: half a character, which JSON lets through.
+
+    Raises:
+        BadMessage: there is one.
+    """
     try:
-        for text in _texts(message.to_data()):
+        for text in _texts(data):
             if not text.isascii():
                 text.encode()
     except UnicodeEncodeError as error:

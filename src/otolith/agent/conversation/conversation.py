@@ -21,7 +21,7 @@ from otolith.agent.conversation.message import Message, Part, Reasoning, Role, T
 from otolith.agent.conversation.record import Record
 from otolith.agent.conversation.searching import Embed, Hit, Index
 from otolith.agent.conversation.threads import Thread, about, begin, check_name, fork, threads_in
-from otolith.errors import BadMessage
+from otolith.errors import BadMessage, BadValue
 
 
 class Conversation(Followed):
@@ -107,8 +107,13 @@ class Conversation(Followed):
         """Return the messages that fit a query best, the best first.
 
         `embed` gives texts vectors; then what means the same is found as well, and costs one
-        vector a message, which is kept in memory.
+        vector a message, which is kept in memory as long as it is the same function that is given.
+
+        Raises:
+            BadValue: the query is no text, or `embed` does not give a vector for each.
         """
+        if not isinstance(text, str):
+            raise BadValue(f"{text!r} is no query", hint="use words")
         with self.state.turn():
             index = self._index()
             found = index.find(text, k if embed is None else 10 * k)

@@ -20,6 +20,7 @@ from typing import Any
 
 from otolith.agent.conversation.estimating import ESTIMATE, estimate
 from otolith.agent.conversation.formats.media import arguments_text, compact
+from otolith.agent.conversation.formats.residue import is_name
 from otolith.agent.conversation.message import (
     Attachment,
     Extra,
@@ -52,7 +53,8 @@ class Counter:
         """Return how many tokens a message is, with what stands around it."""
         total = AROUND + sum(map(self.part, message.parts))
         total += self.count(message.name) if message.name else 0
-        return total + (self.count(compact(thaw(message.meta))) if message.meta else 0)
+        beside = (left for name, left in message.meta.items() if is_name(name))
+        return total + sum(self.count(compact(thaw(left))) for left in beside)
 
     def part(self, part: Part) -> int:
         """Return how many tokens a part of a message is."""
@@ -95,7 +97,11 @@ def as_counter(counter: Counter | Callable[[str], int] | None) -> Counter:
 
 # Vocabularies
 
+_EXTRA = "pip install 'otolith[tokens]'"
 _PLACES = "https://openaipublic.blob.core.windows.net/encodings/{name}.tiktoken"
+
+_FILES = {"o200k_harmony": "o200k_base", "p50k_edit": "p50k_base"}
+"""Vocabularies that are others with more signs."""
 
 
 def vocabulary(name: str = "o200k_base") -> Counter:
@@ -108,8 +114,8 @@ def vocabulary(name: str = "o200k_base") -> Counter:
     try:
         tiktoken: Any = import_module("tiktoken")
     except ImportError:
-        raise MissingExtra("tiktoken is not installed", hint="pip install tiktoken") from None
-    url = _PLACES.format(name=name)
+        raise MissingExtra("tiktoken is not installed", hint=_EXTRA) from None
+    url = _PLACES.format(name=_FILES.get(name, name))
     if not (_cache() / hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()).exists():
         raise NotFound(
             f"the vocabulary {name} is not on this machine, and nothing is downloaded here",
@@ -129,7 +135,7 @@ def tokenizer(path: str | os.PathLike[str]) -> Counter:
     try:
         tokenizers: Any = import_module("tokenizers")
     except ImportError:
-        raise MissingExtra("tokenizers is not installed", hint="pip install tokenizers") from None
+        raise MissingExtra("tokenizers is not installed", hint=_EXTRA) from None
     if not Path(path).is_file():
         raise NotFound(f"there is no file {path}", hint="give the path of a tokenizer.json")
     found: Any = tokenizers.Tokenizer.from_file(str(path))

@@ -8,10 +8,11 @@ Everything is frozen. `to_data` gives plain data that the tree can hold, `from_d
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from otolith.agent.lifecycle.values import EMPTY, freeze, thaw
 from otolith.errors import BadValue
@@ -29,8 +30,11 @@ class _Frozen:
     def __post_init__(self) -> None:
         for name in ("arguments", "extra", "meta"):
             value = getattr(self, name, EMPTY)
-            if value is not EMPTY:
-                object.__setattr__(self, name, freeze(dict(value)))
+            if value is EMPTY:
+                continue
+            if not isinstance(value, Mapping):
+                raise BadValue(f"{name}={value!r} is no dict", hint="use names and plain data")
+            object.__setattr__(self, name, freeze(value))
 
 
 class Role(StrEnum):
@@ -66,8 +70,14 @@ class ToolCall(_Frozen):
     name: str
     arguments: Mapping[str, Any] = field(default_factory=_nothing)
     raw: str = ""
-    """The arguments as they came, if they were not the JSON of an object."""
+    """The arguments as they came, if they were not the JSON of an object, or not as it is written
+    here; if they were one, `arguments` are what it says."""
     extra: Mapping[str, Any] = field(default_factory=_nothing)
+
+    def __post_init__(self) -> None:
+        _Frozen.__post_init__(self)
+        if self.raw and not self.arguments:
+            object.__setattr__(self, "arguments", object_in(self.raw) or EMPTY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +123,15 @@ PARTS: dict[str, type[Any]] = {
     "extra": Extra,
 }
 _KINDS = {kind: name for name, kind in PARTS.items()}
+_REQUIRED: dict[type[Any], set[str]] = {
+    Text: {"text"},
+    Reasoning: {"text"},
+    ToolCall: {"id", "name"},
+    ToolResult: {"call_id"},
+    Attachment: {"media_type"},
+    Extra: {"type", "data"},
+}
+"""The fields that are there even if they are empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +155,14 @@ class Message(_Frozen):
     tokens: Tokens | None = None
     is_pinned: bool = False
     meta: Mapping[str, Any] = field(default_factory=_nothing)
+
+    def __post_init__(self) -> None:
+        _Frozen.__post_init__(self)
+        if type(self.role) is not Role:
+            object.__setattr__(self, "role", _role(self.role))
+        given: Any = self.parts
+        if isinstance(given, list):
+            object.__setattr__(self, "parts", tuple(given))
 
     @property
     def text(self) -> str:
@@ -183,6 +210,29 @@ class Message(_Frozen):
             raise BadValue(why, hint="see Message.to_data") from error
 
 
+def _role(name: Any) -> Role:
+    try:
+        return Role(name)
+    except ValueError:
+        known = ", ".join(Role)
+        raise BadValue(f"{name!r} is no role", hint=f"use one of {known}") from None
+
+
+def object_in(text: Any) -> Mapping[str, Any] | None:
+    """Return the object that a text is the JSON of; None if it is something else."""
+    try:
+        found = freeze(json.loads(text, parse_constant=_refuse))
+        if "\\u" in text:
+            json.dumps(found, ensure_ascii=False).encode()  # half a character can be escaped
+    except (TypeError, ValueError, RecursionError, BadValue):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
 def part_data(part: Part) -> dict[str, Any]:
     """Return a part as plain data; what is empty is left out."""
     data: dict[str, Any] = {"kind": _KINDS[type(part)]}
@@ -192,8 +242,10 @@ def part_data(part: Part) -> dict[str, Any]:
             value = thaw(value)
         elif isinstance(value, tuple):
             value = list(map(part_data, value))
-        if value not in ("", {}, None, False) or name in ("text", "data"):
+        if value not in ("", {}, None, False) or name in _REQUIRED[type(part)]:
             data[name] = value
+    if isinstance(part, ToolCall) and part.raw and object_in(part.raw) == part.arguments:
+        data.pop("arguments", None)  # they are read from it again
     return data
 
 

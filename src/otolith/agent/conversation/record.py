@@ -12,10 +12,11 @@
 Only the log is the conversation; what the tables know of its messages is kept so that nothing ever
 has to read all of it. A message is what `Message.to_data` gives, but that its id is bytes, that an
 attachment has the hash of its bytes in place of them, that tokens are a number if they are the
-estimate of today, and that `back` says how far back the user spoke last, if that is more than one
-message. The id of a message is a hash of it and of the id before it, so the same id at the same
-place says that everything before is the same. A message costs one path from the root of the state
-to the end of its log; tables are touched by calls, system messages and attachments only.
+estimate of today, and that `back` says how far back the user spoke last, and the id of that, if it
+is more than one message. The id of a message is a hash of it and of the id before it, so the same
+id at the same place says that everything before is the same. A message costs one path from the root
+of the state to the end of its log; tables are touched by calls, system messages and attachments
+only.
 
 Indices in tables, and `back`, are those of the branch that wrote them. A merge of two
 branches that both went on puts the messages of one after those of the other; whoever reads an index
@@ -120,12 +121,14 @@ class Record:
 
     def caller(self, id: str) -> int | None:
         """Return where a call is now: where it was made, or further on if a merge has moved it."""
-        at = self.call(id)
-        for start in range(self.length() if at is None else at, self.length(), _AT_ONCE):
-            read = self.read(start, min(start + _AT_ONCE, self.length()))
-            for place, message in enumerate(read, start):
+        start, some = self.call(id), 1
+        length = self.length()
+        while start is not None and start < length:
+            stop = min(start + some, length)
+            for place, message in enumerate(self.read(start, stop), start):
                 if any(call.id == id for call in message.calls):
                     return place
+            start, some = stop, _AT_ONCE
         return None
 
     def answer(self, id: str, since: int) -> int | None:
@@ -144,6 +147,15 @@ class Record:
         """Return what stays in every context: by id, the index and whether it was pinned."""
         kept = self.value(STAYS) or {}
         return {id: (at, is_pinned) for id, (at, is_pinned) in kept.items()}
+
+    def staying(self) -> list[int]:
+        """Return where the messages are that stay; a merge may have moved them."""
+        found = []
+        for id, (at, _) in self.stays().items():
+            read = self.read(at, at + 1)
+            fits = bool(read) and read[0].id == id
+            found.append(at if fits else self.place_of(id, at))
+        return sorted(at for at in found if at is not None)
 
     def entries(self, name: str, start: str = "") -> Iterator[tuple[str, Any]]:
         """Yield keys and values of a table, from a key on."""
@@ -229,26 +241,53 @@ class Record:
         return None
 
     def turn(self) -> int | None:
-        """Return the index of the user's last message, if it is known."""
-        log, cells = self.log(), self.state.cells
-        length = cells.length(log)
-        if not length:
-            return None
-        back = cells.entry(cells.element(log, length - 1), BACK.encode())
-        if back is not None:
-            at = length - 1 - int(str(cells.load(back)))
-            return at if at >= 0 and self.read(at, at + 1)[0].role is Role.USER else None
-        start = max(length - 2, 0)
-        read = enumerate(self.read(start, length), start)
-        return max((at for at, each in read if each.role is Role.USER), default=None)
+        """Return the index of the user's last message; None if the user has not spoken yet."""
+        length = self.length()
+        for last in range(length - 1, max(length - 1 - _FEW, -1), -1):
+            if self.read(last, last + 1)[0].role is Role.USER:
+                return last
+            back = self._back(last)
+            if back is not None:
+                at, id = last - back[0], back[1].hex()
+                is_there = at >= 0 and [each.id for each in self.read(at, at + 1)] == [id]
+                return at if is_there else self._last_user(0, length)
+        return self._unlikely(length)
+
+    def _unlikely(self, length: int) -> int | None:
+        """Look for a user where nobody has asked anything, but for a branch that was merged."""
+        silent = self.shelf.silent
+        start, id = silent.get(self.thread, (0, ""))
+        if start and [each.id for each in self.read(start - 1, start)] != [id]:
+            start = 0
+        found = self._last_user(start, length)
+        if found is None and length:
+            silent[self.thread] = length, self.last_id()
+        return found
+
+    def _back(self, at: int) -> tuple[int, bytes] | None:
+        """Return how far before a message the user spoke last, and the id, if it says so."""
+        cells = self.state.cells
+        kept = cells.entry(cells.element(self.log(), at), BACK.encode())
+        found: Any = None if kept is None else cells.load(kept)
+        return None if found is None else (found[0], found[1])
+
+    def _last_user(self, low: int, length: int) -> int | None:
+        for stop in range(length, low, -_AT_ONCE):
+            start = max(stop - _AT_ONCE, low)
+            read = enumerate(self.read(start, stop), start)
+            places = [place for place, each in read if each.role is Role.USER]
+            if places:
+                return places[-1]
+        return None
 
 
-def lowered(message: Message, back: int) -> dict[str, Any]:
-    """Return a message as it stands in the log."""
+def lowered(message: Message, back: tuple[int, str] | None) -> dict[str, Any]:
+    """Return a message as it stands in the log; `back` says where the user spoke last."""
     data = replace(message, is_pinned=False).to_data() | {"id": bytes.fromhex(message.id)}
     if message.tokens is not None and message.tokens.counter == ESTIMATE:
         data["tokens"] = message.tokens.count
-    return data | ({BACK: back} if back > 1 else {})
+    far = back is not None and back[0] > 1
+    return data | ({BACK: [back[0], bytes.fromhex(back[1])]} if far and back else {})
 
 
 def _lifted(kept: Any) -> Message:

@@ -15,13 +15,16 @@ import heapq
 import math
 import re
 import unicodedata
+from array import array
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from operator import mul
 
 from otolith.agent.conversation.formats.words import words
 from otolith.agent.conversation.message import Message, Reasoning
+from otolith.errors import BadValue
 
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 """Texts in, a vector for each of them out; the same text must give the same vector."""
@@ -62,7 +65,8 @@ class Index:
         self.last_id = ""
         self._places: dict[str, dict[int, list[int]]] = defaultdict(dict)
         self._sizes: list[int] = []
-        self._vectors: dict[int, Sequence[float]] = {}
+        self._embed: Embed | None = None
+        self._vectors: list[array[float]] = []
 
     def add(self, message: Message) -> None:
         """Take one more message."""
@@ -113,10 +117,9 @@ class Index:
         self, query: str, found: list[Found], k: int, embed: Embed, texts: Callable[[int], str]
     ) -> list[Found]:
         """Return the best by words and by meaning together: by their ranks in both."""
-        missing = [at for at in range(self.length) if at not in self._vectors]
-        asked, *vectors = embed([query, *map(texts, missing)])
-        self._vectors.update(zip(missing, vectors, strict=True))
-        alike = sorted(self._vectors, key=lambda at: (-_cosine(asked, self._vectors[at]), -at))
+        asked = self._asked(query, embed, texts)
+        near = {at: _product(asked, each) for at, each in enumerate(self._vectors)}
+        alike = sorted((at for at in near if near[at] > 0), key=lambda at: (-near[at], -at))
         known = {each.index: each for each in found}
         ranks = {each.index: 1 / (_FUSION + rank) for rank, each in enumerate(found)}
         for rank, at in enumerate(alike[: max(10 * k, _FUSION)]):
@@ -125,6 +128,19 @@ class Index:
         return [
             replace(known.get(at, Found(at, 0, (), 0)), score=round(ranks[at], 6)) for at in best
         ]
+
+    def _asked(self, query: str, embed: Embed, texts: Callable[[int], str]) -> array[float]:
+        """Return the vector of a query, after every message has one by the same function."""
+        if embed != self._embed:
+            self._embed, self._vectors = embed, []
+        missing = [query, *map(texts, range(len(self._vectors), self.length))]
+        vectors = list(map(_unit, embed(missing)))
+        sizes = {len(each) for each in (*vectors, *self._vectors[:1])}
+        if len(vectors) != len(missing) or len(sizes) > 1:
+            why = f"{len(missing)} texts were given, and {len(vectors)} vectors of {sizes} numbers"
+            raise BadValue(why, hint="embed returns one vector a text, all of one length")
+        self._vectors += vectors[1:]
+        return vectors[0]
 
 
 def said(message: Message) -> str:
@@ -161,7 +177,12 @@ def snippet(text: str, place: int, width: int = 160) -> str:
     return f"{before}{cut}{'…' if start + width < len(text) else ''}".replace("\n", " ")
 
 
-def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
-    product = sum(a * b for a, b in zip(one, other, strict=True))
-    lengths = math.hypot(*one) * math.hypot(*other)
-    return product / lengths if lengths else 0.0
+def _unit(vector: Sequence[float]) -> array[float]:
+    """Return a vector of length 1, or of nothing but zeros."""
+    length = math.hypot(*vector)
+    return array("d", [each / length if 0 < length < math.inf else 0.0 for each in vector])
+
+
+def _product(one: array[float], other: array[float]) -> float:
+    total: float = sum(map(mul, one, other))
+    return total

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from otolith.agent.conversation.references import Tracker
 
 _MOST, _LONGEST = 4096, 1 << 16
+_MOST_COUNTS = 1 << 16
 
 
 class Shelf:
@@ -29,6 +30,10 @@ class Shelf:
         """The words of threads, by name."""
         self.trackers: dict[str, tuple[Tracker, str]] = {}
         """What threads speak of, by name, each with the id of the last message that was read."""
+        self.counts: dict[tuple[object, str], int] = {}
+        """What other counters than the estimate said, by how they count and the id of a message."""
+        self.silent: dict[str, tuple[int, str]] = {}
+        """By the name of a thread: up to where no user has spoken, and the id of that message."""
         self.totals: dict[str, tuple[int, str, int]] = {}
         """By the name of a thread: its length, the id of its last message, its tokens."""
 
@@ -42,6 +47,8 @@ class Shelf:
         if size > _LONGEST:
             return
         self.messages[cell] = message
+        if len(self.counts) > _MOST_COUNTS:
+            self.counts.clear()
         if len(self.messages) > _MOST:
             self.messages.popitem(last=False)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter as Tally
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from otolith.agent.conversation.estimating import estimate, shorten
@@ -63,7 +63,14 @@ class Summaries:
 
     def find(self, low: int, high: int, key: tuple[str, str] | None = None) -> Summary | None:
         """Return the summary up to the latest message from low to high; `key` names its maker."""
-        found = None
+        found = list(self._all(low, high, key))
+        return found[-1] if found else None
+
+    def first(self, low: int, high: int, key: tuple[str, str] | None = None) -> Summary | None:
+        """Return the summary up to the earliest message from low to high."""
+        return next(self._all(low, high, key), None)
+
+    def _all(self, low: int, high: int, key: tuple[str, str] | None) -> Iterator[Summary]:
         for name, kept in self._record.entries(SUMMARIES, f"{low:08x}"):
             stop = int(name[:8], 16)
             if stop > high:
@@ -71,8 +78,7 @@ class Summaries:
             summary = _summary(kept)
             is_wanted = key is None or (summary.model, summary.prompt) == key
             if is_wanted and name == self._name(stop, summary.model, summary.prompt):
-                found = summary
-        return found
+                yield summary
 
     def keep(self, summary: Summary) -> None:
         """Stage a summary."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from otolith.agent.conversation.checking import check_text
 from otolith.agent.conversation.message import Message
 from otolith.agent.conversation.record import (
     ABOUT,
@@ -15,10 +16,13 @@ from otolith.agent.conversation.record import (
     USAGE,
     Record,
 )
+from otolith.agent.lifecycle.values import freeze, thaw
 from otolith.core import CONVERSATION, Reading
 from otolith.errors import Exists, Invalid
 
 _AT_ONCE = 64
+LONGEST_NAME = 200
+"""In letters; an id of any kind fits, a text does not."""
 
 
 class Thread(NamedTuple):
@@ -35,15 +39,16 @@ class Thread(NamedTuple):
     meta: Mapping[str, Any] = {}
 
 
-def check_name(name: str) -> str:
+def check_name(name: Any) -> str:
     """Return the name of a thread, if it can be one.
 
     Raises:
-        Invalid: it is empty, or has a slash in it.
+        Invalid: it is empty or long, begins with a dot, or has a slash or a line break in it.
     """
-    if not name or "/" in name or name.startswith("."):
-        raise Invalid(f"{name!r} cannot name a thread", hint="use a word")
-    return name
+    is_word = isinstance(name, str) and bool(name.strip()) and name.isprintable()
+    if not is_word or "/" in name or name[0] == "." or len(name) > LONGEST_NAME:
+        raise Invalid(f"{name!r:.60} cannot name a thread", hint="use a word or two")
+    return str(name)
 
 
 def threads_in(state: Reading) -> dict[str, Thread]:
@@ -72,10 +77,13 @@ def begin(record: Record, *, now: int, meta: Mapping[str, Any]) -> None:
 
     Raises:
         Exists: there is one of this name.
+        BadValue: what is said about it is no plain data.
     """
     if record.is_there:
         raise Exists(f"there is a thread {record.thread} already", hint="choose another name")
-    record.put({"time": now} | ({"meta": dict(meta)} if meta else {}), ABOUT)
+    told = thaw(freeze(meta))
+    check_text(told)
+    record.put({"time": now} | ({"meta": told} if told else {}), ABOUT)
 
 
 def fork(old: Record, name: str, at: int, *, now: int) -> Record:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from otolith.agent.conversation.anchors import LATEST, Anchor, Scale
+from otolith.agent.conversation.checking import check_text
 from otolith.agent.conversation.context import Context, Rules, Source, project
 from otolith.agent.conversation.counting import Counter, as_counter
 from otolith.agent.conversation.log import AT_ONCE, Log
@@ -69,12 +70,14 @@ class Windowed(Log):
         return Source(
             length,
             lambda start, stop: record.read(start, stop, log),
-            stays=self._stays(),
+            stays=tuple(record.staying()),
             turn=record.turn(),
             filled=record.filled,
             scale=self._scale(),
+            counts=record.shelf.counts,
             has_summaries=not summaries.is_empty,
-            find_summary=lambda low, high: summaries.find(low, high, key),
+            find_summary=lambda low, high: summaries.first(low, high, key),
+            last_summary=lambda before: summaries.find(0, before - 1, key),
             keep_summary=self._keep_summary,
         )
 
@@ -82,24 +85,17 @@ class Windowed(Log):
         if isinstance(self.state, Branch):
             Summaries(self._record).keep(summary)
 
-    def _stays(self) -> tuple[int, ...]:
-        """Return where the messages are that stay; a merge may have moved them."""
-        found = []
-        for id, (at, _) in self._record.stays().items():
-            read = self._record.read(at, at + 1)
-            fits = bool(read) and read[0].id == id
-            found.append(at if fits else self._record.place_of(id, at))
-        return tuple(sorted(at for at in found if at is not None))
-
     def _before(self, source: Source, rules: Rules) -> Context | None:
         """Return the context that the last reply was an answer to."""
+        asking_nobody = replace(rules, summariser=None)
         with self.state.turn():
             for stop in range(source.length, 0, -AT_ONCE):
                 start = max(stop - AT_ONCE, 0)
                 said = enumerate(source.read(start, stop), start)
                 replies = [at for at, message in said if message.role is Role.ASSISTANT]
                 if replies:
-                    return project(source.until(replies[-1]), rules)
+                    then = source.until(replies[-1], self._scale(replies[-1]))
+                    return project(then, asking_nobody)
         return None
 
     def usage(
@@ -109,8 +105,9 @@ class Windowed(Log):
 
         Call it after the reply was added. `context` is what was sent; without it, everything was.
         """
-        if min(input_tokens, output_tokens) < 0:
-            raise Invalid("a number of tokens is negative", hint="give what the provider said")
+        counts = input_tokens, output_tokens
+        if any(type(count) is not int or count < 0 for count in counts):
+            raise Invalid(f"{counts} are no numbers of tokens", hint="give what the provider said")
         with self._writing():
             length = self._record.length()
             last = self._record.read(max(length - 1, 0), length)
@@ -123,13 +120,15 @@ class Windowed(Log):
             anchor = Anchor(stop, input_tokens, output_tokens, estimate, start)
             self._record.extend([list(anchor)], USAGE)
 
-    def _scale(self) -> Scale:
+    def _scale(self, before: int | None = None) -> Scale:
+        """Return what providers' counts say of estimates; `before` leaves out later ones."""
         cell, cells = self._record.cell(USAGE), self.state.cells
         if cell is None:
             return Scale()
         length = cells.length(cell)
         kept = cells.load_all(cells.elements(cell, max(length - LATEST, 0), length))
-        return Scale([Anchor(*each) for each in kept if isinstance(each, list)])
+        anchors = [Anchor(*each) for each in kept if isinstance(each, list)]
+        return Scale([each for each in anchors if before is None or each.stop < before])
 
     def summarise(
         self, stop: int | None = None, *, summariser: Summariser | None = None
@@ -142,7 +141,9 @@ class Windowed(Log):
         summariser = extractive if summariser is None else summariser
         with self._writing():
             length = self._record.length()
-            end = length if stop is None else range(length + 1)[stop]
+            end = length if stop is None else stop + length if stop < 0 else stop
+            if not 0 <= end <= length:
+                raise IndexError(f"there is no message {stop} among {length}")
             if end == 0:
                 raise Invalid("there is nothing to summarise", hint="add messages first")
             summaries, key = Summaries(self._record), key_of(summariser)
@@ -151,6 +152,8 @@ class Windowed(Log):
                 return known
             before = summaries.find(0, end - 1, key)
             start, told = (0, "") if before is None else (before.stop, before.text)
-            summary = Summary(end, str(summariser(self._record.read(start, end), told)), *key)
+            text = str(summariser(self._record.read(start, end), told))
+            check_text(text)
+            summary = Summary(end, text, *key)
             summaries.keep(summary)
             return summary

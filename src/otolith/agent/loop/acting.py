@@ -45,7 +45,6 @@ class Acting(Orchestrator):
         **parts: Any,
     ) -> None:
         """Make one; `result` is the type of what it returns, `parts` are an orchestrator's."""
-        super().__init__(where, **parts)
         self.instructions = instructions
         self.result = result
         self.can_ask = can_ask
@@ -53,17 +52,30 @@ class Acting(Orchestrator):
         self.context_tokens = context_tokens
         self.coding = Coding(self, inputs or {}) if acts == "code" else None
         self._wants_text = result in (str, Any)
-        self._extra = self._own_tools()
+        super().__init__(where, **parts)
 
     def step(self, s: AgentState) -> AgentState:
         """Let the model answer, and do what it asks for."""
-        if s.phase is Phase.PLANNING:
-            s = s.to_executing()
+        is_new = s.phase is Phase.PLANNING
+        s = s.to_executing() if is_new else s
         reply = self._think(s)
+        if is_new and self.coding is not None:
+            self.coding.begin()
         s = s.say(reply.message)
         if not reply.message.calls:
             return self._finished(s, reply.text)
         return self._act(s, reply.message.calls)
+
+    def reset(self) -> None:
+        """Forget what runs, and let a copy have a workspace and tools of its own."""
+        super().reset()
+        if self.coding is not None:
+            self.coding = Coding(self, self.coding.inputs)
+        self._extra = self._own_tools()
+
+    def _rest(self) -> None:
+        if self.coding is not None:
+            self.coding.close()
 
     # Thinking
 
@@ -92,20 +104,21 @@ class Acting(Orchestrator):
     # Acting
 
     def _act(self, s: AgentState, calls: Sequence[ToolCall]) -> AgentState:
-        question, given = "", None
+        questions: list[str] = []
+        given = None
         for call in calls:
             seen, found = self._one_call(call)
             s = s.record_observation(seen)
             if seen.error:
                 continue
             if call.name == ASK:
-                question = str(found)
+                questions.append(str(found))
             elif call.name in (GIVE, GIVE_VARIABLE):
                 given = found
         if given is not None:
             return s.to_done(given[0])
-        if question:
-            return s.ask(question)
+        if questions:
+            return s.ask("\n".join(questions))
         if any(call.name in (GIVE, GIVE_VARIABLE) for call in calls):
             return self._repaired(s)
         return s.to_executing()

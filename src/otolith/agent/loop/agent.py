@@ -9,9 +9,9 @@ import msgspec
 
 from otolith.agent.live import Live
 from otolith.agent.loop.acting import Acting, Acts
+from otolith.agent.loop.looking import MAIN
 from otolith.agent.loop.models.model import Model, OnText, as_model
 from otolith.agent.loop.outcome import Outcome
-from otolith.agent.loop.record import MAIN
 from otolith.agent.loop.signature import Signature, fitted, plain
 from otolith.agent.loop.state import AgentState
 from otolith.agent.loop.tools import Tool, Toolbox
@@ -129,7 +129,7 @@ class Task(Generic[R]):
             Invalid: it has no docstring, or its types cannot be given to a model.
         """
         self.agent = agent
-        self.signature = Signature(function, hidden=frozenset({_STATE}))
+        self.signature = Signature(function, hidden=frozenset({_STATE}), is_filled=False)
         self.name = self.signature.name
         self.__doc__ = function.__doc__
         self.__name__ = self.name
@@ -164,20 +164,14 @@ class Task(Generic[R]):
     def run(self, *args: Any, state: Live | Versioned | None = None, **kwargs: Any) -> Outcome:
         """Let the agent do it; return how it came to rest, whatever that is."""
         _check_state(state)
-        inputs = plain(self.signature.named(*args, **kwargs))
-        acting = self._acting(state, inputs)
-        try:
-            return acting.run(
-                self.prompt(inputs), session=_session(state), again=True, **self.agent.limits
-            )
-        finally:
-            if acting.coding is not None:
-                acting.coding.close()
+        inputs = self.signature.named(*args, **kwargs)
+        prompt = self.prompt(plain(inputs))
+        acting = self.acting(state, inputs=inputs)
+        return acting.run(prompt, session=_session(state), again=True, **self.agent.limits)
 
     def resume(self, state: Any, answer: str | None = None) -> Outcome:
         """Go on with a call that paused, was stopped or reached a limit."""
-        acting = self._acting(state, {})
-        return acting.resume(_session(state), answer, **self.agent.limits)
+        return self.acting(state).resume(_session(state), answer, **self.agent.limits)
 
     def prompt(self, inputs: dict[str, Any]) -> str:
         """Return what the model is told: what to do, and with what."""
@@ -186,7 +180,8 @@ class Task(Generic[R]):
             text += f"\n{name} = {msgspec.json.encode(value).decode()}"
         return text
 
-    def _acting(self, state: Any, inputs: dict[str, Any]) -> Acting:
+    def acting(self, state: Any = None, *, inputs: dict[str, Any] | None = None) -> Acting:
+        """Return what runs this task in a state, a repo or a store."""
         return self.agent.acting(state, result=self._kind, inputs=inputs)
 
     @property

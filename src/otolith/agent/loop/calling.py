@@ -2,11 +2,14 @@
 
 Python cannot stop a function that blocks: after the time-out nobody waits for it any more, and it
 runs on by itself in a thread that ends with the process. A coroutine is cancelled.
+
+A coroutine runs in a loop of its own, in a thread of its own: whoever calls may be in a loop too.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
 import threading
 import time
@@ -45,9 +48,15 @@ def _once(
     function: Callable[..., Any], arguments: Mapping[str, Any], timeout_seconds: float | None
 ) -> Any:
     if timeout_seconds is None and not inspect.iscoroutinefunction(function):
-        result = function(**arguments)
-        return _awaited(result, None) if inspect.isawaitable(result) else result
+        return settled(function(**arguments))
     return _in_a_thread(function, arguments, timeout_seconds)
+
+
+def settled(result: Any) -> Any:
+    """Return what an awaitable comes to; anything else as it is."""
+    if not inspect.isawaitable(result):
+        return result
+    return _in_a_thread(lambda: result, {}, None)
 
 
 def _in_a_thread(
@@ -65,7 +74,8 @@ def _in_a_thread(
             ended.append((False, error))
 
     name = getattr(function, "__name__", "tool")
-    thread = threading.Thread(target=work, name=f"otolith {name}", daemon=True)
+    context = contextvars.copy_context()
+    thread = threading.Thread(target=context.run, args=(work,), name=f"otolith {name}", daemon=True)
     thread.start()
     thread.join(timeout_seconds)
     if not ended:

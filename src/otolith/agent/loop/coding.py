@@ -7,7 +7,7 @@ cut off after that does not run the code a second time, but finds the commit.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from otolith.agent.conversation.message import ToolCall
@@ -41,12 +41,12 @@ class Coding:
 
     def __init__(self, orchestrator: Works, inputs: dict[str, Any]) -> None:
         self._orchestrator = orchestrator
-        self._inputs = inputs
+        self.inputs = inputs
         self._workspace: Workspace | None = None
 
     @property
     def workspace(self) -> Workspace:
-        """The workspace, with the inputs of the task as variables.
+        """The workspace of the state.
 
         Raises:
             Unsupported: the state has no workspace.
@@ -58,14 +58,14 @@ class Coding:
                     'acts="code" needs a state with history', hint="give state=Versioned(…)"
                 )
             self._workspace = state.workspace()
-            fresh = {
-                name: value
-                for name, value in self._inputs.items()
-                if name not in self._workspace or self._workspace.get(name) != value
-            }
-            if fresh:
-                self._workspace.put(**fresh)
         return self._workspace
+
+    def begin(self) -> None:
+        """Make the inputs of the task variables, once: from then on they belong to the code."""
+        named = f"put {', '.join(self.inputs)}"
+        is_there = any(commit.message == named for commit in self._since())
+        if self.inputs and not is_there:
+            self.workspace.put(**self.inputs)
 
     def tools(self, check: Callable[[Any], Any]) -> list[Tool]:
         """Return what a model can do with code; `check` returns a result that fits."""
@@ -106,13 +106,15 @@ class Coding:
 
     def _find(self, key: str) -> Commit | None:
         """Return the commit of a run of this key, if this step has made it before."""
+        return next((each for each in self._since() if each.meta.get("call") == key), None)
+
+    def _since(self) -> Iterator[Commit]:
+        """Yield the commits of the step that is under way, the latest first."""
         base = self._orchestrator.base
         for commit in self.workspace.state.log():
-            if commit.meta.get("call") == key:
-                return commit
             if commit.id == base.commit:
-                return None
-        return None
+                return
+            yield commit
 
     def _past(self, commit: Commit) -> tuple[str, str]:
         then = self.workspace.state.at(commit)

@@ -17,7 +17,7 @@ from otolith.agent.loop.outcome import Outcome
 from otolith.agent.loop.record import Base, KeptRun
 from otolith.agent.session import Versioned
 from otolith.core import MEMORY
-from otolith.errors import Invalid, MergeConflict, RefExists, Unsupported
+from otolith.errors import MergeConflict, RefExists
 
 
 class Runs(Protocol):
@@ -25,6 +25,7 @@ class Runs(Protocol):
 
     where: Any
     name: str
+    above: Any
 
     def reset(self) -> None: ...
     @property
@@ -46,21 +47,29 @@ class Delegates(Protocol):
 O = TypeVar("O", bound=Runs)  # noqa: E741
 
 
-def delegated(parent: Delegates, other: Runs, task: str, *, name: str, **limits: Any) -> Outcome:
-    """Let another orchestrator do a task on a fork; see `Orchestrator.delegate`."""
-    state, base = parent.state, parent.base
-    if not isinstance(state, Versioned) or not base.commit:
-        raise Unsupported("there is no history to fork", hint="give a store or a Versioned state")
-    if name == parent.name:
-        raise Invalid(f"{name} is the name of the run itself", hint="give the sub-agent its own")
-    branch = f"{parent.name}.{name}.{base.iteration}.{base.commit[:8]}"
+def delegated(
+    parent: Delegates, other: Runs, task: str, *, name: str, branch: str, **limits: Any
+) -> Outcome:
+    """Let another orchestrator do a task on a branch; see `Orchestrator.delegate`."""
+    state = parent.state
+    assert isinstance(state, Versioned)
     try:
-        fork = state.fork(branch, at=base.commit)
+        fork = state.fork(branch, at=parent.base.commit)
     except RefExists:  # this step was cut off after it had begun
-        fork = Versioned(state.repo, session=state.session, branch=branch, scope=state.scope)
-    outcome = bound(other, fork, name).run(task, session=state.session, **limits)
-    parent.joins.append(branch)
+        fork = branch_of(state, branch)
+    twin = bound(other, fork, name)
+    twin.above = parent
+    # What an earlier step had it do, and is done, is not the answer to what this one asks.
+    is_new = fork.head is not None and fork.head.id == parent.base.commit
+    outcome = twin.run(task, session=state.session, **{"again": is_new, **limits})
+    if branch not in parent.joins:
+        parent.joins.append(branch)
     return outcome
+
+
+def branch_of(state: Versioned, name: str) -> Versioned:
+    """Return another branch of the same session."""
+    return Versioned(state.repo, session=state.session, branch=name, scope=state.scope)
 
 
 def bound(orchestrator: O, state: Versioned, name: str) -> O:
@@ -79,7 +88,7 @@ def join(run: KeptRun, branches: list[str]) -> None:
     """
     state = run.state
     for branch in branches:
-        fork = Versioned(state.repo, session=state.session, branch=branch, scope=state.scope)
+        fork = branch_of(state, branch)
         assert fork.head is not None
         _leave_memory(state, fork)
         merged = state.merge(fork, message=f"merge {branch}")

@@ -4,34 +4,45 @@ See `ledger.py` for what is committed when. For a tool with effects:
 
     no entry             what is intended is committed, then the tool is called
     ended                it is not called: what came of it then is what comes of it now
+    begun, and alive     Busy: another process is in the middle of it
     begun, asks=         the tool is asked; if it did not happen, it is called
     begun, idempotent    it is called again, with the same key
     begun, once          EffectUnknown: `settle` decides
+
+A call is the same as one before if the step, the tool and the arguments are the same, and it is the
+first, second … such call of its step: in which order a step makes different calls does not matter.
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Protocol
+
+import msgspec
 
 from otolith.agent.conversation.message import ToolCall
 from otolith.agent.lifecycle.values import thaw
-from otolith.agent.loop.calling import called
-from otolith.agent.loop.ledger import Entry
+from otolith.agent.loop.calling import called, settled
+from otolith.agent.loop.ledger import Entry, Status
+from otolith.agent.loop.living import is_alive
 from otolith.agent.loop.record import Base
-from otolith.agent.loop.signature import plain
+from otolith.agent.loop.signature import plain, whole
 from otolith.agent.loop.tools import KEY, Tool, Toolbox
 from otolith.agent.loop.working import Observation
-from otolith.errors import BadValue, EffectUnknown, Error, KeyNotFound, TimedOut
+from otolith.errors import BadValue, Busy, EffectUnknown, Error, KeyNotFound, TimedOut
 
 _MOST_LETTERS = 4000
+_TIMED_OUT = "TimedOut: "
 
 
 class Booking(Protocol):
     """Where effects are written down."""
 
     name: str
+    sign: str
 
     def now(self) -> int: ...
     def key(self, base: Base, *parts: Any) -> str: ...
@@ -48,6 +59,9 @@ class Hands:
         self._base = base
         self.number = 0
         """How many calls there were in this step."""
+        self.keys: set[str] = set()
+        """The calls with effects among them."""
+        self._alike: Counter[bytes] = Counter()
 
     def call(self, call: ToolCall) -> Observation:
         """Call a tool as a model asks for it; whatever goes wrong is told to the model.
@@ -72,32 +86,47 @@ class Hands:
 
     def _with_effects(self, call: ToolCall, tool: Tool, arguments: dict[str, Any]) -> Observation:
         asked = plain(call.arguments)
-        key = self._book.key(self._base, self.number, tool.name, asked)
+        key = self._key(tool, asked)
         entry = self._book.entry(key)
         if entry is not None and entry.status != "begun":
             return entry.observation(call.id)
         if entry is None:
             entry = Entry(
                 key, tool.name, tool.effects, asked, call_id=call.id, run=self._book.name,
-                iteration=self._base.iteration, time=self._book.now(),
+                iteration=self._base.iteration, time=self._book.now(), by=self._book.sign,
             )  # fmt: skip
             self._book.write(key, entry, self._base)
         else:
             found = self._asked(tool, entry)
             if found is not None:
                 return self._ended(call, found)
+            entry = replace(entry, by=self._book.sign)
+            self._book.write(key, entry, self._base)  # so that no third one begins it as well
         seen = self._run(call, tool, arguments, key=key)
-        status = _status(tool, seen)
         return self._ended(
             call,
-            entry.ended(status, result=seen.result, error=seen.error, duration_ms=seen.duration_ms),
+            entry.ended(
+                _status(seen), result=seen.result, error=seen.error, duration_ms=seen.duration_ms
+            ),
         )
+
+    def _key(self, tool: Tool, asked: Any) -> str:
+        same = msgspec.msgpack.encode([tool.name, asked], order="sorted")
+        self._alike[same] += 1
+        key = self._book.key(self._base, self._alike[same], tool.name, asked)
+        self.keys.add(key)
+        return key
 
     def _asked(self, tool: Tool, entry: Entry) -> Entry | None:
         """Return how a call ended that another process began; None if it is to be called."""
+        if entry.by != self._book.sign and is_alive(entry.by):
+            raise Busy(
+                f"another process runs this session, and is in the middle of {entry.tool}",
+                hint="let it end; run again if it dies",
+            )
         if tool.asks is not None:
             try:
-                answer = tool.asks(entry.key, thaw(entry.arguments))
+                answer = settled(tool.asks(entry.key, thaw(entry.arguments)))
             except Exception as error:  # whatever a user's function raises
                 raise _unknown(entry, f"asking failed: {error!r}") from error
             if answer is None or answer is False:
@@ -105,7 +134,7 @@ class Hands:
             return entry.ended("done", result=None if answer is True else plain(answer))
         if tool.effects == "idempotent":
             return None
-        raise _unknown(entry, "the process that began it has died")
+        raise _unknown(entry, "whoever began it did not live to tell")
 
     def _ended(self, call: ToolCall, entry: Entry) -> Observation:
         self._book.write(entry.key, entry, self._base)
@@ -126,8 +155,8 @@ class Hands:
                     retries=tool.retries,
                 )
             )
-        except TimedOut as failure:
-            error = f"TimedOut: {failure}"
+        except (TimedOut, TimeoutError) as failure:
+            error = f"{_TIMED_OUT}{failure}"
             if tool.effects == "once":
                 error += "; it is not known whether it happened"
         except Exception as failure:  # noqa: BLE001  # whatever a user's function raises
@@ -149,16 +178,15 @@ class Hands:
         return Observation(call.id, call.name, arguments, result, error, took, time)
 
 
-def _status(tool: Tool, seen: Observation) -> Any:
+def _status(seen: Observation) -> Status:
     if not seen.error:
         return "done"
-    is_open = seen.error.startswith("TimedOut: ")
-    return "unknown" if is_open else "failed"
+    return "unknown" if seen.error.startswith(_TIMED_OUT) else "failed"
 
 
 def _told(error: Exception) -> str:
     text = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
-    return text[:_MOST_LETTERS]
+    return whole(text)[:_MOST_LETTERS]
 
 
 def _unknown(entry: Entry, why: str) -> EffectUnknown:

@@ -9,6 +9,7 @@ Whoever finds an entry that was begun and has not ended knows that a process die
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
@@ -16,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 from otolith.agent.lifecycle.values import EMPTY, freeze, thaw
 from otolith.agent.loop.working import Observation
 from otolith.core import LOOP, Branch, Commit, Path, Reading, Target, digest
-from otolith.errors import Corrupt
+from otolith.errors import Corrupt, NotFound
 
 LEDGER: Path = (LOOP, "ledger")
 _KEY_BYTES = 16
@@ -44,6 +45,8 @@ class Entry:
     iteration: int = 0
     time: int = 0
     duration_ms: float = 0.0
+    by: str = ""
+    """The run that began it; see `living.py`. No two of them can begin the same entry."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arguments", freeze(dict(self.arguments)))
@@ -78,6 +81,7 @@ class Entry:
             "iteration": self.iteration,
             "time": self.time,
             "duration_ms": self.duration_ms,
+            "by": self.by,
         }
 
     @classmethod
@@ -114,16 +118,42 @@ def entry_at(state: Reading, key: str) -> Entry | None:
 def effects_after(state: Branch, target: Target) -> list[Entry]:
     """Return the effects after a commit that may have happened, and that no rollback takes back.
 
-    It looks at what the branch did since, also at what was rolled back already in between.
+    It looks at what the branch did since, also at what was rolled back already in between, and at
+    what sub-agents did on their forks.
     """
     goal = state.resolve(target)
     known = {entry.key for entry in _entries(state.at(goal)) if entry.status != "begun"}
+    seen = set(_forks(state.at(goal)))
     found: dict[str, Entry] = {}
-    for view in _ends(state, goal):
+    views = deque(_ends(state, goal))
+    while views:
+        view = views.popleft()
         for entry in _entries(view):
             if entry.key not in known and entry.may_have_happened:
                 found.setdefault(entry.key, entry)
+        fresh = [branch for branch in _forks(view) if branch not in seen]
+        seen.update(fresh)
+        views.extend(_heads(state, fresh))
     return sorted(found.values(), key=lambda entry: (entry.time, entry.key))
+
+
+def _heads(state: Branch, branches: list[str]) -> Iterator[Reading]:
+    """Yield other branches of a session as they are now, where they still are."""
+    for branch in branches:
+        try:
+            yield state.at(branch)
+        except NotFound:  # it was deleted
+            continue
+
+
+def _forks(state: Reading) -> Iterator[str]:
+    """Yield the branches of the sub-agents of all runs of a state."""
+    cells, runs = state.cells, state.cell_at((LOOP, "runs"))
+    for key, _ in cells.entries(runs) if runs is not None else ():
+        cell = state.cell_at((LOOP, "runs", str(cells.encoding.unkey(key)), "forks"))
+        for each in cells.elements(cell) if cell is not None else ():
+            kept: Any = cells.load(each)
+            yield kept[2]
 
 
 def _ends(state: Branch, goal: Commit) -> Iterator[Reading]:

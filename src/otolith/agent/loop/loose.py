@@ -12,13 +12,14 @@ from otolith.agent.conversation.message import Message
 from otolith.agent.live import Live
 from otolith.agent.loop.happening import happenings
 from otolith.agent.loop.ledger import Entry
+from otolith.agent.loop.looking import MAIN
 from otolith.agent.loop.models.model import Recorded
-from otolith.agent.loop.record import MAIN, Base
+from otolith.agent.loop.record import Base
 from otolith.agent.loop.state import AgentState
 from otolith.agent.loop.window import Window
 from otolith.agent.session import Versioned
 
-_REMEMBERED: dict[int, dict[str, AgentState]] = {}
+_REMEMBERED: dict[int, dict[tuple[str, str], AgentState]] = {}
 """Runs by the id of their state: a Live state is a mapping, and cannot be a key."""
 
 
@@ -26,11 +27,13 @@ class LooseRun:
     """A run that ends with its process."""
 
     is_kept = False
+    is_again = False
 
-    def __init__(self, state: Live | None = None, name: str = MAIN) -> None:
+    def __init__(self, state: Live | None = None, name: str = MAIN, session: str = MAIN) -> None:
         self.state = Live() if state is None else state
         self.name = name
-        self.session = name
+        self.session = session
+        self.sign = ""
         self._nonce = uuid4().hex
         self._entries: dict[str, Entry] = {}
 
@@ -40,7 +43,7 @@ class LooseRun:
 
     def load(self) -> AgentState | None:
         """Return where the run is, if the state remembers one."""
-        return _remembered(self.state).get(self.name)
+        return _remembered(self.state).get((self.session, self.name))
 
     def keep(
         self,
@@ -51,15 +54,33 @@ class LooseRun:
         joins: Sequence[str] = (),
     ) -> AgentState:
         """Remember a step, as long as the state lives."""
-        _remembered(self.state)[self.name] = after
+        _remembered(self.state)[self.session, self.name] = after
         for kind, data in happenings(before, after):
             self.state.events.append(kind, agent=self.name, **data)
         self.state.commit(message)
         return after
 
-    def note(self, kind: str, message: str, **data: Any) -> None:
+    def note(
+        self,
+        kind: str,
+        message: str,
+        *,
+        base: Base | None = None,
+        asks_again: bool = False,
+        **data: Any,
+    ) -> None:
         """Record that something happened."""
         self.state.events.append(kind, agent=self.name, **data)
+
+    def said(self) -> tuple[Message, ...]:
+        """Return what was said before a run began: nothing."""
+        return ()
+
+    def has_call(self, id: str) -> bool:
+        """Tell whether a call of the conversation has this id."""
+        found = self.load()
+        said = () if found is None else found.messages
+        return any(call.id == id for message in said for call in message.calls)
 
     def context(self, asked: Window, messages: Sequence[Message]) -> Sequence[Message]:
         """Return what of the conversation fits into a number of tokens."""
@@ -83,6 +104,14 @@ class LooseRun:
         """Return the ledger of this process."""
         return list(self._entries.values())
 
+    def begun(self, base: Base) -> list[Entry]:
+        """Return nothing: no step here was cut off before."""
+        return []
+
+    def forks(self, iteration: int) -> dict[str, str]:
+        """Return nothing: there is no history to fork."""
+        return {}
+
     def write(self, key: str, entry: Entry | None, base: Base | None = None) -> None:
         """Write down an entry of the ledger."""
         if entry is None:
@@ -98,7 +127,7 @@ class LooseRun:
         """Forget what a model answered: there is nothing to repeat here."""
 
 
-def _remembered(state: Live) -> dict[str, AgentState]:
+def _remembered(state: Live) -> dict[tuple[str, str], AgentState]:
     found = _REMEMBERED.get(id(state))
     if found is None:
         found = _REMEMBERED[id(state)] = {}

@@ -17,19 +17,31 @@ from typing import Any, TypeAlias
 
 from otolith.agent.home import Home
 from otolith.agent.live import Live
+from otolith.agent.loop.asking import Stopped
 from otolith.agent.loop.delegating import join
-from otolith.agent.loop.ledger import Entry, effects_after
+from otolith.agent.loop.living import alive
+from otolith.agent.loop.looking import MAIN
 from otolith.agent.loop.loose import LooseRun
 from otolith.agent.loop.models.model import Model, OnText, as_model
 from otolith.agent.loop.outcome import Ended, Outcome
 from otolith.agent.loop.progress import Progress
-from otolith.agent.loop.record import MAIN, KeptRun
+from otolith.agent.loop.record import KeptRun
+from otolith.agent.loop.settling import Settling
+from otolith.agent.loop.signature import whole
 from otolith.agent.loop.state import AgentState
-from otolith.agent.loop.stepping import Stepping, Stopped
 from otolith.agent.loop.tools import Tool, Toolbox
 from otolith.agent.session import Versioned
-from otolith.core import Repo, Target
-from otolith.errors import Conflict, EffectUnknown, Invalid, KeyNotFound, Unsupported
+from otolith.core import Repo
+from otolith.errors import (
+    Busy,
+    Conflict,
+    EffectUnknown,
+    Error,
+    Invalid,
+    KeyNotFound,
+    Unavailable,
+    Unsupported,
+)
 from otolith.stores import KVStore, Store, as_store
 
 Where: TypeAlias = Repo | Store | KVStore | Versioned | Live | str | None
@@ -38,8 +50,11 @@ Where: TypeAlias = Repo | Store | KVStore | Versioned | Live | str | None
 _TELL_LETTERS = 4000
 
 
-class Orchestrator(Stepping):
-    """Runs steps and commits each: subclass it and write `step`, or give `step=`."""
+class Orchestrator(Settling):
+    """Runs steps and commits each: subclass it and write `step`, or give `step=`.
+
+    It runs one session at a time; for several at once, make several.
+    """
 
     def __init__(
         self,
@@ -102,17 +117,29 @@ class Orchestrator(Stepping):
         Raises:
             Conflict: the session is in the middle of another task.
             EffectUnknown: a call that must not happen twice may have happened; see `settle`.
+            Busy: this orchestrator runs already, or another process is in the middle of a call.
         """
         if (max_steps is not None and max_steps < 0) or (
             max_seconds is not None and max_seconds < 0
         ):
             raise Invalid("a limit is 0 or more", hint="leave it out for none")
-        self._stop.clear()
-        run = self._run = self._open(session)
-        before = run.load()
-        self._join(run)
-        state = self._begin(run, before, input, answer, again=again)
-        return self._loop(run, state, max_steps, max_seconds)
+        if not self._is_running.acquire(blocking=False):
+            raise Busy(
+                f"this {type(self).__name__} runs already", hint="make another for another session"
+            )
+        try:
+            self._stop.clear()
+            self._deadline = None if max_seconds is None else time.monotonic() + max_seconds
+            run = self._run = self._open(session)
+            with alive() as run.sign:
+                _kept_before(run)
+                before = run.load()
+                self._join(run)
+                state = self._begin(run, before, input, answer, again=again)
+                return self._loop(run, state, max_steps)
+        finally:
+            self._rest()
+            self._is_running.release()
 
     def resume(self, session: str = MAIN, answer: str | None = None, **limits: Any) -> Outcome:
         """Go on with a session that has begun.
@@ -130,48 +157,9 @@ class Orchestrator(Stepping):
         """Let the run end before its next step, or at the next piece of text; from any thread."""
         self._stop.set()
 
-    @property
-    def is_stopping(self) -> bool:
-        """Whether somebody called `stop`: long steps may look."""
-        return self._stop.is_set()
-
     def load(self, session: str = MAIN) -> AgentState | None:
         """Return where a session is, without running it; None if it has not begun."""
         return self._open(session).load()
-
-    # Effects
-
-    def unknown_effects(self, session: str = MAIN) -> list[Entry]:
-        """Return the calls of which nobody knows whether they happened."""
-        entries = self._open(session).entries()
-        return [entry for entry in entries if entry.status in ("begun", "unknown")]
-
-    def settle(self, key: str, *, happened: bool, result: Any = None, session: str = MAIN) -> None:
-        """Decide about a call of which nobody knows whether it happened.
-
-        Raises:
-            KeyNotFound: the ledger has no such call.
-        """
-        run = self._open(session)
-        entry = run.entry(key)
-        if entry is None or entry.status not in ("begun", "unknown"):
-            raise KeyNotFound(f"no call {key} is open", hint="unknown_effects() lists those")
-        run.write(key, entry.ended("done", result=result, error="") if happened else None)
-
-    def rollback(self, target: Target, *, session: str = MAIN) -> list[Entry]:
-        """Go back to an earlier commit; return the effects since, which stay in the world."""
-        state = self._open(session).state
-        if not isinstance(state, Versioned):
-            raise Unsupported("this run has no history", hint="give a store or a Versioned state")
-        state.refresh()
-        left = effects_after(state, target)
-        state.rollback(target)
-        for entry in left:
-            state.events.append(
-                "effect_left", agent=self.name, tool=entry.tool, key=entry.key, status=entry.status
-            )
-        state.commit("effects that stay in the world")
-        return left
 
     # The loop
 
@@ -187,11 +175,16 @@ class Orchestrator(Stepping):
         if before is None:
             if input is None:
                 raise KeyNotFound(f"nothing has begun in session {run.session}", hint="run(input)")
-            return self._kept(run, AgentState.from_user_input(input, session=run.session), None)
+            before = AgentState(run.session, messages=run.said())
+            fresh = AgentState.from_user_input(input, session=run.session, messages=before.messages)
+            return self._kept(run, fresh, before, f"begin {self.name}")
         if before.is_paused and answer is not None:
-            return self._kept(run, before.answered(answer), before)
+            return self._kept(run, before.answered(answer), before, "answered")
         if answer is not None:
-            raise Invalid("nobody was asked anything", hint=f"the run is {before.phase}")
+            raise Invalid(
+                f"nobody was asked anything: the run is {before.phase}",
+                hint="leave out answer=; perhaps it was answered before",
+            )
         if input is None or (input == before.task and not (again and before.is_over)):
             return before
         if not before.is_over:
@@ -201,30 +194,29 @@ class Orchestrator(Stepping):
             )
         messages, session = before.messages, before.session
         fresh = AgentState.from_user_input(input, session=session, messages=messages)
-        return self._kept(run, replace(fresh, iteration=before.iteration), before)
+        fresh = replace(fresh, iteration=before.iteration)
+        return self._kept(run, fresh, before, f"begin {self.name}")
 
     def _loop(
         self,
         run: KeptRun | LooseRun,
         state: AgentState,
         max_steps: int | None,
-        max_seconds: float | None,
     ) -> Outcome:
-        start, steps = time.monotonic(), 0
+        steps = 0
         shown = Progress(is_wanted=self.progress)
         while True:
             ended = self._ended(state, steps, max_steps)
-            if ended is None and max_seconds is not None:
-                ended = "seconds" if time.monotonic() - start >= max_seconds else None
             if ended == "paused" and self.human is not None:
-                state = self._kept(run, state.answered(self.human(state.question)), state)
+                answer = self.human(state.question)
+                state = self._kept(run, state.answered(answer), state, "answered")
                 continue
             if ended is not None:
                 return Outcome(state, ended, steps)
             try:
                 after = self._one(run, state)
-            except Stopped:
-                return Outcome(state, "stopped", steps)
+            except Stopped as stop:
+                return Outcome(state, stop.ended, steps)
             shown.step(after, state)
             state, steps = after, steps + 1
 
@@ -233,15 +225,26 @@ class Orchestrator(Stepping):
             return "error" if state.error else "done"
         if state.is_paused:
             return "paused"
-        if self._stop.is_set():
+        if self.is_stopping:
             return "stopped"
-        return "steps" if max_steps is not None and steps >= max_steps else None
+        if max_steps is not None and steps >= max_steps:
+            return "steps"
+        left = self._seconds_left
+        return "seconds" if left is not None and left <= 0 else None
 
     def _one(self, run: KeptRun | LooseRun, before: AgentState) -> AgentState:
         """Make one step."""
         self._enter(run, before.iteration)
         try:
             after: object = self.step(before)
+            if not isinstance(after, AgentState):
+                raise Invalid(
+                    f"a step returned {type(after).__name__}, not an AgentState",
+                    hint="return s, or what its methods return",
+                )
+            after = replace(after, iteration=before.iteration + 1)
+            self._tell_open(run)
+            kept = run.keep(after, before, f"step {after.iteration}", joins=self.joins)
         except Exception as error:  # whatever a user's step raises: it is told, and raised again
             self._failed(run, before, error)
             raise
@@ -250,25 +253,37 @@ class Orchestrator(Stepping):
             raise
         finally:
             self._leave()
-        if not isinstance(after, AgentState):
-            _dropped(run)
-            raise Invalid(
-                f"a step returned {type(after).__name__}, not an AgentState",
-                hint="return s, or what its methods return",
-            )
-        return self._kept(run, replace(after, iteration=before.iteration + 1), before)
+        return self._joined(run, kept)
+
+    def _tell_open(self, run: KeptRun | LooseRun) -> None:
+        """Record which calls this step had begun before it was cut off, and did not come back to.
+
+        Nobody knows whether they happened, and no call asks about them any more.
+        """
+        known = set() if self._hands is None else self._hands.keys
+        for entry in run.begun(self.base) if run.is_again else ():
+            if entry.key not in known:
+                data = {"tool": entry.tool, "key": entry.key, "iteration": entry.iteration}
+                run.state.events.append("effect_unknown", agent=self.name, **data)
 
     def _kept(
-        self, run: KeptRun | LooseRun, after: AgentState, before: AgentState | None
+        self,
+        run: KeptRun | LooseRun,
+        after: AgentState,
+        before: AgentState,
+        message: str,
     ) -> AgentState:
-        is_new = before is None or after.task != before.task
-        message = f"begin {self.name}" if is_new else f"step {after.iteration}"
-        after = run.keep(after, before, message, joins=self.joins)
+        return self._joined(run, run.keep(after, before, message))
+
+    def _joined(self, run: KeptRun | LooseRun, after: AgentState) -> AgentState:
         self.joins = []
         self._join(run)
         if self.on_step is not None:
             self.on_step(after)
         return after
+
+    def _rest(self) -> None:
+        """Give back what a run took; called when it ends, however it does."""
 
     @staticmethod
     def _join(run: KeptRun | LooseRun) -> None:
@@ -278,20 +293,37 @@ class Orchestrator(Stepping):
             run.joined()
 
     def _failed(self, run: KeptRun | LooseRun, before: AgentState, error: Exception) -> None:
-        """Commit that a step failed; the run stays where it was before it."""
+        """Commit that a step failed; the run stays where it was before it.
+
+        A model is asked anew when it runs again, unless the step did something to the world because
+        of what it said, or what failed will pass.
+        """
         _dropped(run)
+        acted = self._hands is not None and bool(self._hands.keys)
+        acted = acted or bool(run.forks(before.iteration))
+        passes = isinstance(error, Unavailable | Conflict)
         kind = "effect_unknown" if isinstance(error, EffectUnknown) else "error"
-        trace = "".join(traceback.format_exception(error))[-_TELL_LETTERS:]
-        told = {"error": f"{type(error).__name__}: {error}", "iteration": before.iteration}
-        run.note(kind, f"step {before.iteration + 1} failed", **told, traceback=trace)
+        trace = whole("".join(traceback.format_exception(error)))[-_TELL_LETTERS:]
         error.add_note(f"session {run.session} stays at step {before.iteration}: run it again")
+        try:
+            run.note(
+                kind,
+                f"step {before.iteration + 1} failed",
+                base=self._base,
+                asks_again=not (acted or passes),
+                error=whole(f"{type(error).__name__}: {error}"),
+                iteration=before.iteration,
+                traceback=trace,
+            )
+        except Error as other:  # a full disk, another process: what failed first is what is told
+            error.add_note(f"nor could that be recorded: {other}")
 
     # Small things
 
     def _open(self, session: str) -> KeptRun | LooseRun:
         where = self.where
         if where is None or isinstance(where, Live):
-            return LooseRun(where, self.name)
+            return LooseRun(where, self.name, session)
         if isinstance(where, Versioned):
             if session not in (MAIN, where.session):
                 raise Invalid(f"this is session {where.session}", hint="give a repo for others")
@@ -299,6 +331,12 @@ class Orchestrator(Stepping):
         if not isinstance(where, Repo):
             where = self.where = Home(as_store(where))
         return KeptRun(Versioned(where, session=session), self.name)
+
+
+def _kept_before(run: KeptRun | LooseRun) -> None:
+    """Commit what the user has staged before the run: a step that fails drops only its own."""
+    if isinstance(run.state, Versioned) and not run.state.is_clean:
+        run.state.commit("before the run")
 
 
 def _dropped(run: KeptRun | LooseRun) -> None:

@@ -4,7 +4,9 @@
                             memory     goal, plan, what is done, notes
                             calls      tool calls that have ended, the oldest first
                             replies    what models answered: [step, number, request, model, reply]
-                            joins      branches of sub-agents that are to be merged
+                            asked_from how many replies are not to be used again
+                            forks      branches of sub-agents: [step, name, branch]
+                            joins      those of them that are to be merged
                             base       the step that is under way, and the commit it began at
     .loop / ledger                     effects, of all runs: see `ledger.py`
     .conversation / <name>             what was said
@@ -16,24 +18,25 @@ through a handle of its own, and leaves alone what the step has staged so far.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
 from otolith.agent.conversation import Conversation
 from otolith.agent.conversation.message import Message
+from otolith.agent.conversation.record import Record
 from otolith.agent.loop.happening import happenings
 from otolith.agent.loop.ledger import LEDGER, Entry, entry_at, key_of, ledger_in
+from otolith.agent.loop.looking import MAIN, run_in, value_at
 from otolith.agent.loop.models.model import Recorded
+from otolith.agent.loop.sharing import share
 from otolith.agent.loop.state import AgentState
 from otolith.agent.loop.window import Window
 from otolith.agent.loop.working import Observation
-from otolith.agent.memory import Memory, ToolRecord
 from otolith.agent.session import Versioned
-from otolith.core import LOOP, Path, Reading
-from otolith.errors import Corrupt, Error, Invalid, MergeConflict
-
-MAIN = "main"
+from otolith.core import LOOP, Path
+from otolith.errors import Conflict, Invalid, MergeConflict
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,15 @@ class KeptRun:
         )
         self._calls = 0
         """How many tool calls the log had before this task."""
+        self.is_again = False
+        """Whether the step that is under way was cut off before."""
+        self.sign = ""
+        """Who runs it; see `living.py`."""
+
+    @property
+    def iteration(self) -> int:
+        """How many steps are behind it."""
+        return _iteration(self.state, self.path)
 
     def now(self) -> int:
         """Return the time, in microseconds since 1970."""
@@ -77,7 +89,7 @@ class KeptRun:
             SchemaMismatch: it was kept by another version, and no migration leads here.
         """
         self.state.refresh()
-        head = _read(self.state, (*self.path, "head"))
+        head = value_at(self.state, (*self.path, "head"))
         self._calls = head.get("calls_from", 0) if isinstance(head, dict) else 0
         return run_in(self.state, self.name)
 
@@ -100,7 +112,7 @@ class KeptRun:
         with self.state.turn():
             try:
                 return self._kept(after, before, message, joins)
-            except Error as error:
+            except BaseException as error:  # Ctrl-C too: half a step must not stay staged
                 self.state.discard()
                 self.state.refresh()
                 if isinstance(error, MergeConflict):
@@ -127,18 +139,36 @@ class KeptRun:
     @property
     def joins(self) -> list[str]:
         """The branches of sub-agents that are still to be merged."""
-        return list(_read(self.state, (*self.path, "joins")) or ())
+        return list(value_at(self.state, (*self.path, "joins")) or ())
 
     def joined(self) -> None:
         """Commit that they were merged."""
         self.state.write_reserved((*self.path, "joins"), None)
         self.state.commit("sub-agents are back", kind="note")
 
-    def note(self, kind: str, message: str, **data: Any) -> None:
-        """Commit that something happened, and nothing else."""
-        self._journal.refresh()
-        self._journal.events.append(kind, agent=self.name, **data)
-        self._settle(message, kind="note")
+    def note(
+        self,
+        kind: str,
+        message: str,
+        *,
+        base: Base | None = None,
+        asks_again: bool = False,
+        **data: Any,
+    ) -> None:
+        """Commit that something happened; with `asks_again`, that no reply so far is used again."""
+        with self._writing(message, kind="note", base=base) as journal:
+            journal.events.append(kind, agent=self.name, **data)
+            if asks_again:
+                count = journal.cells.put(self._length("replies", journal))
+                journal.write_reserved((*self.path, "asked_from"), count)
+
+    def said(self) -> tuple[Message, ...]:
+        """Return what was said in the thread of this run, also by others and before it began."""
+        return tuple(self._chat.messages())
+
+    def has_call(self, id: str) -> bool:
+        """Tell whether a call of the conversation has this id."""
+        return Record(self.state, self.name).call(id) is not None
 
     def context(self, asked: Window, messages: Sequence[Message]) -> Sequence[Message]:
         """Return what of the conversation fits into a number of tokens."""
@@ -159,27 +189,27 @@ class KeptRun:
 
     def _remember(self, after: AgentState, before: AgentState | None) -> None:
         now, past = after.memory, None if before is None else before.memory
-        if past is not None and now is past:
-            return
-        put = now.to_data()
-        calls = put.pop("tool_calls")
-        self._put("memory", put)
-        known = () if past is None else past.tool_calls
-        if now.tool_calls[: len(known)] != known:
-            self._calls, known = self._length("calls"), ()
-        fresh = now.tool_calls[len(known) :]
+        fresh: tuple[Observation, ...] = ()
+        if now is not past:
+            self._put("memory", now.mind_data())
+            known = () if past is None else past.tool_calls
+            if now.tool_calls[: len(known)] != known:
+                self._calls, known = self._length("calls", self.state), ()
+            fresh = now.tool_calls[len(known) :]
         if fresh:
-            cells = [self.state.cells.put(data) for data in calls[len(known) :]]
+            cells = [self.state.cells.put(call.to_data()) for call in fresh]
             self.state.extend_reserved((*self.path, "calls"), cells)
         if self.name == MAIN:
-            _share(Memory(self.state, clock=self.state.repo.clock), after, before, fresh)
+            share(self.state.memory, after, before, fresh)
 
     # What must be known even if the step is cut off
 
     def base(self, iteration: int) -> Base:
         """Return the step that is under way, as it was when it began, in whichever process."""
-        kept = _read(self._journal, (*self.path, "base"))
-        if isinstance(kept, list) and kept[0] == iteration:
+        self._journal.refresh()
+        kept = value_at(self._journal, (*self.path, "base"))
+        self.is_again = isinstance(kept, list) and kept[0] == iteration
+        if self.is_again:
             return Base(*kept)
         head = self.state.head
         return Base(iteration, "" if head is None else head.id)
@@ -199,129 +229,108 @@ class KeptRun:
         self._journal.refresh()
         return ledger_in(self._journal)
 
+    def begun(self, base: Base) -> list[Entry]:
+        """Return the calls of a step that were begun and have not ended."""
+        return [
+            entry
+            for entry in self.entries()
+            if (entry.status, entry.run, entry.iteration) == ("begun", self.name, base.iteration)
+        ]
+
     def write(self, key: str, entry: Entry | None, base: Base | None = None) -> None:
         """Commit an entry of the ledger, or that there is none any more."""
-        journal = self._journal
-        journal.refresh()
-        cell = None if entry is None else journal.cells.put(entry.to_data())
-        journal.write_reserved((*LEDGER, key), cell)
-        self._put_base(base)
-        did = "forget" if entry is None else entry.status
-        self._settle(f"{did} {entry.tool if entry else key}", kind="effect")
+        did = f"forget {key}" if entry is None else f"{entry.status} {entry.tool}"
+        with self._writing(did, kind="effect", base=base) as journal:
+            cell = None if entry is None else journal.cells.put(entry.to_data())
+            journal.write_reserved((*LEDGER, key), cell)
 
     def replies(self, iteration: int) -> list[Recorded]:
         """Return what models have answered in a step, in their order."""
         self._journal.refresh()
         found: list[Recorded] = []
-        for each in self._backwards("replies"):
+        used = value_at(self._journal, (*self.path, "asked_from")) or 0
+        for at, each in self._backwards("replies"):
             recorded = Recorded.from_data(each)
-            if recorded.iteration != iteration:
+            if at < used or recorded.iteration != iteration:
                 break
             found.append(recorded)
         return found[::-1]
 
     def record(self, reply: Recorded, base: Base) -> None:
         """Commit what a model answered."""
+        with self._writing(f"reply of {reply.model}", kind="model", base=base) as journal:
+            cell = journal.cells.put(reply.to_data())
+            journal.extend_reserved((*self.path, "replies"), [cell])
+
+    def fork(self, name: str, base: Base) -> str:
+        """Return the branch on which a sub-agent works in a step; commit that there is one."""
+        branch = f"{self.name}.{name}.{base.iteration}.{self.key(base, 'fork', name)[:8]}"
+        if branch not in self.forks(base.iteration).values():
+            with self._writing(f"delegate to {name}", kind="note", base=base) as journal:
+                cell = journal.cells.put([base.iteration, name, branch])
+                journal.extend_reserved((*self.path, "forks"), [cell])
+        return branch
+
+    def forks(self, iteration: int) -> dict[str, str]:
+        """Return the branches of the sub-agents of a step, by their names."""
+        self._journal.refresh()
+        found: dict[str, str] = {}
+        for _, (step, name, branch) in self._backwards("forks"):
+            if step != iteration:
+                break
+            found[name] = branch
+        return found
+
+    @contextmanager
+    def _writing(self, message: str, *, kind: str, base: Base | None = None) -> Iterator[Versioned]:
+        """Give what is to be committed at once its place; if that fails, nothing of it stays."""
         journal = self._journal
         journal.refresh()
-        cell = journal.cells.put(reply.to_data())
-        journal.extend_reserved((*self.path, "replies"), [cell])
-        self._put_base(base)
-        self._settle(f"reply of {reply.model}", kind="model")
-
-    def _put_base(self, base: Base | None) -> None:
-        if base is not None and _read(self._journal, (*self.path, "base")) != [
-            base.iteration,
-            base.commit,
-        ]:
-            cell = self._journal.cells.put([base.iteration, base.commit])
-            self._journal.write_reserved((*self.path, "base"), cell)
-
-    def _settle(self, message: str, *, kind: str) -> None:
-        self._journal.commit(message, kind=kind, meta={"run": self.name})
+        try:
+            yield journal
+            if base is not None:
+                self._put_base(base)
+            journal.commit(message, kind=kind, meta={"run": self.name})
+        except BaseException as error:  # Ctrl-C too: it must not be part of what comes next
+            journal.discard()
+            if isinstance(error, MergeConflict):
+                raise self._elsewhere() from error
+            raise
         self.state.refresh()  # where nothing is staged; otherwise the step's commit joins the two
+
+    def _elsewhere(self) -> Conflict:
+        return Conflict(
+            f"another process runs session {self.session} at the same time",
+            hint="let it end, or run again when it has",
+        )
+
+    def _put_base(self, base: Base) -> None:
+        kept = value_at(self._journal, (*self.path, "base"))
+        is_other = isinstance(kept, list) and kept[0] == base.iteration and kept[1] != base.commit
+        if is_other or _iteration(self._journal, self.path) != base.iteration:
+            raise self._elsewhere()
+        if kept == [base.iteration, base.commit]:
+            return
+        cell = self._journal.cells.put([base.iteration, base.commit])
+        self._journal.write_reserved((*self.path, "base"), cell)
 
     # Small things
 
     def _put(self, part: str, value: Any) -> None:
         self.state.write_reserved((*self.path, part), self.state.cells.put(value))
 
-    def _length(self, part: str) -> int:
-        cell = self.state.cell_at((*self.path, part))
-        return 0 if cell is None else self.state.cells.length(cell)
+    def _length(self, part: str, state: Versioned) -> int:
+        cell = state.cell_at((*self.path, part))
+        return 0 if cell is None else state.cells.length(cell)
 
-    def _backwards(self, part: str) -> Iterator[Any]:
+    def _backwards(self, part: str) -> Iterator[tuple[int, Any]]:
         cells = self._journal.cells
         cell = self._journal.cell_at((*self.path, part))
         for at in reversed(range(0 if cell is None else cells.length(cell))):
             assert cell is not None
-            yield cells.load(cells.element(cell, at))
+            yield at, cells.load(cells.element(cell, at))
 
 
-def _share(
-    memory: Memory,
-    after: AgentState,
-    before: AgentState | None,
-    fresh: tuple[Observation, ...],
-) -> None:
-    """Put what the agent has in mind where `state.memory` shows it."""
-    now, past = after.memory, None if before is None else before.memory
-    if past is None or now.goal != past.goal:
-        memory.goal = now.goal
-    if now.steps and (past is None or now.steps != past.steps):
-        memory.plan(now.steps)
-    for step in now.completed:
-        if step in now.steps and (past is None or step not in past.completed):
-            memory.done(step)
-    for key, value in now.notes.items():
-        if past is None or past.notes.get(key, _MISSING) != value:
-            memory.note(key, value)
-    for call in fresh:
-        data = call.to_data()
-        memory.record(ToolRecord(**data | {"error": data["error"] or None}))
-
-
-_MISSING = object()
-
-
-def _read(state: Reading, path: Path) -> Any:
-    with state.turn():
-        cell = state.cell_at(path)
-        return None if cell is None else state.cells.load(cell)
-
-
-def runs_in(state: Reading) -> list[str]:
-    """Return the names of the runs that are kept in a state."""
-    cell = state.cell_at((LOOP, "runs"))
-    keys = [] if cell is None else [key for key, _ in state.cells.entries(cell)]
-    return [str(state.cells.encoding.unkey(key)) for key in keys]
-
-
-def run_in(state: Reading, name: str = MAIN) -> AgentState | None:
-    """Return where a run is in a state, or was in one of the past; None if it has not begun.
-
-    Raises:
-        SchemaMismatch: it was kept by another version, and no migration leads here.
-    """
-    path = (LOOP, "runs", name)
-    head = _read(state, (*path, "head"))
-    if head is None:
-        return None
-    if not isinstance(head, dict):
-        raise Corrupt(f".loop/runs/{name} is no run", hint="run otolith fsck")
-    memory = dict(_read(state, (*path, "memory")) or {})
-    memory["tool_calls"] = _elements(state, (*path, "calls"), head.get("calls_from", 0))
-    chat = Conversation(state, thread=name)
-    messages = [message.to_data() for message in chat.messages()]
-    return AgentState.from_data({**head, "memory": memory, "messages": messages})
-
-
-def replies_in(state: Reading, name: str = MAIN) -> list[Recorded]:
-    """Return what models have answered in a run, the oldest first."""
-    return [Recorded.from_data(each) for each in _elements(state, (LOOP, "runs", name, "replies"))]
-
-
-def _elements(state: Reading, path: Path, start: int = 0) -> list[Any]:
-    with state.turn():
-        cell, load = state.cell_at(path), state.cells.load
-        return [] if cell is None else [load(each) for each in state.cells.elements(cell, start)]
+def _iteration(state: Versioned, path: Path) -> int:
+    head = value_at(state, (*path, "head"))
+    return int(head.get("iteration", 0)) if isinstance(head, dict) else 0

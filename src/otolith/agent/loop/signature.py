@@ -7,6 +7,7 @@ What a parameter means is read from the `Args:` of the docstring.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import re
@@ -19,6 +20,8 @@ import msgspec
 from otolith.errors import BadValue, Invalid
 
 _ARGUMENT = re.compile(r"^(\s+)\*{0,2}(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
+_DEEPEST = 60
+_MOST_LETTERS = 8000
 _SECTION = re.compile(r"^\s*(Returns|Raises|Yields|Example|Examples|Note|Notes):\s*$")
 
 
@@ -26,19 +29,33 @@ class Signature:
     """What a function takes and returns, for a model."""
 
     def __init__(
-        self, function: Callable[..., Any], *, hidden: frozenset[str] = frozenset()
+        self,
+        function: Callable[..., Any],
+        *,
+        hidden: frozenset[str] = frozenset(),
+        is_filled: bool = True,
     ) -> None:
         """Read a signature; parameters that are `hidden` are not shown to a model.
+
+        A model fills in the arguments, unless `is_filled` says that only Python calls it: then they
+        may be of any type.
 
         Raises:
             Invalid: a parameter has no type that a schema can be made of.
         """
-        self.name = getattr(function, "__name__", type(function).__name__)
-        self._parameters = _parameters(function, hidden)
+        self.name = name_of(function)
+        found = parameters_of(function)
+        if found is None:
+            raise Invalid(f"the signature of {self.name} cannot be read", hint="wrap it in a def")
+        self.names = tuple(each.name for each in found)
+        self._parameters = _fillable(found, hidden)
         hints = _hints(function)
         self.result: Any = hints.get("return", Any)
-        self.text, self._meanings = read_docstring(inspect.getdoc(function) or "")
-        fields = [_field(each, hints.get(each.name, Any)) for each in self._parameters]
+        self.text, self._meanings = read_docstring(inspect.getdoc(_inner(function)) or "")
+        fields = [
+            _field(each, hints.get(each.name, Any)) if is_filled else (each.name, Any)
+            for each in self._parameters
+        ]
         try:
             self._model = msgspec.defstruct(
                 self.name, fields, kw_only=True, forbid_unknown_fields=True
@@ -109,9 +126,21 @@ def fitted(value: Any, kind: Any, *, what: str) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as plain data; what has no plain form is told by its repr."""
-    made = msgspec.to_builtins(value, str_keys=True, enc_hook=_plainer)
-    return _json_like(made)
+    """Return a value as plain data that can be kept; what has no such form is told by its repr."""
+    try:
+        return _json_like(msgspec.to_builtins(value, str_keys=True, enc_hook=_plainer))
+    except Exception:  # noqa: BLE001  # whatever a user's class raises when it is looked at
+        return _told_apart(value)
+
+
+def whole(text: str) -> str:
+    """Return a text without half characters, which no UTF-8 can say; JSON lets them through."""
+    try:
+        if not text.isascii():
+            text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text
 
 
 def told(result: Any) -> str:
@@ -121,11 +150,15 @@ def told(result: Any) -> str:
     return msgspec.json.encode(plain(result)).decode()
 
 
-def _json_like(value: Any) -> Any:
+def _json_like(value: Any, depth: int = 0) -> Any:
+    if isinstance(value, str):
+        return whole(value)
+    if isinstance(value, dict | list | tuple | set | frozenset) and depth == _DEEPEST:
+        return _told_apart(value)
     if isinstance(value, dict):
-        return {str(key): _json_like(item) for key, item in value.items()}
+        return {whole(str(key)): _json_like(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_json_like(item) for item in value]
+        return [_json_like(item, depth + 1) for item in value]
     if isinstance(value, float) and (value != value or value in (float("inf"), -float("inf"))):
         return str(value)  # JSON has no such number
     return value
@@ -133,7 +166,17 @@ def _json_like(value: Any) -> Any:
 
 def _plainer(value: Any) -> Any:
     dump = getattr(value, "model_dump", None)
-    return dump(mode="json") if callable(dump) else repr(value)
+    if callable(dump):
+        return dump(mode="json")
+    listed = getattr(value, "tolist", None)  # numbers and arrays of numpy, and what is like them
+    return listed() if callable(listed) else repr(value)
+
+
+def _told_apart(value: Any) -> str:
+    try:
+        return whole(repr(value))[:_MOST_LETTERS]
+    except Exception:  # noqa: BLE001  # whatever a user's repr raises
+        return f"a {type(value).__name__}"
 
 
 def read_docstring(text: str) -> tuple[str, dict[str, str]]:
@@ -155,9 +198,29 @@ def read_docstring(text: str) -> tuple[str, dict[str, str]]:
     return "\n".join(lines[:end]).strip(), meanings
 
 
-def _parameters(function: Any, hidden: frozenset[str]) -> list[inspect.Parameter]:
+def name_of(function: Any) -> str:
+    """Return what a function is called, also one behind a partial, or that of an object."""
+    inner = _inner(function)
+    return str(getattr(inner, "__name__", type(inner).__name__))
+
+
+def parameters_of(function: Any) -> list[inspect.Parameter] | None:
+    """Return the parameters of anything that can be called; None if Python does not tell."""
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return None
+
+
+def _inner(function: Any) -> Any:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
+def _fillable(given: list[inspect.Parameter], hidden: frozenset[str]) -> list[inspect.Parameter]:
     found = []
-    for each in inspect.signature(function).parameters.values():
+    for each in given:
         if each.name in hidden:
             continue
         if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD, each.POSITIONAL_ONLY):
@@ -169,11 +232,14 @@ def _parameters(function: Any, hidden: frozenset[str]) -> list[inspect.Parameter
 
 
 def _hints(function: Any) -> dict[str, Any]:
+    inner = _inner(function)
+    is_object = not inspect.isroutine(inner) and not isinstance(inner, type)
+    annotated = type(inner).__call__ if is_object else inner
     try:
-        return typing.get_type_hints(function, include_extras=True)
+        return typing.get_type_hints(annotated, include_extras=True)
     except (NameError, TypeError) as error:
         raise Invalid(
-            f"the annotations of {getattr(function, '__name__', function)} cannot be read: {error}",
+            f"the annotations of {name_of(function)} cannot be read: {error}",
             hint="define or import what they name at the top of the module",
         ) from error
 

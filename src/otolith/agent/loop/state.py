@@ -169,7 +169,8 @@ class AgentState:
         last = next(spoken, None)
         if last is None:
             return False
-        return last.text == question or any(question in c.arguments.values() for c in last.calls)
+        calls = (value for call in last.calls for value in call.arguments.values())
+        return last.text == question or question in "\n".join(map(str, calls))
 
     # As data
 

@@ -7,25 +7,24 @@ questions is known, and so is what calls with effects came to.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from otolith.agent.conversation.message import Message, ToolCall
 from otolith.agent.live import Live
+from otolith.agent.loop.asking import Stopped, asked
 from otolith.agent.loop.delegating import Runs, delegated
 from otolith.agent.loop.hands import Hands
 from otolith.agent.loop.loose import LooseRun
-from otolith.agent.loop.models.model import Model, OnText, Recorded, Reply, request_hash
+from otolith.agent.loop.models.checking import with_own_ids
+from otolith.agent.loop.models.model import Model, OnText, Recorded, Reply, Requests
 from otolith.agent.loop.outcome import Outcome
 from otolith.agent.loop.record import Base, KeptRun
 from otolith.agent.loop.tools import Tool, Toolbox
 from otolith.agent.loop.working import Observation
 from otolith.agent.session import Versioned
-from otolith.errors import Invalid
-
-
-class Stopped(BaseException):
-    """Ends a step because somebody called `stop`; nobody sees it but the loop."""
+from otolith.errors import Invalid, Unsupported
 
 
 class Stepping:
@@ -40,20 +39,39 @@ class Stepping:
         """Forget what runs: for a copy that is to run elsewhere."""
         self.joins: list[str] = []
         """Branches of sub-agents that are merged when the step is committed."""
+        self.above: Stepping | None = None
+        """The orchestrator whose step this one is part of."""
+        self._is_running = threading.Lock()
         self._stop = threading.Event()
+        self._deadline: float | None = None
         self._run: KeptRun | LooseRun | None = None
         self._base: Base | None = None
         self._hands: Hands | None = None
         self._known: list[Recorded] = []
+        self._ids: set[str] = set()
+        self._tasks: dict[str, str] = {}
         self._asked = 0
+        self._requests = Requests()
 
     def _enter(self, run: KeptRun | LooseRun, iteration: int) -> None:
         self._base = run.base(iteration)
         self._hands = Hands(self.tools, run, self._base)
         self._known, self._asked, self.joins = run.replies(iteration), 0, []
+        self._ids, self._tasks = set(), {}
 
-    def _leave(self) -> None:
-        self._hands = None
+    def _leave(self) -> Hands | None:
+        hands, self._hands = self._hands, None
+        return hands
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether somebody called `stop`, here or above: long steps may look."""
+        return self._stop.is_set() or (self.above is not None and self.above.is_stopping)
+
+    @property
+    def _seconds_left(self) -> float | None:
+        """How much of `max_seconds` is left; None if there is no limit."""
+        return None if self._deadline is None else self._deadline - time.monotonic()
 
     @property
     def state(self) -> Versioned | Live:
@@ -65,22 +83,32 @@ class Stepping:
     ) -> Reply:
         """Ask the model; if this step was cut off after the same question, its answer is known.
 
+        It is not waited for longer than `max_seconds` of the run.
+
         Raises:
             Invalid: there is no model.
+            BadReply: what it answered is no answer.
         """
-        run = self._running()
+        run, base = self._running(), self.base
         if self.model is None:
             raise Invalid("there is no model to ask", hint="give model=")
         offered = list(self.tools.values()) if tools is None else list(tools)
-        request, number = request_hash(messages, offered), self._asked
+        request, number = self._requests.name(messages, offered), self._asked
         self._asked += 1
-        known = self._known[number] if number < len(self._known) else None
-        if known is not None and known.request == request:
-            return known.reply
-        reply = self.model.complete(messages, tools=offered, on_text=self._text())
-        assert self._base is not None
-        recorded = Recorded(self._base.iteration, number, request, self.model.name, reply)
-        run.record(recorded, self._base)
+        known = next((each for each in self._known if each.request == request), None)
+        if known is not None:
+            self._known.remove(known)
+            return self._noted(known.reply)
+        said = asked(self.model, messages, offered, self._text(), self._deadline)
+        reply = with_own_ids(said, self._is_taken, f"{base.iteration}-{number}")
+        run.record(Recorded(base.iteration, number, request, self.model.name, reply), base)
+        return self._noted(reply)
+
+    def _is_taken(self, id: str) -> bool:
+        return id in self._ids or self._running().has_call(id)
+
+    def _noted(self, reply: Reply) -> Reply:
+        self._ids.update(call.id for call in reply.message.calls)
         return reply
 
     def call(self, tool: str | ToolCall, /, **arguments: Any) -> Observation:
@@ -88,6 +116,7 @@ class Stepping:
 
         Raises:
             EffectUnknown: it must not happen twice, was begun, and nobody knows if it happened.
+            Busy: another process is in the middle of it.
         """
         if self._hands is None:
             raise Invalid("tools are called in a step", hint="call it from step()")
@@ -104,12 +133,37 @@ class Stepping:
         """Let another orchestrator do a task on a fork; what it did is merged after this step.
 
         It is the same fork if the step was cut off and runs again, so that the other goes on too.
-        `limits` are those of `run`.
+        `limits` are those of `run`, and `answer` for one that waits for a person. It ends with this
+        run: when this one is stopped or out of time, so is the other.
 
         Raises:
             Unsupported: the state has no history.
         """
-        return delegated(self, other, task, name=name, **limits)
+        if name == self.name or self._tasks.setdefault(name, task) != task:
+            raise Invalid(
+                f"{name} has another task in this step",
+                hint="give each sub-agent a name of its own",
+            )
+        left, given = self._seconds_left, limits.get("max_seconds")
+        if left is not None:
+            limits["max_seconds"] = max(0.0, left if given is None else min(left, given))
+        branch = self._fork_for(name)
+        outcome = delegated(self, other, task, name=name, branch=branch, **limits)
+        if outcome.ended == "stopped" and self.is_stopping:
+            raise Stopped
+        left = self._seconds_left
+        if outcome.ended == "seconds" and left is not None and left <= 0:
+            raise Stopped("seconds")
+        return outcome
+
+    def _fork_for(self, name: str) -> str:
+        """Return the branch for a sub-agent of this step: the same if the step runs again."""
+        run = self._running()
+        if not isinstance(run, KeptRun) or not self.base.commit:
+            raise Unsupported(
+                "there is no history to fork", hint="give a store or a Versioned state"
+            )
+        return run.fork(name, self.base)
 
     @property
     def base(self) -> Base:
@@ -132,7 +186,7 @@ class Stepping:
         told = self.on_text
 
         def tell(piece: str) -> None:
-            if self._stop.is_set():
+            if self.is_stopping:
                 raise Stopped
             told(piece)
 

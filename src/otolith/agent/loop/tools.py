@@ -9,9 +9,10 @@ A function with a parameter `idempotency_key` is given the key of the call; a mo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, overload
 
 from otolith.agent.loop.signature import Signature
 from otolith.errors import Invalid, KeyNotFound
@@ -19,6 +20,7 @@ from otolith.errors import Invalid, KeyNotFound
 Effects: TypeAlias = Literal["none", "idempotent", "once"]
 EFFECTS = ("none", "idempotent", "once")
 KEY = "idempotency_key"
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what providers accept
 
 Asks: TypeAlias = "Callable[[str, Mapping[str, Any]], Any]"
 """Tells whether a call happened, given its key and arguments: what it returned, or True; if not,
@@ -45,8 +47,8 @@ class Tool:
             Invalid: no schema can be made of its signature, or the settings contradict each other.
         """
         self.function = function
-        self.takes_key = KEY in getattr(function, "__code__", _NO_CODE).co_varnames
         self.signature = Signature(function, hidden=frozenset({KEY}))
+        self.takes_key = KEY in self.signature.names
         self.name = name or self.signature.name
         self.description = self.signature.text if description is None else description
         self.effects = effects
@@ -56,6 +58,11 @@ class Tool:
         self._check()
 
     def _check(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise Invalid(
+                f"{self.name!r} cannot name a tool",
+                hint="give name= with at most 64 of the letters a to z, digits, _ and -",
+            )
         if self.effects not in EFFECTS:
             raise Invalid(f"effects={self.effects!r}", hint=f"use one of {', '.join(EFFECTS)}")
         if self.effects == "once" and self.retries:
@@ -73,13 +80,6 @@ class Tool:
 
     def __repr__(self) -> str:
         return f"<Tool {self.name} effects={self.effects}>"
-
-
-class _NoCode:
-    co_varnames: tuple[str, ...] = ()
-
-
-_NO_CODE = _NoCode()
 
 
 class Toolbox(Mapping[str, Tool]):
@@ -127,6 +127,10 @@ class Toolbox(Mapping[str, Tool]):
         return len(self._tools)
 
 
+@overload
+def tool(function: Callable[..., Any]) -> Tool: ...
+@overload
+def tool(**settings: Any) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(function: Any = None, **settings: Any) -> Any:
     """Make a tool of a function, as a decorator: `@tool` or `@tool(effects="once")`."""
     if function is not None:

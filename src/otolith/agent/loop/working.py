@@ -102,12 +102,15 @@ class Working:
 
     def to_data(self) -> dict[str, Any]:
         """Return it as plain data."""
+        return self.mind_data() | {"tool_calls": [call.to_data() for call in self.tool_calls]}
+
+    def mind_data(self) -> dict[str, Any]:
+        """Return what is small in it: all but the tool calls."""
         return {
             "goal": self.goal,
             "steps": list(self.steps),
             "completed": list(self.completed),
             "notes": thaw(self.notes),
-            "tool_calls": [call.to_data() for call in self.tool_calls],
         }
 
     @classmethod

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 from otolith.core import Path, Reading
-from otolith.errors import Corrupt
+from otolith.errors import BadValue, Corrupt
 
 _FIELDS = ("id", "name", "arguments", "result", "error", "duration_ms", "time")
 
@@ -99,6 +99,8 @@ class ToolLog(Sequence[ToolRecord]):
     def append(self, record: ToolRecord, now: int) -> ToolRecord:
         """Stage a record at the end; one without a time gets this one."""
         state = self._state
+        if not isinstance(record.arguments, Mapping):
+            raise BadValue(f"arguments={record.arguments!r}", hint="give them by name, in a dict")
         record = record if record.time else replace(record, time=now)
         with state.turn():
             state.extend_reserved(self._path, [state.cells.put(record.to_data())])

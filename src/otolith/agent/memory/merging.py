@@ -33,7 +33,7 @@ def merge_notes(base: Any, ours: Any, theirs: Any) -> Any:
     return replace(
         newer,
         **kept,
-        uses=mine.uses + yours.uses - (before.uses if before else 0),
+        uses=max(mine.uses + yours.uses - (before.uses if before else 0), 0),
         used=max(mine.used, yours.used),
         versions=_newest(versions, newer),
     ).to_data()

@@ -150,8 +150,10 @@ class Noting(View):
         word of its own ("what is it?") asks for the strongest.
 
         Raises:
-            BadValue: `k` is no count.
+            BadValue: `k` is no count, or the query no text.
         """
+        if not isinstance(query, str):
+            raise BadValue(f"{query!r} is no question", hint="ask in words")
         if type(k) is not int or k < 0:
             raise BadValue(f"k={k!r}", hint="use a count")
         return self._ranked(query)[:k]

@@ -35,8 +35,10 @@ class Planning(View):
         """Begin another task: a goal, no plan, no data. Notes and calls stay."""
         with self.state.turn():
             self.goal = goal
-            for part in (PLAN, DATA, TASK):
+            for part in (DATA, TASK):
                 self._record.remove(part)
+            if self._record.steps():
+                self._record.keep_steps(())  # no plan at all could not be merged with another
             if id:
                 self._record.put(id, TASK, ID)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,7 +40,7 @@ def running(asked: Asked, session: str, given: str) -> Iterator[Running]:
 
 
 def orchestrator_of(asked: Asked, given: str) -> Orchestrator:
-    """Return the orchestrator or agent that `FILE.py:NAME` names; it is code of the user's.
+    """Return what runs the orchestrator, agent or task that `FILE.py:NAME` names, of the user's.
 
     Raises:
         Invalid: there is no such thing, or it is something else.
@@ -47,12 +48,12 @@ def orchestrator_of(asked: Asked, given: str) -> Orchestrator:
     place, _, name = given.rpartition(":") if ":" in given else (given, "", "")
     module = _module(asked, place)
     found = _named(module, name) if name else _only(module, given)
-    if isinstance(found, type) or (callable(found) and not isinstance(found, Agent | Orchestrator)):
+    if isinstance(found, type) or (callable(found) and not _is_ready(found)):
         found = found()
-    if isinstance(found, Agent):
+    if not isinstance(found, Orchestrator) and _is_ready(found):
         found = found.acting()
     if not isinstance(found, Orchestrator):
-        raise Invalid(f"{given} is no orchestrator and no agent", hint=_HOW)
+        raise Invalid(f"{given} is no orchestrator, agent or task", hint=_HOW)
     return found
 
 
@@ -77,7 +78,19 @@ def _loaded(path: Path) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(path.stem, module)  # so that its classes can be found by their names
-    spec.loader.exec_module(module)
+    sys.path.insert(
+        0, str(path.parent)
+    )  # as Python does for a script: it may import its neighbours
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # whatever a user's module raises
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__)
+                 if frame.filename == str(path)]  # fmt: skip
+        where = f" (line {lines[-1]})" if lines else ""
+        raise Invalid(
+            f"{path.name} cannot be loaded{where}: {type(error).__name__}: {error}",
+            hint=f"see what `python {path.name}` says; what it runs goes under __main__",
+        ) from error
     return module
 
 
@@ -94,6 +107,11 @@ def _only(module: ModuleType, given: str) -> Any:
         named = ", ".join(own) or "none"
         raise Invalid(f"{given} has {len(own)} orchestrators or agents: {named}", hint=_HOW)
     return next(iter(own.values()))
+
+
+def _is_ready(value: object) -> bool:
+    """Tell an orchestrator, an agent or a task from what makes one."""
+    return isinstance(value, Orchestrator) or hasattr(value, "acting")
 
 
 def _runs(value: object, module: ModuleType) -> bool:

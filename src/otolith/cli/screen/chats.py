@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from otolith.agent import Context, Event, Hit, Message, Outcome, Recorded, Topic
+from otolith.agent import Attachment, Context, Event, Hit, Message, Outcome, Recorded, Text, Topic
 from otolith.cli.screen.output import table
 from otolith.cli.screen.values import one_line, to_json
 from otolith.cli.screen.words import counted, moment, safe
@@ -28,8 +28,22 @@ def message_lines(index: int, message: Message) -> Iterator[str]:
         yield f"    -> {safe(call.name)} {shown}"
     for result in message.results:
         sign = click.style("!!", fg="red") if result.is_error else "<-"
-        text = result.content if isinstance(result.content, str) else f"({len(result.content)})"
-        yield f"    {sign} {one_line(safe(text))}"
+        text = result.content if isinstance(result.content, str) else _parts_text(result.content)
+        yield from (f"    {sign} {line}" for line in safe(text).splitlines() or [""])
+    for part in message.parts:
+        if isinstance(part, Attachment):
+            yield f"    ({safe(_named(part))})"
+
+
+def _parts_text(parts: Sequence[object]) -> str:
+    shown = (part.text if isinstance(part, Text) else f"({_named(part)})" for part in parts)
+    return "\n".join(shown)
+
+
+def _named(part: object) -> str:
+    if isinstance(part, Attachment):
+        return ", ".join(filter(None, (part.name, part.media_type, part.url)))
+    return type(part).__name__.lower()
 
 
 def message_json(index: int, message: Message) -> dict[str, Any]:
@@ -86,8 +100,9 @@ def context_lines(context: Context) -> Iterator[str]:
     kept = counted(len(context.messages), "message")
     used = f"{context.tokens:,} of {context.budget:,} tokens"
     yield f"{kept}, {used}, {len(context.dropped)} left out"
-    for reason in context.why:
-        yield f"  {safe(str(reason))}"
+    for reason in sorted(context.why):
+        last = f"..{reason.stop - 1}" if reason.stop - 1 > reason.start else ""
+        yield safe(f"  [{reason.start}{last}] {reason.done}: {reason.why}")
 
 
 def context_json(context: Context) -> dict[str, Any]:
@@ -100,7 +115,7 @@ def context_json(context: Context) -> dict[str, Any]:
             "system": context.system,
             "messages": context.messages,
             "dropped": list(context.dropped),
-            "why": [str(reason) for reason in context.why],
+            "why": [reason._asdict() for reason in context.why],
         }
     )
     return found

@@ -7,7 +7,15 @@ from itertools import count
 import pytest
 
 import otolith
-from otolith.agent.conversation import Conversation, Message, Role, Text, ToolCall
+from otolith.agent.conversation import (
+    Conversation,
+    Counter,
+    Extra,
+    Message,
+    Role,
+    Text,
+    ToolCall,
+)
 from otolith.agent.conversation.context.cutting import roundest
 from otolith.agent.conversation.record import Record
 from otolith.errors import Invalid, OverBudget
@@ -231,7 +239,83 @@ def test_how_much_is_read_depends_on_the_budget_and_not_on_the_log(state, chat, 
     assert len(read) < 60
 
 
+def test_of_a_huge_result_only_so_much_is_looked_at_as_may_be_left(chat):
+    chat.user("read it")
+    stepped(chat, 1, "some words here and there " * 40_000)
+    looked = []
+
+    def letters(text):
+        looked.append(len(text))
+        return len(text) // 4
+
+    context = chat.context(2000, "openai", counter=Counter("letters", letters))
+
+    assert context.tokens <= 2000
+    assert sum(looked) - 40_000 * 26 < 100_000  # it is counted once as a whole
+
+
+# ---------------------------------------------------------------- what is said about it
+
+
+def test_what_says_nothing_to_this_provider_is_told(chat):
+    chat.user("go")
+    chat.assistant([Extra("responses:web_search_call", {"type": "web_search_call", "id": "w"})])
+    chat.extend([Message(Role.USER, (Text(" "),))], allow_empty=True)
+    chat.assistant(reasoning="hm")
+
+    context = chat.context(1000, "openai")
+
+    assert [each[0::2] for each in context.why] == [(2, "empty"), (3, "orphaned"), (1, "foreign")]
+    assert "foreign" not in done(chat.context(1000, "responses"))
+
+
 # ---------------------------------------------------------------- prompt caches
+
+
+def test_to_ask_whether_a_cache_holds_asks_no_model(chat):
+    asked = []
+
+    def summariser(messages, before):
+        asked.append(len(messages))
+        return "they talked"
+
+    for number in range(60):
+        chat.user(f"question {number}? {PARAGRAPH}")
+        chat.assistant(f"answer {number}. {PARAGRAPH}")
+    context = chat.context(2000, "openai", summariser=summariser)
+    assert len(asked) == 1
+
+    assert context.prefix_kept in (True, False)
+    assert len(asked) == 1
+
+
+def test_a_new_summary_is_known_to_break_a_cache(chat):
+    """Each context is compared with the one that was really sent before it."""
+    before, truths = None, []
+    for number in range(80):
+        chat.user(f"question {number}? {PARAGRAPH}")
+        context = chat.context(3000, "openai", summariser=lambda messages, told: "they talked")
+        if before is not None:
+            truths.append((context.prefix_kept, context.extends(before)))
+        before = context
+        chat.assistant(f"answer {number}. {PARAGRAPH}")
+
+    assert all(told == true for told, true in truths)
+    assert 3 < sum(not true for _, true in truths) < 30
+
+
+def test_what_a_provider_counted_may_break_a_cache_and_that_is_told(chat):
+    before, truths = None, []
+    for number in range(60):
+        chat.user(f"question {number}? {PARAGRAPH}")
+        context = chat.context(3000, "openai")
+        if before is not None:
+            truths.append((context.prefix_kept, context.extends(before)))
+        before = context
+        chat.assistant(f"answer {number}. {PARAGRAPH}")
+        chat.usage(input_tokens=context.estimate * (1 + number // 20), context=context)
+
+    assert all(told == true for told, true in truths)
 
 
 def test_a_cut_stays_where_it_is_for_many_messages(chat):

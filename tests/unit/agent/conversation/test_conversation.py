@@ -275,7 +275,7 @@ def test_two_branches_that_both_went_on_are_merged(state, chat):
     pinned = [each.text for each in chat if each.is_pinned]
     assert pinned == ["remember this"]
     assert [at for at, each in enumerate(chat) if each.is_pinned or each.role == "system"] == list(
-        chat._stays()
+        chat._record.staying()
     )
     assert {result.call_id for each in chat for result in each.results} == {"t1", "o1"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,12 @@ COUNTED = {
     '{"id":"flight_7","price":489.5,"refundable":true,"tags":["cheap","aisle"]}': 26,
     "Ein Platz am Gang wäre schön, und bitte nichts, was vor neun Uhr morgens abfliegt.": 20,
     "我想在十月十四日从柏林飞往纽约，一周后返回。": 18,  # noqa: RUF001
+    "Chciałbym polecieć z Berlina do Nowego Jorku czternastego października i wrócić po tygodniu."
+    " Proszę o miejsce przy przejściu.": 46,
+    "Tôi muốn bay từ Berlin đến New York vào ngày mười bốn tháng mười và quay lại sau một tuần."
+    " Xin cho tôi ghế cạnh lối đi.": 35,
+    "On dört Ekim'de Berlin'den New York'a uçmak ve bir hafta sonra dönmek istiyorum."
+    " Koridor tarafında bir koltuk tercih ederim.": 35,  # noqa: RUF001
 }
 
 
@@ -61,6 +68,22 @@ def test_a_counter_of_ones_own_is_used_and_named():
     assert chat.context(100, counter=len).tokens == 12 + 4
 
 
+def test_a_counter_of_ones_own_counts_each_message_once():
+    chat = Conversation(otolith.open("memory:").session("s"), clock=lambda: 1)
+    chat.extend(Message(Role.USER, (Text(f"message {n}"),)) for n in range(50))
+    counted: list[str] = []
+
+    def letters(text):
+        counted.extend(filter(None, [text]))
+        return len(text)
+
+    chat.context(100_000, counter=letters)
+    assert len(counted) == 50
+    chat.user("one more")
+    chat.context(100_000, counter=letters)
+    assert counted[50:] == ["one more"]
+
+
 def test_a_vocabulary_that_is_not_there_is_not_downloaded(monkeypatch, tmp_path):
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
 
@@ -71,6 +94,30 @@ def test_a_vocabulary_that_is_not_there_is_not_downloaded(monkeypatch, tmp_path)
 def test_a_tokenizer_is_a_file_or_an_extra_that_is_missing(tmp_path):
     with pytest.raises((NotFound, MissingExtra)):
         tokenizer(Path(tmp_path) / "none.json")
+
+
+def test_a_tokenizer_in_a_file_counts_exactly(tmp_path):
+    tokenizers = pytest.importorskip("tokenizers")
+    words = {"[UNK]": 0, "fly": 1, "home": 2}
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, "[UNK]"))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    made.save(str(tmp_path / "tokenizer.json"))
+
+    counter = tokenizer(tmp_path / "tokenizer.json")
+
+    assert (counter.count("fly home, fly"), counter.count("")) == (4, 0)
+    assert counter.name == f"{tmp_path.name}/tokenizer.json"
+
+
+@pytest.mark.parametrize("load", [vocabulary, lambda: tokenizer("x.json")])
+def test_what_has_to_be_installed_is_told(monkeypatch, load):
+    for name in ("tiktoken", "tokenizers"):
+        monkeypatch.setitem(sys.modules, name, None)
+
+    with pytest.raises(MissingExtra) as missing:
+        load()
+
+    assert "otolith[tokens]" in missing.value.hint
 
 
 # ---------------------------------------------------------------- what providers count

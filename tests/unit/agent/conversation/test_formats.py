@@ -20,6 +20,7 @@ from otolith.agent.conversation import (
     write,
 )
 from otolith.agent.conversation.context import Rules, Source, project
+from otolith.agent.conversation.counting import ESTIMATED
 from otolith.errors import BadMessage, BadValue, Invalid
 from tests.unit.agent.conversation.legality import faults
 
@@ -116,6 +117,51 @@ def test_arguments_keep_the_order_they_came_in():
     assert chat[0].calls[0].arguments == {"a": 2, "b": 1}
 
 
+def test_arguments_are_kept_and_counted_once():
+    text = '{"path": "a.py", "text": "' + "some words here " * 50 + '"}'
+    call = {"id": "c", "type": "function", "function": {"name": "write", "arguments": text}}
+    (message,) = read([{"role": "assistant", "content": None, "tool_calls": [call]}], "openai")
+
+    assert message.calls[0].arguments["path"] == "a.py"
+    assert message.meta == {}
+    assert str(message.to_data()).count("some words") == 50
+    assert Message.from_data(message.to_data()) == message
+    assert ESTIMATED.message(message) < 1.1 * ESTIMATED.count(text) + 20
+    (block,) = write([message], "anthropic")["messages"][0]["content"]
+    assert block["input"]["path"] == "a.py"
+
+
+def test_huge_arguments_are_clamped_however_they_came():
+    text = '{"path": "a.py", "text": "' + "some words here " * 900 + '"}'
+    call = {"id": "c", "type": "function", "function": {"name": "write", "arguments": text}}
+    document = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+    ]
+
+    for provider in ("openai", "responses", "anthropic", "plain"):
+        context = project(Source.of(read(document, "openai")), Rules(600, provider))
+        assert len(str(context.messages)) < 3000
+        assert "a.py" in str(context.messages)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": "\\ud800"}', "[1]", '{"a": NaN}', "{", '"x"', " ", "[" * 10**5]
+)
+def test_what_is_no_object_of_whole_text_is_kept_as_it_came(text):
+    state = otolith.open("memory:").session("s")
+    chat = Conversation(state, clock=lambda: 1)
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": text}}
+    document = {"messages": [{"role": "assistant", "content": None, "tool_calls": [call]}]}
+    chat.load(document, "openai")
+    state.commit()
+
+    kept = Conversation(state.at("@"))
+    assert kept.dump("openai") == document
+    assert kept[0].calls[0].arguments == {}
+    assert kept.dump("anthropic")["messages"][0]["content"][0]["input"] == {"input": text}
+
+
 def test_arguments_that_are_no_json_are_kept_as_they_came():
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a": '}}
     (message,) = read([{"role": "assistant", "content": None, "tool_calls": [call]}], "openai")
@@ -137,6 +183,17 @@ def test_bytes_of_a_picture_are_kept_as_bytes():
     assert PNG not in str(message.meta)
 
 
+def test_data_of_ones_own_is_not_sent_and_not_counted():
+    chat = Conversation(otolith.open("memory:").session("s"), clock=lambda: 1)
+    mine = {"openai": {"request_id": "r1"}, "trace": "x" * 1000}
+    chat.append(Message(Role.USER, (Text("hello"),), meta=mine))
+
+    for name in ("openai", "responses", "anthropic", "plain"):
+        assert "r1" not in str(chat.dump(name))
+        assert chat.context(20, name).tokens <= 20
+    assert chat[0].meta == mine
+
+
 def test_a_document_with_a_result_nobody_asked_for_is_refused():
     chat = Conversation(otolith.open("memory:").session("s"), clock=lambda: 1)
     document = [{"role": "tool", "tool_call_id": "x", "content": "1"}]
@@ -151,6 +208,12 @@ def test_a_document_with_a_result_nobody_asked_for_is_refused():
         ([{"role": "user", "content": "x"}, 7], "openai"),
         ([{"role": "assistant", "tool_calls": [{"id": "a"}]}], "openai"),
         ({"wrong": 1}, "anthropic"),
+        ({"messages": {}}, "anthropic"),
+        ({"messages": "x"}, "openai"),
+        ({"input": ["x"]}, "responses"),
+        ([{"content": "x"}], "openai"),
+        ([{"content": "x"}], "responses"),
+        ([{"role": None, "content": "x"}], "anthropic"),
         ([{"role": "user", "content": [{"type": "tool_result"}]}], "anthropic"),
         (7, "plain"),
     ],
@@ -158,6 +221,22 @@ def test_a_document_with_a_result_nobody_asked_for_is_refused():
 def test_what_is_no_such_document_is_refused(document, format):
     with pytest.raises(BadValue):
         read(document, format)
+
+
+@pytest.mark.parametrize(
+    "part", [{}, {"type": "text"}, {"type": "text", "text": [None]}, {"type": 7}]
+)
+@pytest.mark.parametrize("name", ["openai", "responses", "anthropic"])
+def test_a_part_that_is_none_is_kept_as_it_came_and_breaks_nothing(name, part):
+    chat = Conversation(otolith.open("memory:").session("s"), clock=lambda: 1)
+    messages = [{"role": "user", "content": [part]}, {"role": "user", "content": "x"}]
+    document = {"input" if name == "responses" else "messages": messages}
+    chat.load(document, name)
+
+    assert chat.dump(name) == document
+    for provider in ("openai", "responses", "anthropic", "plain"):
+        assert chat.context(1000, provider).messages
+        chat.dump(provider)
 
 
 def test_a_format_that_nobody_knows_is_refused():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -14,6 +15,7 @@ from otolith.agent.loop import (
     AgentState,
     Reply,
     ScriptedModel,
+    Tool,
     replay,
     run_in,
 )
@@ -420,3 +422,121 @@ def test_another_prompt_is_another_question():
     repeated = replay(prompted, state, at=begun(state), branch="b")
     assert repeated.outcome.answer == "two"
     assert repeated.asked == 1
+
+
+def test_a_replay_recalls_calls_in_their_order_and_also_those_that_failed():
+    state, made = Versioned(), []
+
+    def draw() -> int:
+        """Draw a number."""
+        made.append(1)
+        if len(made) == 1:
+            raise ValueError("the first fails")
+        return len(made)
+
+    agent = agent_saying({"call": "draw"}, {"call": "draw"}, {"call": "draw"}, "ok")
+    agent.tools.add(Tool(draw, effects="once"))
+    then = agent.run("x", state).state.memory.tool_calls
+    began = next(commit for commit in state.log() if commit.message == "begin main")
+    again = replay(agent.acting(), state, at=began, branch="again")
+    now = again.outcome.state.memory.tool_calls
+    assert [(call.result, call.error) for call in now] == [(c.result, c.error) for c in then]
+    assert (again.replayed, again.asked, len(made)) == (4, 0, 3)
+
+
+def test_a_replay_from_the_middle_does_not_recall_what_came_before():
+    state = Versioned()
+
+    def draw() -> int:
+        """Draw a number."""
+        made.append(1)
+        return len(made)
+
+    made: list[int] = []
+    agent = agent_saying({"call": "draw"}, {"call": "draw"}, "ok")
+    agent.tools.add(Tool(draw, effects="once"))
+    agent.run("x", state)
+    first = next(commit for commit in state.log() if commit.message == "step 1")
+    again = replay(agent.acting(), state, at=first, branch="again")
+    assert [call.result for call in again.outcome.state.memory.tool_calls] == [1, 2]
+
+
+def test_two_questions_at_once_are_both_asked():
+    state = Versioned()
+    agent = agent_saying(
+        [{"call": "ask_user", "question": "A?"}, {"call": "ask_user", "question": "B?"}],
+        "thanks",
+        can_ask=True,
+    )
+    assert agent.run("x", state).question == "A?\nB?"
+    assert agent.acting(state).run(answer="yes").answer == "thanks"
+
+
+def test_what_code_made_of_an_input_is_there_after_a_pause():
+    state = Versioned()
+    agent = agent_saying(
+        {"call": "run_code", "code": "data = [9]"},
+        {"call": "ask_user", "question": "go on?"},
+        {"call": "give_variable", "name": "data"},
+        acts="code",
+        can_ask=True,
+    )
+
+    @agent.task
+    def work(data: list[int]) -> list[int]:  # type: ignore[empty-body]
+        """Work."""
+
+    assert work.run([1, 2], state=state).ended == "paused"
+    assert work.resume(state, "yes").answer == [9]
+
+
+def test_an_input_is_there_even_if_the_code_comes_after_a_pause():
+    state = Versioned()
+    agent = agent_saying(
+        {"call": "ask_user", "question": "go on?"},
+        {"call": "give_variable", "name": "data"},
+        acts="code",
+        can_ask=True,
+    )
+
+    @agent.task
+    def work(data: list[int]) -> list[int]:  # type: ignore[empty-body]
+        """Work."""
+
+    assert work.run([1, 2], state=state).ended == "paused"
+    assert work.resume(state, "yes").answer == [1, 2]
+
+
+class Odd:
+    """Nothing that a schema can be made of."""
+
+
+def test_an_input_of_any_type_is_a_variable_of_the_code():
+    agent = agent_saying(
+        {"call": "run_code", "code": "n = len(data)"},
+        {"call": "give_variable", "name": "n"},
+        acts="code",
+    )
+
+    @agent.task
+    def measure(data: bytes | Odd) -> int:  # type: ignore[empty-body]
+        """Measure."""
+
+    assert measure(b"\x00\x01", state=Versioned()) == 2
+
+
+def children() -> set[str]:
+    """Return the processes that this one has begun."""
+    lists = Path("/proc/self/task").glob("*/children")
+    return {child for each in lists for child in each.read_text().split()}
+
+
+def test_a_run_by_code_can_be_repeated_and_no_process_outlives_its_run():
+    state, before = Versioned(), children()
+    agent = agent_saying({"call": "run_code", "code": "print(1)"}, "ok", acts="code")
+    agent.run("x", state)
+    assert children() <= before
+    began = next(commit for commit in state.log() if commit.message == "begin main")
+    again = replay(agent.acting(), state, at=began, branch="again")
+    assert [call.result for call in again.outcome.state.memory.tool_calls] == ["1"]
+    assert children() <= before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import pickle
 
@@ -313,3 +314,80 @@ def test_a_question_is_the_same_whenever_it_is_asked():
     assert request_hash(later, ()) == request_hash(ASKED, ())
     assert request_hash(ASKED, [Tool(add)]) != request_hash(ASKED, ())
     assert request_hash(ASKED[::-1], ()) != request_hash(ASKED, ())
+
+
+# ---------------------------------------------------------------- what endpoints do differently
+
+
+def streamed(*events):
+    lines = [f"data: {json.dumps(event)}\n\n" for event in events]
+    return {"raw": "".join([*lines, "data: [DONE]\n\n"]).encode()}
+
+
+def delta(**said):
+    return {"choices": [{"delta": said, "finish_reason": said.pop("why", None)}]}
+
+
+def test_thinking_comes_back_from_a_stream_too():
+    plan = streamed(
+        delta(reasoning_content="let "),
+        delta(reasoning_content="me"),
+        delta(content="Hi", why="stop"),
+    )
+    with serving(plan) as provider:
+        reply = made(provider, "openai").complete(ASKED, on_text=lambda _: None)
+        made(provider, "openai").complete([reply.message, *ASKED], on_text=lambda _: None)
+    assert isinstance(reply.message.parts[0], Reasoning)
+    assert reply.message.parts[0].text == "let me"
+    assert provider.requests[1]["messages"][0]["reasoning_content"] == "let me"
+
+
+def test_calls_in_a_stream_need_no_index():
+    first = {"id": "a", "function": {"name": "add", "arguments": '{"a"'}}
+    rest = {"function": {"arguments": ": 1}"}}
+    second = {"id": "b", "function": {"name": "add", "arguments": "{}"}}
+    plan = streamed(
+        delta(tool_calls=[first]), delta(tool_calls=[rest]), delta(tool_calls=[second], why="stop")
+    )
+    with serving(plan) as provider:
+        reply = made(provider, "openai").complete(ASKED, on_text=lambda _: None)
+    assert [(call.id, call.arguments) for call in reply.message.calls] == [
+        ("a", {"a": 1}),
+        ("b", {}),
+    ]
+
+
+def test_arguments_that_are_parsed_already_are_taken():
+    call = {"id": "a", "type": "function", "function": {"name": "add", "arguments": {"a": 1}}}
+    message = {"content": None, "tool_calls": [call]}
+    answer = json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]}).encode()
+    with serving({"raw": answer}) as provider:
+        assert made(provider, "openai").complete(ASKED).message.calls[0].arguments == {"a": 1}
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_a_refusal_is_what_the_model_says(is_streamed):
+    whole = {"choices": [{"message": {"content": None, "refusal": "No."}, "finish_reason": "stop"}]}
+    plan = streamed(delta(refusal="No."), delta(why="stop"))
+    with serving(plan if is_streamed else {"raw": json.dumps(whole).encode()}) as provider:
+        told = (lambda _: None) if is_streamed else None
+        assert made(provider, "openai").complete(ASKED, on_text=told).text == "No."
+
+
+def test_results_of_parallel_calls_are_sent_to_anthropic_in_one_message():
+    calls = [("a", "add", {"a": 1, "b": 1}), ("b", "add", {"a": 2, "b": 2})]
+    with serving({"text": "", "calls": calls}, {"text": "done"}) as provider:
+        agent = Agent(made(provider, "anthropic"), tools=[add])
+        assert agent.run("x", Versioned()).answer == "done"
+    last = provider.requests[1]["messages"][-1]
+    assert [each["tool_use_id"] for each in last["content"]] == ["a", "b"]
+    assert provider.requests[1]["messages"][-2]["role"] == "assistant"
+
+
+def test_what_no_request_can_say_is_refused_or_replaced(protocol):
+    with serving({"text": "ok"}) as provider:
+        model = made(provider, protocol, options={"temperature": float("nan")})
+        with pytest.raises(Invalid, match="not JSON"):
+            model.complete(ASKED)
+        half = Message(Role.USER, (Text("half \ud83d"),))
+        assert made(provider, protocol).complete([half]).text == "ok"

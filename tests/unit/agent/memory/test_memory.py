@@ -371,3 +371,19 @@ def test_another_process_finds_what_was_committed(tmp_path, clock):
 
     assert again.goal == "g"
     assert [step.state for step in again.steps] == [StepState.DONE, StepState.PENDING]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda memory: memory.recall(7),
+        lambda memory: memory.record(ToolRecord("c1", "search", [1])),  # type: ignore[arg-type]
+        lambda memory: memory.record({"id": "c1"}),
+        lambda memory: memory.note("k", "v", importance=2),
+        lambda memory: memory.plan([7]),
+    ],
+)
+def test_what_makes_no_sense_is_refused(memory, wrong):
+    with pytest.raises(BadValue):
+        wrong(memory)
+    assert (len(memory.tool_calls), list(memory.notes), memory.steps) == (0, [], ())

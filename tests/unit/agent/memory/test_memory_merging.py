@@ -166,3 +166,32 @@ def test_a_note_forgotten_here_and_used_there_stays_forgotten(branches):
     state.merge(other)
 
     assert "airline" not in mine.notes
+
+
+def test_a_task_that_was_begun_here_and_a_step_done_there_do_not_conflict(branches):
+    state, mine, other, yours = branches
+    mine.start("take the train")
+    state.commit("begun")
+    yours.done("search")
+    other.commit("searched")
+
+    assert state.merge(other).ok
+
+    assert mine.goal == "take the train"
+    assert [(step.id, str(step.state)) for step in mine.steps] == [("search", "done")]
+
+
+def test_a_note_that_both_sides_forgot_was_not_used_less_than_never(branches):
+    state, mine, other, yours = branches
+    mine.use("airline")
+    state.commit("used")
+    other.merge(state)
+    for memory, branch in ((mine, state), (yours, other)):
+        memory.forget("airline")
+        branch.commit("forgotten")
+    mine.note("airline", "Delta")
+    state.commit("noted")
+
+    assert state.merge(other).ok
+
+    assert mine.notes["airline"].uses == 0

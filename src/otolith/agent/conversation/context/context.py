@@ -75,9 +75,12 @@ class Context:
     @property
     def request(self) -> Mapping[str, Any]:
         """The messages, and the system prompt if it is apart, as arguments of a request."""
-        return {"messages": self.messages} | (
-            {} if self.system is None else {"system": self.system}
-        )
+        messages, system = _NAMES.get(self.for_, ("messages", "system"))
+        apart = {} if self.system is None else {system: self.system}
+        return {messages: self.messages} | apart
+
+
+_NAMES = {"responses": ("input", "instructions")}
 
 
 def _begins(message: Mapping[str, Any], before: Mapping[str, Any]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from otolith.agent.conversation.anchors import Scale
-from otolith.agent.conversation.context.source import Rules
+from otolith.agent.conversation.context.source import Rules, Source
 from otolith.agent.conversation.context.units import Unit
 from otolith.agent.conversation.counting import ESTIMATED
 from otolith.agent.conversation.message import Message, Reasoning, Role
@@ -18,11 +18,12 @@ _SILENT = ("openai", "plain")
 class Costs:
     """Counts units for one context."""
 
-    def __init__(self, rules: Rules, scale: Scale) -> None:
+    def __init__(self, rules: Rules, source: Source) -> None:
         self.counter = rules.counter
+        self._known = source.counts
         self._is_silent = rules.for_ in _SILENT
         self._counted: dict[int, tuple[Message, int]] = {}
-        self._scale = scale if rules.counter is ESTIMATED else Scale()
+        self._scale = source.scale if rules.counter is ESTIMATED else Scale()
 
     def unit(self, unit: Unit) -> int:
         """Return how many tokens a unit takes, as providers would count them."""
@@ -49,14 +50,23 @@ class Costs:
     def message(self, message: Message) -> int:
         """Return how many tokens a message takes, as it was counted here."""
         counter, tokens = self.counter, message.tokens
-        if tokens is None or (tokens.counter != counter.name and counter is not ESTIMATED):
+        if tokens is None:
             return self._count(message)
+        if tokens.counter != counter.name and counter is not ESTIMATED:
+            return self._count_once(message)
         total = tokens.count
         if self._is_silent and message.role is Role.ASSISTANT and not message.meta:
             silent = [part for part in message.parts if isinstance(part, Reasoning)]
             if silent and tokens.counter == counter.name:
                 total -= sum(map(counter.part, silent))
         return total or 1
+
+    def _count_once(self, message: Message) -> int:
+        """Count a message that is as it was when it was added, whatever contexts it is in."""
+        key = self.counter.count, message.id
+        if not message.id or key not in self._known:
+            self._known[key] = self._count(message)
+        return self._known[key]
 
     def _count(self, message: Message) -> int:
         """Count a message, once; it is held so that no other gets its identity."""

@@ -16,8 +16,10 @@ appended, unless another counter is given.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
+from otolith.agent.conversation.checking import check_text
 from otolith.agent.conversation.context.context import Context, Indices
 from otolith.agent.conversation.context.costs import Costs
 from otolith.agent.conversation.context.cutting import stable_cut
@@ -64,8 +66,11 @@ def project(source: Source, rules: Rules) -> Context:
     """
     if rules.for_ not in PROVIDERS:
         raise Invalid(f"{rules.for_!r} is no provider", hint=f"use one of {', '.join(PROVIDERS)}")
-    if min(rules.budget, rules.tools_tokens, rules.keep_last, rules.keep_results) < 0:
-        raise Invalid("a number of tokens or messages is negative", hint="give 0 or more")
+    counts = rules.budget, rules.tools_tokens, rules.keep_last, rules.keep_results
+    if any(type(count) is not int or count < 0 for count in counts):
+        raise Invalid(f"{counts} are no numbers of tokens and messages", hint="give 0 or more")
+    if not 0 <= rules.slack < 1:
+        raise Invalid(f"slack={rules.slack!r} is no share", hint="give 0 or more, and less than 1")
     return _Projection(source, rules).context()
 
 
@@ -78,7 +83,7 @@ class _Projection:
         self._room = rules.budget - rules.tools_tokens
         if rules.for_ == "anthropic":
             self._room -= rules.counter.count(LEFT_OUT) + AROUND
-        self._costs = Costs(rules, source.scale)
+        self._costs = Costs(rules, source)
         self._reducing = Reducing(rules, self._costs, self._room)
         self._failed: list[Reason] = []
 
@@ -94,7 +99,7 @@ class _Projection:
         """Read from the end until it would not fit, whatever is done to it."""
         low, more, least = self._source.length, _FIRST_READ, 0
         items: list[tuple[int, Message]] = []
-        while low > 0 and least <= self._room:
+        while low > 0 and (least <= self._room or not items):
             start = max(low - more, 0)
             some = self._source.read(start, low)
             items = [*enumerate(some, start), *items]
@@ -197,14 +202,15 @@ class _Projection:
         summariser = self._rules.summariser
         if summariser is None or stop == 0:
             return None
-        before = self._source.find_summary(0, stop - 1)
+        before = self._source.last_summary(stop)
         start, told = (0, "") if before is None else (before.stop, before.text)
         try:
-            text = summariser(self._source.read(start, stop), told)
+            text = str(summariser(self._source.read(start, stop), told))
+            check_text(text)
         except Exception as error:  # noqa: BLE001  # whatever a model or its network may raise
             self._failed.append(Reason(start, stop, "dropped", f"no summary: {error!r}"))
             return None
-        summary = Summary(stop, str(text), *key_of(summariser))
+        summary = Summary(stop, text, *key_of(summariser))
         self._source.keep_summary(summary)
         return summary
 
@@ -219,13 +225,15 @@ class _Projection:
         around = self._rules.budget - self._room
         units = [*stays, *told, *window]
         left_out = gaps(stays, start)
+        ats = [at for unit in units for at, _ in unit.messages()]
+        foreign = {ats[place] for place in sent.silent}
         return Context(
             messages=sent.messages,
             tokens=self._costs.total(units) + around,
             budget=self._rules.budget,
             for_=self._rules.for_,
             dropped=Indices(left_out),
-            why=tuple(self._why(read, cut, left_out, start)),
+            why=(*self._why(read, cut, left_out, start), *_foreign(foreign, self._rules.for_)),
             system=sent.system,
             start=start,
             stop=self._source.length,
@@ -248,6 +256,11 @@ class _Projection:
             *stayed(stays, start),
             *(each for each in sorted(done) if each.start >= start or each.start in kept),
         ]
+
+
+def _foreign(places: set[int], provider: str) -> Iterator[Reason]:
+    for at in sorted(places):
+        yield Reason(at, at + 1, "foreign", f"nothing of it can be said to {provider}")
 
 
 def _told(summary: Summary) -> Unit:

@@ -7,8 +7,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from otolith.agent.conversation.formats import FORMATS, anthropic, as_sent, plain, responses
+from otolith.agent.conversation.formats import (
+    FORMATS,
+    anthropic,
+    as_sent,
+    plain,
+    responses,
+    without_residue,
+)
 from otolith.agent.conversation.message import Message, Part, ToolCall, ToolResult
+from otolith.core import digest
 
 PROVIDERS = ("openai", "responses", "anthropic", "plain")
 LEFT_OUT = "[earlier messages are left out]"
@@ -19,14 +27,24 @@ class Sent(NamedTuple):
 
     messages: list[dict[str, Any]]
     system: Any = None
+    silent: tuple[int, ...] = ()
+    """Which of the messages that were given have nothing to say to this provider."""
 
 
 def send(groups: Iterable[Sequence[Message]], for_: str) -> Sent:
     """Return groups of messages as a provider wants them; no id is in two groups then."""
     messages = [message for group in _distinct(groups, for_) for message in group]
     if for_ == "plain":
-        return Sent(plain.as_dicts(messages))
-    pieces = [as_sent(message, FORMATS[for_]) for message in messages]
+        pieces = [plain.as_dicts([message]) for message in messages]
+    else:
+        pieces = [as_sent(message, FORMATS[for_]) for message in messages]
+    silent = tuple(at for at, piece in enumerate(pieces) if not piece)
+    return _joined_up(pieces, for_)._replace(silent=silent)
+
+
+def _joined_up(pieces: Sequence[list[Any]], for_: str) -> Sent:
+    if for_ == "plain":
+        return Sent([raw for piece in pieces for raw in piece])
     if for_ == "anthropic":
         return _for_anthropic(pieces)
     document = FORMATS[for_].document(pieces)
@@ -38,6 +56,9 @@ def send(groups: Iterable[Sequence[Message]], for_: str) -> Sent:
 # Ids
 
 _FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]")
+_LONGEST = {"openai": 40, "responses": 64}
+_LONGEST_TOOL = 64
+"""What a tool may be called is the same everywhere, and so are the signs that may be in it."""
 
 
 def _distinct(groups: Iterable[Sequence[Message]], for_: str) -> Iterable[Sequence[Message]]:
@@ -45,35 +66,75 @@ def _distinct(groups: Iterable[Sequence[Message]], for_: str) -> Iterable[Sequen
     used: set[str] = set()
     for group in groups:
         names: dict[str, str] = {}
+        tools: dict[str, str] = {}
         for call in (call for message in group for call in message.calls):
-            name = plainer = _FORBIDDEN.sub("_", call.id) if for_ == "anthropic" else call.id
+            name = plainer = _taken(call.id, for_)
             count = 2
             while name in used:
-                name, count = f"{plainer}_{count}", count + 1
+                name, count = f"{plainer[-_SHORT:]}_{count}", count + 1
             used.add(name)
             if name != call.id:
                 names[call.id] = name
-        yield [_renamed(message, names) for message in group] if names else group
+            if for_ != "plain" and (tool := _tool(call.name)) != call.name:
+                tools[call.name] = tool
+        same = _answered_in_kind(group) if for_ == "responses" else group
+        yield [_renamed(each, names, tools) for each in same] if names or tools else same
 
 
-def _renamed(message: Message, names: dict[str, str]) -> Message:
+def _answered_in_kind(group: Sequence[Message]) -> Sequence[Message]:
+    """Return a group in which a built-in tool is answered by an item of its own kind."""
+    calls = (call for message in group for call in message.calls)
+    kinds = {call.id: f"{call.extra['item']}_output" for call in calls if "item" in call.extra}
+    if not kinds:
+        return group
+
+    def of_kind(part: Part) -> Part:
+        if not isinstance(part, ToolResult) or part.call_id not in kinds or "item" in part.extra:
+            return part
+        return replace(part, extra={**part.extra, "item": kinds[part.call_id]})
+
+    return [replace(each, parts=tuple(map(of_kind, each.parts))) for each in group]
+
+
+_SHORT = 32
+"""How much of an id is left where something is put after it."""
+
+
+def _taken(id: str, for_: str) -> str:
+    """Return an id as a provider takes it; one that is too long has a hash in place of its end."""
+    name = _FORBIDDEN.sub("_", id) if for_ == "anthropic" else id
+    if len(name) <= _LONGEST.get(for_, len(name)):
+        return name
+    return f"{name[: _SHORT - 9]}_{digest(id.encode())[:4].hex()}"
+
+
+def _tool(name: str) -> str:
+    return _FORBIDDEN.sub("_", name)[:_LONGEST_TOOL] or "tool"
+
+
+def _renamed(message: Message, names: dict[str, str], tools: dict[str, str]) -> Message:
+    """Return a message with other ids; what stood beside its parts may have the old ones."""
+
     def renamed(part: Part) -> Part:
         if isinstance(part, ToolCall):
-            return replace(part, id=names.get(part.id, part.id))
+            name = tools.get(part.name, part.name)
+            return replace(part, id=names.get(part.id, part.id), name=name)
         if isinstance(part, ToolResult):
             return replace(part, call_id=names.get(part.call_id, part.call_id))
         return part
 
-    return replace(message, parts=tuple(map(renamed, message.parts)))
+    if not message.calls and not message.results:
+        return message
+    return replace(without_residue(message), parts=tuple(map(renamed, message.parts)))
 
 
 # Roles
 
 
-def _for_responses(items: list[Any]) -> list[Any]:
+def _for_responses(items: str | list[Any]) -> list[Any]:
     """Leave out reasoning that nothing of the assistant's follows, which the API refuses."""
     out: list[Any] = []
-    for item in reversed(items):
+    for item in [responses.as_item(items)] if isinstance(items, str) else reversed(items):
         follows = bool(out) and responses.is_assistants(out[-1])
         if item.get("type") != "reasoning" or follows:
             out.append(item)
@@ -83,14 +144,41 @@ def _for_responses(items: list[Any]) -> list[Any]:
 def _for_anthropic(pieces: Sequence[list[Any]]) -> Sent:
     """Join messages of one role in a row, begin with the user, end nothing with thinking."""
     document = anthropic.document(pieces)
-    joined = _joined(document["messages"])
+    joined = _joined({key: raw[key] for key in _KEYS} for raw in document["messages"])
     said = [raw for raw in map(_without_last_thoughts, joined) if raw["content"]]
     out = _joined(said)
     if out and out[0]["role"] != "user":
         out.insert(0, {"role": "user", "content": LEFT_OUT})
     if out and out[-1]["role"] == "assistant":
         out[-1] = out[-1] | {"content": _trimmed(out[-1]["content"])}
-    return Sent(out, document.get("system"))
+    system = document.get("system")
+    return Sent(_cached(out, _MOST_CACHED - _places(system)), system)
+
+
+_KEYS = ("role", "content")
+_MOST_CACHED = 4
+
+
+def _places(content: Any) -> int:
+    """Return how many blocks end what is to be cached."""
+    return 0 if isinstance(content, str | None) else sum(_CACHE in block for block in content)
+
+
+_CACHE = "cache_control"
+
+
+def _cached(raws: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
+    """Leave the last places of a cache, since the API takes four; a long log may have more."""
+    left = sum(_places(raw["content"]) for raw in raws) - most
+    for at, raw in enumerate(raws):
+        if left <= 0:
+            break
+        here = _places(raw["content"])
+        if here:
+            blocks = [{k: v for k, v in block.items() if k != _CACHE} for block in raw["content"]]
+            raws[at] = raw | {"content": blocks}
+            left -= here
+    return raws
 
 
 def _joined(raws: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

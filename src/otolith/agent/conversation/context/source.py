@@ -19,6 +19,10 @@ def _no_summary(low: int, high: int) -> Summary | None:
     return None
 
 
+def _no_last_summary(before: int) -> Summary | None:
+    return None
+
+
 def _not_kept(summary: Summary) -> None:
     return
 
@@ -36,8 +40,13 @@ class Source:
     filled: Callable[[Message], Message] = _as_it_is
     """Returns a message with the bytes of its attachments."""
     scale: Scale = field(default_factory=Scale)
+    counts: dict[tuple[object, str], int] = field(default_factory=dict)
+    """What counters said of messages that are as they were, so that each is counted once."""
     has_summaries: bool = False
     find_summary: Callable[[int, int], Summary | None] = _no_summary
+    """Returns the first summary that ends at one of some indices: what began with it still does."""
+    last_summary: Callable[[int], Summary | None] = _no_last_summary
+    """Returns the longest summary that ends before an index."""
     keep_summary: Callable[[Summary], None] = _not_kept
 
     @classmethod
@@ -49,11 +58,11 @@ class Source:
         turn = users[-1] if users else None
         return cls(len(messages), lambda a, b: list(messages[a:b]), stays, turn)
 
-    def until(self, stop: int) -> Source:
+    def until(self, stop: int, scale: Scale) -> Source:
         """Return the source as it was when the log was shorter."""
         turn = self.turn if self.turn is not None and self.turn < stop else None
         stays = tuple(at for at in self.stays if at < stop)
-        return replace(self, length=stop, stays=stays, turn=turn)
+        return replace(self, length=stop, stays=stays, turn=turn, scale=scale)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,10 @@
 Rule 1: an assistant's message with calls is a unit with all their results, and with messages of
 nothing but reasoning right before it. Any other message is a unit by itself.
 Rule 2: results follow their calls at once, whatever was said in between; that comes after them.
-Rule 3: a call without a result gets one that says so. A result without a call, or the second one to
-a call, is left out, as is a message that says nothing. A log that only `chat` has written has none
-of these but the first, but two branches that were merged may.
+Rule 3: a call without a result gets one that says so, or is left out if that cannot be said in
+words. A result without a call, or the second one to a call, is left out, as is a message that says
+nothing, and reasoning that nothing follows. A log that only `chat` has written has no wrong result,
+but two branches that were merged may.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import NamedTuple
 
 from otolith.agent.conversation.formats import without_residue
 from otolith.agent.conversation.message import (
+    Extra,
     Message,
     Part,
     Reasoning,
@@ -27,6 +29,8 @@ from otolith.agent.conversation.message import (
 
 _ANSWERING = (Role.TOOL, Role.USER)
 INTERRUPTED = "[interrupted: the tool gave no result]"
+REDACTED = "anthropic:redacted_thinking"
+_CUSTOM = "custom_tool_call"
 
 
 class Reason(NamedTuple):
@@ -35,7 +39,8 @@ class Reason(NamedTuple):
     start: int
     stop: int
     done: str
-    """kept, clamped, repeated, blanked, summarised, dropped, interrupted or orphaned."""
+    """kept, clamped, repeated, blanked, summarised, dropped, interrupted, orphaned, empty or
+    foreign."""
     why: str
 
 
@@ -74,9 +79,21 @@ class Unit:
         missing = [call for call in self.head.calls if call.id not in there]
         if not missing:
             return self
-        told = tuple(ToolResult(call.id, INTERRUPTED, is_error=True) for call in missing)
-        synthetic = self.at, Message(Role.TOOL, told)
-        return replace(self, results=[*self.results, synthetic])
+        told = tuple(_interrupted(call) for call in missing if _is_told(call))
+        silent = {call.id for call in missing if not _is_told(call)}
+        done = self._without(silent) if silent else self
+        return replace(done, results=[*self.results, (self.at, Message(Role.TOOL, told))])
+
+    def _without(self, calls: set[str]) -> Unit:
+        """Return the unit without some calls."""
+        at, head = self.said[-1]
+        parts = (p for p in head.parts if not isinstance(p, ToolCall) or p.id not in calls)
+        return replace(self, said=[*self.said[:-1], (at, _with(head, tuple(parts), head.role))])
+
+    @property
+    def is_thought(self) -> bool:
+        """Whether all of it is reasoning."""
+        return all(map(_is_thought, (part for _, each in self.messages() for part in each.parts)))
 
 
 class Gathering:
@@ -99,10 +116,11 @@ class Gathering:
 
     def add(self, at: int, message: Message) -> None:
         """Take one more message."""
-        if message.role in _ANSWERING and message.results:
-            message = self._answer(at, message)
-        message = _cleaned(message)
+        has_results = message.role in _ANSWERING and bool(message.results)
+        message = _cleaned(self._answer(at, message) if has_results else message)
         if not message.parts:
+            if not has_results:
+                self.reasons.append(Reason(at, at + 1, "empty", "it says nothing"))
             return
         if message.role is Role.ASSISTANT and self._is_reasoned():
             unit = self.units[-1]
@@ -126,7 +144,15 @@ class Gathering:
             self._known.add(id)
 
     def finish(self) -> None:
-        """Give every call a result."""
+        """Give every call a result, and leave out reasoning that led to nothing."""
+        self._complete()
+        for unit in self.units:
+            if unit.is_thought:
+                why = "reasoning that nothing follows"
+                self.reasons += (Reason(at, at + 1, "orphaned", why) for at, _ in unit.said)
+        self.units = [unit for unit in self.units if not unit.is_thought]
+
+    def _complete(self) -> None:
         for place, unit in enumerate(self.units):
             done = unit.completed()
             if done is not unit:
@@ -138,7 +164,7 @@ class Gathering:
         """Tell whether the last unit is reasoning that something must follow."""
         if not self.units or self.units[-1].head.role is not Role.ASSISTANT:
             return False
-        return all(isinstance(part, Reasoning) for part in self.units[-1].head.parts)
+        return all(map(_is_thought, self.units[-1].head.parts))
 
     def _answer(self, at: int, message: Message) -> Message:
         """Put results with their calls; return what else the message says."""
@@ -163,6 +189,20 @@ class Gathering:
             units[key].results.append((at, part_of))
         role = Role.USER if message.role is Role.TOOL else message.role
         return _with(message, rest, role)
+
+
+def _is_thought(part: Part) -> bool:
+    return isinstance(part, Reasoning) or (isinstance(part, Extra) and part.type == REDACTED)
+
+
+def _is_told(call: ToolCall) -> bool:
+    """Tell whether words can be the result of a call: of a function, or of a tool of one's own."""
+    return call.extra.get("item") in (None, _CUSTOM)
+
+
+def _interrupted(call: ToolCall) -> ToolResult:
+    extra = {"item": f"{_CUSTOM}_output"} if "item" in call.extra else {}
+    return ToolResult(call.id, INTERRUPTED, is_error=True, extra=extra)
 
 
 def _key(at: int, part: Part) -> object:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from otolith.agent.conversation.formats import anthropic, chat, plain, responses
-from otolith.agent.conversation.formats.residue import difference, patched
+from otolith.agent.conversation.formats.residue import difference, is_name, name_of, patched
 from otolith.agent.conversation.message import Message
 from otolith.errors import BadValue, Invalid
 
@@ -75,7 +75,7 @@ def write(messages: Iterable[Message], format: str) -> Any:
 def as_sent(message: Message, form: Format) -> list[Any]:
     """Return what a message is made into, with what was beyond it when it was read."""
     made = list(form.write(message))
-    left = message.meta.get(form.NAME) if message.meta else None
+    left = message.meta.get(name_of(form.NAME)) if message.meta else None
     if not isinstance(left, Mapping):
         return made
     found: list[Any] = patched(made, left)
@@ -84,16 +84,16 @@ def as_sent(message: Message, form: Format) -> list[Any]:
 
 def without_residue(message: Message) -> Message:
     """Return a message that is about to be changed without what it was beside its parts."""
-    if not any(name in message.meta for name in FORMATS):
+    if not any(map(is_name, message.meta)):
         return message
-    meta = {key: value for key, value in message.meta.items() if key not in FORMATS}
+    meta = {key: value for key, value in message.meta.items() if not is_name(key)}
     return replace(message, meta=meta)
 
 
 def _read(form: Format, chunk: list[Any]) -> Message:
     message = form.read(chunk)
     left = difference(list(form.write(message)), chunk)
-    return message if left is None else replace(message, meta={form.NAME: left})
+    return message if left is None else replace(message, meta={name_of(form.NAME): left})
 
 
 def _format(name: str) -> Format:

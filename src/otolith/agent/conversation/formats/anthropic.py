@@ -2,7 +2,8 @@
 
 What it cannot hold of other formats is left out or changed: reasoning without a signature, parts
 that only another provider understands, names of speakers; a later system message becomes a user's,
-in <system> tags; an attachment that is neither a picture nor a PDF becomes a line that names it.
+in <system> tags; an attachment that is no picture, PDF or text, or not the user's or a tool's,
+becomes a line that names it, as does one in the result of a tool that failed.
 """
 
 from __future__ import annotations
@@ -11,8 +12,15 @@ import base64
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from otolith.agent.conversation.formats.media import call_of, compact, unpacked
-from otolith.agent.conversation.formats.words import named
+from otolith.agent.conversation.formats.media import (
+    call_of,
+    compact,
+    listed,
+    role_in,
+    text_alone,
+    unpacked,
+)
+from otolith.agent.conversation.formats.words import named, refused, spoken
 from otolith.agent.conversation.message import (
     Attachment,
     Extra,
@@ -27,7 +35,8 @@ from otolith.agent.conversation.message import (
 from otolith.agent.lifecycle.values import thaw
 
 NAME = "anthropic"
-PDF = "application/pdf"
+PDF, _TEXT = "application/pdf", "text/plain"
+_PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
 def chunks(document: Any) -> Iterator[list[Any]]:
@@ -36,7 +45,7 @@ def chunks(document: Any) -> Iterator[list[Any]]:
         if "system" in document:
             yield [{"role": "system", "content": document["system"]}]
         document = document["messages"]
-    for raw in document:
+    for raw in listed(document):
         yield [raw]
 
 
@@ -75,7 +84,7 @@ def read(chunk: list[Any]) -> Message:
         parts = (Text(content),) if content else ()
     elif isinstance(content, list):
         parts = tuple(map(_part, content))
-    role = {"system": Role.SYSTEM, "assistant": Role.ASSISTANT}.get(raw.get("role"), Role.USER)
+    role = {"system": Role.SYSTEM, "assistant": Role.ASSISTANT}.get(role_in(raw), Role.USER)
     if role is Role.USER and parts and all(isinstance(part, ToolResult) for part in parts):
         role = Role.TOOL
     return Message(role, parts)
@@ -119,13 +128,22 @@ def _source(raw: Mapping[str, Any]) -> Part | None:
         if data is None or not isinstance(media, str) or not _fits(kind, media):
             return None
         return Attachment(media, data=data, name=name or "")
+    if source.get("type") == "text" and isinstance(source.get("data"), str):
+        is_text = kind == "document" and source.get("media_type") == _TEXT
+        if not is_text or not _is_whole(source["data"]):
+            return None
+        return Attachment(_TEXT, source["data"].encode(), name=name or "")
     if source.get("type") == "url" and isinstance(source.get("url"), str):
         return Attachment("image/*" if kind == "image" else PDF, url=source["url"], name=name or "")
     return None
 
 
 def _fits(kind: Any, media: str) -> bool:
-    return media.startswith("image/") if kind == "image" else media == PDF
+    return media in _PICTURES if kind == "image" else media == PDF
+
+
+def _is_whole(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 _READERS = {
@@ -143,29 +161,36 @@ _READERS = {
 
 def write(message: Message) -> list[dict[str, Any]]:
     """Return a message as it is sent; results come before anything else."""
-    results = [_block(part) for part in message.results]
-    others = [_block(part) for part in message.parts if not isinstance(part, ToolResult)]
-    said = [block for block in (*results, *others) if block is not None]
+    others = [part for part in message.parts if not isinstance(part, ToolResult)]
+    results = [_block(part, message.role) for part in (*message.results, *others)]
+    said = [block for block in results if block is not None]
     if not said:
         return []
     role = {Role.ASSISTANT: "assistant", Role.SYSTEM: "system"}.get(message.role, "user")
-    is_text = len(said) == 1 and said[0]["type"] == "text"
-    return [{"role": role, "content": said[0]["text"] if is_text else said}]
+    return [{"role": role, "content": text_alone(said) or said}]
 
 
-def _block(part: Part) -> dict[str, Any] | None:
+def _block(part: Part, role: Role) -> dict[str, Any] | None:
     if isinstance(part, Text):
-        return {"type": "text", "text": part.text} if part.text else None
+        return _said(part.text)
     if isinstance(part, Reasoning):
         return _written_thinking(part)
     if isinstance(part, ToolCall):
-        given = thaw(part.arguments) if not part.raw else {"input": part.raw}
+        is_text = part.raw and not part.arguments
+        given = {"input": part.raw} if is_text else thaw(part.arguments)
         return {"type": "tool_use", "id": part.id, "name": part.name, "input": given}
     if isinstance(part, ToolResult):
         return _written_result(part)
     if isinstance(part, Attachment):
-        return _written_attachment(part)
-    return dict(thaw(part.data)) if part.type.startswith(f"{NAME}:") else None
+        return _written_attachment(part) if role in _SHOWING else _said(named(part))
+    return dict(thaw(part.data)) if part.type.startswith(f"{NAME}:") else _said(refused(part))
+
+
+_SHOWING = (Role.USER, Role.TOOL)
+
+
+def _said(text: str) -> dict[str, Any] | None:
+    return {"type": "text", "text": text} if text and not text.isspace() else None
 
 
 def _written_thinking(part: Reasoning) -> dict[str, Any] | None:
@@ -178,18 +203,37 @@ def _written_result(result: ToolResult) -> dict[str, Any]:
     raw: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.call_id}
     if isinstance(result.content, str):
         raw |= {"content": result.content} if result.content else {}
+    elif result.is_error and not all(isinstance(part, Text) for part in result.content):
+        raw["content"] = spoken(result.content)  # one that failed has nothing but text
     else:
-        blocks = map(_block, result.content)
+        blocks = (_block(part, Role.TOOL) for part in result.content)
         raw["content"] = [block for block in blocks if block is not None]
     return raw | ({"is_error": True} if result.is_error else {})
 
 
-def _written_attachment(part: Attachment) -> dict[str, Any]:
+def _written_attachment(part: Attachment) -> dict[str, Any] | None:
     kind = "image" if part.media_type.startswith("image/") else "document"
-    if kind == "document" and part.media_type != PDF:
-        return {"type": "text", "text": named(part)}
-    source = {"type": "url", "url": part.url}
-    if part.data is not None:
+    source = _written_source(part, kind)
+    if source is None:
+        return _said(named(part))
+    title = {"title": part.name} if part.name and kind == "document" else {}
+    return {"type": kind, "source": source} | title
+
+
+def _written_source(part: Attachment, kind: str) -> dict[str, Any] | None:
+    media = part.media_type
+    if part.data is None:
+        return {"type": "url", "url": part.url} if part.url and _can_fetch(kind, media) else None
+    if _fits(kind, media):
         data = base64.b64encode(part.data).decode()
-        source = {"type": "base64", "media_type": part.media_type, "data": data}
-    return {"type": kind, "source": source} | ({"title": part.name} if part.name else {})
+        return {"type": "base64", "media_type": media, "data": data}
+    if not media.startswith("text/"):
+        return None
+    try:
+        return {"type": "text", "media_type": _TEXT, "data": part.data.decode()}
+    except UnicodeDecodeError:
+        return None
+
+
+def _can_fetch(kind: str, media: str) -> bool:
+    return kind == "image" or media == PDF

@@ -1,17 +1,27 @@
 """OpenAI's chat completions: `{"messages": [{"role": …, "content": …}, …]}`.
 
 What it cannot hold of other formats is left out: reasoning (the API takes none), whether a tool
-failed (it says "Error: " instead), and parts that only another provider understands. An
-attachment in a tool's result becomes a line that names it.
+failed (it says "Error: " instead), and parts that only another provider understands. An attachment
+that is not the user's becomes a line that names it. Calls as they were before tools (`function`)
+are kept for this format alone, since they have no ids.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from otolith.agent.conversation.formats.media import arguments_text, attached, call_of, data_url
-from otolith.agent.conversation.formats.words import named, spoken
+from otolith.agent.conversation.formats.media import (
+    arguments_text,
+    attached,
+    call_of,
+    data_url,
+    listed,
+    role_in,
+    text_alone,
+)
+from otolith.agent.conversation.formats.words import named, refused, spoken
 from otolith.agent.conversation.message import (
     Attachment,
     Extra,
@@ -28,11 +38,19 @@ from otolith.agent.lifecycle.values import thaw
 NAME = "openai"
 _ROLES = {"system": Role.SYSTEM, "developer": Role.SYSTEM, "assistant": Role.ASSISTANT}
 _SOUNDS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
+_THOUGHT = "reasoning_content"
+"""What some servers of this format call reasoning."""
+
+_BESIDE = ("function_call", "audio")
+"""What an assistant says beside its content."""
+
+_NO_NAME = re.compile(r"[\s<|\\/>]+")
+_LONGEST_NAME = 64
 
 
 def chunks(document: Any) -> Iterator[list[Any]]:
     """Yield what each message is made from."""
-    for raw in document["messages"] if isinstance(document, Mapping) else document:
+    for raw in listed(document["messages"] if isinstance(document, Mapping) else document):
         yield [raw]
 
 
@@ -47,19 +65,20 @@ def document(pieces: Sequence[list[Any]]) -> dict[str, Any]:
 def read(chunk: list[Any]) -> Message:
     """Return the message that was made into a chunk."""
     (raw,) = chunk
+    said_by = role_in(raw)
     name = raw.get("name") if isinstance(raw.get("name"), str) else ""
-    if raw.get("role") == "tool" and isinstance(raw.get("tool_call_id"), str):
+    if said_by == "tool" and isinstance(raw.get("tool_call_id"), str):
         content = raw.get("content")
         said = content if isinstance(content, str) else tuple(map(_part, content or ()))
         return Message(Role.TOOL, (ToolResult(raw["tool_call_id"], said),), name=name or "")
-    role = _ROLES.get(raw.get("role"), Role.USER)
+    role = _ROLES.get(said_by, Role.USER)
     return Message(role, tuple(_parts(raw, role)), name=name or "")
 
 
 def _parts(raw: Mapping[str, Any], role: Role) -> Iterator[Part]:
     content = raw.get("content")
-    if role is Role.ASSISTANT and isinstance(raw.get("reasoning_content"), str):
-        yield Reasoning(raw["reasoning_content"])
+    if role is Role.ASSISTANT and isinstance(raw.get(_THOUGHT), str):
+        yield Reasoning(raw[_THOUGHT], extra={"from": _THOUGHT})
     if isinstance(content, str):
         yield from [Text(content)] if content else []
     elif isinstance(content, list):
@@ -67,6 +86,8 @@ def _parts(raw: Mapping[str, Any], role: Role) -> Iterator[Part]:
     if role is Role.ASSISTANT:
         if isinstance(raw.get("refusal"), str):
             yield Extra(f"{NAME}:refusal", {"type": "refusal", "refusal": raw["refusal"]})
+        beside = ((name, raw.get(name)) for name in _BESIDE)
+        yield from (Extra(f"{NAME}:{name}", told) for name, told in beside if told)
         yield from map(_call, raw.get("tool_calls") or ())
 
 
@@ -101,32 +122,53 @@ def _call(raw: Mapping[str, Any]) -> ToolCall:
 def write(message: Message) -> list[dict[str, Any]]:
     """Return a message as it is sent; each result of a tool is one by itself."""
     out = [_result(result) for result in message.results]
-    said = [each for part in message.parts for each in _content(part)]
+    said = [each for part in message.parts for each in _content(part, message.role)]
     raw: dict[str, Any] = {"role": str(message.role)}
-    raw |= {"name": message.name} if message.name else {}
-    is_text = len(said) == 1 and said[0].get("type") == "text"
-    raw["content"] = said[0]["text"] if is_text else said or None
+    raw |= {"name": _speaker(message.name)} if message.name else {}
+    text = text_alone(said)
+    raw["content"] = (said or None) if text is None else text
     if message.calls:
         raw["tool_calls"] = list(map(_written_call, message.calls))
-    if said or message.calls:
-        out.append(raw)
+    beside = dict(_told_beside(message))
+    if said or message.calls or beside.keys() - {_THOUGHT}:
+        out.append(raw | beside)
     return out
 
 
-def _content(part: Part) -> Iterator[dict[str, Any]]:
+def _told_beside(message: Message) -> Iterator[tuple[str, Any]]:
+    """Yield what a message says that is neither content nor a call of a tool."""
+    for part in message.parts:
+        if isinstance(part, Reasoning) and part.extra.get("from") == _THOUGHT:
+            yield _THOUGHT, part.text
+        elif isinstance(part, Extra) and part.type in _FIELDS:
+            yield _FIELDS[part.type], thaw(part.data)
+
+
+_FIELDS = {f"{NAME}:{name}": name for name in _BESIDE}
+
+
+def _speaker(name: str) -> str:
+    return _NO_NAME.sub("_", name)[:_LONGEST_NAME]
+
+
+def _content(part: Part, role: Role) -> Iterator[dict[str, Any]]:
     if isinstance(part, Text):
         yield {"type": "text", "text": part.text}
     elif isinstance(part, Attachment):
-        yield _attachment(part)
-    elif isinstance(part, Extra) and part.type.startswith(f"{NAME}:"):
-        yield dict(thaw(part.data))
+        yield _attachment(part) if role is Role.USER else {"type": "text", "text": named(part)}
+    elif isinstance(part, Extra) and part.type not in _FIELDS:
+        if part.type.startswith(f"{NAME}:"):
+            yield dict(thaw(part.data))
+        elif said := refused(part):
+            kind = "refusal" if role is Role.ASSISTANT else "text"
+            yield {"type": kind, kind: said}
 
 
 def _attachment(part: Attachment) -> dict[str, Any]:
     kind = part.media_type
-    if kind.startswith("image/"):
-        return {"type": "image_url", "image_url": {"url": data_url(part)}}
     url = data_url(part)
+    if kind.startswith("image/") and url:
+        return {"type": "image_url", "image_url": {"url": url}}
     sounds = {media: name for name, media in _SOUNDS.items()}
     if kind in sounds and part.data is not None:
         sound = {"data": url.partition(",")[2], "format": sounds[kind]}
@@ -146,8 +188,9 @@ def _written_call(call: ToolCall) -> dict[str, Any]:
 
 def _result(result: ToolResult) -> dict[str, Any]:
     said: Any = spoken(result.content)
-    if not isinstance(result.content, str) and all(isinstance(p, Text) for p in result.content):
-        said = [each for part in result.content for each in _content(part)]
+    texts = [part.text for part in result.content if isinstance(part, Text)]
+    if texts and len(texts) == len(result.content):
+        said = [{"type": "text", "text": text} for text in texts]
     if result.is_error and isinstance(said, str):
         said = said if said.startswith("Error") else f"Error: {said}"
     return {"role": "tool", "tool_call_id": result.call_id, "content": said}

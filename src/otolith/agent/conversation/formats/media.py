@@ -6,14 +6,45 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Mapping
-from typing import Any, NoReturn
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from otolith.agent.conversation.message import Attachment, ToolCall
-from otolith.agent.lifecycle.values import freeze, thaw
+from otolith.agent.conversation.message import Attachment, ToolCall, object_in
+from otolith.agent.lifecycle.values import thaw
 from otolith.errors import BadValue
 
 _DATA = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,", re.ASCII)
+
+
+def text_alone(said: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return the text, if one part of text is all that is said; it may be sent as it is."""
+    if len(said) != 1 or said[0].keys() != {"type", "text"} or said[0]["type"] != "text":
+        return None
+    text = said[0]["text"]
+    return text if isinstance(text, str) else None
+
+
+def listed(document: Any) -> Iterable[Any]:
+    """Return the messages of a document.
+
+    Raises:
+        BadValue: this is no list of them.
+    """
+    if isinstance(document, str | bytes | Mapping) or not isinstance(document, Iterable):
+        raise BadValue(f"a {type(document).__name__} is no list of messages", hint="give a list")
+    return document
+
+
+def role_in(raw: Mapping[str, Any]) -> str:
+    """Return the role that a message has.
+
+    Raises:
+        BadValue: it has none.
+    """
+    role = raw.get("role")
+    if not isinstance(role, str):
+        raise BadValue(f"a message with the role {role!r}", hint="say who speaks")
+    return role
 
 
 def data_url(attachment: Attachment) -> str:
@@ -42,14 +73,12 @@ def unpacked(text: str) -> bytes | None:
 
 def call_of(id: str, name: str, given: str, extra: Mapping[str, Any] | None = None) -> ToolCall:
     """Return a call whose arguments came as text: JSON of an object, or something else."""
+    if not isinstance(given, str):
+        raise BadValue(f"arguments are a {type(given).__name__}, not text", hint="give their JSON")
     more = {} if extra is None else dict(extra)
-    try:
-        arguments = freeze(json.loads(given, parse_constant=_refuse)) if given else {}
-    except (ValueError, RecursionError, BadValue):
-        arguments = None
-    if not isinstance(arguments, dict):
-        return ToolCall(id, name, raw=given, extra=more)
-    return ToolCall(id, name, arguments, extra=more)
+    arguments = object_in(given) if given else {}
+    is_as_written = arguments is not None and (not arguments or compact(arguments) == given)
+    return ToolCall(id, name, arguments or {}, "" if is_as_written else given, more)
 
 
 def arguments_text(call: ToolCall) -> str:
@@ -62,7 +91,3 @@ def arguments_text(call: ToolCall) -> str:
 def compact(value: Any) -> str:
     """Return JSON in which the same value is always the same text."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-
-
-def _refuse(name: str) -> NoReturn:
-    raise ValueError(name)

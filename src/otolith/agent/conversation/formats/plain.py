@@ -69,4 +69,4 @@ def _slash(_: re.Match[str]) -> str:
 def as_dicts(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Return messages as roles and texts."""
     said = [(str(each.role), "\n".join(filter(None, map(words, each.parts)))) for each in messages]
-    return [{"role": role, "content": text} for role, text in said if text]
+    return [{"role": role, "content": text} for role, text in said if text.strip()]

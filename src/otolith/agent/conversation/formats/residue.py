@@ -13,6 +13,19 @@ from typing import Any
 from otolith.agent.lifecycle.values import thaw
 
 
+def name_of(format: str) -> str:
+    """Return under which name a message keeps what a format said; no name of a user's begins so."""
+    return f"{_MARK}{format}"
+
+
+def is_name(name: str) -> bool:
+    """Tell whether what is under a name was kept for a format."""
+    return name.startswith(_MARK)
+
+
+_MARK = ".as "
+
+
 def difference(made: Any, given: Any) -> dict[str, Any] | None:
     """Return what turns one JSON value into another; None if they are the same."""
     if isinstance(made, dict) and isinstance(given, dict):

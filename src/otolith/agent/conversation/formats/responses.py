@@ -1,8 +1,10 @@
 """OpenAI's responses: `{"instructions": …, "input": [item, …]}`, where a call is an item.
 
 Items of the assistant in a row (reasoning, calls, text) are one message here, since they belong
-together. What it cannot hold of other formats is left out: reasoning of other providers, whether a
-tool failed (it says "Error: " instead), parts that only another provider understands.
+together. A call of a built-in tool has all that the item says for its arguments. What it cannot
+hold of other formats is left out: reasoning of other providers, whether a tool failed (it says
+"Error: " instead), parts that only another provider understands. An attachment that is not the
+user's becomes a line that names it.
 """
 
 from __future__ import annotations
@@ -10,8 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from otolith.agent.conversation.formats.media import arguments_text, attached, call_of, data_url
-from otolith.agent.conversation.formats.words import named, spoken
+from otolith.agent.conversation.formats.media import (
+    arguments_text,
+    attached,
+    call_of,
+    compact,
+    data_url,
+    listed,
+    role_in,
+)
+from otolith.agent.conversation.formats.words import named, refused, spoken
 from otolith.agent.conversation.message import (
     Attachment,
     Extra,
@@ -27,6 +37,7 @@ from otolith.agent.lifecycle.values import thaw
 
 NAME = "responses"
 _INSTRUCTIONS = "instructions"
+_SCREEN, _SCREENED = "computer_screenshot", "computer_call_output"
 _ROLES = {"system": Role.SYSTEM, "developer": Role.SYSTEM, "assistant": Role.ASSISTANT}
 
 
@@ -36,8 +47,11 @@ def chunks(document: Any) -> Iterator[list[Any]]:
         if isinstance(document.get(_INSTRUCTIONS), str):
             yield [{"type": _INSTRUCTIONS, "text": document[_INSTRUCTIONS]}]
         document = document["input"]
+    if isinstance(document, str):
+        yield [document]  # all that is asked
+        return
     together: list[Any] = []
-    for item in document:
+    for item in listed(document):
         if is_assistants(item):
             together.append(item)
             continue
@@ -52,9 +66,25 @@ def chunks(document: Any) -> Iterator[list[Any]]:
 def document(pieces: Sequence[list[Any]]) -> dict[str, Any]:
     """Return the document that these pieces make up."""
     items = [item for piece in pieces for item in piece]
-    told = [item["text"] for item in items if item.get("type") == _INSTRUCTIONS]
-    rest = [item for item in items if item.get("type") != _INSTRUCTIONS]
-    return ({_INSTRUCTIONS: told[0]} if told else {}) | {"input": rest}
+    told = next((at for at, item in enumerate(items) if _is_told(item)), None)
+    start = {} if told is None else {_INSTRUCTIONS: items.pop(told)["text"]}
+    if len(items) == 1 and isinstance(items[0], str):
+        return start | {"input": items[0]}
+    return start | {"input": list(map(as_item, items))}
+
+
+def _is_told(item: Any) -> bool:
+    return not isinstance(item, str) and item.get("type") == _INSTRUCTIONS
+
+
+def as_item(item: Any) -> dict[str, Any]:
+    """Return an item; instead of one there may be text alone, or instructions that came later."""
+    if isinstance(item, str):
+        return {"type": "message", "role": "user", "content": item}
+    if _is_told(item):
+        return {"type": "message", "role": "system", "content": item["text"]}
+    found: dict[str, Any] = item
+    return found
 
 
 def is_assistants(item: Mapping[str, Any]) -> bool:
@@ -62,7 +92,10 @@ def is_assistants(item: Mapping[str, Any]) -> bool:
     kind = item.get("type", "message")
     if kind == "message":
         return item.get("role") == "assistant"
-    return kind == "reasoning" or str(kind).endswith("_call")
+    return str(kind).endswith("_call") or kind in _ASSISTANTS
+
+
+_ASSISTANTS = ("reasoning", "mcp_list_tools", "mcp_approval_request")
 
 
 # Reading
@@ -71,13 +104,15 @@ def is_assistants(item: Mapping[str, Any]) -> bool:
 def read(chunk: list[Any]) -> Message:
     """Return the message that was made into a chunk."""
     first = chunk[0]
+    if isinstance(first, str):
+        return Message(Role.USER, (Text(first),))
     if is_assistants(first):
         return Message(Role.ASSISTANT, tuple(part for item in chunk for part in _parts(item)))
     kind = first.get("type", "message")
     if kind == _INSTRUCTIONS:
         return Message(Role.SYSTEM, (Text(first["text"]),))
     if kind == "message":
-        return Message(_ROLES.get(first.get("role"), Role.USER), tuple(_content(first)))
+        return Message(_ROLES.get(role_in(first), Role.USER), tuple(_content(first)))
     if isinstance(first.get("call_id"), str) and str(kind).endswith("_output"):
         return Message(Role.TOOL, (_output(first, str(kind)),))
     return Message(Role.USER, (Extra(f"{NAME}:{kind}", dict(first)),))
@@ -92,10 +127,19 @@ def _parts(item: Mapping[str, Any]) -> Iterator[Part]:
     elif kind == "function_call":
         yield call_of(item["call_id"], item["name"], item["arguments"])
     elif isinstance(item.get("call_id"), str):
-        name = item.get("name", kind)
-        yield ToolCall(item["call_id"], name, raw=str(item.get("input", "")), extra={"item": kind})
+        yield _built_in(item, str(kind))
     else:
         yield Extra(f"{NAME}:{kind}", dict(item))
+
+
+def _built_in(item: Mapping[str, Any], kind: str) -> ToolCall:
+    """Return the call of a tool that is no function: what it is given is the item itself."""
+    given = {key: value for key, value in item.items() if key not in _ABOUT}
+    extra = {"item": kind} | {key: item[key] for key in ("id", "status") if key in item}
+    return ToolCall(item["call_id"], str(item.get("name", kind)), given, extra=extra)
+
+
+_ABOUT = ("type", "id", "call_id", "status", "name")
 
 
 def _content(item: Mapping[str, Any]) -> Iterator[Part]:
@@ -110,7 +154,7 @@ def _part(raw: Mapping[str, Any]) -> Part:
     kind = raw.get("type")
     if kind in ("input_text", "output_text") and isinstance(raw.get("text"), str):
         return Text(raw["text"])
-    if kind == "input_image" and isinstance(raw.get("image_url"), str):
+    if kind in ("input_image", _SCREEN) and isinstance(raw.get("image_url"), str):
         return attached(raw["image_url"], "image/*")
     if kind == "input_file" and isinstance(raw.get("file_data"), str):
         return attached(raw["file_data"], "application/*", name=raw.get("filename") or "")
@@ -126,9 +170,11 @@ def _reasoning(item: Mapping[str, Any]) -> Reasoning:
 
 def _output(item: Mapping[str, Any], kind: str) -> ToolResult:
     given = item.get("output")
-    said = tuple(map(_part, given)) if isinstance(given, list) else str(given or "")
+    said: str | tuple[Part, ...] = given if isinstance(given, str) else compact(given)
+    if isinstance(given, list | dict):
+        said = tuple(map(_part, given if isinstance(given, list) else [given]))
     extra = {} if kind == "function_call_output" else {"item": kind}
-    return ToolResult(item["call_id"], said, extra=extra)
+    return ToolResult(item["call_id"], "" if given is None else said, extra=extra)
 
 
 # Writing
@@ -158,23 +204,31 @@ def _spoken(message: Message, said: list[dict[str, Any]]) -> list[dict[str, Any]
 
 def _is_item(part: Part) -> bool:
     if isinstance(part, Extra):
-        return not part.type.startswith(f"{NAME}:part:")
+        return not part.type.startswith(f"{NAME}:part:") and not refused(part)
     return isinstance(part, Reasoning | ToolCall | ToolResult)
 
 
 def _written(part: Part, role: Role) -> dict[str, Any] | None:
     if isinstance(part, Text):
-        kind = "output_text" if role is Role.ASSISTANT else "input_text"
-        return {"type": kind, "text": part.text}
+        return _said(part.text, role)
     if isinstance(part, Attachment):
-        return _written_attachment(part)
+        return _written_attachment(part) if role is Role.USER else _said(named(part), role)
     if isinstance(part, Reasoning):
         return _written_reasoning(part)
     if isinstance(part, ToolCall):
         return _written_call(part)
     if isinstance(part, ToolResult):
         return _written_result(part)
-    return dict(thaw(part.data)) if part.type.startswith(f"{NAME}:") else None
+    if part.type.startswith(f"{NAME}:"):
+        return dict(thaw(part.data))
+    if not (told := refused(part)):
+        return None
+    is_own = role is Role.ASSISTANT
+    return {"type": "refusal", "refusal": told} if is_own else _said(told, role)
+
+
+def _said(text: str, role: Role) -> dict[str, Any]:
+    return {"type": "output_text" if role is Role.ASSISTANT else "input_text", "text": text}
 
 
 def _written_reasoning(part: Reasoning) -> dict[str, Any] | None:
@@ -186,11 +240,14 @@ def _written_reasoning(part: Reasoning) -> dict[str, Any] | None:
 
 
 def _written_call(call: ToolCall) -> dict[str, Any]:
-    kind = call.extra.get("item", "function_call")
-    item = {"type": kind, "call_id": call.id, "name": call.name}
-    if kind == "function_call":
-        return item | {"arguments": arguments_text(call)}
-    return item | {"input": call.raw}
+    kind = call.extra.get("item")
+    item = {"type": kind or "function_call", "call_id": call.id}
+    if kind is None:
+        return item | {"name": call.name, "arguments": arguments_text(call)}
+    item |= {"name": call.name} if call.name != kind else {}
+    about = {key: call.extra[key] for key in ("id", "status") if key in call.extra}
+    given: dict[str, Any] = thaw(call.arguments)
+    return item | about | given
 
 
 def _written_result(result: ToolResult) -> dict[str, Any]:
@@ -199,13 +256,16 @@ def _written_result(result: ToolResult) -> dict[str, Any]:
     if isinstance(result.content, tuple):
         parts = (_written(part, Role.USER) for part in result.content)
         said = [part for part in parts if part is not None]
+        if kind == _SCREENED and len(said) == 1:
+            (said,) = said
+            said = said | {"type": _SCREEN} if said.get("type") == "input_image" else said
     elif result.is_error and not said.startswith("Error"):
         said = f"Error: {said}"
     return {"type": kind, "call_id": result.call_id, "output": said}
 
 
 def _written_attachment(part: Attachment) -> dict[str, Any]:
-    if part.media_type.startswith("image/"):
+    if part.media_type.startswith("image/") and data_url(part):
         return {"type": "input_image", "image_url": data_url(part)}
     if part.data is None:
         return {"type": "input_text", "text": named(part)}

@@ -21,6 +21,14 @@ def named(attachment: Attachment) -> str:
     return f"[{attachment.media_type}: {name}]"
 
 
+def refused(part: Part) -> str:
+    """Return the words of a model that would not, of whichever provider; else nothing."""
+    if not isinstance(part, Extra) or part.type.rpartition(":")[2] != "refusal":
+        return ""
+    said = part.data.get("refusal") if isinstance(part.data, dict) else None
+    return said if isinstance(said, str) else ""
+
+
 def spoken(content: str | tuple[Part, ...]) -> str:
     """Return what a tool answered, in words."""
     if isinstance(content, str):

@@ -50,7 +50,9 @@ class AnthropicModel:
         on_text: OnText | None = None,
     ) -> Reply:
         """Return the answer, or hand it over as it arrives."""
-        body = {"model": self.name, **write(messages, "anthropic"), **self._options}
+        document = write(messages, "anthropic")
+        document["messages"] = _results_together(document["messages"])
+        body = {"model": self.name, **document, **self._options}
         if tools:
             body["tools"] = [_offered(tool) for tool in tools]
         if on_text is None:
@@ -59,6 +61,22 @@ class AnthropicModel:
         for event in self._endpoint.events("/v1/messages", body | {"stream": True}):
             gathered.take(event)
         return gathered.reply()
+
+
+def _results_together(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return messages with all results of one answer in one: parallel calls are answered so."""
+    made: list[dict[str, Any]] = []
+    for message in messages:
+        if made and _has_results(made[-1]) and _has_results(message):
+            made[-1] = {**made[-1], "content": [*made[-1]["content"], *message["content"]]}
+        else:
+            made.append(message)
+    return made
+
+
+def _has_results(message: dict[str, Any]) -> bool:
+    content = message["content"]
+    return isinstance(content, list) and any(each.get("type") == "tool_result" for each in content)
 
 
 def _offered(tool: Tool) -> dict[str, Any]:

@@ -129,7 +129,10 @@ class Endpoint:
         self, connection: http.client.HTTPConnection, path: str, body: Mapping[str, Any]
     ) -> Iterator[bytes]:
         deadline, size = time.monotonic() + self._total, 0
-        data = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+        try:
+            data = json.dumps(body, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+        except (TypeError, ValueError) as error:
+            raise Invalid(f"the request is not JSON: {error}", hint="check options=") from error
         connection.request("POST", path, data, self._headers)
         socket = connection.sock
         answer = connection.getresponse()

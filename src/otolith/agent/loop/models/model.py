@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -9,13 +10,17 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import msgspec
 
 from otolith.agent.conversation.message import Message, Role, Text
-from otolith.agent.loop.signature import plain
+from otolith.agent.loop.calling import settled
+from otolith.agent.loop.signature import name_of, parameters_of, plain
 from otolith.agent.loop.tools import Tool
 from otolith.core import digest
 from otolith.errors import BadReply, Invalid
 
 OnText: TypeAlias = Callable[[str], None]
 """Is given each piece of text as it arrives; what it raises ends the call."""
+
+
+_EITHER = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +81,16 @@ class Model(Protocol):
 
 
 class FunctionModel:
-    """A model made of a function: messages in, text, a message or a reply out."""
+    """A model made of a function: messages in, text, a message or a reply out.
+
+    Anything that can be called will do, also a coroutine function. It is given the tools if it has
+    a parameter `tools`, or a second one that it cannot do without.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self.name = getattr(function, "__name__", type(function).__name__)
+        self.name = name_of(function)
+        self._tools = _place_of_tools(function)
 
     def complete(
         self,
@@ -94,18 +104,20 @@ class FunctionModel:
         Raises:
             BadReply: it returned something else.
         """
-        takes_tools = (
-            self._function.__code__.co_argcount > 1 if _has_code(self._function) else False
-        )
-        found = self._function(messages, tools) if takes_tools else self._function(messages)
-        reply = reply_of(found)
+        places = {"": ((), {}), "second": ((tools,), {}), "named": ((), {"tools": tools})}
+        more, named = places[self._tools]
+        reply = reply_of(settled(self._function(messages, *more, **named)))
         if on_text is not None and reply.text:
             on_text(reply.text)
         return reply
 
 
-def _has_code(function: object) -> bool:
-    return hasattr(function, "__code__")
+def _place_of_tools(function: Callable[..., Any]) -> str:
+    found = parameters_of(function) or []
+    if any(each.name == "tools" and each.kind is not each.POSITIONAL_ONLY for each in found):
+        return "named"
+    places = [each for each in found if each.kind in (each.POSITIONAL_ONLY, _EITHER)]
+    return "second" if len(places) > 1 and places[1].default is places[1].empty else ""
 
 
 def reply_of(found: Any) -> Reply:
@@ -137,7 +149,7 @@ def as_model(given: Model | Callable[..., Any]) -> Model:
     if not callable(given):
         raise Invalid(
             f"a {type(given).__name__} is no model",
-            hint="give a function, or an object with complete",
+            hint="give a function, or an object with a name and complete()",
         )
     return FunctionModel(given)
 
@@ -164,15 +176,30 @@ class Recorded:
         return cls(iteration, number, request, model, Reply.from_data(reply))
 
 
+class Requests:
+    """Names what a model is asked; each message is looked at once, as long as it is asked about."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Message, bytes]] = {}
+
+    def name(self, messages: Sequence[Message], tools: Sequence[Tool]) -> str:
+        """Return a name for who said what, and which tools there were.
+
+        Ids and times of messages are not part of it: a run that is repeated asks the same.
+        """
+        found = {id(each): self._known.get(id(each)) or (each, _digest(each)) for each in messages}
+        self._known = found  # which keeps them alive, so that no other has the id of one of them
+        asked = b"".join([found[id(each)][1] for each in messages])
+        offered = [[tool.name, tool.description, tool.parameters] for tool in tools]
+        packed = msgspec.msgpack.encode([asked, plain(offered)], order="sorted")
+        return digest(packed)[:16].hex()
+
+
 def request_hash(messages: Sequence[Message], tools: Sequence[Tool]) -> str:
-    """Return a name for what a model was asked: who said what, and which tools there were.
-
-    Ids and times of messages are not part of it: a run that is repeated asks the same.
-    """
-    asked = [[str(each.role), each.name, _content(each)] for each in messages]
-    offered = [[tool.name, tool.description, tool.parameters] for tool in tools]
-    return digest(msgspec.msgpack.encode([asked, plain(offered)], order="sorted"))[:16].hex()
+    """Return the name of what a model was asked."""
+    return Requests().name(messages, tools)
 
 
-def _content(message: Message) -> Any:
-    return message.to_data()["parts"]
+def _digest(message: Message) -> bytes:
+    said = [str(message.role), message.name, message.to_data()["parts"]]
+    return digest(msgspec.msgpack.encode(said, order="sorted"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from otolith.agent.loop.models.model import OnText, Reply, Usage
 from otolith.agent.loop.models.wire import counted, reply_from
 from otolith.agent.loop.tools import Tool
 from otolith.errors import BadReply
+
+_THOUGHT = "reasoning_content"
 
 
 class OpenAIModel:
@@ -75,11 +78,25 @@ def _reply(answer: Any) -> Reply:
 
 
 def _assistants(message: Any) -> Any:
-    """Return a message without what only an answer has, and says nothing."""
+    """Return a message without what only an answer has, and says nothing.
+
+    A refusal is what the model has to say. Arguments are text, but some servers parse them.
+    """
     if not isinstance(message, dict):
         return message
     kept = {name: value for name, value in message.items() if value is not None}
+    if isinstance(kept.get("refusal"), str) and not kept.get("content"):
+        kept["content"] = kept.pop("refusal")
+    if isinstance(kept.get("tool_calls"), list):
+        kept["tool_calls"] = [_call(each) for each in kept["tool_calls"]]
     return {"role": "assistant", "content": None, **kept}
+
+
+def _call(given: Any) -> Any:
+    function = given.get("function") if isinstance(given, dict) else None
+    if not isinstance(function, dict) or not isinstance(function.get("arguments"), dict):
+        return given
+    return {**given, "function": {**function, "arguments": json.dumps(function["arguments"])}}
 
 
 def _usage(given: Any) -> Usage:
@@ -93,6 +110,7 @@ class _Gathered:
     def __init__(self, on_text: OnText) -> None:
         self._on_text = on_text
         self._text: list[str] = []
+        self._thoughts: list[str] = []
         self._calls: dict[int, dict[str, Any]] = {}
         self._usage = Usage()
         self._why = ""
@@ -111,13 +129,17 @@ class _Gathered:
             raise BadReply(f"an event is no piece of an answer: {error!r}") from error
 
     def _delta(self, delta: Mapping[str, Any]) -> None:
-        text = delta.get("content")
+        text, thought = delta.get("content") or delta.get("refusal"), delta.get(_THOUGHT)
         if isinstance(text, str) and text:
             self._text.append(text)
             self._on_text(text)
+        if isinstance(thought, str):
+            self._thoughts.append(thought)
         for piece in delta.get("tool_calls") or ():
+            # Some servers leave the index out: then a piece with an id begins a call.
+            last = max(len(self._calls) - (not piece.get("id")), 0)
             call = self._calls.setdefault(
-                piece["index"],
+                piece.get("index", last),
                 {"id": "", "type": "function", "function": {"name": "", "arguments": ""}},
             )
             call["id"] = piece.get("id") or call["id"]
@@ -129,6 +151,8 @@ class _Gathered:
         if not self._why:
             raise BadReply("the stream ended in the middle of an answer", hint="try again")
         message: dict[str, Any] = {"role": "assistant", "content": "".join(self._text) or None}
+        if self._thoughts:
+            message[_THOUGHT] = "".join(self._thoughts)
         if self._calls:
             message["tool_calls"] = [self._calls[at] for at in sorted(self._calls)]
         return reply_from(lambda: read([message], "openai"), self._usage, self._why, "openai")

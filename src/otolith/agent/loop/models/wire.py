@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from otolith.agent.conversation.message import Message, Role, Tokens
+from otolith.agent.loop.models.checking import checked
 from otolith.agent.loop.models.model import Reply, Usage
 from otolith.errors import BadReply, BadValue
 
@@ -23,18 +24,8 @@ def reply_from(parse: Callable[[], list[Message]], usage: Usage, why: str, count
         raise BadReply(f"the answer is no message: {error.message}", hint="try again") from error
     if len(found) != 1 or found[0].role is not Role.ASSISTANT:
         raise BadReply("the answer is not one message of the assistant", hint="try again")
-    message = found[0]
-    if not message.calls and not message.text.strip():
-        raise BadReply(f"the answer is empty ({why or 'no reason given'})", hint="try again")
-    _check_calls(message)
     tokens = Tokens(usage.output_tokens, counter) if usage.output_tokens else None
-    return Reply(replace(message, tokens=tokens), usage, why)
-
-
-def _check_calls(message: Message) -> None:
-    ids = [call.id for call in message.calls]
-    if len(set(ids)) != len(ids) or not all(ids) or not all(call.name for call in message.calls):
-        raise BadReply("a tool call has no name, or no id of its own", hint="try again")
+    return checked(Reply(replace(found[0], tokens=tokens), usage, why))
 
 
 def counted(usage: Mapping[str, Any], name: str) -> int:

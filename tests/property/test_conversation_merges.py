@@ -1,0 +1,124 @@
+"""Two branches that both went on are one conversation: nothing is lost, and contexts stay legal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import count
+
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+import otolith
+from otolith.agent.conversation import Conversation, Role, ToolCall
+from otolith.errors import BadMessage, OverBudget
+from tests.unit.agent.conversation.legality import faults
+
+FEWER = settings(max_examples=max(settings().max_examples // 2, 20))
+PROVIDERS = ("openai", "responses", "anthropic", "plain")
+IDS = ["a", "b", "c.1"]
+
+texts = st.sampled_from(["yes", "Find me a flight to NYC.", "word " * 80, "日本語" * 30])
+acts = st.one_of(
+    st.tuples(st.just("user"), texts),
+    st.tuples(st.just("assistant"), texts),
+    st.tuples(st.just("system"), texts),
+    st.tuples(st.just("pinned"), texts),
+    st.tuples(st.just("call"), st.lists(st.sampled_from(IDS), min_size=1, max_size=2, unique=True)),
+    st.tuples(st.just("answer"), st.sampled_from(IDS)),
+    st.tuples(st.just("summarise"), st.just("")),
+)
+sides = st.lists(acts, max_size=8)
+
+
+def act(chat, acts):
+    """Do what can be done: a call that was made on this branch already is refused."""
+    for what, given_ in acts:
+        try:
+            if what == "call":
+                chat.assistant(tool_calls=[ToolCall(id, "search", {"q": id}) for id in given_])
+            elif what == "answer":
+                chat.tool(given_, "found " * 30)
+            elif what == "pinned":
+                chat.user(given_, is_pinned=True)
+            elif what == "summarise" and len(chat):
+                chat.summarise()
+            elif what != "summarise":
+                getattr(chat, what)(given_)
+        except BadMessage as error:
+            assert error.problem in ("duplicate_call", "no_call", "answered")  # noqa: PT017
+
+
+def branches(base, ours, theirs):
+    times = count(1)
+    repo = otolith.open("memory:", clock=lambda: next(times))
+    state = repo.session("s")
+    act(state.conversation, base)
+    state.commit(allow_empty=True)
+    other = state.fork("other")
+    act(state.conversation, ours)
+    state.commit(allow_empty=True)
+    act(other.conversation, theirs)
+    other.commit(allow_empty=True)
+    return state, other
+
+
+@FEWER
+@given(sides, sides, sides, st.integers(0, 400) | st.integers(0, 3000))
+def test_a_merged_conversation_loses_nothing_and_its_contexts_are_legal(base, ours, theirs, budget):
+    state, other = branches(base, ours, theirs)
+    wanted = Counter(each.id for each in state.conversation)
+    wanted |= Counter(each.id for each in other.conversation)
+
+    merge = state.merge(other)
+
+    chat = Conversation(state.at("@"))
+    assert merge.ok
+    assert Counter(each.id for each in chat) == wanted
+    assert chat.tokens == sum(each.tokens.count for each in chat if each.tokens)
+    check(chat, budget)
+
+
+@FEWER
+@given(sides, sides, sides, sides)
+def test_a_merged_conversation_goes_on(base, ours, theirs, after):
+    state, other = branches(base, ours, theirs)
+    state.merge(other)
+    chat = state.conversation
+    before = [each.id for each in chat]
+
+    act(chat, after)
+
+    assert [each.id for each in chat][: len(before)] == before
+    check(chat, 1000)
+
+
+@FEWER
+@given(sides, sides, sides)
+def test_whoever_merges_whom_gets_the_same_conversation(base, ours, theirs):
+    state, other = branches(base, ours, theirs)
+    mine, yours = state.fork("mine"), other.fork("yours")
+    mine.merge(other)
+    yours.merge(state)
+
+    assert list(mine.conversation) == list(yours.conversation)
+
+
+def check(chat, budget):
+    """Check what is told of a log without reading all of it, and what is sent of it."""
+    said = list(chat)
+    users = [at for at, each in enumerate(said) if each.role is Role.USER]
+    stays = [at for at, each in enumerate(said) if each.role is Role.SYSTEM or each.is_pinned]
+    assert list(chat._record.staying()) == stays
+    assert chat._record.turn() == (users[-1] if users else None)
+    for provider in PROVIDERS:
+        try:
+            context = chat.context(budget, provider)
+        except OverBudget as error:
+            event("over budget")
+            assert error.needed > budget  # noqa: PT017
+            continue
+        event("cut" if len(context.dropped) else "whole")
+        assert context.tokens <= budget
+        assert faults(context.messages, provider, context.system) == []
+        for text in {said[at].text for at in stays}:
+            assert text.strip() in str(context.messages) + str(context.system)

@@ -1,0 +1,187 @@
+"""Sub-agents: their effects, limits and questions are those of the run that they are part of."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from otolith import Versioned
+from otolith.agent.loop import AgentState, Orchestrator, Tool, effects_after, replay
+from otolith.errors import Conflict, EffectUnknown, Invalid
+
+
+@pytest.fixture
+def state() -> Versioned:
+    return Versioned()
+
+
+class Boss(Orchestrator):
+    """Lets a function delegate, and ends with what it returns."""
+
+    def ask(self, s: AgentState) -> Any:
+        raise NotImplementedError
+
+    def step(self, s: AgentState) -> AgentState:
+        return s.to_executing().to_done(self.ask(s))
+
+
+class Payer(Orchestrator):
+    """Pays in one step."""
+
+    def step(self, s: AgentState) -> AgentState:
+        return s.to_executing().to_done(self.call("pay", amount=1).result)
+
+
+def dying_payer(paid: list[int], dies: list[bool]) -> Payer:
+    def pay(amount: int) -> str:
+        paid.append(amount)
+        if dies:
+            dies.clear()
+            raise KeyboardInterrupt
+        return "paid"
+
+    return Payer(tools=[Tool(pay, effects="once")])
+
+
+def test_what_a_sub_agent_may_have_done_is_listed_and_settled_by_the_one_above(state):
+    paid: list[int] = []
+    sub = dying_payer(paid, [True])
+
+    class Asks(Boss):
+        def ask(self, s: AgentState) -> Any:
+            return self.delegate(sub, "pay", name="payer").answer
+
+    boss = Asks(state)
+    with pytest.raises(KeyboardInterrupt):
+        boss.run("x")
+    began = list(state.log())[-1]
+    with pytest.raises(EffectUnknown):
+        boss.run("x")
+    with pytest.raises(EffectUnknown) as caught:  # that it failed is a commit: the fork is the same
+        boss.run("x")
+    assert [entry.key for entry in boss.unknown_effects()] == [caught.value.key]
+    assert [entry.key for entry in effects_after(state, began)] == [caught.value.key]
+    boss.settle(caught.value.key, happened=True, result="paid")
+    assert boss.run("x").answer == "paid"
+    assert paid == [1]
+
+
+def test_going_back_lists_what_sub_agents_of_sub_agents_did(state):
+    sub = dying_payer([], [])
+
+    class Middle(Boss):
+        def ask(self, s: AgentState) -> Any:
+            self.delegate(sub, "pay", name="payer")
+            raise KeyboardInterrupt
+
+    class Top(Boss):
+        def ask(self, s: AgentState) -> Any:
+            return self.delegate(Middle(), "let it be paid", name="middle").answer
+
+    top = Top(state)
+    with pytest.raises(KeyboardInterrupt):
+        top.run("x")
+    began = list(state.log())[-1]
+    assert [entry.tool for entry in top.rollback(began)] == ["pay"]
+    assert [entry.tool for entry in effects_after(state, began)] == ["pay"]
+
+
+def test_a_sub_agent_does_the_same_task_anew_in_another_step(state):
+    made = []
+
+    def sub(s: AgentState) -> AgentState:
+        made.append(1)
+        return s.to_executing().to_done(len(made))
+
+    def step(s: AgentState) -> AgentState:
+        s = s.to_executing()
+        answer = boss.delegate(Orchestrator(step=sub), "review", name="reviewer").answer
+        return s.to_done(answer) if answer == 3 else s
+
+    boss = Orchestrator(state, step=step)
+    assert boss.run("x").answer == 3
+
+
+def test_one_name_is_for_one_task_in_a_step(state):
+    class Asks(Boss):
+        def ask(self, s: AgentState) -> Any:
+            for task in ("a", "b"):
+                self.delegate(
+                    Orchestrator(step=lambda s: s.to_executing().to_done(1)), task, name="f"
+                )
+
+    with pytest.raises(Invalid, match="name of its own"):
+        Asks(state).run("x")
+
+
+def test_a_question_of_a_sub_agent_can_be_answered_through_the_one_above(state):
+    def sub(s: AgentState) -> AgentState:
+        if s.phase == "planning":
+            return s.to_executing().ask("which?")
+        return s.to_done(f"took {s.messages[-1].text}")
+
+    def step(s: AgentState) -> AgentState:
+        if s.phase == "planning":
+            paused = boss.delegate(Orchestrator(step=sub), "choose", name="chooser")
+            return s.to_executing().ask(paused.question)
+        told = s.messages[-1].text
+        found = boss.delegate(Orchestrator(step=sub), "choose", name="chooser", answer=told)
+        return s.to_done(found.answer)
+
+    boss = Orchestrator(state, step=step)
+    assert boss.run("x").question == "which?"
+    assert boss.run(answer="blue").answer == "took blue"
+
+
+def test_limits_and_stops_reach_sub_agents(state):
+    begun = threading.Event()
+
+    def sub(s: AgentState) -> AgentState:
+        begun.set()
+        return s.to_executing()
+
+    class Asks(Boss):
+        def ask(self, s: AgentState) -> Any:
+            self.delegate(Orchestrator(step=sub), "work", name="worker", max_steps=None)
+
+    boss = Asks(state)
+    assert boss.run("x", max_seconds=0.2).ended == "seconds"
+    begun.clear()
+
+    def stop() -> None:
+        begun.wait(10)
+        boss.stop()
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    outcome = boss.run("x")
+    thread.join()
+    assert (outcome.ended, outcome.state.iteration) == ("stopped", 0)
+
+
+def test_a_replay_has_sub_agents_of_its_own(state):
+    answers = ["then", "now"]
+
+    class Asks(Boss):
+        def ask(self, s: AgentState) -> Any:
+            def sub(s: AgentState) -> AgentState:
+                return s.to_executing().to_done(answers.pop(0))
+
+            return self.delegate(Orchestrator(step=sub), "say", name="sayer").answer
+
+    boss = Asks(state)
+    assert boss.run("x").answer == "then"
+    began = next(commit for commit in state.log() if commit.message == "begin main")
+    assert replay(boss, state, at=began, branch="again").outcome.answer == "now"
+
+
+def test_a_sub_agent_that_is_at_work_above_cannot_be_asked_below(state):
+    class Asks(Boss):
+        def ask(self, s: AgentState) -> Any:
+            name = {"main": "a", "a": "b", "b": "a"}[self.name]
+            return self.delegate(Asks(), f"for {self.name}", name=name).answer
+
+    with pytest.raises(Conflict, match="in the middle of 'for main'"):
+        Asks(state).run("x")
