@@ -240,3 +240,27 @@ def test_a_run_is_repeated_without_touching_the_world(said):
     fresh = data("replay", "trip", "--with", "bot.py:agent", "--to", "fresh", "--fresh")
     assert (fresh["branch"], fresh["replayed"], fresh["asked"]) == ("fresh", 0, 2)
     assert run("chat", "show").output == run("chat", "show", "--at", "main").output
+
+
+# ---------------------------------------------------------------- going back
+
+
+def test_rollback_lists_what_was_done_outside(said):
+    shown = run("rollback", "@~3").output
+
+    assert "What was done outside stays done:\n  pay {amount: 5}\n" in shown
+
+
+def test_undo_lists_what_was_done_outside(said):
+    told = [run("undo").output for _ in range(3)]
+
+    assert ["pay {amount: 5}" in each for each in told] == [False, False, True]
+
+
+def test_going_back_lists_nothing_where_nothing_was_done(place):
+    with Versioned(Disk(place / "a.db"), session="trip") as state:
+        for number in range(3):
+            state["n"] = number
+            state.commit(str(number))
+
+    assert "outside" not in run("rollback", "@~1").output + run("undo").output

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from otolith import opening
-from otolith.agent import Agent, Orchestrator, Versioned
+from otolith.agent import Agent, Orchestrator, Task, Versioned
 from otolith.cli.asked import Asked
 from otolith.cli.place import find, only_session
 from otolith.errors import Invalid
@@ -111,7 +111,7 @@ def _only(module: ModuleType, given: str) -> Any:
 
 def _is_ready(value: object) -> bool:
     """Tell an orchestrator, an agent or a task from what makes one."""
-    return isinstance(value, Orchestrator) or hasattr(value, "acting")
+    return isinstance(value, Orchestrator | Agent | Task)
 
 
 def _runs(value: object, module: ModuleType) -> bool:
