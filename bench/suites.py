@@ -182,6 +182,7 @@ _AGENT: Late = (
         "context-read",
         "last",
         "search",
+        "step",
     ),
     compressibility,
 )

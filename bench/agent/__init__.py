@@ -1,10 +1,10 @@
-"""What an agent's own state costs: conversations that grow, and what of them a model is sent."""
+"""What an agent's own state costs: conversations, what a model is sent, and steps."""
 
-from bench.agent import contexts, conversing
+from bench.agent import contexts, conversing, stepping
 
-KINDS = {"conversing": conversing.rows, "contexts": contexts.rows}
+KINDS = {"conversing": conversing.rows, "contexts": contexts.rows, "stepping": stepping.rows}
 # Which kind makes a row, by the first part of its name.
 MADE_BY = {"say": "conversing", "stored": "conversing"}
-MADE_BY |= {"context": "contexts", "last": "contexts", "search": "contexts"}
+MADE_BY |= {"context": "contexts", "last": "contexts", "search": "contexts", "step": "stepping"}
 
 __all__ = ["KINDS", "MADE_BY"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -16,27 +15,11 @@ from otolith.agent import AgentState, Conversation, Tool, ledger_in
 from otolith.errors import EffectUnknown, Full
 from otolith.stores import SqliteStore
 from otolith.testing import PowerLossVFS
+from tests.fault.killing import killed_and_ended, seconds_of
 from tests.fault.worker import STEPS, Worker, worker_for
 
 WORKER = Path(__file__).with_name("worker.py")
 KILLS = 10
-
-
-def work(place: Path, chance: random.Random) -> int:
-    """Run the worker again and again, killed each time, and then to its end."""
-    command = [sys.executable, str(WORKER), str(place / "a.db"), str(place / "calls")]
-    killed = 0
-    for _ in range(KILLS):
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        with process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-            time.sleep(chance.random() / 25)  # so that the kill falls anywhere in a step
-            process.kill()
-            killed += process.stdout.read() == ""
-    ended = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert ended.stdout.endswith("done\n")
-    return killed
 
 
 def lines(place: Path) -> list[list[str]]:
@@ -46,10 +29,12 @@ def lines(place: Path) -> list[list[str]]:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_killed_orchestrator_goes_on_where_it_was(tmp_path, rounds, seed):
     chance, killed = random.Random(seed), 0
+    share = seconds_of(WORKER, tmp_path / "a.db", tmp_path / "calls") / (KILLS / 2)
     for number in range(rounds(2, 34)):
         place = tmp_path / str(number)
         place.mkdir()
-        killed += work(place, chance)
+        words = (place / "a.db", place / "calls")
+        killed += killed_and_ended(WORKER, *words, kills=KILLS, chance=chance, seconds=share)
         told = lines(place)
         check_no_step_ran_after_it_was_kept(told)
         check_effects(told)

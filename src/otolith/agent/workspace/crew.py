@@ -72,13 +72,20 @@ class Crew:
         Raises:
             Unavailable: no process can be started.
         """
+        try:
+            return self._forked(modules)
+        except Gone:  # the nursery has died since it was last heard of, perhaps by what a step did
+            self.close()
+            return self._forked(modules)
+
+    def _forked(self, modules: Sequence[str]) -> WorkerLine:
         self._nursery()
         if self._spare is None:
             self.learn(modules)
             self._ask_for_one()
+        forked = self._next(Forked)
         line, output, errors = self._spare  # type: ignore[misc]  # asked for above
         self._spare = None
-        forked = self._next(Forked)
         wire: Wire[FromWorker] = Wire(line, FromWorker, limit_bytes=self._runner.handover_bytes)
         worker = self._workers[forked.pid] = WorkerLine(forked.pid, wire, output, errors)
         return worker
@@ -95,8 +102,12 @@ class Crew:
         ours, theirs = socket.socketpair()
         output, out = os.pipe()
         errors, err = os.pipe()
+        self._spare = ours, output, errors
         try:
             wire.send(Fork(), [theirs.fileno(), out, err])
+        except BaseException:
+            self._dismiss_spare()
+            raise
         finally:
             theirs.close()
             os.close(out)
@@ -104,7 +115,6 @@ class Crew:
         ours.settimeout(_STALL_SECONDS)
         for fd in (output, errors):
             os.set_blocking(fd, False)
-        self._spare = ours, output, errors
 
     def _dismiss_spare(self) -> None:
         spare, self._spare = self._spare, None

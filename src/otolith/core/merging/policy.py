@@ -71,7 +71,7 @@ class Policies:
         """Return the policy for a path, if a rule names one; `is_map` if both sides are maps."""
         rule = RESERVED.get(path[0]) if isinstance(path[0], str) else None
         if rule is not None:
-            return None if len(path) == 1 else rule(path, is_map=is_map)
+            return rule(path, is_map=is_map)
         text = format_path(path)
         exact = self._exact.get(text)
         if exact is not None:

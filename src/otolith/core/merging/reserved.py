@@ -23,11 +23,13 @@ def _of_aliases(path: Path, *, is_map: bool) -> str | None:
 
 
 def _of_lifecycle(path: Path, *, is_map: bool) -> str | None:
-    return f"{CALL}lifecycle"  # a machine is one thing
+    return None if len(path) == 1 else f"{CALL}lifecycle"  # a machine is one thing
 
 
 def _of_conversation(path: Path, *, is_map: bool) -> str | None:
     """Return the policy for what was said: what both sides said is said, one after the other."""
+    if len(path) == 1:
+        return None
     name = str(path[1])
     if not name.startswith(".") or name.startswith(".usage."):
         return "append"
@@ -36,6 +38,8 @@ def _of_conversation(path: Path, *, is_map: bool) -> str | None:
 
 def _of_memory(path: Path, *, is_map: bool) -> str | None:
     """Return the policy for what an agent works with; see `agent/memory/merging.py`."""
+    if len(path) == 1:
+        return None
     table, depth = path[1], len(path)
     if table == "plan":
         return f"{CALL}memory-plan"
@@ -56,6 +60,8 @@ def _of_workspace(path: Path, *, is_map: bool) -> str | None:
     A pickle is one thing, whatever it is made of. What only describes the others follows whoever
     came last.
     """
+    if len(path) == 1:
+        return None
     table, depth = path[1], len(path)
     if table in ("ambient", "last", "output"):
         return "last-writer"

@@ -257,3 +257,11 @@ def test_two_calls_of_one_id_get_two_ids(provider):
 
     assert faults(context.messages, provider) == []
     assert "same_2" in str(context.messages)
+
+
+def test_a_custom_call_without_input_is_written_with_an_empty_one():
+    call = ToolCall("a", "search", {}, extra={"item": "custom_tool_call"})
+
+    (item,) = write([Message(Role.ASSISTANT, (call,))], "responses")["input"]
+
+    assert item["input"] == ""

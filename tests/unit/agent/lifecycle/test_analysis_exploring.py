@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from itertools import product
 from typing import Any
 
@@ -312,14 +311,12 @@ def test_a_way_to_treat_guards_has_a_name():
         explore(AGENT.model, guards="perhaps")  # type: ignore[arg-type]
 
 
-def test_two_hundred_states_are_explored_in_well_under_a_second():
+def test_two_hundred_states_are_explored_each_once():
     table = {
         (f"s{i}", f"e{j}"): f"s{(i * 7 + j * 13 + 1) % 200}" for i in range(200) for j in range(5)
     }
     model = Chart.from_table(table, initial="s0").model
-    begun = time.process_time()
 
     graph = explore(model)
 
     assert (len(graph.configurations), len(graph.edges)) == (200, 1_000)
-    assert time.process_time() - begun < 0.8

@@ -100,6 +100,22 @@ def test_a_fork_bomb_ends_with_its_step_and_leaves_nobody(
     assert workspace.run("before").value == [1]
 
 
+def test_what_has_died_without_a_word_is_started_again(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crew = workspace._foreman.crew
+    assert crew is not None
+    assert crew._process is not None
+    workspace._foreman.dismiss()
+    crew._dismiss_spare()
+    crew._process.kill()
+    crew._process.wait()
+    died = crew._process
+    monkeypatch.setattr(died, "poll", lambda: None)  # as if nobody had noticed yet
+
+    assert workspace.run("before").value == [1]
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="the kernel counts the processes of all but root")
 def test_a_fork_bomb_of_root_is_counted(workspace: Workspace, mark: str) -> None:
     step = workspace.run(TOOLS.format(mark=mark) + BOMBS["that goes on"])

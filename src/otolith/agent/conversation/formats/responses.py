@@ -38,6 +38,7 @@ from otolith.agent.lifecycle.values import thaw
 NAME = "responses"
 _INSTRUCTIONS = "instructions"
 _SCREEN, _SCREENED = "computer_screenshot", "computer_call_output"
+_CUSTOM = "custom_tool_call"
 _ROLES = {"system": Role.SYSTEM, "developer": Role.SYSTEM, "assistant": Role.ASSISTANT}
 
 
@@ -247,7 +248,8 @@ def _written_call(call: ToolCall) -> dict[str, Any]:
     item |= {"name": call.name} if call.name != kind else {}
     about = {key: call.extra[key] for key in ("id", "status") if key in call.extra}
     given: dict[str, Any] = thaw(call.arguments)
-    return item | about | given
+    empty = {"input": ""} if kind == _CUSTOM else {}
+    return item | about | empty | given
 
 
 def _written_result(result: ToolResult) -> dict[str, Any]:
