@@ -17,7 +17,7 @@ PROMISED = {
     "state": {"frame", "read", "values", "list", "column"},
     "workspace": {"frame", "restore", "cold", "programs", "loop"},
     "lifecycle": {"events", "commit", "snapshot"},
-    "agent": {"say", "stored", "context"},
+    "agent": {"say", "stored", "context", "step"},
 }
 
 
