@@ -29,7 +29,7 @@ def lines(place: Path) -> list[list[str]]:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_killed_orchestrator_goes_on_where_it_was(tmp_path, rounds, seed):
     chance, killed = random.Random(seed), 0
-    share = seconds_of(WORKER, tmp_path / "a.db", tmp_path / "calls") / (KILLS / 2)
+    share = seconds_of(WORKER, tmp_path / "a.db", tmp_path / "calls") / KILLS
     for number in range(rounds(2, 34)):
         place = tmp_path / str(number)
         place.mkdir()

@@ -47,6 +47,7 @@ class Booking(Protocol):
     def now(self) -> int: ...
     def key(self, base: Base, *parts: Any) -> str: ...
     def entry(self, key: str) -> Entry | None: ...
+    def begin(self, entry: Entry, was: Entry | None, base: Base) -> None: ...
     def write(self, key: str, entry: Entry | None, base: Base | None = None) -> None: ...
 
 
@@ -95,13 +96,13 @@ class Hands:
                 key, tool.name, tool.effects, asked, call_id=call.id, run=self._book.name,
                 iteration=self._base.iteration, time=self._book.now(), by=self._book.sign,
             )  # fmt: skip
-            self._book.write(key, entry, self._base)
+            self._book.begin(entry, None, self._base)
         else:
             found = self._asked(tool, entry)
             if found is not None:
                 return self._ended(call, found)
-            entry = replace(entry, by=self._book.sign)
-            self._book.write(key, entry, self._base)  # so that no third one begins it as well
+            was, entry = entry, replace(entry, by=self._book.sign)
+            self._book.begin(entry, was, self._base)  # so that no third one begins it as well
         seen = self._run(call, tool, arguments, key=key)
         return self._ended(
             call,

@@ -112,6 +112,10 @@ class LooseRun:
         """Return nothing: there is no history to fork."""
         return {}
 
+    def begin(self, entry: Entry, was: Entry | None, base: Base) -> None:
+        """Write down that a call begins."""
+        self._entries[entry.key] = entry
+
     def write(self, key: str, entry: Entry | None, base: Base | None = None) -> None:
         """Write down an entry of the ledger."""
         if entry is None:

@@ -237,6 +237,17 @@ class KeptRun:
             if (entry.status, entry.run, entry.iteration) == ("begun", self.name, base.iteration)
         ]
 
+    def begin(self, entry: Entry, was: Entry | None, base: Base) -> None:
+        """Commit that a call begins; `was` is what the ledger had when that was decided.
+
+        Raises:
+            Conflict: another process has begun it meanwhile.
+        """
+        with self._writing(f"begun {entry.tool}", kind="effect", base=base) as journal:
+            if entry_at(journal, entry.key) != was:
+                raise self._elsewhere()
+            journal.write_reserved((*LEDGER, entry.key), journal.cells.put(entry.to_data()))
+
     def write(self, key: str, entry: Entry | None, base: Base | None = None) -> None:
         """Commit an entry of the ledger, or that there is none any more."""
         did = f"forget {key}" if entry is None else f"{entry.status} {entry.tool}"

@@ -18,6 +18,7 @@ from otolith.agent.loop import (
     effects_after,
     ledger_in,
 )
+from otolith.agent.loop.record import KeptRun
 from otolith.errors import BadMessage, Busy, Conflict, Full, Invalid
 
 
@@ -414,3 +415,35 @@ def test_a_step_that_no_conversation_can_hold_is_an_event_too(state):
     with pytest.raises(BadMessage):
         Orchestrator(state, step=step).run("x")
     assert [event.kind for event in state.events][-1] == "error"
+
+
+def test_a_call_that_another_begins_right_after_one_has_looked_is_not_made_twice(monkeypatch):
+    repo, paid = open_repo("memory:"), []
+    is_begun, may_end = threading.Event(), threading.Event()
+
+    def pay(amount: int) -> str:
+        paid.append(amount)
+        is_begun.set()
+        may_end.wait(30)
+        return "paid"
+
+    first = payer(repo, paid)
+    second = Payer(repo, tools=[Tool(pay, effects="once")])
+    other = threading.Thread(target=second.run, args=("x",))
+    look = KeptRun.entry
+
+    def look_then_wait(self: KeptRun, key: str) -> Any:
+        found = look(self, key)
+        if threading.current_thread() is not other and not other.is_alive():
+            other.start()
+            assert is_begun.wait(30)
+        return found
+
+    monkeypatch.setattr(KeptRun, "entry", look_then_wait)
+    with pytest.raises(Conflict, match="another process"):
+        first.run("x")
+    may_end.set()
+    other.join(30)
+
+    assert paid == [300]
+    assert second.run("x").answer == "paid"
