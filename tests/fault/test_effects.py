@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from otolith import Disk, Versioned
-from tests.fault.killing import killed_and_ended, seconds_of
+from tests.fault.killing import killed_and_ended
 from tests.fault.walker import ROUNDS, chart_for
 
 WALKER = Path(__file__).with_name("walker.py")
@@ -24,12 +24,11 @@ def told(place: Path) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("how", ["again", "once"])
 def test_every_effect_happens_whenever_the_process_is_killed(tmp_path, rounds, how):
     chance = random.Random(how)
-    share = seconds_of(WALKER, tmp_path / "a.db", tmp_path / "effects", how) / 4
     for number in range(rounds(2, 20)):
         place = tmp_path / str(number)
         place.mkdir()
         words = (place / "a.db", place / "effects", how)
-        assert killed_and_ended(WALKER, *words, kills=8, chance=chance, seconds=share) > 0
+        assert killed_and_ended(WALKER, *words, kills=8, chance=chance) > 0
         effects = told(place)
         keys = {name: {key for each, key in effects if each == name} for name in NAMES}
         assert {name: len(found) for name, found in keys.items()} == dict.fromkeys(NAMES, ROUNDS)

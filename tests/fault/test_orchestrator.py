@@ -15,7 +15,7 @@ from otolith.agent import AgentState, Conversation, Tool, ledger_in
 from otolith.errors import EffectUnknown, Full
 from otolith.stores import SqliteStore
 from otolith.testing import PowerLossVFS
-from tests.fault.killing import killed_and_ended, seconds_of
+from tests.fault.killing import killed_and_ended
 from tests.fault.worker import STEPS, Worker, worker_for
 
 WORKER = Path(__file__).with_name("worker.py")
@@ -29,12 +29,11 @@ def lines(place: Path) -> list[list[str]]:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_killed_orchestrator_goes_on_where_it_was(tmp_path, rounds, seed):
     chance, killed = random.Random(seed), 0
-    share = seconds_of(WORKER, tmp_path / "a.db", tmp_path / "calls") / KILLS
     for number in range(rounds(2, 34)):
         place = tmp_path / str(number)
         place.mkdir()
         words = (place / "a.db", place / "calls")
-        killed += killed_and_ended(WORKER, *words, kills=KILLS, chance=chance, seconds=share)
+        killed += killed_and_ended(WORKER, *words, kills=KILLS, chance=chance)
         told = lines(place)
         check_no_step_ran_after_it_was_kept(told)
         check_effects(told)

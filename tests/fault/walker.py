@@ -67,6 +67,8 @@ def main(store: str, effects: str, how: str) -> None:
                 break
             machine.send("go")
             state.commit("go")
+            sys.stdout.write("went\n")
+            sys.stdout.flush()
     sys.stdout.write("done\n")
 
 

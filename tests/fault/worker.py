@@ -86,6 +86,15 @@ def worker_for(store: Any, calls: str) -> Worker:
 def main(store: str, calls: str) -> None:
     """Work."""
     worker = worker_for(Disk(store), calls)
+    tell = worker.on_step
+
+    def kept(s: AgentState) -> None:
+        assert tell is not None
+        tell(s)
+        sys.stdout.write(f"kept {s.iteration}\n")
+        sys.stdout.flush()
+
+    worker.on_step = kept
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     outcome = worker.run("pay them all", session="work")
