@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import assume, event, given, settings
+from hypothesis import assume, event, example, given, settings
 from hypothesis import strategies as st
 
 from otolith.agent.conversation import (
@@ -125,6 +125,7 @@ budgets = st.integers(0, 400) | st.integers(0, 20_000)
 
 @MANY
 @given(logs, budgets, st.sampled_from(PROVIDERS), st.integers(0, 6), st.integers(0, 6))
+@example([Message(Role.ASSISTANT, (ToolCall("x" * 70, "search"),))], 52, "openai", 0, 0)
 def test_a_context_is_legal_and_fits_or_says_why_not(log, budget, provider, last, results):
     rules, over = Rules(budget, provider, keep_last=last, keep_results=results), None
     try:

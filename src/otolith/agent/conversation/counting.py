@@ -38,6 +38,8 @@ AROUND = 4
 """What stands around every message: its role, and where it begins and ends."""
 
 PICTURE, FEWEST, BYTES_PER_TOKEN = 1_600, 16, 8
+_LONG_ID, _RENAMED = 40, 24
+"""From how many letters on an id may be renamed for a provider, and what it takes then."""
 FILE = ".file"
 """In the extra of an attachment whose bytes are kept elsewhere: their hash and length."""
 
@@ -61,16 +63,19 @@ class Counter:
         if isinstance(part, Text | Reasoning):
             return self.count(part.text) + self.count(getattr(part, "signature", ""))
         if isinstance(part, ToolCall):
-            said = part.id, part.name, arguments_text(part)
-            return AROUND + sum(map(self.count, said))
+            return AROUND + self._id(part.id) + sum(map(self.count, (part.name, arguments_text(part))))
         if isinstance(part, ToolResult):
             content = part.content
             said_size = self.count(content) if isinstance(content, str) else 0
             inner = sum(map(self.part, content)) if isinstance(content, tuple) else said_size
-            return AROUND + self.count(part.call_id) + inner
+            return AROUND + self._id(part.call_id) + inner
         if isinstance(part, Attachment):
             return self._attachment(part)
         return self._extra(part)
+
+    def _id(self, id: str) -> int:
+        """Return what the id of a call takes; a long one may be sent as a shorter one of digits."""
+        return max(self.count(id), _RENAMED if len(id) > _LONG_ID else 0)
 
     def _attachment(self, part: Attachment) -> int:
         words = self.count(part.name) + self.count(part.url) + FEWEST

@@ -11,7 +11,7 @@ from otolith.agent.lifecycle.values import thaw
 from otolith.agent.loop.state import AgentState
 from otolith.agent.loop.working import Observation
 
-_MOST_LETTERS = 300
+_MOST_LETTERS = 100  # so that an event is short enough to stand in its node
 _ENDS = {Phase.DONE: "success", Phase.ERROR: "error", Phase.WAITING_FEEDBACK: "question"}
 
 
