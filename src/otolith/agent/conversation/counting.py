@@ -63,7 +63,8 @@ class Counter:
         if isinstance(part, Text | Reasoning):
             return self.count(part.text) + self.count(getattr(part, "signature", ""))
         if isinstance(part, ToolCall):
-            return AROUND + self._id(part.id) + sum(map(self.count, (part.name, arguments_text(part))))
+            named = self._id(part.id) + self.count(part.name)
+            return AROUND + named + self.count(arguments_text(part))
         if isinstance(part, ToolResult):
             content = part.content
             said_size = self.count(content) if isinstance(content, str) else 0
