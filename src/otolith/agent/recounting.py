@@ -22,17 +22,17 @@ from otolith.core import (
 
 if TYPE_CHECKING:
     from otolith.agent.conversation import Message
-    from otolith.agent.memory import Memory
+    from otolith.agent.memory import Memory, Note, ToolRecord
 
 _NOTHING = {"map": b"\x80", "list": b"\x90"}
-_MOST, _LETTERS = 20, 300
+_MOST, _LETTERS, _CALL_LETTERS = 20, 300, 160
 
 
 class Told(NamedTuple):
     """One thing that changed of what an agent said, has in mind, or does."""
 
     what: str
-    """message, goal, step, note, call or run."""
+    """message, goal, task, step, note, call or run."""
     name: str
     how: str
     """added, changed or removed."""
@@ -50,6 +50,11 @@ class _Pair(NamedTuple):
         empty = _NOTHING[kind]
         before = (self.old.cell_at(path) if self.old is not None else None) or empty
         return differences(self.new.cells, before, self.new.cell_at(path) or empty)
+
+    def is_same(self, path: Path) -> bool:
+        """Tell whether both have the same at a path."""
+        before = None if self.old is None else self.old.cell_at(path)
+        return self.new.cells.same(before, self.new.cell_at(path))
 
     def names(self, path: Path) -> list[str]:
         """Return the keys of a map that both or one of them has."""
@@ -110,9 +115,9 @@ def _answer(content: object) -> str:
     return content if isinstance(content, str) else "…"
 
 
-def _short(text: str) -> str:
+def _short(text: str, most: int = _LETTERS) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= _LETTERS else f"{line[: _LETTERS - 1]}…"
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def _has_in_mind(pair: _Pair) -> Iterator[Told]:
@@ -120,16 +125,41 @@ def _has_in_mind(pair: _Pair) -> Iterator[Told]:
         return
     now = memory.Memory(pair.new)
     was = None if pair.old is None else memory.Memory(pair.old)
+    yield from _task(pair, was, now)
+    yield from _steps(was, now)
+    touched = sorted({str(change.keys[0]) for change in pair.changes((MEMORY, "notes"))})
+    yield from (told for key in touched for told in _note(pair, was, now, key))
+    yield from _calls(was, now)
+
+
+def _task(pair: _Pair, was: Memory | None, now: Memory) -> Iterator[Told]:
     goal = "" if was is None else was.goal
     if now.goal != goal:
         yield Told("goal", "goal", "changed" if goal else "added", _short(now.goal))
-    yield from _steps(was, now)
-    touched = sorted({str(change.keys[0]) for change in pair.changes((MEMORY, "notes"))})
-    yield from (told for key in touched for told in _note(was, now, key))
-    for call in now.tool_calls[0 if was is None else len(was.tool_calls) :][:_MOST]:
-        text = f"{call.name}({_arguments(call.arguments)}) {call.duration_ms:,.0f} ms"
-        text += f": {call.error}" if call.error else ""
-        yield Told("call", call.id, "added", _short(text))
+    if not pair.is_same((MEMORY, "task", "status")):  # somebody said how it ended
+        yield Told("task", "status", "changed", now.task.status)
+    for name in sorted({str(change.keys[0]) for change in pair.changes((MEMORY, "data"))}):
+        before = was is not None and name in was.task.data
+        if name in now.task.data:
+            text = _short(str(now.task.data[name]))
+            yield Told("task", name, "changed" if before else "added", text)
+        else:
+            yield Told("task", name, "removed", "")
+
+
+def _calls(was: Memory | None, now: Memory) -> Iterator[Told]:
+    before, after = 0 if was is None else len(was.tool_calls), len(now.tool_calls)
+    for call in now.tool_calls[before:][:_MOST]:
+        yield Told("call", call.id, "added", _call(call))
+    if was is not None and after < before:
+        for call in was.tool_calls[after:][:_MOST]:
+            yield Told("call", call.id, "removed", _call(call))
+
+
+def _call(call: ToolRecord) -> str:
+    took = "" if call.duration_ms is None else f" {call.duration_ms:,.0f} ms"
+    failed = f": {call.error}" if call.error else ""
+    return _short(f"{call.name}({_short(_arguments(call.arguments), _CALL_LETTERS)}){took}{failed}")
 
 
 def _steps(was: Memory | None, now: Memory) -> Iterator[Told]:
@@ -143,15 +173,30 @@ def _steps(was: Memory | None, now: Memory) -> Iterator[Told]:
         yield Told("step", _short(step.text), "removed", str(step.state))
 
 
-def _note(was: Memory | None, now: Memory, key: str) -> Iterator[Told]:
+def _note(pair: _Pair, was: Memory | None, now: Memory, key: str) -> Iterator[Told]:
     before = None if was is None else was.notes.get(key)
     after = now.notes.get(key)
     if after is None:
         if before is not None:
             yield Told("note", key, "removed", _short(str(before.value)))
-    elif before is None or before.value != after.value:
-        how = "added" if before is None else "changed"
-        yield Told("note", key, how, _short(str(after.value)))
+    elif before is None:
+        yield Told("note", key, "added", _short(str(after.value)))
+    elif not pair.is_same((MEMORY, "notes", key, "value")):
+        yield Told("note", key, "changed", _short(str(after.value)))
+    else:
+        yield Told("note", key, "changed", ", ".join(_about(before, after)) or "written again")
+
+
+def _about(before: Note, after: Note) -> Iterator[str]:
+    """Yield what changed of a note that says what it said."""
+    if before.is_pinned != after.is_pinned:
+        yield "pinned" if after.is_pinned else "not pinned any more"
+    if before.importance != after.importance:
+        yield f"importance {after.importance:g}"
+    if before.uses != after.uses:
+        yield f"used {after.uses} times" if after.uses > 1 else "used once"
+    if before.replaced_by != after.replaced_by and after.replaced_by:
+        yield f"replaced by {after.replaced_by}"
 
 
 def _runs(pair: _Pair) -> Iterator[Told]:

@@ -206,12 +206,12 @@ class Versioned(Checked, HasFrames):
 
         What is added is staged like any edit, and committed with the rest.
         """
-        return conversation.Conversation(self, clock=self.repo.clock)
+        return conversation.Conversation(self)
 
     @property
     def memory(self) -> Memory:
         """What the agent works with: its goal, its plan, its notes, and the tools it called."""
-        return memory.Memory(self, clock=self.repo.clock)
+        return memory.Memory(self)
 
     def lifecycle(
         self, chart: Chart, *, name: str = "main", data: Mapping[str, Any] | None = None

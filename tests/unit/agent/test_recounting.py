@@ -67,6 +67,39 @@ def test_what_a_rollback_took_back_is_told(state):
     assert lines(state) == ["removed message main[2]: tool: <- two"]
 
 
+def test_what_was_said_of_the_task_and_its_notes_is_told(state):
+    mem = state.memory
+    mem.finish("cancelled")
+    mem.gather(price=482)
+    mem.pin("seat")
+    mem.use("seat")
+    mem.record(ToolRecord("c9", "search", {"to": "N" * 500}))
+    state.commit("ended")
+
+    assert lines(state) == [
+        "changed task status: cancelled",
+        "added task price: 482",
+        "changed note seat: pinned, used once",
+        f"added call c9: search(to='{'N' * 155}…)",
+    ]
+    state.rollback("@~1")
+    assert lines(state)[-1].startswith("removed call c9: search(to='NNN")
+
+
+def test_a_note_is_compared_by_what_is_kept_of_it(state):
+    numbers = pytest.importorskip("numpy").arange(5000)
+    mem = state.memory
+    mem.note("rows", numbers)
+    state.commit("noted")
+    numbers = numbers.copy()
+    numbers[2500] = -1
+    mem.note("rows", numbers)
+    state.commit("corrected")
+
+    assert [line.split(":")[0] for line in lines(state)] == ["changed note rows"]
+    assert [version.value[2500] for version in mem.notes["rows"].versions] == [2500]
+
+
 def test_of_many_messages_the_others_are_counted(state):
     for number in range(50):
         state.conversation.user(f"number {number}")

@@ -12,6 +12,7 @@ from otolith.agent.conversation.message import Message, Role
 from otolith.agent.conversation.record import STAYS, Record
 from otolith.agent.conversation.threads import check_name
 from otolith.agent.conversation.turns import Turns
+from otolith.agent.times import clock_of
 from otolith.core import Reading
 from otolith.types import Clock
 
@@ -38,7 +39,7 @@ class Log(Sequence[Message]):
         """
         self.state = state
         self.thread_name = check_name(thread)
-        self._clock = clock
+        self._clock = clock_of(state) if clock is None else clock
         self._limit_bytes = attachment_limit_bytes
         self._record = Record(state, thread)
 

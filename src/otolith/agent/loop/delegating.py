@@ -2,8 +2,8 @@
 
 The fork begins where the step began. That it is to be merged is kept with the step, and the merge
 follows the commit of the step: whatever dies in between, the next process finds it and merges. The
-sub-agent has a run and a thread of its own name. Its working memory stays on its fork: what it had
-in mind is not what the other has in mind.
+sub-agent has a run and a thread of its own name, so that what both say and plan is kept apart; what
+it writes to the state, `state.memory` too, is merged like any two branches.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from otolith.agent.live import Live
 from otolith.agent.loop.outcome import Outcome
 from otolith.agent.loop.record import Base, KeptRun
 from otolith.agent.session import Versioned
-from otolith.core import MEMORY
 from otolith.errors import MergeConflict, RefExists
 
 
@@ -90,7 +89,6 @@ def join(run: KeptRun, branches: list[str]) -> None:
     for branch in branches:
         fork = branch_of(state, branch)
         assert fork.head is not None
-        _leave_memory(state, fork)
         merged = state.merge(fork, message=f"merge {branch}")
         if merged.commit is None:
             paths = tuple(str(conflict.path) for conflict in state.conflicts)
@@ -100,11 +98,3 @@ def join(run: KeptRun, branches: list[str]) -> None:
                 paths=paths,
                 hint=f"state.merge({branch!r}), resolve the conflicts, commit, and run again",
             )
-
-
-def _leave_memory(state: Versioned, fork: Versioned) -> None:
-    """Let the memory of a fork be that of the state it goes back to."""
-    ours, theirs = state.cell_at((MEMORY,)), fork.cell_at((MEMORY,))
-    if theirs is not None and not fork.cells.same(ours, theirs):
-        fork.write_reserved((MEMORY,), ours)
-        fork.commit("leave what was in mind")

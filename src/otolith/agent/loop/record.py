@@ -60,7 +60,7 @@ class KeptRun:
         self.name = name
         self.session = state.session
         self.path: Path = (LOOP, "runs", name)
-        self._chat = Conversation(state, thread=name, clock=state.repo.clock)
+        self._chat = Conversation(state, thread=name)
         self._journal = Versioned(
             state.repo, session=state.session, branch=state.name, scope=state.scope
         )

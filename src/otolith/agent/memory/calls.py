@@ -28,12 +28,12 @@ class ToolRecord:
     @property
     def succeeded(self) -> bool:
         """Whether there was no error."""
-        return self.error is None
+        return not self.error
 
     @property
     def observation(self) -> str:
         """What a model is told of it."""
-        if self.error is not None:
+        if self.error:
             return f"[Tool Error] {self.name} failed: {self.error}"
         return str(self.result)
 

@@ -23,7 +23,7 @@ _PLAN = 0.4
 _CALL_TOKENS = 120
 _RECENT = 0.8
 """How much less a call counts for each call after it."""
-_LEAST = 0.01
+_LEAST, _LEAST_TOKENS = 0.01, 8
 
 
 class Item(NamedTuple):
@@ -68,7 +68,8 @@ def choose(
     taken: list[Item] = []
     left: list[Item] = []
     spent = 0
-    for item in sorted(items, key=lambda item: (-item.score, item.kind, item.name)):
+    for each in sorted(items, key=lambda item: (-item.score, item.kind, item.name)):
+        item = _cut(each, budget - spent - 1) if each.score >= _FIRST else each
         cost = count(item.text) + 1  # and the end of the line
         if spent + cost <= budget:
             taken.append(item)
@@ -76,6 +77,13 @@ def choose(
         else:
             left.append(item)
     return Choice(tuple(taken), spent, tuple(left))
+
+
+def _cut(item: Item, tokens_left: int) -> Item:
+    """Return what must not be missing, as much of it as there is room for."""
+    if tokens.count(item.text) <= tokens_left or tokens_left < _LEAST_TOKENS:
+        return item
+    return item._replace(text=tokens.cut(item.text, tokens_left))
 
 
 def task_items(task: TaskState) -> list[Item]:

@@ -27,7 +27,7 @@ class Memory(Noting, Planning):
 
     There is always one, if an empty one. `half_life_seconds` is how long it takes until half of a
     note is gone, for notes that do not say. `relevance` is a judge of your own for `recall`.
-    Without a clock it is the time of the commit that is looked at.
+    Without a clock it is that of the repo, or the time of the commit that is looked at.
     """
 
     def __repr__(self) -> str:
@@ -45,8 +45,10 @@ class Memory(Noting, Planning):
         are estimated.
 
         Raises:
-            BadValue: the budget is no count.
+            BadValue: the budget is no count, or the decision no text.
         """
+        if not isinstance(decision, str):
+            raise BadValue(f"{decision!r} is no decision", hint="say in words what is decided")
         with self.state.turn():
             task = self.task
             notes = choosing.note_items(self._ranked(decision, with_pinned=True))

@@ -80,15 +80,31 @@ def _age(note: Note) -> tuple[int, str]:
 
 
 def _other(newer: Note, older: Note) -> list[Version]:
-    is_same = repr(newer.value) == repr(older.value)
+    is_same = _told(newer.value) == _told(older.value)
     return [] if is_same or older.is_forgotten else [older.as_version()]
 
 
 def _newest(versions: list[Version], current: Note) -> tuple[Version, ...]:
-    known = {repr(version): version for version in versions}
-    known.pop(repr(current.as_version()), None)
+    known = {_told(version): version for version in versions}
+    known.pop(_told(current.as_version()), None)
     listed = sorted(known.values(), key=lambda version: (version.time, repr(version)), reverse=True)
     return tuple(listed[:MOST_VERSIONS])
+
+
+def _told(value: object) -> object:
+    """Return what tells a value from others. Long arrays and frames look alike: each is its own."""
+    return repr(value) if _is_plain(value) else id(value)
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return all(map(_is_plain, value.values()))
+    if isinstance(value, list | tuple | set | frozenset):
+        return all(map(_is_plain, value))
+    return type(value).__module__ in _PLAIN
+
+
+_PLAIN = ("builtins", "datetime", "decimal", "fractions", "uuid")
 
 
 def _step(before: Step | None, mine: Step | None, yours: Step | None) -> Step | None:

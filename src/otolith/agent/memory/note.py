@@ -22,7 +22,8 @@ class Version(NamedTuple):
     source: str
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Tell whether something is a number that can be reckoned with."""
     return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
 
 
@@ -50,10 +51,10 @@ class Note:
     """What it said before, the newest first."""
 
     def __post_init__(self) -> None:
-        if not (_is_number(self.importance) and 0 <= self.importance <= 1):
+        if not (is_number(self.importance) and 0 <= self.importance <= 1):
             raise BadValue(f"importance={self.importance!r}", hint="use a number from 0 to 1")
         half_life = self.half_life_seconds
-        if half_life is not None and not (_is_number(half_life) and half_life > 0):
+        if half_life is not None and not (is_number(half_life) and half_life > 0):
             raise BadValue(f"half_life_seconds={half_life!r}", hint="use a number above 0")
 
     def strength(self, now: int, *, half_life_seconds: float = HALF_LIFE_SECONDS) -> float:

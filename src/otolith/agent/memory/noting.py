@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from otolith.agent.memory.fading import HALF_LIFE_SECONDS
-from otolith.agent.memory.note import MOST_VERSIONS, Note
+from otolith.agent.memory.note import MOST_VERSIONS, Note, is_number
 from otolith.agent.memory.recalling import Recalled, Relevance, Words, relevances
-from otolith.agent.memory.record import Record
+from otolith.agent.memory.record import NOTES, Record
 from otolith.agent.memory.view import View
 from otolith.core import Reading
 from otolith.errors import BadValue, KeyNotFound
@@ -54,7 +54,7 @@ class Noting(View):
         half_life_seconds: float = HALF_LIFE_SECONDS,
         relevance: Relevance | None = None,
     ) -> None:
-        if not half_life_seconds > 0:
+        if not (is_number(half_life_seconds) and half_life_seconds > 0):
             raise BadValue(f"half_life_seconds={half_life_seconds!r}", hint="use a number above 0")
         super().__init__(state, clock=clock)
         self.half_life_seconds = half_life_seconds
@@ -90,9 +90,9 @@ class Noting(View):
         if type(key) is not str or not key:
             raise BadValue(f"{key!r} is no key", hint="use a word")
         with self.state.turn():
-            before = self._record.note(key)
-            now = max(self._now(), 0 if before is None else before.time)
-            made = _after(before or Note(key, None, is_forgotten=True), value, source, now)
+            before = self._record.note(key) or Note(key, None, is_forgotten=True)
+            now = max(self._now(), before.time)
+            made = _after(before, value, source, now, is_same=self._says(key, value))
             given: dict[str, Any] = {
                 "importance": importance,
                 "is_pinned": pinned,
@@ -140,6 +140,8 @@ class Noting(View):
 
     def strength(self, key: str, *, now: int | None = None) -> float:
         """Return what is left of the importance of a note; `now` is in microseconds since 1970."""
+        if now is not None and not is_number(now):
+            raise BadValue(f"now={now!r}", hint="use microseconds since 1970")
         note = self.notes[key]
         return note.strength(self._now() if now is None else now, **self._half_life())
 
@@ -159,7 +161,8 @@ class Noting(View):
         return self._ranked(query)[:k]
 
     def _ranked(self, query: str, *, with_pinned: bool = False) -> list[Recalled]:
-        notes = {note.key: note for note in self.notes.all() if not note.replaced_by}
+        there = {note.key: note for note in self.notes.all()}
+        notes = {key: note for key, note in there.items() if note.replaced_by not in there}
         if self._relevance is None:
             words = {key: self._words.of(note) for key, note in notes.items()}
             relevant = relevances(query, words)
@@ -174,15 +177,19 @@ class Noting(View):
                 found.append(Recalled(note, score, relevant[key], strength))
         return sorted(found, key=lambda each: (-each.score, -each.note.time, each.key))
 
+    def _says(self, key: str, value: Any) -> bool:
+        """Tell whether a note says this already, by what would be kept of both."""
+        kept = self._record.cell(NOTES, key, "value")
+        return kept is not None and self.state.cells.same(kept, self.state.cells.put(value))
+
     def _half_life(self) -> dict[str, float]:
         return {"half_life_seconds": self.half_life_seconds}
 
 
-def _after(before: Note, value: Any, source: str, now: int) -> Note:
-    """Return a note that takes the place of another one."""
+def _after(before: Note, value: Any, source: str, now: int, *, is_same: bool) -> Note:
+    """Return a note that takes the place of another one, which may say the same."""
     if before.is_forgotten:
         return Note(before.key, value, source=source, time=now)
-    is_same = repr(before.value) == repr(value)
     versions = () if is_same else (before.as_version(),)
     return replace(
         before,

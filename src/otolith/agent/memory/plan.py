@@ -85,7 +85,7 @@ def replanned(old: Iterable[Step], steps: Iterable[Planned], now: int) -> tuple[
 
 
 def found(steps: Iterable[Step], name: str | Step) -> Step:
-    """Return the step of an id, or of a text.
+    """Return the step of an id, or of a text: of several with one text, the first that is left.
 
     Raises:
         KeyNotFound: there is none.
@@ -93,7 +93,10 @@ def found(steps: Iterable[Step], name: str | Step) -> Step:
     listed = list(steps)
     wanted = name.id if isinstance(name, Step) else name
     by_id = next((step for step in listed if step.id == wanted), None)
-    step = by_id or next((step for step in listed if step.text == wanted), None)
+    alike = [step for step in listed if step.text == wanted]
+    if not isinstance(name, Step) and (by_id is None or by_id in alike):  # it is meant by its text
+        by_id = next((step for step in alike if not step.state.is_settled), by_id)
+    step = by_id or next(iter(alike), None)
     if step is None:
         ids = ", ".join(step.id for step in listed) or "no steps"
         raise KeyNotFound(f"the plan has no step {wanted!r}", hint=f"it has {ids}")
@@ -113,7 +116,7 @@ def _step(given: Planned) -> Step:
     fields: Any = given
     text = fields.get("text") if isinstance(fields, Mapping) else None
     if isinstance(text, str):
-        return Step(str(fields.get("id", "")), text)
+        return Step(str(fields.get("id") or ""), text)
     raise BadValue(f"{given!r} is no step", hint='use a text, or {"id": …, "text": …}')
 
 

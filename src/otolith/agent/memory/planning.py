@@ -29,6 +29,8 @@ class Planning(View):
         if not isinstance(text, str):
             raise BadValue(f"{text!r} is no goal", hint="say it in words")
         with self.state.turn():
+            if text != self.goal:
+                self._record.remove(TASK, STATUS)  # how the other task ended
             self._record.put(text, GOAL)
 
     def start(self, goal: str, *, id: str = "") -> None:
@@ -137,4 +139,6 @@ class Planning(View):
             step = found(self._record.steps(), name)
             moved = replace(step, state=state, why=why, time=max(self._now(), step.time))
             self._record.put(moved.to_data(), PLAN, step.id)
+            if not state.is_settled:
+                self._record.remove(TASK, STATUS)
         return moved

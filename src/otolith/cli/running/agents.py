@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import json
 import sys
 import traceback
 from collections.abc import Iterator
@@ -18,29 +19,36 @@ from otolith.cli.asked import Asked
 from otolith.cli.place import find, only_session
 from otolith.errors import Invalid
 
-_HOW = "say --with FILE.py:NAME or --with package.module:NAME"
+_HOW = "name it as FILE.py:NAME or package.module:NAME"
 
 
 class Running(NamedTuple):
-    """A session, and what runs in it."""
+    """A session, what runs in it, and what it is told to do."""
 
     state: Versioned
     orchestrator: Orchestrator
+    told: str | None
 
 
 @contextmanager
-def running(asked: Asked, session: str, given: str) -> Iterator[Running]:
-    """Open a session with the user's classes, and what `--with` names in it."""
-    orchestrator = orchestrator_of(asked, given)
-    place = find(asked._replace(session=session))
+def running(
+    asked: Asked, session: str | None, given: str, told: str | None = None
+) -> Iterator[Running]:
+    """Open a session with the user's classes, and what `FILE.py:NAME` names in it."""
+    found = code_of(asked, given)
+    orchestrator = found if isinstance(found, Orchestrator) else found.acting()
+    if isinstance(found, Task) and told is not None:
+        inputs = _inputs(found, told)
+        told, orchestrator = found.prompt(inputs), found.acting(inputs=inputs)
+    place = find(asked if session is None else asked._replace(session=session))
     with opening.open(place.url, create=False) as repo:
         state = repo.session(place.session or only_session(repo), branch=place.branch)
         orchestrator.where = state
-        yield Running(state, orchestrator)
+        yield Running(state, orchestrator, told)
 
 
-def orchestrator_of(asked: Asked, given: str) -> Orchestrator:
-    """Return what runs the orchestrator, agent or task that `FILE.py:NAME` names, of the user's.
+def code_of(asked: Asked, given: str) -> Orchestrator | Agent | Task[Any]:
+    """Return the orchestrator, agent or task that `FILE.py:NAME` names, of the user's.
 
     Raises:
         Invalid: there is no such thing, or it is something else.
@@ -50,11 +58,23 @@ def orchestrator_of(asked: Asked, given: str) -> Orchestrator:
     found = _named(module, name) if name else _only(module, given)
     if isinstance(found, type) or (callable(found) and not _is_ready(found)):
         found = found()
-    if not isinstance(found, Orchestrator) and _is_ready(found):
-        found = found.acting()
-    if not isinstance(found, Orchestrator):
+    if not isinstance(found, Orchestrator | Agent | Task):
         raise Invalid(f"{given} is no orchestrator, agent or task", hint=_HOW)
     return found
+
+
+def _inputs(task: Task[Any], told: str) -> dict[str, Any]:
+    """Return the arguments of a task, which a terminal gives as JSON."""
+    try:
+        found = json.loads(told)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        names = ", ".join(f'"{name}": …' for name in task.signature.names if name != "state")
+        raise Invalid(
+            f"{task.name} is a task, and {told!r} are no arguments", hint=f"write {{{names}}}"
+        )
+    return task.signature.named(**found)
 
 
 def _module(asked: Asked, place: str) -> ModuleType:

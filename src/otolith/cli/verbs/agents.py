@@ -1,13 +1,14 @@
-"""What agents did, and going on with it: `events`, `resume` and `replay`."""
+"""What agents did, and going on with it: `events`, `resume` and `replay`; `run` begins a run."""
 
 from __future__ import annotations
 
 import re
 from datetime import datetime
+from typing import Any
 
 import click
 
-from otolith.agent import Versioned, replay, replies_in, run_in, runs_in
+from otolith.agent import Outcome, Versioned, replay, replies_in, run_in, runs_in
 from otolith.agent import events as events_of
 from otolith.cli.asked import Asked
 from otolith.cli.failures import worded
@@ -31,11 +32,11 @@ _CODES = {"done": 0, "error": _FAILED}
 _with = click.option(
     "--with", "given", metavar="CODE", help="What runs: FILE.py:NAME or package.module:NAME."
 )
-_steps = click.option(
+max_steps_option = click.option(
     "--max-steps", type=click.IntRange(min=0), default=50, show_default=True, metavar="N",
     help="End after so many steps.",
 )  # fmt: skip
-_seconds = click.option(
+max_seconds_option = click.option(
     "--max-seconds", type=click.FloatRange(min=0), metavar="N", help="End after so long."
 )
 
@@ -93,8 +94,8 @@ def _moment(text: str | None) -> datetime | str | None:
 @click.argument("session")
 @_with
 @click.option("--answer", metavar="TEXT", help="What to say to the question that it waits with.")
-@_steps
-@_seconds
+@max_steps_option
+@max_seconds_option
 @json_option
 @click.pass_context
 def resume(
@@ -116,13 +117,27 @@ def resume(
     if given is None:
         _show_run(asked, session, as_json=as_json)
         return
-    with running(asked, session, given) as (_, orchestrator):
+    with running(asked, session, given) as (_, orchestrator, _):
         outcome = orchestrator.resume(session, answer, max_steps=max_steps, max_seconds=max_seconds)
-        if as_json:
-            emit(outcome_json(outcome))
-        else:
-            page(outcome_lines(outcome), asked)
-        ctx.exit(_CODES.get(outcome.ended, _UNFINISHED))
+        _tell(ctx, outcome, as_json=as_json)
+
+
+def begin(
+    ctx: click.Context, given: str, told: str, *, session: str | None, again: bool, as_json: bool,
+    **limits: Any,
+) -> None:  # fmt: skip
+    """Begin a run of the user's code, or go on with it if it was told the same before."""
+    with running(ctx.obj, session, given, told) as (state, orchestrator, task):
+        outcome = orchestrator.run(task, session=state.session, again=again, **limits)
+        _tell(ctx, outcome, as_json=as_json)
+
+
+def _tell(ctx: click.Context, outcome: Outcome, *, as_json: bool) -> None:
+    if as_json:
+        emit(outcome_json(outcome))
+    else:
+        page(outcome_lines(outcome), ctx.obj)
+    ctx.exit(_CODES.get(outcome.ended, _UNFINISHED))
 
 
 def _show_run(asked: Asked, session: str, *, as_json: bool) -> None:
@@ -150,7 +165,7 @@ def _show_run(asked: Asked, session: str, *, as_json: bool) -> None:
 @click.option("--to", "branch", metavar="BRANCH", help="The branch to replay on.")
 @click.option("--fresh", is_flag=True, help="Ask the model anew, also what is on record.")
 @click.option("--act", is_flag=True, help="Let tools act on the world where nothing is on record.")
-@_steps
+@max_steps_option
 @json_option
 @click.pass_context
 def replaying(
@@ -175,7 +190,7 @@ def replaying(
     if given is None:
         _show_record(asked, session, name, as_json=as_json)
         return
-    with running(asked, session, given) as (state, orchestrator):
+    with running(asked, session, given) as (state, orchestrator, _):
         orchestrator.name = name
         begin = state.resolve(ref) if ref is not None else _first(state, name)
         made = replay(

@@ -20,6 +20,7 @@ from otolith.cli.running.telling import Telling
 from otolith.cli.screen.output import emit, json_option
 from otolith.cli.screen.steps import Printer, save_figures, step_json, summary
 from otolith.cli.screen.words import counted
+from otolith.cli.verbs.agents import begin, max_seconds_option, max_steps_option
 from otolith.errors import Invalid
 
 _FAILED, _INTERRUPTED = 1, 128 + signal.SIGINT
@@ -114,7 +115,11 @@ def _exit_code(*, is_ok: bool, was_stopped: bool) -> int:
 
 @click.command("run")
 @click.argument("file")
+@click.argument("task", required=False)
 @click.option("--session", metavar="ID", help="The session.  [default: the one at hand]")
+@click.option("--again", is_flag=True, help="An agent: do it again, though it is done.")
+@max_steps_option
+@max_seconds_option
 @click.option("--from", "start", type=click.IntRange(min=1), metavar="N", help="Start with cell N.")
 @click.option("--fresh", is_flag=True, help="Run all cells, whatever was run before.")
 @click.option("--keep-going", is_flag=True, help="Go on after a cell that failed.")
@@ -127,6 +132,7 @@ def run(
     /,
     *,
     file: str,
+    task: str | None,
     session: str | None,
     start: int | None,
     fresh: bool,
@@ -135,7 +141,11 @@ def run(
     as_json: bool,
     **limits: Any,
 ) -> None:
-    """Run a notebook or a script in a session, cell by cell, each as a step.
+    """Run a notebook or a script in a session, cell by cell; or FILE.py:NAME, an agent.
+
+    An agent, orchestrator or task is told to do TASK, in steps that are commits; for a task, TASK
+    is a JSON object with its arguments. Saying the same again goes on where it was. It leaves with
+    1 if it ended with an error, and with 8 if it is not over: see `otolith resume`.
 
     The cells of a script are divided by lines that start with `# %%`. Cells that this session has
     run already, with the same source and the same cells before them, are left out: a run that was
@@ -143,6 +153,14 @@ def run(
     that fails.
     """
     asked: Asked = ctx.obj
+    for_agents = {name: limits.pop(name) for name in ("again", "max_steps", "max_seconds")}
+    if ":" in file and not (asked.directory / file).exists():
+        if task is None:
+            raise click.UsageError(f"say what {file} is to do: otolith run {file} TASK")
+        begin(ctx, file, task, session=session, as_json=as_json, **for_agents)
+        return
+    if task is not None:
+        raise click.UsageError(f"to run an agent of a file, name it: {file}:NAME")
     if fresh and start is not None:
         raise click.UsageError("say --fresh or --from N, not both")
     path = asked.directory / file

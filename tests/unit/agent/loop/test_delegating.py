@@ -185,3 +185,21 @@ def test_a_sub_agent_that_is_at_work_above_cannot_be_asked_below(state):
 
     with pytest.raises(Conflict, match="in the middle of 'for main'"):
         Asks(state).run("x")
+
+
+def test_what_a_sub_agent_notes_comes_back_with_the_rest(state):
+    class Finder(Orchestrator):
+        def step(self, s: AgentState) -> AgentState:
+            self.state["flights"] = ["DL 1"]
+            assert isinstance(self.state, Versioned)
+            self.state.memory.note("cheapest", "DL 1")
+            return s.to_executing().to_done("found")
+
+    class Asks(Boss):
+        def ask(self, s: AgentState) -> Any:
+            return self.delegate(Finder(), "find", name="finder").answer
+
+    Asks(state).run("plan")
+
+    assert state.memory.notes["cheapest"].value == "DL 1"
+    assert state.memory.goal == "plan"

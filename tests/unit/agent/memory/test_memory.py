@@ -387,3 +387,61 @@ def test_what_makes_no_sense_is_refused(memory, wrong):
     with pytest.raises(BadValue):
         wrong(memory)
     assert (len(memory.tool_calls), list(memory.notes), memory.steps) == (0, [], ())
+
+
+def test_a_memory_without_a_clock_goes_by_that_of_the_repo(state, clock):
+    Memory(state, relevance=lambda question, note: 1.0).note("seat", "aisle", importance=0.9)
+
+    assert abs(clock.now - state.memory.notes["seat"].time) < 10
+    assert state.memory.strength("seat") > 0.89
+
+
+def test_a_task_that_goes_on_is_not_over_any_more(memory):
+    memory.goal = "fly"
+    memory.plan(["search", "book"])
+    memory.done("search")
+    memory.done("book")
+    memory.finish("done")
+
+    memory.reopen("book")
+    assert (memory.task.status, memory.task.current_step.text) == ("in_progress", "book")
+
+    memory.finish("cancelled")
+    memory.goal = "take a train"
+    assert memory.task.status == "in_progress"
+
+
+def test_of_two_steps_with_one_text_the_one_that_is_left_is_meant(memory):
+    memory.plan(["check", "check"])
+    memory.done("check")
+    memory.done("check")
+
+    assert [step.state for step in memory.steps] == ["done", "done"]
+
+
+def test_a_note_is_recalled_again_when_what_replaced_it_is_forgotten(memory):
+    memory.note("seat", "aisle")
+    memory.note("window", "12A", replaces="seat")
+    memory.forget("window")
+
+    assert [found.key for found in memory.recall("seat")] == ["seat"]
+
+
+def test_steps_without_an_id_get_one(memory):
+    steps = memory.plan([{"id": None, "text": "search"}, {"id": None, "text": "book"}])
+
+    assert [step.id for step in steps] == ["search", "book"]
+
+
+def test_an_empty_error_is_none():
+    assert ToolRecord("c", "search", error="").succeeded
+
+
+def test_a_long_goal_is_cut_rather_than_left_out(memory):
+    memory.goal = "fly to New York in May " * 30
+    memory.note("seat", "aisle", pinned=True)
+
+    choice = memory.relevant("which seat?", budget=40)
+
+    assert choice.items[0].text.startswith("Goal: fly to New York")
+    assert choice.tokens <= 40

@@ -195,3 +195,14 @@ def test_a_note_that_both_sides_forgot_was_not_used_less_than_never(branches):
     assert state.merge(other).ok
 
     assert mine.notes["airline"].uses == 0
+
+
+def test_of_two_long_arrays_that_look_alike_none_is_lost():
+    numpy = pytest.importorskip("numpy")
+    mine, yours = numpy.arange(5000), numpy.arange(5000)
+    mine[2500], yours[2501] = -1, -2
+
+    merged = merge_notes(note(numpy.arange(5000), 1), note(mine, 5), note(yours, 9))
+
+    assert merged["value"] is yours
+    assert [value is mine for value, *_ in merged["versions"]] == [True]
