@@ -193,7 +193,7 @@ def test_a_question_is_answered_from_the_terminal(place):
 def test_code_that_is_not_there_is_told(said, given):
     result = run("resume", "trip", "--with", given)
     assert result.exit_code == 2
-    assert "--with FILE.py:NAME" in result.stderr
+    assert "FILE.py:NAME" in result.stderr
 
 
 def test_a_task_is_gone_on_with_as_a_task(place):

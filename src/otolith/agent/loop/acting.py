@@ -20,7 +20,7 @@ from otolith.agent.loop.state import AgentState, said
 from otolith.agent.loop.tools import Tool
 from otolith.agent.loop.window import Window
 from otolith.agent.loop.working import Observation
-from otolith.errors import BadReply, BadValue
+from otolith.errors import BadReply, BadValue, Invalid
 
 Acts: TypeAlias = Literal["tools", "code"]
 
@@ -58,9 +58,9 @@ class Acting(Orchestrator):
         """Let the model answer, and do what it asks for."""
         is_new = s.phase is Phase.PLANNING
         s = s.to_executing() if is_new else s
-        reply = self._think(s)
         if is_new and self.coding is not None:
-            self.coding.begin()
+            self.coding.begin(s.task)
+        reply = self._think(s)
         s = s.say(reply.message)
         if not reply.message.calls:
             return self._finished(s, reply.text)
@@ -109,17 +109,18 @@ class Acting(Orchestrator):
         for call in calls:
             seen, found = self._one_call(call)
             s = s.record_observation(seen)
-            if seen.error:
+            if found is None:
                 continue
             if call.name == ASK:
                 questions.append(str(found))
-            elif call.name in (GIVE, GIVE_VARIABLE):
+            else:
                 given = found
         if given is not None:
             return s.to_done(given[0])
         if questions:
             return s.ask("\n".join(questions))
-        if any(call.name in (GIVE, GIVE_VARIABLE) for call in calls):
+        own = {tool.name for tool in self._extra}
+        if any(call.name in (GIVE, GIVE_VARIABLE) and call.name in own for call in calls):
             return self._repaired(s)
         return s.to_executing()
 
@@ -169,6 +170,12 @@ class Acting(Orchestrator):
             own += self.coding.tools(self._checked)
         if self.can_ask:
             own.append(Tool(_ask, name=ASK))
+        for tool in own:
+            if tool.name in self.tools:
+                raise Invalid(
+                    f"{tool.name} is what the loop itself offers",
+                    hint="give your tool another name=",
+                )
         return own
 
 

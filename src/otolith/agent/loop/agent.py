@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypedDict, TypeVar, Unpack, overload
 
-import msgspec
-
 from otolith.agent.live import Live
 from otolith.agent.loop.acting import Acting, Acts
 from otolith.agent.loop.looking import MAIN
 from otolith.agent.loop.models.model import Model, OnText, as_model
 from otolith.agent.loop.outcome import Outcome
+from otolith.agent.loop.prompting import prompt_of
 from otolith.agent.loop.signature import Signature, fitted, plain
 from otolith.agent.loop.state import AgentState
 from otolith.agent.loop.tools import Tool, Toolbox
@@ -109,9 +108,25 @@ class Agent:
             **self._parts,
         )
 
-    def run(self, input: str, state: Any = None, *, session: str = MAIN) -> Outcome:
-        """Let the agent answer a request in words, in a state, a repo or a store."""
-        return self.acting(state).run(input, session=session, **self._limits)
+    def run(
+        self,
+        input: str | None = None,
+        state: Any = None,
+        *,
+        session: str = MAIN,
+        answer: str | None = None,
+        again: bool = False,
+        **limits: Any,
+    ) -> Outcome:
+        """Let the agent answer a request in words, in a state, a repo or a store.
+
+        See `Orchestrator.run`: the same request goes on with what it began, or returns how that
+        ended, unless it is to be done `again`; `answer` is for a run that waits for one.
+        """
+        acting = self.acting(state)
+        return acting.run(
+            input, session=session, answer=answer, again=again, **{**self._limits, **limits}
+        )
 
     @property
     def limits(self) -> dict[str, Any]:
@@ -175,10 +190,7 @@ class Task(Generic[R]):
 
     def prompt(self, inputs: dict[str, Any]) -> str:
         """Return what the model is told: what to do, and with what."""
-        text = f"{self.signature.text}\n\nTask: {self.name}"
-        for name, value in inputs.items():
-            text += f"\n{name} = {msgspec.json.encode(value).decode()}"
-        return text
+        return prompt_of(self.signature.text, self.name, inputs)
 
     def acting(self, state: Any = None, *, inputs: dict[str, Any] | None = None) -> Acting:
         """Return what runs this task in a state, a repo or a store."""

@@ -10,6 +10,7 @@ import contextvars
 import queue
 import threading
 import time
+from asyncio import CancelledError
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from otolith.agent.loop.models.checking import checked
 from otolith.agent.loop.models.model import Model, OnText, Reply, reply_of
 from otolith.agent.loop.outcome import Ended
 from otolith.agent.loop.tools import Tool
+from otolith.errors import ModelFailed
 
 
 class Stopped(BaseException):
@@ -45,7 +47,10 @@ def asked(
 
     def ask(tell: OnText | None) -> Reply:
         # The word of a protocol is not proof: a user's model may return anything, or a coroutine.
-        return checked(reply_of(settled(model.complete(messages, tools=tools, on_text=tell))))
+        try:
+            return checked(reply_of(settled(model.complete(messages, tools=tools, on_text=tell))))
+        except CancelledError as error:  # no Exception, so that nobody would record it
+            raise ModelFailed("the model was cancelled", hint="run it again") from error
 
     return ask(on_text) if deadline is None else _asked_aside(ask, on_text, deadline)
 

@@ -7,11 +7,13 @@ cut off after that does not run the code a second time, but finds the commit.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from otolith.agent.conversation.message import ToolCall
 from otolith.agent.live import Live
+from otolith.agent.loop.prompting import has_inputs
 from otolith.agent.loop.record import Base
 from otolith.agent.loop.signature import plain
 from otolith.agent.loop.tools import Tool
@@ -19,7 +21,7 @@ from otolith.agent.loop.working import Observation
 from otolith.agent.session import Versioned
 from otolith.agent.workspace import Step, Workspace
 from otolith.core import WORKSPACE, Commit
-from otolith.errors import BadValue, NotKept, Unsupported
+from otolith.errors import BadValue, Invalid, NotKept, Unsupported
 
 CODE, GIVE_VARIABLE = "run_code", "give_variable"
 _MOST_LETTERS = 8000
@@ -43,6 +45,9 @@ class Coding:
         self._orchestrator = orchestrator
         self.inputs = inputs
         self._workspace: Workspace | None = None
+        self._runs_of: Base | None = None
+        self._runs: Counter[str] = Counter()
+        """How often each code was run in the step that is under way."""
 
     @property
     def workspace(self) -> Workspace:
@@ -60,12 +65,29 @@ class Coding:
             self._workspace = state.workspace()
         return self._workspace
 
-    def begin(self) -> None:
-        """Make the inputs of the task variables, once: from then on they belong to the code."""
-        named = f"put {', '.join(self.inputs)}"
-        is_there = any(commit.message == named for commit in self._since())
-        if self.inputs and not is_there:
-            self.workspace.put(**self.inputs)
+    def begin(self, task: str) -> None:
+        """Make the inputs of the task variables, once: from then on they belong to the code.
+
+        Raises:
+            Invalid: nobody has put them there before, and this process was not told them.
+        """
+        if not has_inputs(task) or self._is_put():
+            return
+        if not self.inputs:
+            raise Invalid(
+                "the inputs of this task are not known here, and are no variables yet",
+                hint="call the task again with the same arguments: it goes on where it was",
+            )
+        self.workspace.put(**self.inputs)
+
+    def _is_put(self) -> bool:
+        """Tell whether the inputs were put since the task began, by whichever process."""
+        for commit in self.workspace.state.log():
+            if commit.message.startswith("begin "):
+                return False
+            if commit.message.startswith("put "):
+                return True
+        return False
 
     def tools(self, check: Callable[[Any], Any]) -> list[Tool]:
         """Return what a model can do with code; `check` returns a result that fits."""
@@ -88,7 +110,11 @@ class Coding:
         if not isinstance(code, str) or not code.strip():
             error = f"the arguments of {CODE}: `code` is a text"
             return Observation(call.id, CODE, call.arguments, error=error, time=began)
-        key = self._orchestrator.key(CODE, code)
+        base = self._orchestrator.base
+        if self._runs_of != base:
+            self._runs_of, self._runs = base, Counter()
+        self._runs[code] += 1
+        key = self._orchestrator.key(CODE, code, self._runs[code])
         done = self._find(key)
         if done is not None:
             result, error = self._past(done)

@@ -8,8 +8,9 @@ it writes to the state, `state.memory` too, is merged like any two branches.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
+from itertools import takewhile
 from typing import Any, Protocol, TypeVar
 
 from otolith.agent.live import Live
@@ -25,6 +26,7 @@ class Runs(Protocol):
     where: Any
     name: str
     above: Any
+    recast: Any
 
     def reset(self) -> None: ...
     @property
@@ -36,6 +38,7 @@ class Delegates(Protocol):
 
     name: str
     joins: list[str]
+    recast: Callable[[Any], None] | None
 
     @property
     def state(self) -> Versioned | Live: ...
@@ -47,23 +50,45 @@ O = TypeVar("O", bound=Runs)  # noqa: E741
 
 
 def delegated(
-    parent: Delegates, other: Runs, task: str, *, name: str, branch: str, **limits: Any
+    parent: Delegates,
+    other: Runs,
+    task: str,
+    *,
+    name: str,
+    branch: tuple[str, str],
+    answers: Sequence[str] = (),
+    **limits: Any,
 ) -> Outcome:
-    """Let another orchestrator do a task on a branch; see `Orchestrator.delegate`."""
+    """Let another orchestrator do a task on a branch; see `Orchestrator.delegate`.
+
+    `branch` is that, and where it comes from. `answers` are those of this step so far; what it was
+    told before the step was cut off, it knows.
+    """
     state = parent.state
     assert isinstance(state, Versioned)
+    where, source = branch
     try:
-        fork = state.fork(branch, at=parent.base.commit)
+        fork = state.fork(where, at=source)
     except RefExists:  # this step was cut off after it had begun
-        fork = branch_of(state, branch)
+        fork = branch_of(state, where)
     twin = bound(other, fork, name)
     twin.above = parent
+    if parent.recast is not None:
+        parent.recast(twin)
+    if len(answers) > _answered(fork, name, parent.base.commit):
+        limits["answer"] = answers[-1]
     # What an earlier step had it do, and is done, is not the answer to what this one asks.
     is_new = fork.head is not None and fork.head.id == parent.base.commit
     outcome = twin.run(task, session=state.session, **{"again": is_new, **limits})
-    if branch not in parent.joins:
-        parent.joins.append(branch)
+    if where not in parent.joins:
+        parent.joins.append(where)
     return outcome
+
+
+def _answered(fork: Versioned, name: str, base: str) -> int:
+    """Return how many answers a sub-agent was given on its fork since the step began."""
+    since = takewhile(lambda commit: commit.id != base, fork.log())
+    return sum(each.message == "answered" and each.meta.get("run") == name for each in since)
 
 
 def branch_of(state: Versioned, name: str) -> Versioned:

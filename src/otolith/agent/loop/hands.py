@@ -16,12 +16,11 @@ first, second … such call of its step: in which order a step makes different c
 from __future__ import annotations
 
 import time
+from asyncio import CancelledError
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Protocol
-
-import msgspec
 
 from otolith.agent.conversation.message import ToolCall
 from otolith.agent.lifecycle.values import thaw
@@ -29,7 +28,7 @@ from otolith.agent.loop.calling import called, settled
 from otolith.agent.loop.ledger import Entry, Status
 from otolith.agent.loop.living import is_alive
 from otolith.agent.loop.record import Base
-from otolith.agent.loop.signature import plain, whole
+from otolith.agent.loop.signature import packed, plain, whole
 from otolith.agent.loop.tools import KEY, Tool, Toolbox
 from otolith.agent.loop.working import Observation
 from otolith.errors import BadValue, Busy, EffectUnknown, Error, KeyNotFound, TimedOut
@@ -112,7 +111,7 @@ class Hands:
         )
 
     def _key(self, tool: Tool, asked: Any) -> str:
-        same = msgspec.msgpack.encode([tool.name, asked], order="sorted")
+        same = packed([tool.name, asked])
         self._alike[same] += 1
         key = self._book.key(self._base, self._alike[same], tool.name, asked)
         self.keys.add(key)
@@ -160,7 +159,7 @@ class Hands:
             error = f"{_TIMED_OUT}{failure}"
             if tool.effects == "once":
                 error += "; it is not known whether it happened"
-        except Exception as failure:  # noqa: BLE001  # whatever a user's function raises
+        except (Exception, CancelledError) as failure:  # noqa: BLE001  # whatever a tool raises
             error = _told(failure)
         took = round((time.perf_counter() - start) * 1000, 3)
         return self._seen(call, call.arguments, result, error=error, took=took, began=began)
@@ -185,7 +184,7 @@ def _status(seen: Observation) -> Status:
     return "unknown" if seen.error.startswith(_TIMED_OUT) else "failed"
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     text = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
     return whole(text)[:_MOST_LETTERS]
 

@@ -20,12 +20,15 @@ def happenings(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the events of a step: a kind and data each, in the order in which they happened."""
     known = 0 if before is None else len(before.messages)
-    for at, message in enumerate(after.messages[known:], known):
-        yield from _said(message, at)
     done = () if before is None else before.memory.tool_calls
     calls = after.memory.tool_calls
-    for call in calls[len(done) :] if calls[: len(done)] == done else calls:
-        yield "tool_call", _called(call)
+    fresh = list(calls[len(done) :] if calls[: len(done)] == done else calls)
+    for at, message in enumerate(after.messages[known:], known):
+        yield from _said(message, at)
+        ids = {result.call_id for result in message.results}
+        yield from (("tool_call", _called(call)) for call in fresh if call.id in ids)
+        fresh = [call for call in fresh if call.id not in ids]
+    yield from (("tool_call", _called(call)) for call in fresh)
     if before is None or before.phase is not after.phase:
         was = "" if before is None else str(before.phase)
         yield "phase", {"was": was, "phase": str(after.phase), "iteration": after.iteration}

@@ -11,11 +11,18 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from uuid import uuid4
+
+from otolith.agent.live import Live
+from otolith.errors import Busy
 
 _PROC = Path("/proc")
 _RUNNING: set[str] = set()
 """The runs of this process."""
+
+_TAKEN: set[int] = set()
+_GUARD = Lock()
 
 
 @contextmanager
@@ -27,6 +34,31 @@ def alive() -> Iterator[str]:
         yield name
     finally:
         _RUNNING.discard(name)
+
+
+@contextmanager
+def alone_in(state: object) -> Iterator[None]:
+    """Let nobody else run in a state meanwhile: what a step stages there must be its own.
+
+    Nothing is staged in a state without history, so that others may.
+
+    Raises:
+        Busy: somebody does.
+    """
+    if isinstance(state, Live):
+        yield
+        return
+    with _GUARD:
+        if id(state) in _TAKEN:
+            raise Busy(
+                "another orchestrator runs in this very state",
+                hint="open a state for each; in a step, use delegate()",
+            )
+        _TAKEN.add(id(state))
+    try:
+        yield
+    finally:
+        _TAKEN.discard(id(state))
 
 
 def is_alive(name: str) -> bool:

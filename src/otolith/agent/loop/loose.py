@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 from weakref import finalize
@@ -15,11 +16,23 @@ from otolith.agent.loop.ledger import Entry
 from otolith.agent.loop.looking import MAIN
 from otolith.agent.loop.models.model import Recorded
 from otolith.agent.loop.record import Base
+from otolith.agent.loop.signature import packed
 from otolith.agent.loop.state import AgentState
 from otolith.agent.loop.window import Window
 from otolith.agent.session import Versioned
+from otolith.core import digest
 
-_REMEMBERED: dict[int, dict[tuple[str, str], AgentState]] = {}
+
+@dataclass
+class _Remembered:
+    """What a state remembers of a run: where it is, and what it did to the world."""
+
+    at: AgentState | None = None
+    nonce: str = field(default_factory=lambda: uuid4().hex)
+    entries: dict[str, Entry] = field(default_factory=dict)
+
+
+_REMEMBERED: dict[int, dict[tuple[str, str], _Remembered]] = {}
 """Runs by the id of their state: a Live state is a mapping, and cannot be a key."""
 
 
@@ -34,8 +47,7 @@ class LooseRun:
         self.name = name
         self.session = session
         self.sign = ""
-        self._nonce = uuid4().hex
-        self._entries: dict[str, Entry] = {}
+        self._kept = _remembered(self.state).setdefault((session, name), _Remembered())
 
     def now(self) -> int:
         """Return the time, in microseconds since 1970."""
@@ -43,7 +55,7 @@ class LooseRun:
 
     def load(self) -> AgentState | None:
         """Return where the run is, if the state remembers one."""
-        return _remembered(self.state).get((self.session, self.name))
+        return self._kept.at
 
     def keep(
         self,
@@ -54,7 +66,7 @@ class LooseRun:
         joins: Sequence[str] = (),
     ) -> AgentState:
         """Remember a step, as long as the state lives."""
-        _remembered(self.state)[self.session, self.name] = after
+        self._kept.at = after
         for kind, data in happenings(before, after):
             self.state.events.append(kind, agent=self.name, **data)
         self.state.commit(message)
@@ -90,19 +102,19 @@ class LooseRun:
 
     def base(self, iteration: int) -> Base:
         """Return the step that is under way."""
-        return Base(iteration, self._nonce)
+        return Base(iteration, self._kept.nonce)
 
     def key(self, base: Base, *parts: Any) -> str:
-        """Return a name for a call: no other has it."""
-        return uuid4().hex
+        """Return a name for a call in a step."""
+        return digest(packed([base.commit, base.iteration, *parts]))[:16].hex()
 
     def entry(self, key: str) -> Entry | None:
         """Return what the ledger has under a key."""
-        return self._entries.get(key)
+        return self._kept.entries.get(key)
 
     def entries(self) -> list[Entry]:
         """Return the ledger of this process."""
-        return list(self._entries.values())
+        return list(self._kept.entries.values())
 
     def begun(self, base: Base) -> list[Entry]:
         """Return nothing: no step here was cut off before."""
@@ -114,14 +126,14 @@ class LooseRun:
 
     def begin(self, entry: Entry, was: Entry | None, base: Base) -> None:
         """Write down that a call begins."""
-        self._entries[entry.key] = entry
+        self._kept.entries[entry.key] = entry
 
     def write(self, key: str, entry: Entry | None, base: Base | None = None) -> None:
         """Write down an entry of the ledger."""
         if entry is None:
-            self._entries.pop(key, None)
+            self._kept.entries.pop(key, None)
         else:
-            self._entries[key] = entry
+            self._kept.entries[key] = entry
 
     def replies(self, iteration: int) -> list[Recorded]:
         """Return nothing: a step that is done again asks again."""
@@ -131,7 +143,7 @@ class LooseRun:
         """Forget what a model answered: there is nothing to repeat here."""
 
 
-def _remembered(state: Live) -> dict[tuple[str, str], AgentState]:
+def _remembered(state: Live) -> dict[tuple[str, str], _Remembered]:
     found = _REMEMBERED.get(id(state))
     if found is None:
         found = _REMEMBERED[id(state)] = {}

@@ -9,6 +9,7 @@ same requests, and `self.call` returns what the calls with effects came to.
 
 from __future__ import annotations
 
+import inspect
 import time
 import traceback
 from collections.abc import Callable, Iterable
@@ -19,7 +20,7 @@ from otolith.agent.home import Home
 from otolith.agent.live import Live
 from otolith.agent.loop.asking import Stopped
 from otolith.agent.loop.delegating import join
-from otolith.agent.loop.living import alive
+from otolith.agent.loop.living import alive, alone_in
 from otolith.agent.loop.looking import MAIN
 from otolith.agent.loop.loose import LooseRun
 from otolith.agent.loop.models.model import Model, OnText, as_model
@@ -117,7 +118,8 @@ class Orchestrator(Settling):
         Raises:
             Conflict: the session is in the middle of another task.
             EffectUnknown: a call that must not happen twice may have happened; see `settle`.
-            Busy: this orchestrator runs already, or another process is in the middle of a call.
+            Busy: this orchestrator runs already, another one runs in the same state, or another
+                process is in the middle of a call.
         """
         if (max_steps is not None and max_steps < 0) or (
             max_seconds is not None and max_seconds < 0
@@ -128,10 +130,9 @@ class Orchestrator(Settling):
                 f"this {type(self).__name__} runs already", hint="make another for another session"
             )
         try:
-            self._stop.clear()
             self._deadline = None if max_seconds is None else time.monotonic() + max_seconds
             run = self._run = self._open(session)
-            with alive() as run.sign:
+            with alone_in(run.state), alive() as run.sign:
                 _kept_before(run)
                 before = run.load()
                 self._join(run)
@@ -139,6 +140,7 @@ class Orchestrator(Settling):
                 return self._loop(run, state, max_steps)
         finally:
             self._rest()
+            self._stop.clear()
             self._is_running.release()
 
     def resume(self, session: str = MAIN, answer: str | None = None, **limits: Any) -> Outcome:
@@ -154,8 +156,26 @@ class Orchestrator(Settling):
         return self.run(session=session, answer=answer, **limits)
 
     def stop(self) -> None:
-        """Let the run end before its next step, or at the next piece of text; from any thread."""
+        """Let the run end before its next step, or at the next piece of text; from any thread.
+
+        If it is just about to begin, it ends at once.
+        """
         self._stop.set()
+
+    def abandon(self, session: str = MAIN, why: str = "abandoned") -> None:
+        """End a task that is not over, so that the session is free for another one.
+
+        Raises:
+            KeyNotFound: nothing has begun.
+        """
+        run = self._open(session)
+        before = run.load()
+        if before is None:
+            raise KeyNotFound(f"nothing has begun in session {session}", hint="run(input)")
+        if not before.is_over:
+            with alone_in(run.state):
+                _kept_before(run)
+                run.keep(before.to_error(why), before, f"abandon {self.name}")
 
     def load(self, session: str = MAIN) -> AgentState | None:
         """Return where a session is, without running it; None if it has not begun."""
@@ -175,22 +195,21 @@ class Orchestrator(Settling):
         if before is None:
             if input is None:
                 raise KeyNotFound(f"nothing has begun in session {run.session}", hint="run(input)")
+            _refuse_answer(answer, "nothing has begun")
             before = AgentState(run.session, messages=run.said())
             fresh = AgentState.from_user_input(input, session=run.session, messages=before.messages)
             return self._kept(run, fresh, before, f"begin {self.name}")
         if before.is_paused and answer is not None:
+            if input not in (None, before.task):
+                raise Conflict(f"it was asked about {before.task!r}", hint="leave out the input")
             return self._kept(run, before.answered(answer), before, "answered")
-        if answer is not None:
-            raise Invalid(
-                f"nobody was asked anything: the run is {before.phase}",
-                hint="leave out answer=; perhaps it was answered before",
-            )
+        _refuse_answer(answer, f"the run is {before.phase}")
         if input is None or (input == before.task and not (again and before.is_over)):
             return before
         if not before.is_over:
             raise Conflict(
                 f"session {run.session} is in the middle of {before.task!r}",
-                hint="run() without input goes on with it; or use another session",
+                hint="run() goes on with it, abandon() ends it; or use another session",
             )
         messages, session = before.messages, before.session
         fresh = AgentState.from_user_input(input, session=session, messages=messages)
@@ -238,10 +257,7 @@ class Orchestrator(Settling):
         try:
             after: object = self.step(before)
             if not isinstance(after, AgentState):
-                raise Invalid(
-                    f"a step returned {type(after).__name__}, not an AgentState",
-                    hint="return s, or what its methods return",
-                )
+                raise _no_state(after)
             after = replace(after, iteration=before.iteration + 1)
             self._tell_open(run)
             kept = run.keep(after, before, f"step {after.iteration}", joins=self.joins)
@@ -331,6 +347,22 @@ class Orchestrator(Settling):
         if not isinstance(where, Repo):
             where = self.where = Home(as_store(where))
         return KeptRun(Versioned(where, session=session), self.name)
+
+
+def _refuse_answer(answer: str | None, why: str) -> None:
+    if answer is not None:
+        raise Invalid(
+            f"nobody was asked anything: {why}",
+            hint="leave out the answer; perhaps it was given before",
+        )
+
+
+def _no_state(returned: object) -> Invalid:
+    hint = "return s, or what its methods return"
+    if inspect.iscoroutine(returned):
+        returned.close()
+        hint = "write `def step`, without async; models and tools may be coroutine functions"
+    return Invalid(f"a step returned {type(returned).__name__}, not an AgentState", hint=hint)
 
 
 def _kept_before(run: KeptRun | LooseRun) -> None:

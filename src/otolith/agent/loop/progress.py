@@ -17,8 +17,9 @@ class Progress:
 
     def __init__(self, *, is_wanted: bool | None = None, stream: TextIO | None = None) -> None:
         """Tell it to a stream, by default standard error if that is a terminal."""
-        self._stream = sys.stderr if stream is None else stream
-        self._is_on = self._stream.isatty() if is_wanted is None else is_wanted
+        self._stream = sys.stderr if stream is None else stream  # which may be None, as of pythonw
+        is_seen = self._stream is not None and self._stream.isatty()
+        self._is_on = is_seen if is_wanted is None else is_wanted and self._stream is not None
         self._start = time.monotonic()
 
     def step(self, after: AgentState, before: AgentState | None) -> None:
@@ -28,8 +29,13 @@ class Progress:
         known = 0 if before is None else len(before.memory.tool_calls)
         calls = ", ".join(call.name for call in after.memory.tool_calls[known:])
         last = after.messages[-1].text if after.messages else ""
-        said = calls or clipped(last).replace("\n", " ")
+        said = _shown(after.question or calls or clipped(last))
         seconds = time.monotonic() - self._start
         head = f"[{after.session}] {after.iteration:>3} {after.phase!s:<16} {seconds:6.1f}s"
         self._stream.write(f"{head}  {said}"[:_WIDTH].rstrip() + "\n")
         self._stream.flush()
+
+
+def _shown(text: str) -> str:
+    """Return a text on one line, without what a terminal would obey."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)

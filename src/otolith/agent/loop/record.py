@@ -7,7 +7,7 @@
                             asked_from how many replies are not to be used again
                             forks      branches of sub-agents: [step, name, branch]
                             joins      those of them that are to be merged
-                            base       the step that is under way, and the commit it began at
+                            base       the step that is under way, and where it began
     .loop / ledger                     effects, of all runs: see `ledger.py`
     .conversation / <name>             what was said
 
@@ -17,9 +17,10 @@ through a handle of its own, and leaves alone what the step has staged so far.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 from uuid import uuid4
 
@@ -38,13 +39,20 @@ from otolith.agent.session import Versioned
 from otolith.core import LOOP, Path
 from otolith.errors import Conflict, Invalid, MergeConflict
 
+_NO_BRANCH = re.compile(r"[^A-Za-z0-9_-]+")
+
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The step that is under way: its number, and the commit that it began at."""
+    """The step that is under way: its number, and the commit and the branch that it began at.
+
+    On a fork that was made in the middle of a step, it is still that step: what it has done to the
+    world is not done again.
+    """
 
     iteration: int
     commit: str
+    ref: str = ""
 
 
 class KeptRun:
@@ -66,6 +74,8 @@ class KeptRun:
         )
         self._calls = 0
         """How many tool calls the log had before this task."""
+        self._step_id = ""
+        """Which step is the last one that this run knows of."""
         self.is_again = False
         """Whether the step that is under way was cut off before."""
         self.sign = ""
@@ -89,9 +99,13 @@ class KeptRun:
             SchemaMismatch: it was kept by another version, and no migration leads here.
         """
         self.state.refresh()
-        head = value_at(self.state, (*self.path, "head"))
-        self._calls = head.get("calls_from", 0) if isinstance(head, dict) else 0
+        head = self._head()
+        self._calls, self._step_id = head.get("calls_from", 0), head.get("step_id", "")
         return run_in(self.state, self.name)
+
+    def _head(self) -> dict[str, Any]:
+        head = value_at(self.state, (*self.path, "head"))
+        return head if isinstance(head, dict) else {}
 
     def keep(
         self,
@@ -106,7 +120,8 @@ class KeptRun:
         Returns the state as it is kept: its messages have their ids, times and tokens.
 
         Raises:
-            MergeConflict: another process runs the same session; nothing of the step was kept.
+            Conflict: another process runs the same session; nothing of the step was kept.
+            MergeConflict: somebody has changed what this step changed; nor was this.
             BadMessage: something was said that cannot be part of a conversation; nor was this.
         """
         with self.state.turn():
@@ -115,25 +130,32 @@ class KeptRun:
             except BaseException as error:  # Ctrl-C too: half a step must not stay staged
                 self.state.discard()
                 self.state.refresh()
-                if isinstance(error, MergeConflict):
-                    why = "was changed by another process: run it again"
-                    error.add_note(f"session {self.session} {why}")
+                if isinstance(error, MergeConflict) and self._is_own(error):
+                    raise self._elsewhere() from error
                 raise
+
+    def _is_own(self, conflict: MergeConflict) -> bool:
+        """Tell whether it was this run that went on elsewhere, and not only the state."""
+        own = f"{LOOP}/runs/{self.name}/"
+        return any(path.startswith(own) for path in conflict.paths)
 
     def _kept(
         self, after: AgentState, before: AgentState | None, message: str, joins: Sequence[str]
     ) -> AgentState:
+        if self._head().get("step_id", "") != self._step_id:
+            raise self._elsewhere()  # or the session was rolled back in the middle of a step
         after = self._said(after, before)
         self._remember(after, before)
         # Two that make the same step of one session must not write the same head: it is a conflict.
-        apart = {"calls_from": self._calls, "step_id": uuid4().hex}
-        self._put("head", after.head_data() | apart)
+        made = uuid4().hex
+        self._put("head", after.head_data() | {"calls_from": self._calls, "step_id": made})
         if joins:
             self._put("joins", list(joins))
         for kind, data in happenings(before, after):
             self.state.events.append(kind, agent=self.name, **data)
         meta = {"run": self.name, "iteration": after.iteration, "phase": str(after.phase)}
         self.state.commit(message, meta=meta)
+        self._step_id = made
         return after
 
     @property
@@ -212,12 +234,11 @@ class KeptRun:
         if self.is_again:
             return Base(*kept)
         head = self.state.head
-        return Base(iteration, "" if head is None else head.id)
+        return Base(iteration, "" if head is None else head.id, self.state.ref)
 
     def key(self, base: Base, *parts: Any) -> str:
         """Return a name for a call in a step."""
-        ref = self.state.ref
-        return key_of(ref, self.name, base.commit, base.iteration, *parts, state=self.state)
+        return key_of(base.ref, self.name, base.commit, base.iteration, *parts, state=self.state)
 
     def entry(self, key: str) -> Entry | None:
         """Return what the ledger has under a key."""
@@ -273,14 +294,21 @@ class KeptRun:
             cell = journal.cells.put(reply.to_data())
             journal.extend_reserved((*self.path, "replies"), [cell])
 
-    def fork(self, name: str, base: Base) -> str:
-        """Return the branch on which a sub-agent works in a step; commit that there is one."""
-        branch = f"{self.name}.{name}.{base.iteration}.{self.key(base, 'fork', name)[:8]}"
-        if branch not in self.forks(base.iteration).values():
+    def fork(self, name: str, base: Base) -> tuple[str, str]:
+        """Return the branch on which a sub-agent works in a step, and what it is forked from.
+
+        That there is one is committed. On a fork of this run that was made in the middle of the
+        step, the sub-agent goes on from where it was on the other branch.
+        """
+        names = f"{_NO_BRANCH.sub('-', self.name)}.{_NO_BRANCH.sub('-', name)}"
+        branch = f"{names}.{base.iteration}.{self.key(base, 'fork', name, self.state.ref)[:8]}"
+        known = self.forks(base.iteration).get(name)
+        if branch != known:
             with self._writing(f"delegate to {name}", kind="note", base=base) as journal:
                 cell = journal.cells.put([base.iteration, name, branch])
                 journal.extend_reserved((*self.path, "forks"), [cell])
-        return branch
+        heads = self.state.repo.branches(self.session, scope=self.state.scope)
+        return branch, known if known in heads else base.commit
 
     def forks(self, iteration: int) -> dict[str, str]:
         """Return the branches of the sub-agents of a step, by their names."""
@@ -289,7 +317,7 @@ class KeptRun:
         for _, (step, name, branch) in self._backwards("forks"):
             if step != iteration:
                 break
-            found[name] = branch
+            found.setdefault(name, branch)
         return found
 
     @contextmanager
@@ -311,18 +339,18 @@ class KeptRun:
 
     def _elsewhere(self) -> Conflict:
         return Conflict(
-            f"another process runs session {self.session} at the same time",
-            hint="let it end, or run again when it has",
+            f"another process runs session {self.session} at the same time, or has rolled it back",
+            hint="let it end, and run it again",
         )
 
     def _put_base(self, base: Base) -> None:
-        kept = value_at(self._journal, (*self.path, "base"))
-        is_other = isinstance(kept, list) and kept[0] == base.iteration and kept[1] != base.commit
+        kept, fresh = value_at(self._journal, (*self.path, "base")), list(astuple(base))
+        is_other = isinstance(kept, list) and kept[0] == base.iteration and kept != fresh
         if is_other or _iteration(self._journal, self.path) != base.iteration:
             raise self._elsewhere()
-        if kept == [base.iteration, base.commit]:
+        if kept == fresh:
             return
-        cell = self._journal.cells.put([base.iteration, base.commit])
+        cell = self._journal.cells.put(fresh)
         self._journal.write_reserved((*self.path, "base"), cell)
 
     # Small things

@@ -12,7 +12,9 @@ import inspect
 import json
 import re
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -20,6 +22,7 @@ import msgspec
 from otolith.errors import BadValue, Invalid
 
 _ARGUMENT = re.compile(r"^(\s+)\*{0,2}(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _DEEPEST = 60
 _MOST_LETTERS = 8000
 _SECTION = re.compile(r"^\s*(Returns|Raises|Yields|Example|Examples|Note|Notes):\s*$")
@@ -104,13 +107,25 @@ def schema_of(kind: Any) -> dict[str, Any]:
     """Return the JSON schema of a type, in one piece."""
     schema = msgspec.json.schema(kind, schema_hook=_foreign_schema)
     name = str(schema.get("$ref", "")).rpartition("/")[2]
-    definitions = dict(schema.get("$defs", {}))
+    definitions = dict(schema.pop("$defs", {}))
+    for lifted in _lifted([schema, list(definitions.values())]):
+        definitions |= lifted
     if not name:
-        return schema
+        return {**schema, "$defs": definitions} if definitions else schema
     top = definitions[name]
     is_recursive = f'#/$defs/{name}"' in json.dumps(definitions)
     rest = definitions if is_recursive else {n: d for n, d in definitions.items() if n != name}
     return {**top, "$defs": rest} if rest else dict(top)
+
+
+def _lifted(value: Any) -> Iterator[dict[str, Any]]:
+    """Take out the definitions that other libraries put inside: references start at the top."""
+    if isinstance(value, dict):
+        if isinstance(value.get("$defs"), dict):
+            yield value.pop("$defs")
+        value = list(value.values())
+    for item in value if isinstance(value, list) else ():
+        yield from _lifted(item)
 
 
 def fitted(value: Any, kind: Any, *, what: str) -> Any:
@@ -120,7 +135,7 @@ def fitted(value: Any, kind: Any, *, what: str) -> Any:
         BadValue: it does not fit; the message says where.
     """
     try:
-        return msgspec.convert(plain(value), kind, dec_hook=_foreign_value)
+        return msgspec.convert(plain(value), kind, str_keys=True, dec_hook=_foreign_value)
     except (msgspec.ValidationError, TypeError, ValueError) as error:
         raise BadValue(f"{what}: {error}", hint="give what the schema asks for") from error
 
@@ -128,9 +143,18 @@ def fitted(value: Any, kind: Any, *, what: str) -> Any:
 def plain(value: Any) -> Any:
     """Return a value as plain data that can be kept; what has no such form is told by its repr."""
     try:
-        return _json_like(msgspec.to_builtins(value, str_keys=True, enc_hook=_plainer))
+        made = msgspec.to_builtins(_ordered(value), str_keys=True, enc_hook=_plainer)
+        return _json_like(made)
     except Exception:  # noqa: BLE001  # whatever a user's class raises when it is looked at
         return _told_apart(value)
+
+
+def packed(value: Any) -> bytes:
+    """Return plain data as bytes that tell it from any other, also numbers of any length."""
+    try:
+        return msgspec.msgpack.encode(value, order="sorted")
+    except OverflowError:
+        return json.dumps(value, sort_keys=True, default=repr).encode("utf-8", "replace")
 
 
 def whole(text: str) -> str:
@@ -148,6 +172,15 @@ def told(result: Any) -> str:
     if isinstance(result, str):
         return result
     return msgspec.json.encode(plain(result)).decode()
+
+
+def _ordered(value: Any) -> Any:
+    """Return a value whose sets are in one order, which Python does not promise."""
+    if isinstance(value, set | frozenset):
+        return sorted(map(_ordered, value), key=repr)
+    if type(value) is dict:
+        return {key: _ordered(item) for key, item in value.items()}
+    return list(map(_ordered, value)) if type(value) in (list, tuple) else value
 
 
 def _json_like(value: Any, depth: int = 0) -> Any:
@@ -169,12 +202,13 @@ def _plainer(value: Any) -> Any:
     if callable(dump):
         return dump(mode="json")
     listed = getattr(value, "tolist", None)  # numbers and arrays of numpy, and what is like them
-    return listed() if callable(listed) else repr(value)
+    return listed() if callable(listed) else _told_apart(value)
 
 
 def _told_apart(value: Any) -> str:
     try:
-        return whole(repr(value))[:_MOST_LETTERS]
+        # Where it is in memory is not what it is: the same call must look the same tomorrow.
+        return _ADDRESS.sub("", whole(repr(value)))[:_MOST_LETTERS]
     except Exception:  # noqa: BLE001  # whatever a user's repr raises
         return f"a {type(value).__name__}"
 
@@ -248,16 +282,22 @@ def _field(each: inspect.Parameter, hint: Any) -> Any:
     if each.default is each.empty:
         return each.name, hint
     default = each.default
-    if isinstance(default, list | dict | set):
-        return each.name, hint, msgspec.field(default_factory=lambda: type(default)(default))
-    return each.name, hint, default
+    if isinstance(default, _NEVER_CHANGE):
+        return each.name, hint, default
+    return each.name, hint, msgspec.field(default_factory=lambda: deepcopy(default))
+
+
+_NEVER_CHANGE = (str, int, float, bool, bytes, Enum, type(None))
 
 
 def _foreign_schema(kind: type) -> dict[str, Any]:
     make = getattr(kind, "model_json_schema", None)
     if make is None:
         raise NotImplementedError(f"{kind!r} has no schema")
-    found: dict[str, Any] = make()
+    own = f"{kind.__name__}."  # two models may each have an Inner
+    found: dict[str, Any] = make(ref_template=f"#/$defs/{own}{{model}}")
+    if "$defs" in found:
+        found["$defs"] = {own + name: inner for name, inner in found["$defs"].items()}
     return found
 
 

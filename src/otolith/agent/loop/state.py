@@ -64,6 +64,8 @@ class AgentState:
         cls, text: str, *, session: str = "main", messages: tuple[Message, ...] = ()
     ) -> AgentState:
         """Return the state that a request begins: it is planning, and the request is its goal."""
+        if not isinstance(text, str):
+            raise Invalid(f"{text!r} is no task", hint="say in words what is to be done")
         if not text.strip():
             raise Invalid("there is nothing to do: the input is empty", hint="say what you want")
         start = cls(session, task=text, messages=messages, memory=Working(goal=text))
@@ -110,7 +112,7 @@ class AgentState:
 
     def to_error(self, message: str) -> AgentState:
         """Return it failed, with what went wrong."""
-        return replace(self._moved("fail"), error=message)
+        return replace(self._moved("fail"), error=str(message) or "failed")
 
     def ask(self, question: str) -> AgentState:
         """Return it waiting for a person to answer; the run pauses there."""
@@ -211,7 +213,7 @@ class AgentState:
                 task=found["task"],
                 messages=tuple(map(Message.from_data, found["messages"])),
                 memory=Working.from_data(found["memory"]),
-                iteration=found["iteration"],
+                iteration=_count(found["iteration"]),
                 final_answer=found["final_answer"],
                 error=found["error"],
                 question=found["question"],
@@ -234,6 +236,12 @@ class AgentState:
                 )
             data = {**step(data), "schema": version + 1}
         return data
+
+
+def _count(number: Any) -> int:
+    if type(number) is not int or number < 0:
+        raise ValueError(f"{number!r} is no count")
+    return number
 
 
 def said(role: Role, text: str) -> Message:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 from otolith.agent.conversation.message import Message, ToolCall
 from otolith.agent.live import Live
@@ -21,10 +21,18 @@ from otolith.agent.loop.models.checking import with_own_ids
 from otolith.agent.loop.models.model import Model, OnText, Recorded, Reply, Requests
 from otolith.agent.loop.outcome import Outcome
 from otolith.agent.loop.record import Base, KeptRun
+from otolith.agent.loop.signature import plain
 from otolith.agent.loop.tools import Tool, Toolbox
 from otolith.agent.loop.working import Observation
 from otolith.agent.session import Versioned
 from otolith.errors import Invalid, Unsupported
+
+
+@runtime_checkable
+class Acts(Protocol):
+    """Something that can be made to run: an agent."""
+
+    def acting(self, state: Any = None) -> Any: ...
 
 
 class Stepping:
@@ -41,6 +49,8 @@ class Stepping:
         """Branches of sub-agents that are merged when the step is committed."""
         self.above: Stepping | None = None
         """The orchestrator whose step this one is part of."""
+        self.recast: Callable[[Any], None] | None = None
+        """What is done to sub-agents before they run: a replay gives them their record."""
         self._is_running = threading.Lock()
         self._stop = threading.Event()
         self._deadline: float | None = None
@@ -50,6 +60,7 @@ class Stepping:
         self._known: list[Recorded] = []
         self._ids: set[str] = set()
         self._tasks: dict[str, str] = {}
+        self._answers: dict[str, list[str]] = {}
         self._asked = 0
         self._requests = Requests()
 
@@ -57,7 +68,7 @@ class Stepping:
         self._base = run.base(iteration)
         self._hands = Hands(self.tools, run, self._base)
         self._known, self._asked, self.joins = run.replies(iteration), 0, []
-        self._ids, self._tasks = set(), {}
+        self._ids, self._tasks, self._answers = set(), {}, {}
 
     def _leave(self) -> Hands | None:
         hands, self._hands = self._hands, None
@@ -115,6 +126,7 @@ class Stepping:
         """Call a tool by its name, or as a model asked for it; see `hands.py` for how often.
 
         Raises:
+            KeyNotFound: there is no tool of this name.
             EffectUnknown: it must not happen twice, was begun, and nobody knows if it happened.
             Busy: another process is in the middle of it.
         """
@@ -122,19 +134,30 @@ class Stepping:
             raise Invalid("tools are called in a step", hint="call it from step()")
         if isinstance(tool, ToolCall):
             return self._hands.call(tool)
-        return self._hands.call(ToolCall(f"{tool}-{self._number()}", tool, arguments))
+        self.tools.find(tool)  # who writes the step should know; a model is told what there is
+        given = {name: plain(value) for name, value in arguments.items()}
+        return self._hands.call(ToolCall(f"{tool}-{self._number()}", tool, given))
 
     def _number(self) -> str:
         assert self._base is not None
         assert self._hands is not None
         return f"{self._base.iteration}-{self._hands.number}"
 
-    def delegate(self, other: Runs, task: str, *, name: str, **limits: Any) -> Outcome:
+    def delegate(
+        self,
+        other: Runs | Acts,
+        task: str,
+        *,
+        name: str,
+        answer: str | None = None,
+        **limits: Any,
+    ) -> Outcome:
         """Let another orchestrator do a task on a fork; what it did is merged after this step.
 
-        It is the same fork if the step was cut off and runs again, so that the other goes on too.
-        `limits` are those of `run`, and `answer` for one that waits for a person. It ends with this
-        run: when this one is stopped or out of time, so is the other.
+        The other is an orchestrator or an agent. It is the same fork if the step was cut off and
+        runs again, so that the other goes on too. `limits` are those of `run`, and `answer` is for
+        one that waits for a person. It ends with this run: when this one is stopped or out of time,
+        so is the other.
 
         Raises:
             Unsupported: the state has no history.
@@ -147,8 +170,11 @@ class Stepping:
         left, given = self._seconds_left, limits.get("max_seconds")
         if left is not None:
             limits["max_seconds"] = max(0.0, left if given is None else min(left, given))
+        told = self._answers.setdefault(name, [])
+        told += [] if answer is None else [answer]
+        runs: Any = other.acting() if isinstance(other, Acts) else other
         branch = self._fork_for(name)
-        outcome = delegated(self, other, task, name=name, branch=branch, **limits)
+        outcome = delegated(self, runs, task, name=name, branch=branch, answers=told, **limits)
         if outcome.ended == "stopped" and self.is_stopping:
             raise Stopped
         left = self._seconds_left
@@ -156,7 +182,7 @@ class Stepping:
             raise Stopped("seconds")
         return outcome
 
-    def _fork_for(self, name: str) -> str:
+    def _fork_for(self, name: str) -> tuple[str, str]:
         """Return the branch for a sub-agent of this step: the same if the step runs again."""
         run = self._running()
         if not isinstance(run, KeptRun) or not self.base.commit:

@@ -9,6 +9,7 @@ A function with a parameter `idempotency_key` is given the key of the call; a mo
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
@@ -62,6 +63,11 @@ class Tool:
             raise Invalid(
                 f"{self.name!r} cannot name a tool",
                 hint="give name= with at most 64 of the letters a to z, digits, _ and -",
+            )
+        inner = inspect.unwrap(self.function)
+        if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
+            raise Invalid(
+                f"{self.name} yields, and a tool returns", hint="return a list of what it yields"
             )
         if self.effects not in EFFECTS:
             raise Invalid(f"effects={self.effects!r}", hint=f"use one of {', '.join(EFFECTS)}")

@@ -405,7 +405,7 @@ def test_an_answer_that_was_given_before_is_told_so(state):
     made.run(answer="this")
     with pytest.raises(Invalid, match="nobody was asked") as caught:
         made.run(answer="this")
-    assert "leave out answer=" in caught.value.hint
+    assert "leave out the answer" in caught.value.hint
 
 
 def test_a_step_that_no_conversation_can_hold_is_an_event_too(state):

@@ -7,11 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-import msgspec
-
 from otolith.agent.conversation.message import Message, Role, Text
 from otolith.agent.loop.calling import settled
-from otolith.agent.loop.signature import name_of, parameters_of, plain
+from otolith.agent.loop.signature import name_of, packed, parameters_of, plain
 from otolith.agent.loop.tools import Tool
 from otolith.core import digest
 from otolith.errors import BadReply, Invalid
@@ -191,8 +189,7 @@ class Requests:
         self._known = found  # which keeps them alive, so that no other has the id of one of them
         asked = b"".join([found[id(each)][1] for each in messages])
         offered = [[tool.name, tool.description, tool.parameters] for tool in tools]
-        packed = msgspec.msgpack.encode([asked, plain(offered)], order="sorted")
-        return digest(packed)[:16].hex()
+        return digest(packed([asked.hex(), plain(offered)]))[:16].hex()
 
 
 def request_hash(messages: Sequence[Message], tools: Sequence[Tool]) -> str:
@@ -202,4 +199,4 @@ def request_hash(messages: Sequence[Message], tools: Sequence[Tool]) -> str:
 
 def _digest(message: Message) -> bytes:
     said = [str(message.role), message.name, message.to_data()["parts"]]
-    return digest(msgspec.msgpack.encode(said, order="sorted"))
+    return digest(packed(said))
