@@ -26,6 +26,9 @@ Acts: TypeAlias = Literal["tools", "code"]
 
 GIVE, ASK = "give_result", "ask_user"
 _REPAIRS = "repairs"
+_CUT_OFF = ("length", "max_tokens")
+"""Why a provider stopped, where the model had more to say."""
+_SHORTER = "Your answer was cut off. Give all of it, in fewer words."
 
 
 class Acting(Orchestrator):
@@ -62,6 +65,8 @@ class Acting(Orchestrator):
             self.coding.begin(s.task)
         reply = self._think(s)
         s = s.say(reply.message)
+        if not reply.message.calls and reply.stopped in _CUT_OFF:
+            return self._repaired(s.say(said(Role.USER, _SHORTER)))
         if not reply.message.calls:
             return self._finished(s, reply.text)
         return self._act(s, reply.message.calls)

@@ -125,7 +125,7 @@ def effects_after(state: Branch, target: Target) -> list[Entry]:
     known = {entry.key for entry in _entries(state.at(goal)) if entry.status != "begun"}
     seen = set(_forks(state.at(goal)))
     found: dict[str, Entry] = {}
-    views = deque(_ends(state, goal))
+    views = deque(ends(state, goal))
     while views:
         view = views.popleft()
         for entry in _entries(view):
@@ -156,8 +156,8 @@ def _forks(state: Reading) -> Iterator[str]:
             yield kept[2]
 
 
-def _ends(state: Branch, goal: Commit) -> Iterator[Reading]:
-    """Yield the states at which the ledger was longest: the head, and before each rollback."""
+def ends(state: Branch, goal: Commit) -> Iterator[Reading]:
+    """Yield where a branch came to since a commit: the head, and what each rollback left behind."""
     yield state
     if state.head is None:
         return

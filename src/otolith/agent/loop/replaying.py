@@ -2,27 +2,29 @@
 
 What the world was told is not told again: a call with effects that the run on record made after
 that commit with the same arguments comes to what it came to then, also to the error; one that it
-never made, or not so often, is refused, unless the caller says that effects may happen.
+never made, or not so often, is refused, unless the caller says that effects may happen. All of this
+holds for its sub-agents, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 from otolith.agent.lifecycle.values import thaw
 from otolith.agent.loop.delegating import bound
-from otolith.agent.loop.ledger import Entry, ledger_in
+from otolith.agent.loop.ledger import Entry, ends, ledger_in
 from otolith.agent.loop.looking import replies_in
-from otolith.agent.loop.models.model import Model
+from otolith.agent.loop.models.model import Model, Recorded
 from otolith.agent.loop.models.recording import ReplayModel
 from otolith.agent.loop.orchestrator import Orchestrator
 from otolith.agent.loop.outcome import Outcome
 from otolith.agent.loop.signature import plain
 from otolith.agent.loop.tools import KEY, Tool, Toolbox
 from otolith.agent.session import Versioned
-from otolith.core import Target
+from otolith.core import Commit, Reading, Target
 from otolith.errors import BadValue, Denied, Error
 
 
@@ -59,16 +61,68 @@ def replay(
         KeyNotFound: there was no run at that commit.
         RefExists: there is such a branch.
     """
-    goal, known = state.resolve(at), replies_in(state, orchestrator.name)
-    before = {entry.key for entry in ledger_in(state.at(goal)) if entry.status != "begun"}
-    ledger = [entry for entry in ledger_in(state) if entry.key not in before]
+    goal = state.resolve(at)
     fork = state.fork(branch, at=goal)
-    asked: Any = ReplayModel(known, then=orchestrator.model) if model is None else _Counted(model)
+    record = _Record(state, goal, fork, model=model, may_act=may_act)
     twin = bound(orchestrator, fork, orchestrator.name)
-    twin.model = asked
-    twin.tools = Toolbox(_recalling(tool, ledger, may_act=may_act) for tool in twin.tools.values())
+    record.recast(twin)
     outcome = twin.resume(state.session, **limits)
-    return Replay(outcome, fork, asked.replayed, asked.asked)
+    return Replay(outcome, fork, record.replayed, record.asked)
+
+
+class _Record:
+    """What a run did after a commit, and what is done of it again."""
+
+    def __init__(
+        self, state: Versioned, goal: Commit, fork: Versioned, *, model: Model | None, may_act: bool
+    ) -> None:
+        self._before = state.at(goal)
+        self._views = [*ends(state, goal)]
+        self._ledger = _later(self._before, [state, *self._views])
+        self._model = model
+        self._may_act = may_act
+        self._asked: list[ReplayModel | _Counted] = []
+
+    def recast(self, twin: Orchestrator) -> None:
+        """Let an orchestrator, and those it delegates to, live from the record."""
+        twin.human = None  # what a person answered is not on record
+        twin.recast = self.recast
+        twin.tools = Toolbox(
+            _recalling(tool, self._ledger, may_act=self._may_act) for tool in twin.tools.values()
+        )
+        if self._model is not None:
+            twin.model = _Counted(self._model)
+        else:
+            twin.model = ReplayModel(self._replies(twin.name), then=twin.model)
+        self._asked.append(twin.model)
+
+    def _replies(self, name: str) -> list[Recorded]:
+        """Return what models answered after the commit, also what was rolled back since."""
+        known = len(replies_in(self._before, name))
+        later: dict[tuple[int, int, str], Recorded] = {}
+        for view in self._views:
+            for each in replies_in(view, name)[known:]:
+                later.setdefault((each.iteration, each.number, each.request), each)
+        return sorted(later.values(), key=lambda each: (each.iteration, each.number))
+
+    @property
+    def replayed(self) -> int:
+        return sum(each.replayed for each in self._asked)
+
+    @property
+    def asked(self) -> int:
+        return sum(each.asked for each in self._asked)
+
+
+def _later(before: Reading, views: Iterable[Reading]) -> list[Entry]:
+    """Return the effects that are in the ledgers of later states only."""
+    past = {entry.key for entry in ledger_in(before) if entry.status != "begun"}
+    found: dict[str, Entry] = {}
+    for view in views:
+        for entry in ledger_in(view):
+            if entry.key not in past:
+                found.setdefault(entry.key, entry)
+    return sorted(found.values(), key=lambda entry: (entry.time, entry.key))
 
 
 class _Counted:
@@ -109,7 +163,7 @@ def _recalling(tool: Tool, ledger: list[Entry], *, may_act: bool) -> Tool:
         return tool.function(**arguments, **({KEY: key} if tool.takes_key else {}))
 
     twin = copy(tool)
-    twin.function = recall
+    twin.function, twin.retries = recall, 0  # what failed then fails now, at once
     return twin
 
 

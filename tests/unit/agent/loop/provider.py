@@ -23,6 +23,7 @@ class Provider:
         self.plans = list(plans)
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
+        self.paths: list[str] = []
         self.gone = threading.Event()
         self.url = ""
 
@@ -62,11 +63,16 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(length))
         self.told.requests.append(body)
         self.told.headers.append(dict(self.headers.items()))
+        self.told.paths.append(self.path)
         plan = self.told.next()
         try:
             self._answer(plan, body)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
+
+    @property
+    def _is_openai(self) -> bool:
+        return self.path.partition("?")[0] == OPENAI
 
     def _answer(self, plan: Any, body: dict[str, Any]) -> None:
         if isinstance(plan, str):
@@ -76,10 +82,14 @@ class _Handler(BaseHTTPRequestHandler):
         elif "raw" in plan:
             self._send(200, plan["raw"], {})
         elif body.get("stream"):
-            events = _openai_events(plan) if self.path == OPENAI else _anthropic_events(plan)
+            events = (
+                _openai_events(plan)
+                if self.path.partition("?")[0] == OPENAI
+                else _anthropic_events(plan)
+            )
             self._send(200, b"".join(events), {"Content-Type": "text/event-stream"})
         else:
-            made = _openai(plan) if self.path == OPENAI else _anthropic(plan)
+            made = _openai(plan) if self._is_openai else _anthropic(plan)
             self._send(200, made, {})
 
     def _send(self, status: int, body: Any, headers: dict[str, str]) -> None:

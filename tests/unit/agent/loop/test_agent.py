@@ -13,6 +13,7 @@ from otolith.agent.conversation import Message, Role, Text, ToolCall
 from otolith.agent.loop import (
     Agent,
     AgentState,
+    Orchestrator,
     Reply,
     ScriptedModel,
     Tool,
@@ -20,7 +21,16 @@ from otolith.agent.loop import (
     run_in,
 )
 from otolith.agent.loop.models.model import as_model
-from otolith.errors import BadReply, Busy, Invalid, RefExists, TimedOut, Unsupported
+from otolith.agent.loop.state import said
+from otolith.errors import (
+    BadReply,
+    Busy,
+    Invalid,
+    ModelFailed,
+    RefExists,
+    TimedOut,
+    Unsupported,
+)
 
 
 @dataclass
@@ -540,3 +550,99 @@ def test_a_run_by_code_can_be_repeated_and_no_process_outlives_its_run():
     again = replay(agent.acting(), state, at=began, branch="again")
     assert [call.result for call in again.outcome.state.memory.tool_calls] == ["1"]
     assert children() <= before
+
+
+@pytest.mark.parametrize("name", ["ask_user", "give_result", "give_variable"])
+def test_a_tool_may_have_a_name_that_the_loop_does_not_use(name):
+    agent = Agent(ScriptedModel([{"call": name, "text": "hm"}, "done"]))
+
+    def own(text: str) -> str:
+        """Say something."""
+        return "blue"
+
+    agent.tool(name=name)(own)
+    outcome = agent.run("go", Versioned())
+    assert (outcome.ended, outcome.state.memory.tool_calls[0].text) == ("done", "blue")
+
+
+def test_a_tool_with_a_name_that_the_loop_uses_is_refused():
+    agent = Agent(ScriptedModel(["done"]), can_ask=True)
+    agent.tool(name="ask_user")(lambda: "x")
+    with pytest.raises(Invalid, match="what the loop itself offers"):
+        agent.run("go", Versioned())
+
+
+def test_an_answer_that_was_cut_off_is_asked_for_again():
+    def cut(messages: Any) -> Reply:
+        return Reply(said(Role.ASSISTANT, "It was a dark"), stopped="length")
+
+    outcome = Agent(ScriptedModel([cut, "Short."])).run("tell", Versioned())
+    assert outcome.answer == "Short."
+
+
+def test_the_same_request_is_answered_again_if_that_is_said():
+    state = Versioned()
+    agent = Agent(ScriptedModel(["one", "two"]))
+    assert [agent.run("go on", state).answer for _ in range(2)] == ["one", "one"]
+    assert agent.run("go on", state, again=True).answer == "two"
+
+
+def test_an_agent_can_be_delegated_to():
+    class Boss(Orchestrator):
+        def step(self, s: AgentState) -> AgentState:
+            found = self.delegate(Agent(ScriptedModel(["two"])), "find", name="finder")
+            return s.to_executing().to_done(found.answer)
+
+    assert Boss(Versioned()).run("x").answer == "two"
+
+
+def test_the_same_code_twice_in_one_answer_runs_twice():
+    more = {"call": "run_code", "code": "x += 1"}
+    agent = agent_saying(
+        {"call": "run_code", "code": "x = 0"},
+        [more, more],
+        {"call": "give_variable", "name": "x"},
+        acts="code",
+    )
+
+    @agent.task
+    def count() -> int:  # type: ignore[empty-body]
+        """Count."""
+
+    assert count(state=Versioned()) == 2
+
+
+def test_inputs_are_there_when_a_task_goes_on_that_failed_in_its_first_step():
+    fails = [True]
+
+    def first(messages: Any) -> Message:
+        if fails:
+            fails.clear()
+            raise ModelFailed("down")
+        return Message(Role.ASSISTANT, (ToolCall("a", "run_code", {"code": "sum(data)"}),))
+
+    agent = agent_saying(first, "done", acts="code")
+
+    @agent.task
+    def add(data: list[int]) -> str:  # type: ignore[empty-body]
+        """Add."""
+
+    state = Versioned()
+    with pytest.raises(ModelFailed):
+        add([1, 2], state=state)
+    outcome = add.resume(state)
+    assert [call.text for call in outcome.state.memory.tool_calls] == ["3"]
+
+
+def test_a_task_that_goes_on_without_inputs_that_nobody_has_put_says_so():
+    agent = agent_saying("done", acts="code")
+
+    @agent.task
+    def add(data: list[int]) -> str:  # type: ignore[empty-body]
+        """Add."""
+
+    state = Versioned()
+    agent.acting(state).run(add.prompt({"data": [1]}), max_steps=0)
+    with pytest.raises(Invalid, match="inputs of this task are not known"):
+        add.resume(state)
+    assert add([1], state=state) == "done"

@@ -5,6 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import pickle
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from time import monotonic
 
 import pytest
 
@@ -391,3 +397,112 @@ def test_what_no_request_can_say_is_refused_or_replaced(protocol):
             model.complete(ASKED)
         half = Message(Role.USER, (Text("half \ud83d"),))
         assert made(provider, protocol).complete([half]).text == "ok"
+
+
+# ---------------------------------------------------------------- what real servers do
+
+
+@pytest.mark.parametrize("make", [partial(OpenAIModel, "http://127.0.0.1:9/v1"), AnthropicModel])
+def test_a_key_that_no_header_can_carry_is_refused_unseen(make):
+    with pytest.raises(Invalid) as caught:
+        make("m", api_key=f"{KEY}\r\nX-Other: 1")
+    assert KEY not in str(caught.value)
+
+
+def test_the_line_break_at_the_end_of_a_key_is_no_part_of_it():
+    with serving({"text": "hi"}) as provider:
+        model = OpenAIModel(f"{provider.url}/v1", "m", api_key=f"{KEY}\n")
+        assert model.complete(ASKED).text == "hi"
+    assert provider.headers[0]["Authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize("url", ["http://h:99999/v1", "http://h:abc/v1", "ftp://h/v1", "h:80"])
+def test_an_address_that_is_none_is_refused_at_once(url):
+    with pytest.raises(Invalid, match="no address"):
+        OpenAIModel(url, "m")
+
+
+def test_the_query_of_an_address_is_part_of_every_request():
+    with serving({"text": "hi"}) as provider:
+        OpenAIModel(f"{provider.url}/v1?api-version=2026", "m").complete(ASKED)
+    assert provider.paths == ["/v1/chat/completions?api-version=2026"]
+
+
+@contextmanager
+def dripping(head: bytes, piece: bytes) -> Iterator[str]:
+    """Serve one answer that never ends, and is never silent for long."""
+    gone = threading.Event()
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+
+        def drip() -> None:
+            line, _ = server.accept()
+            with line, suppress(OSError):
+                line.recv(1 << 16)
+                line.sendall(head)
+                while not gone.wait(0.05):
+                    line.sendall(piece)
+
+        thread = threading.Thread(target=drip, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/v1"
+        gone.set()
+        thread.join(10)
+
+
+@pytest.mark.parametrize(
+    ("head", "piece"),
+    [
+        (b"HTTP/1.1 200 OK\r\nX: ", b"a"),
+        (b"HTTP/1.1 500 No\r\nContent-Length: 99999\r\n\r\n", b"a"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"0"),
+    ],
+    ids=["headers", "a refusal", "the size of a chunk"],
+)
+def test_what_drips_is_cut_off_in_time(head, piece):
+    with dripping(head, piece) as url:
+        model = OpenAIModel(url, "m", timeout_seconds=5, total_seconds=0.5, retries=0)
+        began = monotonic()
+        with pytest.raises(TimedOut):
+            model.complete(ASKED)
+    assert monotonic() - began < 5
+
+
+def calls_in(*events) -> list[tuple[str, str, dict[str, int]]]:
+    """Return the calls of an answer that arrives in these events."""
+    with serving(streamed(*events)) as provider:
+        model = OpenAIModel(f"{provider.url}/v1", "m", retries=0)
+        reply = model.complete(ASKED, on_text=lambda text: None)
+    return [(call.id, call.name, dict(call.arguments)) for call in reply.message.calls]
+
+
+def call_piece(index, id, name, arguments="{}"):
+    about = {"name": name, "arguments": arguments}
+    piece = {"id": id, "type": "function", "function": about}
+    return {
+        "choices": [
+            {"delta": {"tool_calls": [piece if index == "-" else piece | {"index": index}]}}
+        ]
+    }
+
+
+END = {"choices": [{"delta": {}, "finish_reason": "tool_calls"}], "error": None}
+
+
+@pytest.mark.parametrize("places", [(0, 1), (None, None), ("-", "-"), (0, 0), (None, 1)])
+def test_two_calls_stay_two_however_a_server_counts_them(places):
+    first, second = places
+    found = calls_in(
+        call_piece(first, "a", "f", '{"x":'),
+        call_piece(first, "", "", "1}"),
+        call_piece(second, "b", "g", {"y": 2}),
+        END,
+        {"choices": None, "usage": {"prompt_tokens": 1, "completion_tokens": 1}},
+    )
+    assert found == [("a", "f", {"x": 1}), ("b", "g", {"y": 2})]
+
+
+def test_calls_without_ids_are_told_apart_by_their_index():
+    found = calls_in(call_piece(0, "", "f"), call_piece(1, "", "g"), END)
+    assert [name for _, name, _ in found] == ["f", "g"]

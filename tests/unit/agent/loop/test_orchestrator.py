@@ -672,3 +672,78 @@ def test_a_run_can_be_kept_in_one_state_or_nowhere(tmp_path):
 def test_a_path_is_enough_to_keep_runs(tmp_path):
     Counter(str(tmp_path / "a.db")).run("count", session="a", max_steps=2)
     assert Counter(str(tmp_path / "a.db")).resume("a").answer == "counted 3"
+
+
+def test_a_task_that_is_not_over_can_be_given_up(repo):
+    def step(s: AgentState) -> AgentState:
+        return s.to_executing().ask("which?") if s.task == "first" else s.to_executing().to_done(1)
+
+    made = Orchestrator(repo, step=step)
+    made.run("first", session="a")
+    with pytest.raises(Conflict, match="in the middle of 'first'"):
+        made.run("second", session="a")
+    made.abandon("a", "no longer wanted")
+    assert made.run(session="a").error == "no longer wanted"
+    assert made.run("second", session="a").answer == 1
+    with pytest.raises(KeyNotFound):
+        made.abandon("b")
+
+
+def test_an_answer_to_nothing_and_an_answer_to_something_else_are_refused(repo):
+    def step(s: AgentState) -> AgentState:
+        return s.to_executing().ask("which?")
+
+    made = Orchestrator(repo, step=step)
+    with pytest.raises(Invalid, match="nothing has begun"):
+        made.run("first", session="a", answer="this")
+    made.run("first", session="a")
+    with pytest.raises(Conflict, match="it was asked about 'first'"):
+        made.run("second", session="a", answer="this")
+
+
+def test_a_run_that_is_stopped_before_it_begins_ends_at_once(repo):
+    made = Orchestrator(repo, step=lambda s: s.to_executing().to_done("ok"))
+    made.stop()
+    assert made.run("x", session="a").ended == "stopped"
+    assert made.run("x", session="a").ended == "done"
+
+
+def test_a_step_that_is_a_coroutine_says_what_to_write(repo):
+    class Asynchronous(Orchestrator):
+        async def step(self, s: AgentState) -> AgentState:  # type: ignore[override]
+            return s
+
+    with pytest.raises(Invalid) as caught:
+        Asynchronous(repo).run("x", session="a")
+    assert "without async" in caught.value.hint
+
+
+def test_a_tool_that_is_not_there_is_told_to_whoever_writes_the_step(repo):
+    class Caller(Orchestrator):
+        def step(self, s: AgentState) -> AgentState:
+            return s.to_executing().to_done(self.call("pay", amount=1).text)
+
+    with pytest.raises(KeyNotFound, match="no tool 'pay'"):
+        Caller(repo).run("x", session="a")
+
+
+def test_a_name_that_cannot_name_a_branch_can_name_a_sub_agent(repo):
+    class Boss(Orchestrator):
+        def step(self, s: AgentState) -> AgentState:
+            sub = Orchestrator(step=lambda s: s.to_executing().to_done("two"))
+            found = self.delegate(sub, "find", name="find flights")
+            return s.to_executing().to_done(found.answer)
+
+    assert Boss(repo, name="my agent").run("x", session="a").answer == "two"
+
+
+def test_progress_shows_no_escapes_and_needs_no_terminal(repo, monkeypatch, capsys):
+    def step(s: AgentState) -> AgentState:
+        return s.to_executing().ask("\x1b[2Jwhich?")
+
+    Orchestrator(repo, step=step, progress=True).run("x", session="a")
+    shown = capsys.readouterr().err
+    assert "which?" in shown
+    assert "\x1b" not in shown
+    monkeypatch.setattr("sys.stderr", None)
+    assert Orchestrator(repo, step=step).run("x", session="b").ended == "paused"

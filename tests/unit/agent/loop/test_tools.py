@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
@@ -13,7 +16,8 @@ import msgspec
 import pydantic
 import pytest
 
-from otolith.agent.loop import Tool, Toolbox, tool
+from otolith import Versioned
+from otolith.agent.loop import Agent, AgentState, Orchestrator, ScriptedModel, Tool, Toolbox, tool
 from otolith.agent.loop.calling import called
 from otolith.agent.loop.signature import plain, read_docstring, told
 from otolith.errors import BadValue, Invalid, KeyNotFound, TimedOut
@@ -213,3 +217,103 @@ def test_a_call_is_tried_again_as_often_as_it_may():
     tries.clear()
     with pytest.raises(OSError, match="not yet"):
         called(flaky, {}, retries=1, sleep=pauses.append)
+
+
+def test_numbers_of_any_length_can_be_asked_for():
+    agent = Agent(ScriptedModel([{"call": "double", "number": 10**30}, "done"]))
+    done: list[int] = []
+
+    @agent.tool(effects="once")
+    def double(number: int) -> int:
+        """Double a number."""
+        done.append(number)
+        return 2 * number
+
+    assert agent.run("go", Versioned()).ended == "done"
+    assert done == [10**30]
+
+
+def test_keys_of_json_are_texts_and_fit_other_keys():
+    def label(names: dict[int, str]) -> str:
+        """Label."""
+        return ""
+
+    assert Tool(label).signature.arguments({"names": {"1": "a"}}) == {"names": {1: "a"}}
+
+
+def test_the_schema_of_a_nested_pydantic_model_can_be_followed():
+    class Inner(pydantic.BaseModel):
+        x: int
+
+    class Outer(pydantic.BaseModel):
+        inner: Inner
+
+    def take(outer: Outer, other: list[Outer]) -> str:
+        """Take it."""
+        return ""
+
+    take.__annotations__ |= {"outer": Outer, "other": list[Outer]}
+    schema = Tool(take).parameters
+    found = re.findall(r'"#/\$defs/([^"]+)"', json.dumps(schema))
+    assert found
+    assert set(found) <= set(schema["$defs"])
+
+
+def test_what_is_changed_of_a_default_is_not_there_the_next_time():
+    def grow(rows: dict[str, list[int]] = {"a": []}) -> int:  # noqa: B006  # that is what is tried
+        """Grow."""
+        rows["a"].append(1)
+        return len(rows["a"])
+
+    tool = Tool(grow)
+    assert [tool.function(**tool.signature.arguments({})) for _ in range(2)] == [1, 1]
+
+
+def test_a_tool_that_yields_is_refused():
+    def numbers() -> Iterator[int]:
+        yield 1
+
+    with pytest.raises(Invalid, match="yields"):
+        Tool(numbers)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_tool_that_is_cancelled_is_a_tool_that_failed(is_async):
+    agent = Agent(ScriptedModel([{"call": "fetch"}, "done"]))
+
+    async def later() -> str:
+        """Fetch."""
+        raise asyncio.CancelledError
+
+    def now() -> str:
+        """Fetch."""
+        raise asyncio.CancelledError
+
+    agent.tool(name="fetch")(later if is_async else now)
+    outcome = agent.run("go", Versioned())
+    assert outcome.ended == "done"
+    assert "CancelledError" in outcome.state.memory.tool_calls[0].error
+
+
+def test_a_set_is_told_in_one_order_and_a_thing_without_its_address():
+    class Thing:
+        pass
+
+    assert plain({"b", "a", "c"}) == ["a", "b", "c"]
+    assert plain(Thing()) == plain(Thing())
+
+
+def test_a_step_may_call_a_tool_with_the_types_it_takes():
+    seen: list[date] = []
+
+    def book(day: date) -> str:
+        """Book."""
+        seen.append(day)
+        return "ok"
+
+    class Caller(Orchestrator):
+        def step(self, s: AgentState) -> AgentState:
+            return s.to_executing().to_done(self.call("book", day=date(2026, 5, 1)).text)
+
+    assert Caller(tools=[Tool(book)]).run("x").answer == "ok"
+    assert seen == [date(2026, 5, 1)]

@@ -8,7 +8,7 @@ from typing import Any
 
 from otolith.agent.conversation.formats import read, write
 from otolith.agent.conversation.message import Message
-from otolith.agent.loop.models.endpoint import Endpoint
+from otolith.agent.loop.models.endpoint import Endpoint, clean_key
 from otolith.agent.loop.models.model import OnText, Reply, Usage
 from otolith.agent.loop.models.wire import counted, reply_from
 from otolith.agent.loop.tools import Tool
@@ -34,6 +34,7 @@ class AnthropicModel:
         **limits: Any,
     ) -> None:
         """Make one; `options` go into each request, `limits` are those of `Endpoint`."""
+        api_key = clean_key(api_key)
         headers = {"anthropic-version": _VERSION} | ({"x-api-key": api_key} if api_key else {})
         self.name = model
         self._endpoint = Endpoint(base_url, headers=headers, secret=api_key, **limits)

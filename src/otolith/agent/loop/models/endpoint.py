@@ -10,11 +10,13 @@ from __future__ import annotations
 import http.client
 import json
 import random
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from otolith.errors import BadReply, Busy, Denied, Error, Invalid, ModelFailed, TimedOut
 
@@ -45,7 +47,7 @@ class Endpoint:
             Invalid: the URL is not one of HTTP.
         """
         parts = urlsplit(base_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if parts.scheme not in ("http", "https") or not parts.hostname or not _has_port(parts):
             raise Invalid(f"{base_url!r} is no address", hint="write https://host/v1")
         self.base_url = base_url.rstrip("/")
         self._parts = parts
@@ -111,7 +113,7 @@ class Endpoint:
         """Yield the bytes of one answer as they arrive."""
         try:
             with closing(self._connection()) as connection:
-                yield from self._answer(connection, self._parts.path.rstrip("/") + path, body)
+                yield from self._answer(connection, self._path(path), body)
         except TimeoutError as error:
             raise TimedOut(
                 f"{self!r} was silent for {self._timeout:g} s, or took over {self._total:g} s",
@@ -133,21 +135,22 @@ class Endpoint:
             data = json.dumps(body, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
         except (TypeError, ValueError) as error:
             raise Invalid(f"the request is not JSON: {error}", hint="check options=") from error
-        connection.request("POST", path, data, self._headers)
-        socket = connection.sock
-        answer = connection.getresponse()
-        if answer.status != 200:
-            raise self._refusal(answer)
-        while (left := deadline - time.monotonic()) > 0:
-            socket.settimeout(min(self._timeout, left))
-            piece = answer.read1(_PIECE_BYTES)
-            if not piece:
-                return
-            size += len(piece)
-            if size > _LARGEST_BYTES:
-                raise BadReply("the answer does not end", hint="ask for less")
-            yield piece
-        raise TimeoutError
+        with _cut_off(connection, self._total):
+            connection.request("POST", path, data, self._headers)
+            answer = connection.getresponse()
+            if answer.status != 200:
+                raise self._refusal(answer)
+            while piece := answer.read1(_PIECE_BYTES):
+                size += len(piece)
+                if size > _LARGEST_BYTES:
+                    raise BadReply("the answer does not end", hint="ask for less")
+                yield piece
+                if time.monotonic() > deadline:
+                    raise TimeoutError
+
+    def _path(self, path: str) -> str:
+        asked = f"?{self._parts.query}" if self._parts.query else ""
+        return f"{self._parts.path.rstrip('/')}{path}{asked}"
 
     def _connection(self) -> http.client.HTTPConnection:
         host, port = self._parts.hostname or "", self._parts.port
@@ -174,6 +177,51 @@ class Endpoint:
 
     def _scrubbed(self, text: str) -> str:
         return text.replace(self._secret, "***") if self._secret else text
+
+
+@contextmanager
+def _cut_off(connection: http.client.HTTPConnection, seconds: float) -> Iterator[None]:
+    """End a connection after so long: one that drips is never silent for long."""
+    is_late = threading.Event()
+
+    def end() -> None:
+        is_late.set()
+        if connection.sock is not None:
+            with suppress(OSError):
+                connection.sock.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+        if is_late.is_set():
+            raise TimeoutError
+    except (OSError, http.client.HTTPException) as error:
+        if is_late.is_set():
+            raise TimeoutError from error
+        raise
+    finally:
+        timer.cancel()
+
+
+def clean_key(key: str) -> str:
+    """Return an API key without the line break that files end with.
+
+    Raises:
+        Invalid: no header can carry it; it is not shown.
+    """
+    bare = key.strip()
+    if not bare.isascii() or not bare.isprintable():
+        raise Invalid("the API key has signs that no key has", hint="read it from its file again")
+    return bare
+
+
+def _has_port(parts: SplitResult) -> bool:
+    try:
+        return parts.port != 0
+    except ValueError:
+        return False
 
 
 def _data_lines(pieces: Iterator[bytes]) -> Iterator[bytes]:

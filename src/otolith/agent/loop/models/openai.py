@@ -8,7 +8,7 @@ from typing import Any
 
 from otolith.agent.conversation.formats import read, write
 from otolith.agent.conversation.message import Message
-from otolith.agent.loop.models.endpoint import Endpoint
+from otolith.agent.loop.models.endpoint import Endpoint, clean_key
 from otolith.agent.loop.models.model import OnText, Reply, Usage
 from otolith.agent.loop.models.wire import counted, reply_from
 from otolith.agent.loop.tools import Tool
@@ -33,6 +33,7 @@ class OpenAIModel:
         **limits: Any,
     ) -> None:
         """Make one; `options` go into each request, `limits` are those of `Endpoint`."""
+        api_key = clean_key(api_key)
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self.name = model
         self._endpoint = Endpoint(base_url, headers=headers, secret=api_key, **limits)
@@ -111,18 +112,20 @@ class _Gathered:
         self._on_text = on_text
         self._text: list[str] = []
         self._thoughts: list[str] = []
-        self._calls: dict[int, dict[str, Any]] = {}
+        self._calls: list[dict[str, Any]] = []
+        self._places: dict[int, int] = {}
+        """Which call an index stands for at the moment."""
         self._usage = Usage()
         self._why = ""
 
     def take(self, event: dict[str, Any]) -> None:
         """Take in a piece."""
-        if "error" in event:
+        if event.get("error"):
             raise BadReply(f"the stream ended with an error: {str(event['error'])[:300]}")
         if event.get("usage"):
             self._usage = _usage(event["usage"])
         try:
-            for choice in event.get("choices", [])[:1]:
+            for choice in (event.get("choices") or [])[:1]:
                 self._why = choice.get("finish_reason") or self._why
                 self._delta(choice.get("delta") or {})
         except (KeyError, TypeError, AttributeError) as error:
@@ -136,15 +139,27 @@ class _Gathered:
         if isinstance(thought, str):
             self._thoughts.append(thought)
         for piece in delta.get("tool_calls") or ():
-            # Some servers leave the index out: then a piece with an id begins a call.
-            last = max(len(self._calls) - (not piece.get("id")), 0)
-            call = self._calls.setdefault(
-                piece.get("index", last),
-                {"id": "", "type": "function", "function": {"name": "", "arguments": ""}},
-            )
-            call["id"] = piece.get("id") or call["id"]
+            call = self._call(piece.get("index"), piece.get("id") or "")
             for name, part in (piece.get("function") or {}).items():
-                call["function"][name] = call["function"].get(name, "") + (part or "")
+                said = json.dumps(part) if isinstance(part, dict | list) else part or ""
+                call["function"][name] = call["function"].get(name, "") + said
+
+    def _call(self, index: Any, id: str) -> dict[str, Any]:
+        """Return the call that a piece belongs to.
+
+        Some servers leave the index out, or give the same one to all: another id is another call.
+        """
+        is_new = bool(id) or isinstance(index, int)
+        at = self._places.get(index, None if is_new else len(self._calls) - 1)
+        if at is None or at < 0 or (id and self._calls[at]["id"] not in ("", id)):
+            at = len(self._calls)
+            function = {"name": "", "arguments": ""}
+            self._calls.append({"id": "", "type": "function", "function": function})
+        if isinstance(index, int):
+            self._places[index] = at
+        call = self._calls[at]
+        call["id"] = id or call["id"]
+        return call
 
     def reply(self) -> Reply:
         """Return all of it."""
@@ -154,5 +169,5 @@ class _Gathered:
         if self._thoughts:
             message[_THOUGHT] = "".join(self._thoughts)
         if self._calls:
-            message["tool_calls"] = [self._calls[at] for at in sorted(self._calls)]
+            message["tool_calls"] = self._calls
         return reply_from(lambda: read([message], "openai"), self._usage, self._why, "openai")
