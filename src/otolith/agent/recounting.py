@@ -205,13 +205,17 @@ def _runs(pair: _Pair) -> Iterator[Told]:
         if now is not None and (was is None or _where(was) != _where(now)):
             text = f"step {now.get('iteration', 0)}, {now.get('phase', '')}"
             how = "added" if was is None else "changed"
-            yield Told("run", name, how, _short(f"{text}: {now.get('error') or now.get('task')}"))
+            yield Told("run", name, how, _short(f"{text}: {_why(now)}"))
 
 
 def _head(state: Reading | None, name: str) -> dict[str, Any] | None:
     cell = None if state is None else state.cell_at((LOOP, "runs", name, "head"))
     found: Any = None if cell is None or state is None else state.cells.load(cell)
     return found if isinstance(found, dict) else None
+
+
+def _why(head: dict[str, Any]) -> object:
+    return head.get("error") or head.get("question") or head.get("task")
 
 
 def _where(head: dict[str, Any]) -> tuple[Any, ...]:

@@ -193,7 +193,7 @@ def _unknown(entry: Entry, why: str) -> EffectUnknown:
     return EffectUnknown(
         f"{entry.tool}({_shown(entry.arguments)}) was begun, and may have happened: {why}",
         key=entry.key,
-        hint=f"find out, then orchestrator.settle({entry.key!r}, happened=True or False)",
+        hint=f"find out, then settle({entry.key!r}, happened=True or False), or `otolith effects`",
     )
 
 

@@ -79,7 +79,7 @@ def between(first: str, last: str, parts: Iterable[Iterator[str]]) -> Iterator[s
 
 def quoted(text: str) -> str:
     """Return a text on one line."""
-    return json.dumps(text, ensure_ascii=not text.isprintable())
+    return printable(json.dumps(text, ensure_ascii=False))
 
 
 def key_text(key: object) -> str:
@@ -93,8 +93,10 @@ def one_line(value: object) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text without what would break a line."""
-    return text if text.isprintable() else quoted(text)[1:-1]
+    """Return a text in which every sign can be seen: others are escaped, each by itself."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in text)
 
 
 def dotted(type_name: str) -> str:

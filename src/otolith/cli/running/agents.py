@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import json
 import sys
 import traceback
@@ -56,11 +57,29 @@ def code_of(asked: Asked, given: str) -> Orchestrator | Agent | Task[Any]:
     place, _, name = given.rpartition(":") if ":" in given else (given, "", "")
     module = _module(asked, place)
     found = _named(module, name) if name else _only(module, given)
-    if isinstance(found, type) or (callable(found) and not _is_ready(found)):
-        found = found()
+    if _makes(found):
+        found = _made(found, given)
     if not isinstance(found, Orchestrator | Agent | Task):
         raise Invalid(f"{given} is no orchestrator, agent or task", hint=_HOW)
     return found
+
+
+def _makes(found: object) -> bool:
+    """Tell a class of orchestrators, or a function that may return one, from anything else."""
+    return inspect.isfunction(found) or (
+        isinstance(found, type) and issubclass(found, Orchestrator)
+    )
+
+
+def _made(found: Any, given: str) -> Any:
+    try:
+        inspect.signature(found).bind()
+    except TypeError:
+        raise Invalid(
+            f"{given} needs arguments, which nobody has here",
+            hint=f"make one in the file, such as `booker = {found.__name__}(…)`, and name that",
+        ) from None
+    return found()
 
 
 def _inputs(task: Task[Any], told: str) -> dict[str, Any]:
@@ -84,6 +103,8 @@ def _module(asked: Asked, place: str) -> ModuleType:
             return importlib.import_module(place)
         except ModuleNotFoundError as error:
             raise Invalid(f"there is no module {error.name}", hint=_HOW) from None
+        except (ValueError, TypeError):  # nothing at all, or dots
+            raise Invalid(f"{place!r} is no module", hint=_HOW) from None
         finally:
             sys.path.pop(0)
     path = (asked.directory / place).resolve()

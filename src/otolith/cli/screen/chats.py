@@ -8,7 +8,18 @@ from typing import Any
 
 import click
 
-from otolith.agent import Attachment, Context, Event, Hit, Message, Outcome, Recorded, Text, Topic
+from otolith.agent import (
+    AgentState,
+    Attachment,
+    Context,
+    Event,
+    Hit,
+    Message,
+    Outcome,
+    Recorded,
+    Text,
+    Topic,
+)
 from otolith.cli.screen.output import table
 from otolith.cli.screen.values import one_line, to_json
 from otolith.cli.screen.words import counted, moment, safe
@@ -151,6 +162,17 @@ def outcome_lines(outcome: Outcome) -> Iterator[str]:
         told = outcome.answer if isinstance(outcome.answer, str) else one_line(outcome.answer)
     if told:
         yield safe(told)
+
+
+def run_lines(name: str, state: AgentState) -> Iterator[str]:
+    """Yield where a run is, and what it takes to go on."""
+    yield safe(f"{name}: {state.phase}, step {state.iteration}, {state.task!r}")
+    told = state.question or state.error
+    if told:
+        yield f"  {safe(told)}"
+    if not state.is_over:
+        answer = " --answer TEXT" if state.is_paused else ""
+        yield f"  to go on, say --with FILE.py:NAME{answer}"
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Any]:

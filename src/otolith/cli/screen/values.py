@@ -173,7 +173,7 @@ def one_line(value: object, limit: int = 160) -> str:
 
 def _pieces(value: object) -> Iterator[str]:
     if isinstance(value, str):
-        yield json.dumps(value[:1000], ensure_ascii=not value.isprintable())
+        yield _printable(json.dumps(value[:1000], ensure_ascii=False))
     elif isinstance(value, bytes | bytearray):
         yield f"{bytes(value[:40])!r}" + (f"… {len(value)} bytes" if len(value) > 40 else "")
     elif isinstance(value, dict):
@@ -207,7 +207,10 @@ def _dotted(type_name: str) -> str:
 
 
 def _printable(text: str) -> str:
-    return text if text.isprintable() else json.dumps(text)[1:-1]
+    """Return a text in which every sign can be seen: others are escaped, each by itself."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in text)
 
 
 def _entry(key: object, value: object) -> Iterator[str]:

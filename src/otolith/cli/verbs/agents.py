@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from itertools import chain, count
 from typing import Any
 
 import click
@@ -21,6 +22,7 @@ from otolith.cli.screen.chats import (
     outcome_lines,
     recorded_json,
     recorded_lines,
+    run_lines,
 )
 from otolith.cli.screen.output import emit, json_option, page
 from otolith.core import Commit
@@ -91,7 +93,7 @@ def _moment(text: str | None) -> datetime | str | None:
 
 
 @click.command("resume")
-@click.argument("session")
+@click.argument("session", required=False)
 @_with
 @click.option("--answer", metavar="TEXT", help="What to say to the question that it waits with.")
 @max_steps_option
@@ -101,7 +103,7 @@ def _moment(text: str | None) -> datetime | str | None:
 def resume(
     ctx: click.Context,
     *,
-    session: str,
+    session: str | None,
     given: str | None,
     answer: str | None,
     max_steps: int,
@@ -113,13 +115,19 @@ def resume(
     The code of the run is yours: `--with` says where it is. Without it, only what is known of the
     run is shown. Leaves with 1 if the run ended with an error, and with 8 if it is not over.
     """
-    asked: Asked = ctx.obj
     if given is None:
-        _show_run(asked, session, as_json=as_json)
-        return
-    with running(asked, session, given) as (_, orchestrator, _):
-        outcome = orchestrator.resume(session, answer, max_steps=max_steps, max_seconds=max_seconds)
+        if answer is not None:
+            raise click.UsageError("an answer needs somebody to hear it: say --with FILE.py:NAME")
+        ctx.exit(_show_run(_in(ctx.obj, session), as_json=as_json))
+    with running(ctx.obj, session, given) as (state, orchestrator, _):
+        outcome = orchestrator.resume(
+            state.session, answer, max_steps=max_steps, max_seconds=max_seconds
+        )
         _tell(ctx, outcome, as_json=as_json)
+
+
+def _in(asked: Asked, session: str | None) -> Asked:
+    return asked if session is None else asked._replace(session=session)
 
 
 def begin(
@@ -140,25 +148,26 @@ def _tell(ctx: click.Context, outcome: Outcome, *, as_json: bool) -> None:
     ctx.exit(_CODES.get(outcome.ended, _UNFINISHED))
 
 
-def _show_run(asked: Asked, session: str, *, as_json: bool) -> None:
-    with at_hand(asked._replace(session=session), read_only=True) as desk:
+def _show_run(asked: Asked, *, as_json: bool) -> int:
+    """Show the runs of a session; return the exit code of the one that is furthest from its end."""
+    with at_hand(asked, read_only=True) as desk:
         desk.head()
-        found = {name: run_in(desk.branch, name) for name in runs_in(desk.branch)}
+        runs = {name: run_in(desk.branch, name) for name in runs_in(desk.branch)}
+        found = {name: state for name, state in runs.items() if state is not None}
         if not found:
+            session = desk.branch.session
             raise worded(KeyNotFound(f"nothing ran in session {session}", hint="see `otolith log`"))
         if as_json:
-            emit({"runs": {n: s.head_data() for n, s in found.items() if s is not None}})
-            return
-        lines = [
-            f"{name}: {state.phase}, step {state.iteration}, {state.task!r}"
-            for name, state in found.items()
-            if state is not None
-        ]
-        page([*lines, "to go on, say --with FILE.py:NAME"], asked)
+            emit({"runs": {name: state.head_data() for name, state in found.items()}})
+        else:
+            page([line for name, state in found.items() for line in run_lines(name, state)], asked)
+        if not all(state.is_over for state in found.values()):
+            return _UNFINISHED
+        return _FAILED if any(state.error for state in found.values()) else 0
 
 
 @click.command("replay")
-@click.argument("session")
+@click.argument("session", required=False)
 @click.option("--at", "ref", metavar="REF", help="From this commit.  [default: the first]")
 @click.option("--run", "name", default="main", show_default=True, metavar="NAME", help="Which run.")
 @_with
@@ -171,7 +180,7 @@ def _show_run(asked: Asked, session: str, *, as_json: bool) -> None:
 def replaying(
     ctx: click.Context,
     *,
-    session: str,
+    session: str | None,
     ref: str | None,
     name: str,
     given: str | None,
@@ -188,7 +197,7 @@ def replaying(
     """
     asked: Asked = ctx.obj
     if given is None:
-        _show_record(asked, session, name, as_json=as_json)
+        _show_record(_in(asked, session), name, ref, as_json=as_json)
         return
     with running(asked, session, given) as (state, orchestrator, _):
         orchestrator.name = name
@@ -197,7 +206,7 @@ def replaying(
             orchestrator,
             state,
             at=begin,
-            branch=branch or f"replay-{begin.short}",
+            branch=branch or _free(state, f"replay-{begin.short}"),
             model=orchestrator.model if fresh else None,
             may_act=act,
             max_steps=max_steps,
@@ -211,6 +220,14 @@ def replaying(
         ctx.exit(_CODES.get(made.outcome.ended, _UNFINISHED))
 
 
+def _free(state: Versioned, name: str) -> str:
+    """Return the name of a branch that there is not yet."""
+    taken = state.repo.branches(state.session)
+    return next(
+        each for each in chain([name], map(f"{name}-{{}}".format, count(2))) if each not in taken
+    )
+
+
 def _first(state: Versioned, name: str) -> Commit:
     """Return the commit that a run began with."""
     began = [commit for commit in state.log() if commit.meta.get("run") == name]
@@ -219,10 +236,14 @@ def _first(state: Versioned, name: str) -> Commit:
     return began[-1]
 
 
-def _show_record(asked: Asked, session: str, name: str, *, as_json: bool) -> None:
-    with at_hand(asked._replace(session=session), read_only=True) as desk:
+def _show_record(asked: Asked, name: str, ref: str | None, *, as_json: bool) -> None:
+    with at_hand(asked, read_only=True) as desk:
         desk.head()
-        recorded = replies_in(desk.branch, name)
+        state = desk.branch if ref is None else desk.repo.at(desk.commit(ref))
+        if name not in runs_in(state):
+            known = ", ".join(runs_in(state)) or "none"
+            raise worded(KeyNotFound(f"there is no run {name}", hint=f"the runs are: {known}"))
+        recorded = replies_in(state, name)
         if as_json:
             emit({"run": name, "replies": list(map(recorded_json, recorded))})
         else:

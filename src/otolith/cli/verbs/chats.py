@@ -41,8 +41,13 @@ def _opened(asked: Asked, thread: str, ref: str) -> Iterator[Conversation]:
     with at_hand(asked, read_only=True) as desk:
         found = Conversation(desk.repo.at(desk.commit(ref)), thread=thread)
         known = found.threads()
+        if not known:
+            session = desk.branch.session
+            raise worded(
+                KeyNotFound(f"nothing was said in session {session}", hint="see `otolith log`")
+            )
         if thread not in known:
-            named = ", ".join(known) or "none"
+            named = ", ".join(known)
             raise worded(
                 KeyNotFound(f"there is no thread {thread!r}", hint=f"the session has {named}")
             )
