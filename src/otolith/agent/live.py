@@ -158,6 +158,16 @@ class Live(Containers):
         """Raise Unsupported: nobody wrote down who set what."""
         raise self._no_history("blame")
 
+    @property
+    def conversation(self) -> NoReturn:
+        """Raise Unsupported: what is said is kept with its history."""
+        raise self._no_history("conversation")
+
+    @property
+    def memory(self) -> NoReturn:
+        """Raise Unsupported: what is noted is kept with its history."""
+        raise self._no_history("memory")
+
     def _no_history(self, verb: str) -> Unsupported:
         return Unsupported(
             f"{verb}: {type(self).__name__} state has no history",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+from click.exceptions import NoArgsIsHelpError
 
 from otolith import __version__
 from otolith.cli.asked import Asked
@@ -50,12 +51,13 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Run": {
         "exec": ("steps", "run code as one step, and commit what it did"),
-        "run": ("steps", "run a notebook or a script, cell by cell"),
+        "run": ("steps", "run a notebook or a script, cell by cell, or an agent"),
         "shell": ("shell", "type Python at a prompt, each input a commit"),
         "vars": ("variables", "the variables of a session"),
         "chart": ("charts", "check, play, draw and convert statecharts"),
         "resume": ("agents", "go on with a run of an agent"),
         "replay": ("agents", "repeat a run from any commit, on a branch"),
+        "effects": ("effects", "what agents did to the world"),
     },
     "Branch": {
         "branch": ("branches", "list, make or delete branches"),
@@ -134,6 +136,9 @@ class Program(click.Group):
 
 
 def _usage(error: click.ClickException) -> int:
+    if isinstance(error, NoArgsIsHelpError):  # a group of verbs by itself
+        click.echo(error.ctx.get_help() if error.ctx is not None else error.format_message())
+        return 0
     message, _, hint = error.format_message().partition("\n")
     context = getattr(error, "ctx", None)
     if not hint and isinstance(error, click.NoSuchOption) and _is_global(error.option_name):

@@ -272,3 +272,9 @@ def test_a_state_is_a_mapping(state):
     assert state.pop("a", None) is None
     assert state.setdefault("b", 5) == 2
     assert isinstance(state, Mapping)
+
+
+@pytest.mark.parametrize("view", ["conversation", "memory"])
+def test_what_needs_history_says_so(view):
+    with pytest.raises(Unsupported, match=view):
+        getattr(Live(), view)

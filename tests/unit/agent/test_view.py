@@ -418,3 +418,7 @@ def test_an_unknown_focus_names_the_two(state):
 def test_what_is_no_state_is_refused():
     with pytest.raises(Invalid, match="no state"):
         view({"x": 1})  # type: ignore[arg-type]
+
+
+def test_only_what_cannot_be_seen_is_escaped():
+    assert '"k\\n€\\u202e"' in str(view(Live({"n": "k\n€\u202e"})))

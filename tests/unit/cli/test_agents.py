@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from otolith import Disk, Versioned
-from otolith.agent import Agent, ScriptedModel
+from otolith.agent import Agent, Orchestrator, ScriptedModel
 from otolith.cli import program
 
 BOT = """
@@ -42,7 +42,7 @@ def broken():
 SEATS = """
 from dataclasses import dataclass
 from otolith import Disk, Versioned
-from otolith.agent import Agent, ScriptedModel
+from otolith.agent import Agent, Orchestrator, ScriptedModel
 from prices import ROWS
 
 agent = Agent(
@@ -264,3 +264,131 @@ def test_going_back_lists_nothing_where_nothing_was_done(place):
             state.commit(str(number))
 
     assert "outside" not in run("rollback", "@~1").output + run("undo").output
+
+
+# ---------------------------------------------------------------- run
+
+
+def test_an_agent_is_begun_from_a_terminal_and_goes_on(place):
+    with Versioned(Disk("a.db")) as state:
+        state.commit("there is a store", allow_empty=True)
+    done = run("run", "bot.py:agent", "Pay for the flight")
+    assert (done.exit_code, done.output.splitlines()[0]) == (0, "done after 2 steps (2 in all)")
+    again = run("run", "bot.py:agent", "Pay for the flight")
+    assert again.output.splitlines()[0] == "done after 0 steps (2 in all)"
+    assert (place / "paid").read_text() == "5\n"
+
+    asked = run("run", "bot.py:Asker", "A seat", "--session", "seat")
+    assert (asked.exit_code, asked.output.splitlines()[1]) == (8, "Which seat?")
+
+
+def test_a_task_is_begun_with_its_arguments(place):
+    (place / "seats.py").write_text(SEATS)
+    (place / "prices.py").write_text("ROWS = [1]\n")
+    with Versioned(Disk("a.db")) as state:
+        state.commit("there is a store", allow_empty=True)
+    asked = run("run", "seats.py:choose", '{"rows": [1, 2]}')
+    assert (asked.exit_code, asked.output.splitlines()[1]) == (8, "Now?")
+    wrong = run("run", "seats.py:choose", "two rows")
+    assert wrong.exit_code == 2
+    assert '{"rows": …}' in wrong.stderr
+
+
+@pytest.mark.parametrize("words", [["bot.py:agent"], ["bot.py", "Pay"]])
+def test_what_is_to_be_run_must_be_said(place, words):
+    result = run("run", *words)
+    assert result.exit_code == 2
+    assert "bot.py:" in result.stderr
+
+
+def test_the_question_that_a_run_waits_with_is_shown(place):
+    with Versioned(Disk("a.db"), session="trip") as state:
+        Orchestrator(state, step=lambda s: s.to_executing().ask("Which seat?")).run("x")
+    shown = run("resume", "trip")
+    assert shown.exit_code == 8
+    assert "Which seat?" in shown.output
+    assert "--answer" in shown.output
+    assert "Which seat?" in run("show").output
+    assert run("resume").output == shown.output
+    unheard = run("resume", "trip", "--answer", "aisle")
+    assert unheard.exit_code == 2
+    assert "--with" in unheard.stderr
+
+
+@pytest.mark.parametrize("given", ["more.py:pay", "more.py:Needs", ".", ":x", "more.py:needs"])
+def test_what_cannot_run_is_refused_before_anything_happens(said, given):
+    (said / "more.py").write_text(
+        "from otolith.agent import Orchestrator, tool\n"
+        "@tool\ndef pay() -> str:\n    'Pay.'\n    open('ran', 'w').close()\n"
+        "class Needs(Orchestrator):\n    def __init__(self, key): ...\n"
+        "def needs(key): ...\n"
+    )
+    result = run("resume", "trip", "--with", given)
+    assert result.exit_code == 2
+    assert not (said / "ran").exists()
+
+
+def test_a_replay_finds_a_branch_of_its_own_each_time(said):
+    branches = [data("replay", "trip", "--with", "bot.py:agent")["branch"] for _ in range(2)]
+    assert branches[1] == f"{branches[0]}-2"
+    assert run("replay", "trip", "--run", "nobody").exit_code == 3
+    assert run("replay", "trip", "--at", "zzz").exit_code == 3
+
+
+# ---------------------------------------------------------------- effects
+
+
+@pytest.fixture
+def unsure(place: Path) -> Path:
+    """A session whose process died while it paid."""
+    agent = Agent(ScriptedModel([{"call": "pay", "amount": 5}]))
+
+    @agent.tool(effects="once")
+    def pay(amount: int) -> str:
+        """Pay."""
+        raise KeyboardInterrupt
+
+    with Versioned(Disk(place / "a.db"), session="trip") as state, pytest.raises(KeyboardInterrupt):
+        agent.acting(state).run("Pay for the flight")
+    return place
+
+
+def test_what_was_done_to_the_world_is_listed(unsure):
+    shown = data("effects", "--unknown")["effects"]
+    assert [(each["tool"], each["status"]) for each in shown] == [("pay", "begun")]
+    assert "begun" in run("effects").output
+
+
+@pytest.mark.parametrize("happened", [True, False])
+def test_what_nobody_knows_is_decided(unsure, happened):
+    cut_off = run("resume", "trip", "--with", "bot.py:agent")
+    assert cut_off.exit_code != 0
+    assert "otolith effects" in cut_off.stderr
+    key = data("effects")["effects"][0]["key"]
+
+    word = "--happened" if happened else "--not-happened"
+    assert run("effects", "--settle", key[:6], word, "--result", '"receipt"').exit_code == 0
+    assert data("effects", "--unknown")["effects"] == []
+    assert run("resume", "trip", "--with", "bot.py:agent").exit_code == 0
+    assert (unsure / "paid").exists() is not happened
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--settle", "ab"],
+        ["--happened"],
+        ["--settle", "zz", "--happened"],
+        ["--settle", "", "--happened", "--result", "{"],
+    ],
+)
+def test_a_decision_about_nothing_is_refused(unsure, words):
+    assert run("effects", *words).exit_code in (2, 3)
+    assert len(data("effects", "--unknown")["effects"]) == 1
+
+
+def test_a_group_of_verbs_by_itself_is_explained(place):
+    for group in ("chat", "chart"):
+        result = run(group)
+        assert result.exit_code == 0
+        assert result.output.startswith("Usage:")
