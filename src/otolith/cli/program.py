@@ -137,7 +137,7 @@ class Program(click.Group):
 
 def _usage(error: click.ClickException) -> int:
     if isinstance(error, NoArgsIsHelpError):  # a group of verbs by itself
-        click.echo(error.ctx.get_help() if error.ctx is not None else error.format_message())
+        click.echo(error.format_message())
         return 0
     message, _, hint = error.format_message().partition("\n")
     context = getattr(error, "ctx", None)

@@ -16,7 +16,7 @@ from otolith.agent.conversation.message import Message, Role, Text, ToolCall, To
 from otolith.agent.lifecycle.phases import AGENT, Phase
 from otolith.agent.lifecycle.values import EMPTY, freeze, thaw
 from otolith.agent.loop.working import Observation, Working
-from otolith.errors import Corrupt, Invalid, SchemaMismatch
+from otolith.errors import Corrupt, IllegalTransition, Invalid, SchemaMismatch
 
 SCHEMA = 1
 """The version of the shape that `to_data` gives."""
@@ -26,6 +26,19 @@ Migration: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 _START = AGENT.start().snapshot
 _ENDED = frozenset({Phase.DONE, Phase.ERROR})
+_METHODS = {
+    "new_task": "to_planning()",
+    "replan": "to_planning()",
+    "plan_ready": "to_executing()",
+    "proceed": "to_executing()",
+    "step_complete": "to_executing()",
+    "observe": "to_reflecting()",
+    "needs_input": "ask(…)",
+    "input_received": "answered(…)",
+    "task_complete": "to_done(…)",
+    "fail": "to_error(…)",
+}
+"""How the events of the chart are called here."""
 
 
 def _nothing() -> Mapping[str, Any]:
@@ -159,7 +172,12 @@ class AgentState:
         at = _START._replace(
             configuration=(self.phase,), status="done" if self.is_over else "running"
         )
-        return replace(self, phase=Phase(AGENT.step(at, event).snapshot.phase))
+        try:
+            return replace(self, phase=Phase(AGENT.step(at, event).snapshot.phase))
+        except IllegalTransition as error:
+            ways = ", ".join(dict.fromkeys(_METHODS[each] for each in error.allowed))
+            error.hint = f"from {self.phase} there is: {ways}" if ways else "begin another task"
+            raise
 
     def _said_last(self, text: str) -> bool:
         last = self.messages[-1] if self.messages else None

@@ -10,6 +10,7 @@ import pytest
 from otolith.agent.conversation import Message, Role, Text
 from otolith.agent.lifecycle import Phase
 from otolith.agent.loop import AgentState, Observation, Working
+from otolith.agent.loop.state import _METHODS
 from otolith.errors import BadValue, Corrupt, IllegalTransition, Invalid, SchemaMismatch
 
 
@@ -173,3 +174,18 @@ def test_a_step_that_is_not_planned_cannot_be_done():
 def test_an_answer_that_was_said_is_not_said_again(executing):
     said = executing.say(Message(Role.ASSISTANT, (Text("booked"),)))
     assert len(said.to_done("booked").messages) == len(said.messages)
+
+
+def test_a_step_that_is_not_allowed_says_which_methods_are():
+    fresh = AgentState.from_user_input("x")
+    with pytest.raises(IllegalTransition) as caught:
+        fresh.to_done("at once")
+    assert "to_executing()" in caught.value.hint
+    ended = fresh.to_executing().to_done("ok")
+    with pytest.raises(IllegalTransition):
+        ended.to_executing()
+
+
+def test_every_event_of_the_chart_has_a_method():
+    for phase in Phase:
+        assert all(event in _METHODS for event in AgentState("s", phase).allowed)
