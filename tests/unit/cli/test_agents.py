@@ -328,6 +328,16 @@ def test_what_cannot_run_is_refused_before_anything_happens(said, given):
     assert not (said / "ran").exists()
 
 
+def test_a_run_is_not_ended_by_other_code(place):
+    with Versioned(Disk("a.db"), session="trip") as state:
+        Orchestrator(state, step=lambda s: s.to_executing().ask("Which seat?")).run("x")
+    other = run("resume", "trip", "--with", "bot.py:Asker", "--answer", "aisle")
+    assert other.exit_code == 2
+    assert "Orchestrator has begun this run" in other.stderr
+    forced = run("resume", "trip", "--with", "bot.py:Asker", "--answer", "aisle", "--force")
+    assert forced.exit_code == 0
+
+
 def test_a_replay_finds_a_branch_of_its_own_each_time(said):
     branches = [data("replay", "trip", "--with", "bot.py:agent")["branch"] for _ in range(2)]
     assert branches[1] == f"{branches[0]}-2"

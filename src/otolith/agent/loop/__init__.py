@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from otolith.agent.loop.acting import Acting
     from otolith.agent.loop.agent import Agent, Task
     from otolith.agent.loop.ledger import Entry, effects_after, ledger_in
-    from otolith.agent.loop.looking import replies_in, run_in, runs_in
+    from otolith.agent.loop.looking import code_in, replies_in, run_in, runs_in
     from otolith.agent.loop.models import (
         AnthropicModel,
         FunctionModel,
@@ -67,6 +67,7 @@ __all__ = [
     "Toolbox",
     "Usage",
     "Working",
+    "code_in",
     "effects_after",
     "ledger_in",
     "replay",
@@ -98,6 +99,7 @@ _HOME = {
     "Toolbox": "tools",
     "Usage": "models.model",
     "Working": "working",
+    "code_in": "looking",
     "effects_after": "ledger",
     "ledger_in": "ledger",
     "replay": "replaying",

@@ -96,7 +96,7 @@ class Agent:
     ) -> Acting:
         """Return what runs this agent in a state, a repo or a store."""
         where = Versioned() if state is None and self._acts == "code" else state
-        return Acting(
+        made = Acting(
             where,
             instructions=self._instructions,
             result=result,
@@ -107,6 +107,8 @@ class Agent:
             name=self.name,
             **self._parts,
         )
+        made.code = "Agent"
+        return made
 
     def run(
         self,
@@ -194,7 +196,9 @@ class Task(Generic[R]):
 
     def acting(self, state: Any = None, *, inputs: dict[str, Any] | None = None) -> Acting:
         """Return what runs this task in a state, a repo or a store."""
-        return self.agent.acting(state, result=self._kind, inputs=inputs)
+        made = self.agent.acting(state, result=self._kind, inputs=inputs)
+        made.code = self.name
+        return made
 
     @property
     def _kind(self) -> Any:

@@ -53,6 +53,12 @@ def run_in(state: Reading, name: str = MAIN) -> AgentState | None:
     return AgentState.from_data({**head, "memory": memory, "messages": messages})
 
 
+def code_in(state: Reading, name: str = MAIN) -> str:
+    """Return what a run was run by last: the name of a class, an agent or a task."""
+    head = value_at(state, (LOOP, "runs", name, "head"))
+    return str(head.get("code", "")) if isinstance(head, dict) else ""
+
+
 def replies_in(state: Reading, name: str = MAIN) -> list[Recorded]:
     """Return what models have answered in a run, the oldest first."""
     return [Recorded.from_data(each) for each in _elements(state, (LOOP, "runs", name, "replies"))]

@@ -46,7 +46,7 @@ class LooseRun:
         self.state = Live() if state is None else state
         self.name = name
         self.session = session
-        self.sign = ""
+        self.sign = self.code = ""
         self._kept = _remembered(self.state).setdefault((session, name), _Remembered())
 
     def now(self) -> int:

@@ -84,6 +84,8 @@ class Orchestrator(Settling):
         self.on_text = on_text
         self.on_step = on_step
         self.progress = progress
+        self.code = type(self).__name__
+        """What its runs are said to be run by."""
         self._step_function = step
         self.reset()
 
@@ -132,6 +134,7 @@ class Orchestrator(Settling):
         try:
             self._deadline = None if max_seconds is None else time.monotonic() + max_seconds
             run = self._run = self._open(session)
+            run.code = self.code
             with alone_in(run.state), alive() as run.sign:
                 _kept_before(run)
                 before = run.load()
@@ -173,6 +176,7 @@ class Orchestrator(Settling):
         if before is None:
             raise KeyNotFound(f"nothing has begun in session {session}", hint="run(input)")
         if not before.is_over:
+            run.code = self.code
             with alone_in(run.state):
                 _kept_before(run)
                 run.keep(before.to_error(why), before, f"abandon {self.name}")

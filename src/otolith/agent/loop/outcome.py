@@ -10,7 +10,10 @@ from otolith.agent.loop.state import AgentState
 Ended: TypeAlias = Literal["done", "error", "paused", "steps", "seconds", "stopped"]
 
 
-@dataclass(frozen=True, slots=True)
+_SHOWN = 80
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Outcome:
     """How a run came to rest. All but `done` and `error` can be gone on with."""
 
@@ -34,6 +37,11 @@ class Outcome:
     def error(self) -> str:
         """What went wrong, if it ended so."""
         return self.state.error
+
+    def __repr__(self) -> str:
+        told = f"{self}"
+        shown = told if len(told) <= _SHOWN else f"{told[: _SHOWN - 1]}…"
+        return f"<Outcome {self.ended} after {self.steps} steps: {shown}>"
 
     def __str__(self) -> str:
         return str(self.answer if self.ended == "done" else self.question or self.error)

@@ -80,6 +80,8 @@ class KeptRun:
         """Whether the step that is under way was cut off before."""
         self.sign = ""
         """Who runs it; see `living.py`."""
+        self.code = ""
+        """What runs it: the name of a class, an agent or a task."""
 
     @property
     def iteration(self) -> int:
@@ -148,7 +150,8 @@ class KeptRun:
         self._remember(after, before)
         # Two that make the same step of one session must not write the same head: it is a conflict.
         made = uuid4().hex
-        self._put("head", after.head_data() | {"calls_from": self._calls, "step_id": made})
+        apart = {"calls_from": self._calls, "step_id": made, "code": self.code}
+        self._put("head", after.head_data() | apart)
         if joins:
             self._put("joins", list(joins))
         for kind, data in happenings(before, after):

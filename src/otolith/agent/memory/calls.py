@@ -96,6 +96,9 @@ class ToolLog(Sequence[ToolRecord]):
         for start in range(0, length, _PAGE):
             yield from self[start : min(start + _PAGE, length)]
 
+    def __repr__(self) -> str:
+        return f"<ToolLog: {len(self)} calls>"
+
     def append(self, record: ToolRecord, now: int) -> ToolRecord:
         """Stage a record at the end; one without a time gets this one."""
         state = self._state

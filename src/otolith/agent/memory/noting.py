@@ -36,6 +36,9 @@ class Notes(Mapping[str, Note]):
     def __len__(self) -> int:
         return len(self.all())
 
+    def __repr__(self) -> str:
+        return f"<Notes: {', '.join(self) or 'none'}>"
+
     def all(self) -> list[Note]:
         """Return the notes, in the order of their keys."""
         with self._state.turn():

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from otolith.agent import Outcome, Versioned, replay, replies_in, run_in, runs_in
+from otolith.agent import Outcome, Versioned, code_in, replay, replies_in, run_in, runs_in
 from otolith.agent import events as events_of
 from otolith.cli.asked import Asked
 from otolith.cli.failures import worded
@@ -26,7 +26,7 @@ from otolith.cli.screen.chats import (
 )
 from otolith.cli.screen.output import emit, json_option, page
 from otolith.core import Commit
-from otolith.errors import KeyNotFound
+from otolith.errors import Invalid, KeyNotFound
 
 _UNFINISHED, _FAILED = 8, 1  # errors leave with 1 to 7
 _CODES = {"done": 0, "error": _FAILED}
@@ -96,6 +96,7 @@ def _moment(text: str | None) -> datetime | str | None:
 @click.argument("session", required=False)
 @_with
 @click.option("--answer", metavar="TEXT", help="What to say to the question that it waits with.")
+@click.option("--force", is_flag=True, help="Even if other code has begun it.")
 @max_steps_option
 @max_seconds_option
 @json_option
@@ -106,6 +107,7 @@ def resume(
     session: str | None,
     given: str | None,
     answer: str | None,
+    force: bool,
     max_steps: int,
     max_seconds: float | None,
     as_json: bool,
@@ -120,6 +122,12 @@ def resume(
             raise click.UsageError("an answer needs somebody to hear it: say --with FILE.py:NAME")
         ctx.exit(_show_run(_in(ctx.obj, session), as_json=as_json))
     with running(ctx.obj, session, given) as (state, orchestrator, _):
+        began = code_in(state, orchestrator.name)
+        if began not in ("", orchestrator.code) and not force:
+            raise Invalid(
+                f"{began} has begun this run, and {given} is {orchestrator.code}",
+                hint=f"name {began}; or say --force, if it has another name now",
+            )
         outcome = orchestrator.resume(
             state.session, answer, max_steps=max_steps, max_seconds=max_seconds
         )

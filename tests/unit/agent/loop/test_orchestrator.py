@@ -747,3 +747,9 @@ def test_progress_shows_no_escapes_and_needs_no_terminal(repo, monkeypatch, caps
     assert "\x1b" not in shown
     monkeypatch.setattr("sys.stderr", None)
     assert Orchestrator(repo, step=step).run("x", session="b").ended == "paused"
+
+
+def test_an_outcome_is_shown_on_one_line(repo):
+    made = Orchestrator(repo, step=lambda s: s.to_executing().to_done("word " * 100))
+    assert repr(made.run("x", session="a")).startswith("<Outcome done after 1 steps: word word")
+    assert len(repr(made.run("x", session="a"))) < 130
