@@ -18,6 +18,7 @@ from otolith.cli.screen.words import moment, safe
 from otolith.errors import Invalid, KeyNotFound
 
 _KEY_LETTERS = 10
+OPEN = ("begun", "unknown")
 
 
 @click.command("effects")
@@ -50,41 +51,36 @@ def effects(
         raise click.UsageError("which one? say --settle KEY")
     with at_hand(asked, read_only=key is None) as desk:
         desk.head()
-        assert isinstance(desk.branch, Versioned)
-        loop = Orchestrator(desk.branch)
-        found = {entry.key: entry for entry in ledger_in(desk.branch)}
-        found |= {entry.key: entry for entry in loop.unknown_effects(desk.branch.session)}
+        state = desk.branch
+        assert isinstance(state, Versioned)
         if key is not None:
-            open_keys = [each for each, entry in found.items() if _is_open(entry)]
-            chosen = _one(open_keys, key)
-            loop.settle(
-                chosen,
-                happened=bool(happened),
-                result=_parsed(result),
-                session=desk.branch.session,
-            )
-            did = "happened" if happened else "did not happen, and will be done"
-            told = f"{safe(found[chosen].tool)} {did}"
-            emit({"settled": chosen, "happened": happened}) if as_json else page([told], asked)
+            told = _settled(state, key, happened=bool(happened), result=_parsed(result))
+            page([told], asked)
             return
-        listed = [entry for entry in found.values() if not unknown or _is_open(entry)]
+        found = {entry.key: entry for entry in ledger_in(state)}
+        found |= {entry.key: entry for entry in _open_in(state)}
+        listed = [entry for entry in found.values() if not unknown or entry.status in OPEN]
         if as_json:
             emit({"effects": [_as_json(entry) for entry in listed]})
         else:
             page(_lines(listed), asked)
 
 
-def _is_open(entry: Entry) -> bool:
-    return entry.status in ("begun", "unknown")
+def _open_in(state: Versioned) -> list[Entry]:
+    """Return the calls of which nobody knows whether they happened, also of sub-agents."""
+    return Orchestrator(state).unknown_effects(state.session)
 
 
-def _one(keys: Sequence[str], start: str) -> str:
-    fit = [key for key in keys if key.startswith(start)]
+def _settled(state: Versioned, start: str, *, happened: bool, result: Any) -> str:
+    """Decide about the one open call whose key starts so; return what was decided."""
+    known = {entry.key: entry for entry in _open_in(state)}
+    fit = [entry for key, entry in known.items() if key.startswith(start)]
     if len(fit) != 1:
-        known = ", ".join(key[:_KEY_LETTERS] for key in keys) or "none"
-        what = f"no call {start!r} is open" if not fit else f"{start!r} is more than one call"
-        raise worded(KeyNotFound(what, hint=f"open are: {known}"))
-    return fit[0]
+        keys = ", ".join(key[:_KEY_LETTERS] for key in known) or "none"
+        what = f"{start!r} is more than one call" if fit else f"no call {start!r} is open"
+        raise worded(KeyNotFound(what, hint=f"open are: {keys}"))
+    Orchestrator(state).settle(fit[0].key, happened=happened, result=result, session=state.session)
+    return f"{safe(fit[0].tool)} {'happened' if happened else 'did not happen, and will be done'}"
 
 
 def _parsed(text: str | None) -> Any:
