@@ -171,12 +171,14 @@ _LIFECYCLE: Late = (
 )
 
 _AGENT: Late = (
-    ("langgraph-checkpoint-sqlite",),
+    ("langgraph-checkpoint-sqlite", "burr", "openai-agents"),
     (
         "say-text",
         "stored-text",
         "stored-tools",
         "stored-turns-langgraph",
+        "stored-turns-burr",
+        "stored-turns-openai_agents",
         "context-openai",
         "context-anthropic",
         "context-read",

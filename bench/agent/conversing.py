@@ -19,17 +19,23 @@ from otolith.agent import conversation
 
 Talk = Callable[[conversation.Conversation, int], Say]
 LONG_BYTES = 1000
+PEERS = {
+    "langgraph": "LangGraph SqliteSaver",
+    "burr": "Burr SQLitePersister",
+    "openai_agents": "OpenAI Agents SQLiteSession",
+}
 NOTE = (
     "A user and an assistant speak in turn, 500 bytes each, a commit for each message; with tools,"
     " each user's message leads to a call with 80 bytes of arguments and a result of 500 bytes."
 )
+TURNS = "OpenAI's session keeps the messages alone: no versions, no commits, nothing to go back to."
 
 
 def rows(ground: Ground) -> Iterator[Row]:
     count = ground.sizes.many_messages
     for name, talk in (("text", turns), ("tools", turns_with_tools)):
         yield from _grown(ground, name, talk, count)
-    yield _beside(ground)
+    yield from _beside(ground)
 
 
 def _grown(ground: Ground, name: str, talk: Talk, count: int) -> Iterator[Row]:
@@ -87,10 +93,10 @@ def _saying(repo: otolith.Repo, talk: Talk, seed: int) -> tuple[Step, list[int]]
     return step, said
 
 
-def _beside(ground: Ground) -> Row:
-    """Store the turns of the study in `research/frameworks.md`: a kilobyte each way."""
+def _beside(ground: Ground) -> Iterator[Row]:
+    """Store a kilobyte each way, turn by turn, as we do and as others do."""
     times = max(ground.sizes.some_messages // 5, 2)
-    tell(f"{times} turns, ours and LangGraph's")
+    tell(f"{times} turns, ours and those of {', '.join(PEERS.values())}")
     place = ground.place("turns")
     with otolith.open(place, durability="fast") as repo:
         state = repo.session(SESSION)
@@ -100,15 +106,15 @@ def _beside(ground: Ground) -> Row:
         for _ in range(2 * times):
             say()
             state.commit()
-        ours = (resting_bytes(place) - empty) / (2 * times * LONG_BYTES)
-    theirs = attempt(_langgraph, ground, times)
-    work = "200 turns of two messages of 1 KB: disk / bytes said"
-    peer = "LangGraph SqliteSaver"
-    return against("stored-turns-langgraph", work, Figure(ours, "x"), peer, theirs)
+        ours = Figure((resting_bytes(place) - empty) / (2 * times * LONG_BYTES), "x")
+    work = f"{times} turns of two messages of 1 KB: disk / bytes said"
+    for name, peer in PEERS.items():
+        theirs = attempt(_stored_by, name, ground, times)
+        yield against(f"stored-turns-{name}", work, ours, peer, theirs, note=TURNS)
 
 
-def _langgraph(ground: Ground, times: int) -> Figure | Absent:
-    keeper = start("langgraph", ground.place("langgraph"))
+def _stored_by(name: str, ground: Ground, times: int) -> Figure | Absent:
+    keeper = start(name, ground.place(name))
     if isinstance(keeper, Absent):
         return keeper
     words = Words(6)

@@ -15,16 +15,10 @@ R = TypeVar("R")
 DISTRIBUTIONS = ("kvgit", "agex", "stratadb", "langgraph-checkpoint-sqlite", "apsw", "diskcache")
 
 
-class Keeper(Protocol):
-    """A state that is kept in versions."""
+class Talk(Protocol):
+    """A list of messages that is kept."""
 
     place: Path
-
-    def fill(self, items: dict[str, object]) -> None:
-        """Set many keys in one commit."""
-
-    def change(self, key: str, value: object) -> None:
-        """Set one key and commit."""
 
     def append(self, message: str) -> None:
         """Add a message to a list and commit."""
@@ -34,6 +28,16 @@ class Keeper(Protocol):
 
     def close(self) -> None:
         """Let go of the files."""
+
+
+class Keeper(Talk, Protocol):
+    """A state that is kept in versions."""
+
+    def fill(self, items: dict[str, object]) -> None:
+        """Set many keys in one commit."""
+
+    def change(self, key: str, value: object) -> None:
+        """Set one key and commit."""
 
 
 class Maker(Protocol):

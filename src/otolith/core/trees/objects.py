@@ -130,11 +130,13 @@ class Buffer:
         keys: list[bytes],
         payloads: list[bytes],
         *,
+        offsets: list[int] | None = None,
         base: Hash | None = None,
     ) -> Hash:
-        """Add a node."""
+        """Add a node; `offsets` say where its entries end, if that is known already."""
         hash = self.put(encode_node(kind, level, keys, payloads), base=base)
-        self._nodes[hash] = Node(kind, level, keys, payloads)
+        node = self._nodes[hash] = Node(kind, level, keys, payloads)
+        node.offsets = offsets
         return hash
 
     def node(self, hash: Hash) -> Node:

@@ -79,7 +79,7 @@ class SequenceReader:
             yield from self._items(self._objects.node(link.hash), start, stop)
 
     def _items(self, node: Node, start: int, stop: int) -> Iterator[bytes]:
-        ends = self._offsets(node)
+        ends = self.offsets(node)
         first, last = bisect_right(ends, start), bisect_right(ends, stop - 1)
         if node.level == 0:
             yield from node.payloads[first : last + 1]
@@ -95,7 +95,8 @@ class SequenceReader:
                 min(stop, ends[at]) - before,
             )
 
-    def _offsets(self, node: Node) -> list[int]:
+    def offsets(self, node: Node) -> list[int]:
+        """Return where each entry of a node ends."""
         if node.offsets is None:
             measure = self._measure if node.level == 0 else chunk_bytes
             node.offsets = list(accumulate(measure(payload)[0] for payload in node.payloads))
@@ -197,7 +198,7 @@ class Sequence(SequenceReader):
         steps: list[_Step] = []
         while True:
             node = self._objects.node(link.hash)
-            ends = self._offsets(node)
+            ends = self.offsets(node)
             at = bisect_right(ends, position)
             if node.level == 0:
                 return [*steps, _Step(link, node, at)]
@@ -243,9 +244,11 @@ class Sequence(SequenceReader):
         """Tell whether a node of this length ends after this entry."""
         return ends_node(item, length, self._salt)
 
-    def put(self, level: int, payloads: list[bytes], *, base: Hash | None) -> Hash:
-        """Write one node."""
-        return self._buffer.put_node(self._kind, level, [], payloads, base=base)
+    def put(
+        self, level: int, payloads: list[bytes], *, offsets: list[int], base: Hash | None
+    ) -> Hash:
+        """Write one node, whose entries end at these offsets."""
+        return self._buffer.put_node(self._kind, level, [], payloads, offsets=offsets, base=base)
 
 
 class _Run:
@@ -258,6 +261,7 @@ class _Run:
         self._measure = tree.measure_at(level)
         self._links: list[bytes] = []
         self._open: list[bytes] = []
+        self._offsets: list[int] = []
         self._length = self._size = 0
 
     @property
@@ -266,23 +270,20 @@ class _Run:
 
     def resume(self, step: _Step) -> None:
         """Start with the entries of an old node that stay: they hold no end, except the last."""
-        whole = step.at == len(step.node.payloads)
-        self._open = step.node.payloads[: step.at]
-        if whole:
-            self._length, self._size = step.link.length, step.link.size
-            if self._tree.ends(self._open[-1], len(self._open)):
-                self._end()
-        else:
-            measures = [self._measure(item) for item in self._open]
-            self._length = sum(count for count, _ in measures)
-            self._size = sum(size for _, size in measures)
+        node, at = step.node, step.at
+        self._open, self._offsets = node.payloads[:at], self._tree.offsets(node)[:at]
+        self._length = self._offsets[-1] if at else 0
+        self._size = step.link.size - self._weight(node.payloads[at:])
+        if at == len(node.payloads) and self._tree.ends(self._open[-1], at):
+            self._end()
 
     def feed(self, items: Iterable[bytes]) -> None:
         for item in items:
             count, size = self._measure(item)
-            self._open.append(item)
             self._length += count
             self._size += size
+            self._open.append(item)
+            self._offsets.append(self._length)
             if self._tree.ends(item, len(self._open)):
                 self._end()
 
@@ -292,7 +293,11 @@ class _Run:
             self._end()
         return self._links
 
+    def _weight(self, items: list[bytes]) -> int:
+        return sum(self._measure(item)[1] for item in items)
+
     def _end(self) -> None:
-        hash = self._tree.put(self._level, self._open, base=self._base)
+        hash = self._tree.put(self._level, self._open, offsets=self._offsets, base=self._base)
         self._links.append(Link(hash, self._length, self._size).encode())
-        self._open, self._length, self._size = [], 0, 0
+        self._open, self._offsets = [], []
+        self._length = self._size = 0
