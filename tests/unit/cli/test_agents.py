@@ -1,4 +1,4 @@
-"""`otolith chat`, `events`, `resume` and `replay`: what agents said and did, from a terminal."""
+"""`chat`, `events`, `resume`, `run` and `replay`: what agents said and did, in a terminal."""
 
 from __future__ import annotations
 
@@ -6,103 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from otolith import Disk, Versioned
-from otolith.agent import Agent, Orchestrator, ScriptedModel
-from otolith.cli import program
-
-BOT = """
-from otolith.agent import Agent, AgentState, Orchestrator, ScriptedModel
-
-calls = []
-agent = Agent(ScriptedModel([{"call": "pay", "amount": 5}, "Paid 5 to the \\x1b[31mairline."]))
-
-@agent.tool(effects="once")
-def pay(amount: int) -> str:
-    "Pay."
-    with open("paid", "a") as file:
-        file.write(f"{amount}\\n")
-    return "receipt"
-
-class Asker(Orchestrator):
-    def step(self, s: AgentState) -> AgentState:
-        if s.phase == "planning":
-            return s.to_executing().ask("Which seat?")
-        return s.to_error("no seats") if s.messages[-1].text == "none" else s.to_done("ok")
-
-def broken():
-    return 3
-"""
-
-SEATS = """
-from dataclasses import dataclass
-from otolith import Disk, Versioned
-from otolith.agent import Agent, Orchestrator, ScriptedModel
-from prices import ROWS
-
-agent = Agent(
-    ScriptedModel(
-        [
-            {"call": "ask_user", "question": "Now?"},
-            "seat 2",
-            {"call": "give_result", "result": {"row": 2}},
-        ]
-    ),
-    can_ask=True,
-)
-
-@dataclass
-class Seat:
-    row: int
-
-@agent.task
-def choose(rows: list[int]) -> Seat:
-    "Choose a seat."
-
-def begin():
-    with Versioned(Disk("a.db"), session="trip") as state:
-        choose.run(ROWS, state=state)
-"""
-
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "bot.py").write_text(BOT)
-    return tmp_path
-
-
-@pytest.fixture
-def said(place: Path) -> Path:
-    """A session in which an agent has made one step."""
-    agent = Agent(ScriptedModel([{"call": "pay", "amount": 5}]))
-
-    @agent.tool(effects="once")
-    def pay(amount: int) -> str:
-        """Pay."""
-        (place / "paid").write_text(f"{amount}\n")
-        return "receipt"
-
-    with Versioned(Disk(place / "a.db"), session="trip") as state:
-        agent.acting(state).run("Pay for the flight", max_steps=1)
-    return place
-
-
-def run(*words: object) -> Result:
-    return CliRunner().invoke(program, ["--store", "a.db", "-s", "trip", *map(str, words)])
-
-
-def data(*words: object) -> dict[str, Any]:
-    result = run(*words, "--json")
-    assert result.output, result.stderr
-    found: dict[str, Any] = json.loads(result.output)
-    return found
-
+from otolith.agent import Orchestrator
+from tests.unit.cli.terminal import SEATS, data, run
 
 # ---------------------------------------------------------------- chat
 
@@ -343,58 +252,6 @@ def test_a_replay_finds_a_branch_of_its_own_each_time(said):
     assert branches[1] == f"{branches[0]}-2"
     assert run("replay", "trip", "--run", "nobody").exit_code == 3
     assert run("replay", "trip", "--at", "zzz").exit_code == 3
-
-
-# ---------------------------------------------------------------- effects
-
-
-@pytest.fixture
-def unsure(place: Path) -> Path:
-    """A session whose process died while it paid."""
-    agent = Agent(ScriptedModel([{"call": "pay", "amount": 5}]))
-
-    @agent.tool(effects="once")
-    def pay(amount: int) -> str:
-        """Pay."""
-        raise KeyboardInterrupt
-
-    with Versioned(Disk(place / "a.db"), session="trip") as state, pytest.raises(KeyboardInterrupt):
-        agent.acting(state).run("Pay for the flight")
-    return place
-
-
-def test_what_was_done_to_the_world_is_listed(unsure):
-    shown = data("effects", "--unknown")["effects"]
-    assert [(each["tool"], each["status"]) for each in shown] == [("pay", "begun")]
-    assert "begun" in run("effects").output
-
-
-@pytest.mark.parametrize("happened", [True, False])
-def test_what_nobody_knows_is_decided(unsure, happened):
-    cut_off = run("resume", "trip", "--with", "bot.py:agent")
-    assert cut_off.exit_code != 0
-    assert "otolith effects" in cut_off.stderr
-    key = data("effects")["effects"][0]["key"]
-
-    word = "--happened" if happened else "--not-happened"
-    assert run("effects", "--settle", key[:6], word, "--result", '"receipt"').exit_code == 0
-    assert data("effects", "--unknown")["effects"] == []
-    assert run("resume", "trip", "--with", "bot.py:agent").exit_code == 0
-    assert (unsure / "paid").exists() is not happened
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--settle", "ab"],
-        ["--happened"],
-        ["--settle", "zz", "--happened"],
-        ["--settle", "", "--happened", "--result", "{"],
-    ],
-)
-def test_a_decision_about_nothing_is_refused(unsure, words):
-    assert run("effects", *words).exit_code in (2, 3)
-    assert len(data("effects", "--unknown")["effects"]) == 1
 
 
 def test_a_group_of_verbs_by_itself_is_explained(place):

@@ -25,7 +25,8 @@ OPEN = ("begun", "unknown")
 @click.argument("session", required=False)
 @click.option("--unknown", is_flag=True, help="Only those of which nobody knows if they happened.")
 @click.option("--settle", "key", metavar="KEY", help="Decide about one; its first digits will do.")
-@click.option("--happened/--not-happened", default=None, help="What you found out, for --settle.")
+@click.option("--happened", is_flag=True, help="For --settle: you found out that it happened.")
+@click.option("--not-happened", is_flag=True, help="For --settle: you found out that it did not.")
 @click.option("--result", metavar="JSON", help="What the tool returned, if it happened.")
 @json_option
 @click.pass_obj
@@ -35,7 +36,8 @@ def effects(
     session: str | None,
     unknown: bool,
     key: str | None,
-    happened: bool | None,
+    happened: bool,
+    not_happened: bool,
     result: str | None,
     as_json: bool,
 ) -> None:
@@ -45,16 +47,18 @@ def effects(
     not. Find out, say so with `--settle`, and the run goes on. One that happened is not made again.
     """
     asked = asked if session is None else asked._replace(session=session)
-    if key is not None and happened is None:
-        raise click.UsageError("did it happen? say --happened or --not-happened")
-    if key is None and (happened is not None or result is not None):
+    if key is not None and happened is not_happened:  # a guess could do it a second time
+        raise click.UsageError("did it happen? say --happened or --not-happened, one of them")
+    if key is None and (happened or not_happened or result is not None):
         raise click.UsageError("which one? say --settle KEY")
+    if not_happened and result is not None:
+        raise click.UsageError("what did not happen has no --result")
     with at_hand(asked, read_only=key is None) as desk:
         desk.head()
         state = desk.branch
         assert isinstance(state, Versioned)
         if key is not None:
-            told = _settled(state, key, happened=bool(happened), result=_parsed(result))
+            told = _settled(state, key, happened=happened, result=_parsed(result))
             page([told], asked)
             return
         found = {entry.key: entry for entry in ledger_in(state)}

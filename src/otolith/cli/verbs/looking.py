@@ -77,7 +77,7 @@ class Found(NamedTuple):
 
     def places(self) -> list[str]:
         """Return where something differs."""
-        own = dict.fromkeys(_ROOMS[each.what] for each in self.told)
+        own = dict.fromkeys(_ROOMS.get(each.what, MEMORY) for each in self.told)
         return [*(change.path for change in self.changes), *map(_place, self.work), *own]
 
     def counts(self) -> Iterator[str]:
@@ -97,8 +97,8 @@ class Found(NamedTuple):
             yield f"{len(self.changes):,} in all: {summary(self.changes)}"
 
 
-_ROOMS = dict.fromkeys(("goal", "step", "note", "call"), MEMORY)
-_ROOMS |= {"message": CONVERSATION, "run": LOOP}
+# Where what is told of an agent is kept; whatever is not listed is in its memory.
+_ROOMS = {"message": CONVERSATION, "run": LOOP}
 
 
 def _place(difference: Difference) -> str:

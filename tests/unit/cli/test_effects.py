@@ -1,0 +1,44 @@
+"""`otolith effects`: what was done to the world is listed, and what nobody knows is decided."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.cli.terminal import data, run
+
+
+def test_what_was_done_to_the_world_is_listed(unsure):
+    shown = data("effects", "--unknown")["effects"]
+    assert [(each["tool"], each["status"]) for each in shown] == [("pay", "begun")]
+    assert "begun" in run("effects").output
+
+
+@pytest.mark.parametrize("happened", [True, False])
+def test_what_nobody_knows_is_decided(unsure, happened):
+    cut_off = run("resume", "trip", "--with", "bot.py:agent")
+    assert cut_off.exit_code != 0
+    assert "otolith effects" in cut_off.stderr
+    key = data("effects")["effects"][0]["key"]
+
+    word = "--happened" if happened else "--not-happened"
+    result = ["--result", '"receipt"'] if happened else []
+    assert run("effects", "--settle", key[:6], word, *result).exit_code == 0
+    assert data("effects", "--unknown")["effects"] == []
+    assert run("resume", "trip", "--with", "bot.py:agent").exit_code == 0
+    assert (unsure / "paid").exists() is not happened
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--settle", "ab"],
+        ["--happened"],
+        ["--settle", "zz", "--happened"],
+        ["--settle", "", "--happened", "--result", "{"],
+        ["--settle", "", "--happened", "--not-happened"],
+        ["--settle", "", "--not-happened", "--result", "1"],
+    ],
+)
+def test_a_decision_about_nothing_is_refused(unsure, words):
+    assert run("effects", *words).exit_code in (2, 3)
+    assert len(data("effects", "--unknown")["effects"]) == 1
