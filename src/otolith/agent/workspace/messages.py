@@ -73,8 +73,9 @@ class Run(Message, frozen=True):
     code: str
     step: int
     roots: dict[str, bytes] | None  # None: go on from what you handed over last
-    # Variables to set first, as cells.
+    # Variables to set first: as cells, and as the pickle of a dict.
     put: dict[str, bytes] = msgspec.field(default_factory=dict)
+    pickled: bytes = b""
     along: list[bytes] = msgspec.field(default_factory=list)  # objects that will be asked for first
 
 

@@ -18,6 +18,7 @@ from otolith.agent.workspace.comparing import Difference, workspace_diff
 from otolith.agent.workspace.conversation import Ending
 from otolith.agent.workspace.crew import Crew
 from otolith.agent.workspace.foreman import Foreman
+from otolith.agent.workspace.giving import Gift, gift_of
 from otolith.agent.workspace.handover import TABLES, accept
 from otolith.agent.workspace.messages import Done, Failure, Run
 from otolith.agent.workspace.output import OnOutput, Output
@@ -27,7 +28,9 @@ from otolith.agent.workspace.runner import Runner
 from otolith.agent.workspace.step import Files, Picture, Step
 from otolith.agent.workspace.trusted import load
 from otolith.core import WORKSPACE, Branch, Commit, Merge, Target
-from otolith.errors import Error, Invalid
+from otolith.errors import BadValue, Error, Invalid
+
+_GIVE_DATA = "hand over data, or the path of a file that the code reads"
 
 
 class Workspace(Readable):
@@ -70,13 +73,19 @@ class Workspace(Readable):
         check_code(code)
         return self._step(code, message=message, meta=meta, on_output=on_output)
 
-    def put(self, **values: object) -> Commit | None:
-        """Set variables, as data."""
+    def put(self, **values: object) -> Commit:
+        """Set variables: data as data, other objects as pickles that are loaded in the sandbox.
+
+        Raises:
+            BadValue: one of them cannot be handed over, or not be kept; then none of them is set.
+        """
         for name in values:
             if not name.isidentifier():
                 raise Invalid(f"{name!r} cannot name a variable", hint="use an identifier")
-        cells = {name: self.state.cells.put(value) for name, value in values.items()}
-        step = self._step("", put=cells, message=f"put {', '.join(values)}")
+        step = self._step("", put=gift_of(values, self.state), message=f"put {', '.join(values)}")
+        if step.commit is None:
+            why = step.error.message if step.error is not None else "it failed"
+            raise BadValue(f"cannot set {', '.join(values)}: {why}", hint=_GIVE_DATA)
         return step.commit
 
     def interrupt(self) -> bool:
@@ -101,19 +110,25 @@ class Workspace(Readable):
         message: str | None = None,
         meta: Mapping[str, Any] | None = None,
         on_output: OnOutput | None = None,
-        put: Mapping[str, bytes] | None = None,
+        put: Gift | None = None,
     ) -> Step:
         self.restore()
         limit = self.runner.output_bytes
         output = Output("stdout", limit_bytes=limit, listener=on_output)
         errors = Output("stderr", limit_bytes=limit, listener=on_output)
-        order = Run(code, self._tables.number + 1, self._tables.roots(), put=dict(put or {}))
+        cells, pickled = put or Gift({}, b"")
+        number = self._tables.number + 1
+        order = Run(code, number, self._tables.roots(), put=cells, pickled=pickled)
         self._premises.enter()
         try:
             ending = self._foreman.work(order, output, errors)
         except BaseException:
             self._premises.take_back()
             raise
+        refused = None if put is None else _not_taken(ending.done)
+        if refused is not None:
+            self._foreman.dismiss()
+            ending = Ending(None, why=refused)
         if ending.done is None:
             return self._lost_step(ending, output, errors)
         try:
@@ -312,6 +327,15 @@ def _check_folder(path: Path, state: Branch) -> None:
             f"the store is inside of {path}, and cannot be part of itself",
             hint="choose a folder that does not hold it",
         )
+
+
+def _not_taken(done: Done | None) -> str | None:
+    """Return why variables that were given could not be set, or could not be kept."""
+    if done is None:
+        return None
+    if done.failure is not None:
+        return f"{done.failure.type}: {done.failure.message}"
+    return next((f"{name}: {lost}" for name, lost in done.lost.items()), None)
 
 
 def _title(code: str) -> str:

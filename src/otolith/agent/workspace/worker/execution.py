@@ -44,7 +44,7 @@ def execute(source: str, namespace: Namespace, sources: Sources) -> Outcome:
                 outcome.value = eval(compiled.value, namespace)  # noqa: S307
     except BaseException as error:  # noqa: BLE001  # a step may raise anything, exits included
         outcome.was_interrupted = isinstance(error, KeyboardInterrupt)
-        outcome.failure = _failure(error)
+        outcome.failure = failure_of(error)
     if os.getpid() != worker:
         os._exit(0)  # it was forked by the code, and came out of it like its parent
     _hold_interrupts()
@@ -70,7 +70,8 @@ def _hold_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _failure(error: BaseException) -> Failure:
+def failure_of(error: BaseException) -> Failure:
+    """Return what is told of an exception: of its frames, those of the session's code."""
     trace = error.__traceback__
     while trace is not None and not trace.tb_frame.f_code.co_filename.startswith("<step "):
         trace = trace.tb_next

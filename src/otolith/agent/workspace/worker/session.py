@@ -10,6 +10,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import cloudpickle  # type: ignore[import-untyped]
+
 from otolith.agent.tracking.fixed import is_fixed
 from otolith.agent.tracking.views import is_array
 from otolith.agent.workspace.messages import Begin, Done, Ran, Run, ToWorker
@@ -18,7 +20,7 @@ from otolith.agent.workspace.wire import Gone, Wire
 from otolith.agent.workspace.worker.ambience import Ambience
 from otolith.agent.workspace.worker.capture import Capture
 from otolith.agent.workspace.worker.describing import describe, type_name
-from otolith.agent.workspace.worker.execution import Outcome, execute
+from otolith.agent.workspace.worker.execution import Outcome, execute, failure_of
 from otolith.agent.workspace.worker.remote import RemoteHost
 from otolith.agent.workspace.worker.shadow import Shadow
 from otolith.agent.workspace.worker.showing import show
@@ -62,10 +64,9 @@ class Worker:
         """Run one step and capture what it did."""
         began = perf_counter()
         variables = self._entered(order)
-        for name, cell in order.put.items():
-            variables.namespace[name] = variables.shadow.cells.load(cell)
+        refused = _take(order, variables)
         ready = perf_counter()
-        outcome = execute(order.code, variables.namespace, variables.sources)
+        outcome = refused or execute(order.code, variables.namespace, variables.sources)
         ran = perf_counter()
         self._host.wire.send(Ran())
         loaded = sorted(variables.index.keys() - variables.namespace.cold)
@@ -138,6 +139,18 @@ class Worker:
         cell = _cell_of(shadow, outcome.value)
         if cell is not None:
             shadow.write(("last", "value"), cell)
+
+
+def _take(order: Run, variables: Variables) -> Outcome | None:
+    """Set the variables that come with an order; return why not, if that cannot be."""
+    try:
+        given = {name: variables.shadow.cells.load(cell) for name, cell in order.put.items()}
+        if order.pickled:
+            given |= cloudpickle.loads(order.pickled)
+    except Exception as error:  # noqa: BLE001  # whatever classes of a user raise
+        return Outcome(failure=failure_of(error))
+    variables.namespace.update(given)
+    return None
 
 
 class SessionCodecs(Codecs):
