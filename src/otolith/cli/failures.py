@@ -2,15 +2,18 @@
 
 0  it worked
 1  there are differences (`diff --exit-code`), or a conflict to decide
-2  the call is wrong: usage, a bad path, ref or value, a name that is taken
-3  what was named is not there
+2  the call is wrong: usage, a bad path, ref or value, a name taken, no such file
+3  the store has nothing of that name, or there is no store
 4  not allowed, or read-only
 5  stored bytes are damaged
 6  not now: the store is busy, full or out of reach; a retry is safe
 7  this installation cannot do that
+8  a run of an agent is not over: it waits for an answer, or reached a limit
 """
 
 from __future__ import annotations
+
+import re
 
 import click
 
@@ -45,10 +48,14 @@ _CODES: tuple[tuple[type[Error], int], ...] = (
 _HINTS: tuple[tuple[type[Error], str], ...] = (
     (MergeConflict, "`otolith set PATH VALUE` or `otolith merge --take ours|theirs PATH` decides"),
     (Uncommitted, "`otolith commit -m …` keeps them, `otolith restore --all` drops them"),
-    (KeyNotFound, "`otolith ls` shows what is there"),
     (StoreNotFound, "`otolith init` makes a store; `--store` names another"),
     (ReadOnly, "check the permissions of the file and its directory"),
 )
+
+
+# A key may be that of anything, and its error knows better, unless it is a place in a state.
+_IN_A_STATE = re.compile(r"nothing at |.* has no key ")
+_LIST = "`otolith ls` shows what is there"
 
 
 def exit_code(error: Error) -> int:
@@ -60,6 +67,8 @@ def hint_of(error: Error) -> str:
     """Return what to type next."""
     if getattr(error, "is_worded", False):
         return error.hint
+    if isinstance(error, KeyNotFound) and (not error.hint or _IN_A_STATE.match(error.message)):
+        return _LIST
     return next((hint for kind, hint in _HINTS if isinstance(error, kind)), error.hint)
 
 

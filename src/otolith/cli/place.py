@@ -29,6 +29,7 @@ FOLDER = ".otolith"
 FILE = "place.json"
 STORE = f"{FOLDER}/store.db"
 
+_MOST_LISTED = 5
 _SQLITE = "sqlite:"
 _SCHEME = re.compile(r"(?!sqlite:(?!//))[A-Za-z][\w+.-]+:")  # anything but sqlite:relative
 
@@ -41,6 +42,8 @@ class Place:
     session: str | None
     branch: str
     root: Path | None = None
+    is_named: bool = False
+    """Whether somebody has named the session just now."""
 
     @property
     def url(self) -> str:
@@ -60,7 +63,8 @@ def find(asked: Asked) -> Place:
         StoreNotFound: there is neither.
     """
     if asked.store is not None:
-        return Place(seen_from(asked.directory, asked.store), asked.session, asked.branch or "main")
+        url, is_named = seen_from(asked.directory, asked.store), asked.session is not None
+        return Place(url, asked.session, asked.branch or "main", is_named=is_named)
     here = asked.directory.resolve()
     root = next((up for up in (here, *here.parents) if (up / FOLDER / FILE).is_file()), None)
     if root is None:
@@ -74,7 +78,8 @@ def find(asked: Asked) -> Place:
     place = load(root)
     if asked.session is not None and asked.session != place.session:
         place = replace(place, session=asked.session, branch="main")
-    return replace(place, branch=asked.branch or place.branch)
+    is_named = asked.session is not None
+    return replace(place, branch=asked.branch or place.branch, is_named=is_named)
 
 
 def seen_from(directory: Path, store: str) -> str:
@@ -143,15 +148,28 @@ class Desk:
 
     def _unborn(self) -> RefNotFound:
         session, name = self.branch.session, self.branch.name
-        if not self.repo.branches(session):
-            known = [found.id for found in self.repo.sessions()]
-            message = f"session {session} has no commit yet"
-            begin = f"`otolith exec {session} -c CODE` begins it; so do `otolith set` and `commit`"
-            return suggesting(message, session, known, begin)
-        return self._unknown(f"session {session} has no branch {name}", name, "`otolith branch`")
+        if self.repo.branches(session):
+            message = f"session {session} has no branch {name}"
+            return self._unknown(message, name, "`otolith branch`")
+        known = [found.id for found in self.repo.sessions()]
+        if known and self.place.is_named and self.branch.is_clean:
+            return _no_session(session, known)
+        begin = f"`otolith exec {session} -c CODE` begins it; so do `otolith set` and `commit`"
+        if len(known) == 1:
+            begin = f"session {known[0]} has: `otolith checkout --session {known[0]}`; or {begin}"
+        return suggesting(f"session {session} has no commit yet", session, known, begin)
 
     def _unknown(self, message: str, name: str, otherwise: str) -> RefNotFound:
         return suggesting(message, name, self.names(), otherwise)
+
+
+def _no_session(name: str, known: list[str]) -> RefNotFound:
+    """Return an error that lists the sessions there are, the nearest first."""
+    found = suggesting(f"there is no session {name}", name, known, "")
+    listed = ", ".join(get_close_matches(name, known, n=_MOST_LISTED, cutoff=0))
+    more = ", …" if len(known) > _MOST_LISTED else ""
+    found.hint = f"{found.hint} the sessions are: {listed}{more}".strip()
+    return found
 
 
 def suggesting(message: str, name: str, known: list[str], otherwise: str) -> RefNotFound:
@@ -172,13 +190,18 @@ def opened(url: str, *, read_only: bool = False, create: bool = False) -> Iterat
 
 
 @contextmanager
-def at_hand(asked: Asked, *, read_only: bool = False) -> Iterator[Desk]:
-    """Open the store and the branch at hand, and take up its staged edits."""
+def at_hand(asked: Asked, *, read_only: bool = False, is_staged: bool = True) -> Iterator[Desk]:
+    """Open the store and the branch at hand, and take up its staged edits.
+
+    What is staged was begun on a commit, and hides what came after it: for a verb that shows what
+    agents did meanwhile, nothing `is_staged`.
+    """
     place = find(asked)
     with opened(place.url, read_only=read_only) as repo:
         session = place.session if place.session is not None else only_session(repo)
         branch = repo.session(session, branch=place.branch)
-        branch.unshelve()
+        if is_staged:
+            branch.unshelve()
         yield Desk(place, repo, branch)
 
 

@@ -37,7 +37,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "blame": ("looking", "which commit set what is there now"),
         "sessions": ("status", "all sessions of the store"),
         "chat": ("chats", "what was said: show, search, topics, context"),
-        "events": ("agents", "what happened, in order"),
+        "events": ("events", "what happened, in order"),
         "stats": ("stats", "how much is stored, and what takes the room"),
     },
     "Change": {
@@ -56,7 +56,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "vars": ("variables", "the variables of a session"),
         "chart": ("charts", "check, play, draw and convert statecharts"),
         "resume": ("agents", "go on with a run of an agent"),
-        "replay": ("agents", "repeat a run from any commit, on a branch"),
+        "replay": ("replay", "repeat a run from any commit, on a branch"),
         "effects": ("effects", "what agents did to the world"),
     },
     "Branch": {

@@ -110,7 +110,7 @@ def test_a_task_is_gone_on_with_as_a_task(place):
     (place / "tasks" / "prices.py").write_text("ROWS = [1, 2]\n")
     (place / "tasks" / "seats.py").write_text(SEATS)
     begin = "import seats; seats.begin()"
-    store = {"PYTHONPATH": str(place / "tasks"), **os.environ}
+    store = {**os.environ, "PYTHONPATH": str(place / "tasks")}
     subprocess.run([sys.executable, "-c", begin], cwd=place, env=store, check=True)
     result = run("resume", "trip", "--with", "tasks/seats.py:choose", "--answer", "yes")
     assert result.exit_code == 0, result.stderr
@@ -119,14 +119,15 @@ def test_a_task_is_gone_on_with_as_a_task(place):
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [("x = 1\ny = x / 0", "(line 2): ZeroDivisionError"), ("def (", "SyntaxError")],
+    [("x = 1\ny = x / 0", "ZeroDivisionError: division"), ("x = 1\ndef (", "SyntaxError: ")],
 )
-def test_code_that_cannot_be_loaded_is_told_in_a_line(said, text, told):
+def test_code_that_cannot_be_loaded_is_told_as_the_users(said, text, told):
     (said / "bad.py").write_text(text)
     result = run("resume", "trip", "--with", "bad.py")
-    assert result.exit_code == 2
+    assert result.exit_code == 1
     assert told in result.stderr
-    assert "Traceback" not in result.stderr
+    assert 'bad.py", line 2' in result.stderr
+    assert "importlib" not in result.stderr
 
 
 def test_a_session_in_which_nothing_ran_is_told(place):

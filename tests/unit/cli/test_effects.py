@@ -17,8 +17,9 @@ def test_what_was_done_to_the_world_is_listed(unsure):
 def test_what_nobody_knows_is_decided(unsure, happened):
     cut_off = run("resume", "trip", "--with", "bot.py:agent")
     assert cut_off.exit_code != 0
-    assert "otolith effects" in cut_off.stderr
     key = data("effects")["effects"][0]["key"]
+    settle = f"otolith --store a.db effects trip --settle {key[:10]} --happened"
+    assert f"find out, then `{settle}`, or --not-happened" in cut_off.stderr
 
     word = "--happened" if happened else "--not-happened"
     result = ["--result", '"receipt"'] if happened else []
@@ -42,3 +43,17 @@ def test_what_nobody_knows_is_decided(unsure, happened):
 def test_a_decision_about_nothing_is_refused(unsure, words):
     assert run("effects", *words).exit_code in (2, 3)
     assert len(data("effects", "--unknown")["effects"]) == 1
+
+
+def test_open_calls_are_listed_with_the_run(unsure):
+    shown = run("resume", "trip").output
+    key = data("effects")["effects"][0]["key"]
+    assert "1 call may have happened, or not." in shown
+    assert "pay {amount: 5}" in shown
+    assert f"effects trip --settle {key[:10]} --happened" in shown
+    assert data("resume", "trip")["open"] == [key]
+
+
+def test_a_run_without_open_calls_lists_none(said):
+    assert "may have happened" not in run("resume", "trip").output
+    assert data("resume", "trip")["open"] == []

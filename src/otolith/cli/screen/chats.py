@@ -1,4 +1,4 @@
-"""Conversations, events and runs on the screen."""
+"""Conversations on the screen."""
 
 from __future__ import annotations
 
@@ -8,18 +8,7 @@ from typing import Any
 
 import click
 
-from otolith.agent import (
-    AgentState,
-    Attachment,
-    Context,
-    Event,
-    Hit,
-    Message,
-    Outcome,
-    Recorded,
-    Text,
-    Topic,
-)
+from otolith.agent import Attachment, Context, Hit, Message, Text, Topic
 from otolith.cli.screen.output import table
 from otolith.cli.screen.values import one_line, to_json
 from otolith.cli.screen.words import counted, moment, safe
@@ -137,78 +126,3 @@ def _shown(message: dict[str, Any]) -> str:
     content = rest.pop("content", None)
     text = content if isinstance(content, str) else json.dumps(content, default=repr)
     return one_line(safe(text)) + (f"  {one_line(rest)}" if rest else "")
-
-
-def event_line(event: Event) -> str:
-    """Return an event on one line."""
-    by = f" {event.agent}" if event.agent else ""
-    commit = (event.commit or "")[:10] or "(staged)"
-    kind = click.style(event.kind, fg="red" if event.kind == "error" else "cyan")
-    return f"{moment(event.time)}  {commit}{safe(by)}  {kind}  {one_line(event.data)}"
-
-
-def event_json(event: Event) -> dict[str, Any]:
-    """Return an event for programs."""
-    found: dict[str, Any] = to_json(event.to_dict())
-    return found
-
-
-def outcome_lines(outcome: Outcome) -> Iterator[str]:
-    """Yield how a run came to rest."""
-    state = outcome.state
-    yield f"{outcome.ended} after {counted(outcome.steps, 'step')} ({state.iteration} in all)"
-    told = outcome.question or outcome.error
-    if not told and outcome.answer is not None:
-        told = outcome.answer if isinstance(outcome.answer, str) else one_line(outcome.answer)
-    if told:
-        yield safe(told)
-
-
-def run_lines(name: str, state: AgentState) -> Iterator[str]:
-    """Yield where a run is, and what it takes to go on."""
-    yield safe(f"{name}: {state.phase}, step {state.iteration}, {state.task!r}")
-    told = state.question or state.error
-    if told:
-        yield f"  {safe(told)}"
-    if not state.is_over:
-        answer = " --answer TEXT" if state.is_paused else ""
-        yield f"  to go on, say --with FILE.py:NAME{answer}"
-
-
-def outcome_json(outcome: Outcome) -> dict[str, Any]:
-    """Return an outcome for programs."""
-    state = outcome.state
-    return {
-        "ended": outcome.ended,
-        "steps": outcome.steps,
-        "iteration": state.iteration,
-        "phase": str(state.phase),
-        "task": state.task,
-        "answer": to_json(outcome.answer),
-        "question": outcome.question,
-        "error": outcome.error,
-    }
-
-
-def recorded_lines(recorded: Sequence[Recorded]) -> Iterator[str]:
-    """Yield what models answered, on a line each."""
-    rows = [["step", "request", "model", "tokens", "answer"]]
-    for each in recorded:
-        calls = ", ".join(call.name for call in each.reply.message.calls)
-        usage = each.reply.usage
-        rows.append([
-            str(each.iteration + 1), each.request[:10], safe(each.model),
-            f"{usage.input_tokens}+{usage.output_tokens}",
-            one_line(safe(each.reply.text)) + (f" -> {safe(calls)}" if calls else ""),
-        ])  # fmt: skip
-    yield from table(rows)
-
-
-def recorded_json(recorded: Recorded) -> dict[str, Any]:
-    """Return what a model answered, for programs."""
-    return {
-        "step": recorded.iteration + 1,
-        "request": recorded.request,
-        "model": recorded.model,
-        "reply": to_json(recorded.reply.to_data()),
-    }

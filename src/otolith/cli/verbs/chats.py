@@ -27,6 +27,17 @@ from otolith.errors import KeyNotFound
 _thread = click.option(
     "--thread", default="main", show_default=True, metavar="NAME", help="Which thread."
 )
+
+
+def _choose(ctx: click.Context, _: click.Parameter, session: str | None) -> None:
+    if session is not None:
+        ctx.obj = ctx.obj._replace(session=session)
+
+
+_session = click.option(
+    "--session", metavar="ID", expose_value=False, callback=_choose,
+    help="The session.  [default: the one at hand]",
+)  # fmt: skip
 _at = click.option("--at", "ref", default="@", metavar="REF", help="As of this commit.")
 
 
@@ -38,7 +49,7 @@ def chat() -> None:
 @contextmanager
 def _opened(asked: Asked, thread: str, ref: str) -> Iterator[Conversation]:
     """Open a thread as it was at a commit."""
-    with at_hand(asked, read_only=True) as desk:
+    with at_hand(asked, read_only=True, is_staged=False) as desk:
         found = Conversation(desk.repo.at(desk.commit(ref)), thread=thread)
         known = found.threads()
         if not known:
@@ -57,6 +68,7 @@ def _opened(asked: Asked, thread: str, ref: str) -> Iterator[Conversation]:
 @chat.command("show")
 @click.option("-n", "--last", type=click.IntRange(min=0), metavar="N", help="The last N messages.")
 @_thread
+@_session
 @_at
 @json_option
 @click.pass_obj
@@ -75,6 +87,7 @@ def show(asked: Asked, *, last: int | None, thread: str, ref: str, as_json: bool
 @click.argument("text")
 @click.option("-k", default=5, show_default=True, type=click.IntRange(min=1), help="How many.")
 @_thread
+@_session
 @_at
 @json_option
 @click.pass_obj
@@ -90,6 +103,7 @@ def search(asked: Asked, text: str, *, k: int, thread: str, ref: str, as_json: b
 
 @chat.command("topics")
 @_thread
+@_session
 @_at
 @json_option
 @click.pass_obj
@@ -110,6 +124,7 @@ def topics(asked: Asked, *, thread: str, ref: str, as_json: bool) -> None:
     type=click.Choice(["plain", "openai", "responses", "anthropic"]), help="For which provider.",
 )  # fmt: skip
 @_thread
+@_session
 @_at
 @json_option
 @click.pass_obj

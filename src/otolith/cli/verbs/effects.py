@@ -12,12 +12,12 @@ from otolith.agent import Entry, Orchestrator, Versioned, ledger_in
 from otolith.cli.asked import Asked
 from otolith.cli.failures import worded
 from otolith.cli.place import at_hand
+from otolith.cli.running.going import KEY_LETTERS, open_effects
 from otolith.cli.screen.output import emit, json_option, page, table
 from otolith.cli.screen.values import one_line, to_json
 from otolith.cli.screen.words import moment, safe
 from otolith.errors import Invalid, KeyNotFound
 
-_KEY_LETTERS = 10
 OPEN = ("begun", "unknown")
 
 
@@ -53,7 +53,7 @@ def effects(
         raise click.UsageError("which one? say --settle KEY")
     if not_happened and result is not None:
         raise click.UsageError("what did not happen has no --result")
-    with at_hand(asked, read_only=key is None) as desk:
+    with at_hand(asked, read_only=key is None, is_staged=False) as desk:
         desk.head()
         state = desk.branch
         assert isinstance(state, Versioned)
@@ -62,7 +62,7 @@ def effects(
             page([told], asked)
             return
         found = {entry.key: entry for entry in ledger_in(state)}
-        found |= {entry.key: entry for entry in _open_in(state)}
+        found |= {entry.key: entry for entry in open_effects(state)}
         listed = [entry for entry in found.values() if not unknown or entry.status in OPEN]
         if as_json:
             emit({"effects": [_as_json(entry) for entry in listed]})
@@ -70,17 +70,12 @@ def effects(
             page(_lines(listed), asked)
 
 
-def _open_in(state: Versioned) -> list[Entry]:
-    """Return the calls of which nobody knows whether they happened, also of sub-agents."""
-    return Orchestrator(state).unknown_effects(state.session)
-
-
 def _settled(state: Versioned, start: str, *, happened: bool, result: Any) -> str:
     """Decide about the one open call whose key starts so; return what was decided."""
-    known = {entry.key: entry for entry in _open_in(state)}
+    known = {entry.key: entry for entry in open_effects(state)}
     fit = [entry for key, entry in known.items() if key.startswith(start)]
     if len(fit) != 1:
-        keys = ", ".join(key[:_KEY_LETTERS] for key in known) or "none"
+        keys = ", ".join(key[:KEY_LETTERS] for key in known) or "none"
         what = f"{start!r} is more than one call" if fit else f"no call {start!r} is open"
         raise worded(KeyNotFound(what, hint=f"open are: {keys}"))
     Orchestrator(state).settle(fit[0].key, happened=happened, result=result, session=state.session)
@@ -102,7 +97,7 @@ def _lines(entries: Sequence[Entry]) -> Iterator[str]:
     for each in entries:
         call = f"{safe(each.tool)} {one_line(dict(each.arguments))}"
         rows.append([
-            moment(each.time), each.key[:_KEY_LETTERS], each.status, safe(each.run),
+            moment(each.time), each.key[:KEY_LETTERS], each.status, safe(each.run),
             str(each.iteration + 1), call,
         ])  # fmt: skip
     yield from table(rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import click
 
 from otolith.agent import Step
 from otolith.cli.asked import Asked
+from otolith.cli.given import refuse
 from otolith.cli.running.batch import Batch
 from otolith.cli.running.bench import Bench, Limits, bench_at, options
 from otolith.cli.running.cells import cells_of, source_of
@@ -24,6 +26,7 @@ from otolith.cli.verbs.agents import begin, max_seconds_option, max_steps_option
 from otolith.errors import Invalid
 
 _FAILED, _INTERRUPTED = 1, 128 + signal.SIGINT
+_FOR_CELLS = ("start", "fresh", "keep_going", "figures", *(each.name for each in fields(Limits)))
 
 figures_option = click.option(
     "--figures", metavar="DIR", help="Save what was drawn to this directory, as PNG."
@@ -157,10 +160,12 @@ def run(
     if ":" in file and not (asked.directory / file).exists():
         if task is None:
             raise click.UsageError(f"say what {file} is to do: otolith run {file} TASK")
+        refuse(ctx, _FOR_CELLS, f"is for the cells of a script or notebook, not for {file}")
         begin(ctx, file, task, session=session, as_json=as_json, **for_agents)
         return
     if task is not None:
         raise click.UsageError(f"to run an agent of a file, name it: {file}:NAME")
+    refuse(ctx, tuple(for_agents), f"is for an agent, FILE.py:NAME, not for the cells of {file}")
     if fresh and start is not None:
         raise click.UsageError("say --fresh or --from N, not both")
     path = asked.directory / file

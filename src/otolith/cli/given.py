@@ -1,0 +1,20 @@
+"""Options that were given, and mean nothing for what is to be done."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import click
+from click.core import ParameterSource
+
+
+def refuse(ctx: click.Context, names: Collection[str], why: str) -> None:
+    """Refuse options that somebody gave where they do not apply: none is ignored in silence.
+
+    Raises:
+        UsageError: one was given.
+    """
+    for option in ctx.command.params:
+        source = ctx.get_parameter_source(option.name or "")
+        if option.name in names and source is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{option.opts[-1]} {why}")

@@ -1,0 +1,97 @@
+"""Events and runs on the screen: what happened, how a run ended, what models answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+
+from otolith.agent import AgentState, Event, Outcome, Recorded
+from otolith.cli.screen.output import table
+from otolith.cli.screen.values import one_line, to_json
+from otolith.cli.screen.words import counted, moment, safe
+
+_STOPPED_BY = {"steps": "stopped by --max-steps", "seconds": "stopped by --max-seconds"}
+_TASK_LETTERS, _ANSWER_LETTERS, _ANSWER_LINES = 120, 400, 12
+
+
+def event_line(event: Event) -> str:
+    """Return an event on one line."""
+    by = f" {event.agent}" if event.agent else ""
+    commit = (event.commit or "")[:10] or "(staged)"
+    kind = click.style(event.kind, fg="red" if event.kind == "error" else "cyan")
+    return f"{moment(event.time)}  {commit}{safe(by)}  {kind}  {one_line(event.data)}"
+
+
+def event_json(event: Event) -> dict[str, Any]:
+    """Return an event for programs."""
+    found: dict[str, Any] = to_json(event.to_dict())
+    return found
+
+
+def outcome_lines(outcome: Outcome) -> Iterator[str]:
+    """Yield how a run came to rest."""
+    state = outcome.state
+    ended = _STOPPED_BY.get(outcome.ended, outcome.ended)
+    yield f"{ended} after {counted(outcome.steps, 'step')} ({state.iteration} in all)"
+    told = outcome.question or outcome.error or _answer(outcome.answer)
+    if told:
+        yield safe(told)
+
+
+def _answer(answer: object) -> str:
+    if answer is None:
+        return ""
+    return answer if isinstance(answer, str) else one_line(answer)
+
+
+def run_lines(name: str, state: AgentState) -> Iterator[str]:
+    """Yield where a run is, and what it asks, failed with or answered."""
+    task = one_line(state.task, _TASK_LETTERS)
+    yield f"{safe(name)}: {state.phase}, step {state.iteration}, {task}"
+    told = safe(state.question or state.error or _answer(state.final_answer))
+    lines = told.splitlines()
+    for line in lines[:_ANSWER_LINES]:
+        yield f"  {line if len(line) <= _ANSWER_LETTERS else line[: _ANSWER_LETTERS - 1] + '…'}"
+    if len(lines) > _ANSWER_LINES:
+        yield f"  … ({counted(len(lines) - _ANSWER_LINES, 'more line')})"
+
+
+def outcome_json(outcome: Outcome) -> dict[str, Any]:
+    """Return an outcome for programs."""
+    state = outcome.state
+    return {
+        "ended": outcome.ended,
+        "steps": outcome.steps,
+        "iteration": state.iteration,
+        "phase": str(state.phase),
+        "task": state.task,
+        "answer": to_json(outcome.answer),
+        "question": outcome.question,
+        "error": outcome.error,
+    }
+
+
+def recorded_lines(recorded: Sequence[Recorded]) -> Iterator[str]:
+    """Yield what models answered, on a line each."""
+    rows = [["step", "request", "model", "tokens", "answer"]]
+    for each in recorded:
+        calls = ", ".join(call.name for call in each.reply.message.calls)
+        usage = each.reply.usage
+        rows.append([
+            str(each.iteration + 1), each.request[:10], safe(each.model),
+            f"{usage.input_tokens}+{usage.output_tokens}",
+            one_line(safe(each.reply.text)) + (f" -> {safe(calls)}" if calls else ""),
+        ])  # fmt: skip
+    yield from table(rows)
+
+
+def recorded_json(recorded: Recorded) -> dict[str, Any]:
+    """Return what a model answered, for programs."""
+    return {
+        "step": recorded.iteration + 1,
+        "request": recorded.request,
+        "model": recorded.model,
+        "reply": to_json(recorded.reply.to_data()),
+    }
