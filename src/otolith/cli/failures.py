@@ -17,6 +17,7 @@ import re
 
 import click
 
+from otolith.cli.safety import safe
 from otolith.errors import (
     Conflict,
     Corrupt,
@@ -80,6 +81,6 @@ def worded(error: Error) -> Error:
 
 def report(message: str, hint: str = "") -> None:
     """Say on stderr what went wrong and what to do next."""
-    click.echo(f"{click.style('error:', fg='red', bold=True)} {message}", err=True)
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {safe(message)}", err=True)
     if hint:
-        click.echo(f"{click.style('hint:', fg='cyan')} {hint}", err=True)
+        click.echo(f"{click.style('hint:', fg='cyan')} {safe(hint)}", err=True)

@@ -15,8 +15,9 @@ from otolith.agent import Entry, Orchestrator, Versioned
 from otolith.cli.asked import Asked
 from otolith.cli.failures import report, worded
 from otolith.cli.running.theirs import theirs
+from otolith.cli.safety import safe
 from otolith.cli.screen.values import one_line
-from otolith.cli.screen.words import counted, safe
+from otolith.cli.screen.words import counted
 from otolith.errors import Conflict, EffectUnknown, Error, KeyNotFound, MergeConflict, RefExists
 
 KEY_LETTERS = 10

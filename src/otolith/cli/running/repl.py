@@ -13,6 +13,7 @@ from otolith.cli.failures import hint_of, report, worded
 from otolith.cli.running.bench import Bench
 from otolith.cli.running.prompt import Lines
 from otolith.cli.running.stopping import stopping
+from otolith.cli.safety import safe
 from otolith.cli.screen.output import table
 from otolith.cli.screen.steps import Printer, difference_lines, is_worth_telling, summary
 from otolith.cli.screen.variables import description, known, lines_of, one_of
@@ -142,11 +143,11 @@ class Repl:
 
     def _file(self, name: str) -> Iterator[str]:
         kept = self._state.map((WORKSPACE, "files", name))
-        yield name
+        yield safe(name)
         if "data" in kept:
             yield size(len(self._state.blob((WORKSPACE, "files", name, "data"))))
         else:
-            yield f"-> {kept['link']}" if "link" in kept else "folder"
+            yield safe(f"-> {kept['link']}") if "link" in kept else "folder"
 
     def _undo(self) -> Iterable[str]:
         now = self._workspace.undo()

@@ -11,6 +11,7 @@ import click
 from otolith.cli.failures import report
 from otolith.cli.running.batch import Ran
 from otolith.cli.running.cells import Cell
+from otolith.cli.safety import tame
 from otolith.cli.screen.output import emit, end_progress, progress_line
 from otolith.cli.screen.steps import Printer, step_json, summary
 from otolith.cli.screen.words import counted
@@ -93,4 +94,4 @@ class Telling:
     def _say(self, text: str) -> None:
         if not self._is_silent:
             end_progress()
-            click.echo(click.style(text, dim=True), err=True)
+            click.echo(tame(click.style(text, dim=True)), err=True)

@@ -17,7 +17,7 @@ from traceback import FrameSummary, StackSummary, TracebackException
 import click
 
 from otolith.cli.failures import report
-from otolith.cli.screen.words import safe
+from otolith.cli.safety import safe
 from otolith.errors import Error
 
 _FAILED = 1

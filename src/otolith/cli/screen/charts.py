@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from otolith.agent import Chart, Effect, Finding, Kept, Path, Paths, Run, Stage
+from otolith.cli.safety import safe
 from otolith.cli.screen.output import table
 from otolith.cli.screen.words import counted
 
@@ -18,13 +19,13 @@ _COLORS = {"error": "red", "warning": "yellow", "note": "blue"}
 def finding_lines(chart: Chart, found: Sequence[Finding]) -> Iterator[str]:
     """Yield what was found, and how much of it."""
     for each in found:
-        yield f"{click.style(each.severity, fg=_COLORS[each.severity])}: {each.message}"
+        yield f"{click.style(each.severity, fg=_COLORS[each.severity])}: {safe(each.message)}"
         if each.hint:
-            yield f"  {each.hint}"
+            yield safe(f"  {each.hint}")
     kinds = [each.severity for each in found]
     told = [counted(kinds.count(kind), kind) for kind in _COLORS if kind in kinds]
     states = counted(len(chart.states), "state")
-    yield f"{chart.name}: {states}, {', '.join(told) or 'nothing wrong'} ({chart.hash[:12]})"
+    yield f"{safe(chart.name)}: {states}, {', '.join(told) or 'nothing wrong'} ({chart.hash[:12]})"
 
 
 def finding_json(found: Finding) -> dict[str, Any]:
@@ -38,10 +39,10 @@ def run_lines(run: Run) -> Iterator[str]:
     rows = []
     for stage in run.stages:
         asked = ", ".join(map(_asked, stage.effects))
-        rows.append([_time(stage), _item(stage.item), stage.phase, asked])
+        rows.append([_time(stage), *map(safe, (_item(stage.item), stage.phase, asked))])
     yield from table([["time", "event", "phase", "asks for"], *rows])
     if run.refusal is not None:
-        yield f"{click.style('stopped', fg='red')}: {run.refusal.message}"
+        yield f"{click.style('stopped', fg='red')}: {safe(run.refusal.message)}"
 
 
 def run_json(run: Run) -> dict[str, Any]:
@@ -68,7 +69,7 @@ def run_json(run: Run) -> dict[str, Any]:
 def path_lines(found: Paths) -> Iterator[str]:
     """Yield paths, a line each."""
     rows = [[each.phase, " ".join(map(_item, each.script)) or "(the start)"] for each in found]
-    yield from table(rows)
+    yield from table([list(map(safe, row)) for row in rows])
     for limit in found.limits:
         yield f"({limit})"
 
@@ -90,7 +91,15 @@ def machine_lines(found: Mapping[str, Kept]) -> Iterator[str]:
         waiting = len(kept.outbox)
         phase = kept.snapshot.phase
         status = "" if kept.snapshot.status == "running" else f" ({kept.snapshot.status})"
-        rows.append([name, phase + status, str(kept.steps), when, str(waiting) if waiting else ""])
+        rows.append(
+            [
+                safe(name),
+                safe(phase + status),
+                str(kept.steps),
+                when,
+                str(waiting) if waiting else "",
+            ]
+        )
     yield from table(rows, right=(2, 4))
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import click
 
 from otolith.agent import Attachment, Context, Hit, Message, Text, Topic
+from otolith.cli.safety import safe
 from otolith.cli.screen.output import table
 from otolith.cli.screen.values import one_line, to_json
-from otolith.cli.screen.words import counted, moment, safe
+from otolith.cli.screen.words import counted, moment
 
 _COLORS = {"system": "magenta", "user": "green", "assistant": "cyan", "tool": "yellow"}
 
@@ -96,7 +97,8 @@ def context_lines(context: Context) -> Iterator[str]:
     if context.system is not None:
         yield f"system  {one_line(context.system)}"
     for message in context.messages:
-        yield f"{message.get('role', message.get('type', '')):<10} {_shown(message)}"
+        who = safe(str(message.get("role", message.get("type", ""))))
+        yield f"{who:<10} {_shown(message)}"
     kept = counted(len(context.messages), "message")
     used = f"{context.tokens:,} of {context.budget:,} tokens"
     yield f"{kept}, {used}, {len(context.dropped)} left out"

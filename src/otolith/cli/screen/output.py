@@ -13,6 +13,7 @@ from typing import IO, Any
 import click
 
 from otolith.cli.asked import Asked
+from otolith.cli.safety import escaped, tame
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs.")
 
@@ -24,7 +25,7 @@ def emit(found: Any) -> None:
 
 def dumps(found: Any) -> str:
     """Return JSON for people and programs; ASCII only if there is something UTF-8 cannot say."""
-    text = json.dumps(found, indent=2, ensure_ascii=False)
+    text = escaped(json.dumps(found, indent=2, ensure_ascii=False))
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
@@ -37,7 +38,7 @@ def page(lines: Iterable[str], asked: Asked) -> None:
     command = _pager() if asked.is_paged and sys.stdout.isatty() else None
     if command is None:
         for line in lines:
-            click.echo(line)
+            click.echo(tame(line))
         return
     color = click.get_current_context().color is not False
     environment = {"LESS": "FRX", "LV": "-c"} | dict(os.environ)
@@ -49,13 +50,13 @@ def page(lines: Iterable[str], asked: Asked) -> None:
             _feed(pager.stdin, lines, color=color)
     except FileNotFoundError:
         for line in lines:
-            click.echo(line)
+            click.echo(tame(line))
 
 
 def _feed(pager: IO[str], lines: Iterable[str], *, color: bool) -> None:
     try:
         for line in lines:
-            click.echo(line, file=pager, color=color)
+            click.echo(tame(line), file=pager, color=color)
     except BrokenPipeError:
         return  # the reader has seen enough
 

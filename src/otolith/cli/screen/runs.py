@@ -8,9 +8,10 @@ from typing import Any
 import click
 
 from otolith.agent import AgentState, Event, Outcome, Recorded
+from otolith.cli.safety import safe
 from otolith.cli.screen.output import table
 from otolith.cli.screen.values import one_line, to_json
-from otolith.cli.screen.words import counted, moment, safe
+from otolith.cli.screen.words import counted, moment
 
 _STOPPED_BY = {"steps": "stopped by --max-steps", "seconds": "stopped by --max-seconds"}
 _TASK_LETTERS, _ANSWER_LETTERS, _ANSWER_LINES = 120, 400, 12
@@ -20,7 +21,7 @@ def event_line(event: Event) -> str:
     """Return an event on one line."""
     by = f" {event.agent}" if event.agent else ""
     commit = (event.commit or "")[:10] or "(staged)"
-    kind = click.style(event.kind, fg="red" if event.kind == "error" else "cyan")
+    kind = click.style(safe(event.kind), fg="red" if event.kind == "error" else "cyan")
     return f"{moment(event.time)}  {commit}{safe(by)}  {kind}  {one_line(event.data)}"
 
 

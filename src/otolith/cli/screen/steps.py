@@ -10,9 +10,10 @@ from typing import Any
 import click
 
 from otolith.agent import Difference, Step, Told
+from otolith.cli.safety import safe
 from otolith.cli.screen.output import end_progress
 from otolith.cli.screen.values import to_json
-from otolith.cli.screen.words import commit_json, counted, safe
+from otolith.cli.screen.words import commit_json, counted
 
 _SHOWN = 12
 _STAND_IN = "Opaque("
@@ -58,7 +59,7 @@ def summary(step: Step, branch: str, saved: Sequence[Path] = ()) -> str:
     """Return on one line what a step did to the state."""
     commit = "" if step.commit is None else f" {step.commit.short}"
     parts = [*_did(step, saved), step.sandbox]
-    return click.style(f"[{branch}{commit}] {'; '.join(parts)}", dim=True)
+    return click.style(safe(f"[{branch}{commit}] {'; '.join(parts)}"), dim=True)
 
 
 def is_worth_telling(step: Step) -> bool:
@@ -95,11 +96,11 @@ def _names(how: str, names: Sequence[str]) -> Iterator[str]:
 def difference_lines(found: Iterable[Difference]) -> Iterator[str]:
     """Yield a line for each difference between two states, and one for the columns of a frame."""
     for difference in found:
-        line = str(difference)
+        line = safe(str(difference))
         yield click.style(line[0], fg=_COLORS[difference.how]) + line[1:]
         columns = difference.columns
         for how in () if columns is None else ("added", "removed", "changed"):
-            yield from _names(f"    columns {how}", getattr(columns, how))
+            yield from map(safe, _names(f"    columns {how}", getattr(columns, how)))
 
 
 def told_lines(found: Iterable[Told]) -> Iterator[str]:

@@ -189,7 +189,7 @@ def _pieces(value: object) -> Iterator[str]:
     elif value is None or isinstance(value, bool):
         yield json.dumps(value)
     else:
-        yield describe(value) if is_data(value) else str(value)
+        yield _printable(describe(value) if is_data(value) else str(value))
 
 
 def _stand_in(value: Opaque | Lost) -> Iterator[str]:

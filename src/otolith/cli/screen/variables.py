@@ -11,6 +11,7 @@ import click
 from otolith.agent import Variable, variables_in
 from otolith.cli.failures import worded
 from otolith.cli.place import suggesting
+from otolith.cli.safety import safe
 from otolith.cli.screen.output import table
 from otolith.cli.screen.words import screen_width, size
 from otolith.core import Reading
@@ -37,15 +38,15 @@ def variable_json(one: Variable) -> dict[str, Any]:
 
 def line_of(one: Variable) -> str:
     """Return how a variable begins, or why it is not there."""
-    return f"lost: {one.why}" if one.kind == "lost" else " ".join(one.preview.split())
+    return safe(f"lost: {one.why}" if one.kind == "lost" else " ".join(one.preview.split()))
 
 
 def lines_of(found: dict[str, Variable]) -> list[str]:
     """Return variables as a table."""
     rows = [
         [
-            click.style(each.name, bold=True),
-            each.type,
+            click.style(safe(each.name), bold=True),
+            safe(each.type),
             _extent(each),
             "" if each.kind == "lost" else size(each.bytes),
             f"step {each.step}",
@@ -77,14 +78,14 @@ def hint_of(one: Variable) -> str:
 
 def description(one: Variable) -> Iterator[str]:
     """Yield all that is known of a variable."""
-    yield f"{click.style(one.name, bold=True)}: {one.type}"
+    yield f"{click.style(safe(one.name), bold=True)}: {safe(one.type)}"
     facts = {"kind": one.kind, "step": str(one.step), "size": size(one.bytes)}
     facts |= {"shape": _extent(one)} if one.shape is not None else {}
     facts |= {"length": _extent(one)} if one.length is not None else {}
     facts |= {"why": one.why} if one.why else {}
     facts |= {"hint": hint_of(one)} if one.hint else {}
-    yield from table([[f"  {fact}", said] for fact, said in facts.items()])
+    yield from table([[f"  {fact}", safe(said)] for fact, said in facts.items()])
     if one.columns:
         yield "  columns"
-        yield from table([[f"    {name}", kind] for name, kind in one.columns])
-    yield from (f"  {line}" for line in one.preview.splitlines())
+        yield from table([[safe(f"    {name}"), safe(kind)] for name, kind in one.columns])
+    yield from (f"  {line}" for line in safe(one.preview).splitlines())

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import click
 
+from otolith.cli.safety import safe
 from otolith.cli.screen.values import one_line, to_json
 from otolith.core import Commit, Conflict, Repo
 
@@ -57,17 +58,17 @@ def counted(count: int, noun: str, plural: str = "") -> str:
 
 def first_line(commit: Commit) -> str:
     """Return the first line of a commit's message."""
-    return commit.message.partition("\n")[0] or f"({commit.kind})"
+    return safe(commit.message.partition("\n")[0]) or f"({safe(commit.kind)})"
 
 
 def labels(repo: Repo, session: str, *, here: str) -> Labels:
     """Return the names that point at commits: branches of a session, and tags."""
     found: dict[str, list[str]] = {}
     for name, commit in repo.branches(session).items():
-        shown = click.style(f"@ {name}" if name == here else name, fg="green", bold=True)
+        shown = click.style(safe(f"@ {name}" if name == here else name), fg="green", bold=True)
         found.setdefault(commit.id, []).append(shown)
     for name, commit in repo.tags().items():
-        found.setdefault(commit.id, []).append(click.style(f"tag: {name}", fg="magenta"))
+        found.setdefault(commit.id, []).append(click.style(safe(f"tag: {name}"), fg="magenta"))
     return found
 
 
@@ -83,7 +84,7 @@ def _ending(commit: Commit) -> str:
     """Return how the step that a commit is of ended; nothing if it is of none."""
     if commit.kind != "run" or "ok" not in commit.meta:
         return ""
-    return "ok" if commit.meta["ok"] else str(commit.meta.get("stopped", "failed"))
+    return "ok" if commit.meta["ok"] else safe(str(commit.meta.get("stopped", "failed")))
 
 
 def heading(commit: Commit, names: Labels) -> list[str]:
@@ -92,12 +93,12 @@ def heading(commit: Commit, names: Labels) -> list[str]:
     lines = [click.style(f"commit {commit.id[:20]}", fg="yellow") + pointing]
     if len(commit.parents) > 1:
         lines.append("Merge:  " + " ".join(parent[:10] for parent in commit.parents))
-    lines += [f"Author: {commit.author}", f"Date:   {moment(commit.time)}"]
+    lines += [f"Author: {safe(commit.author)}", f"Date:   {moment(commit.time)}"]
     if commit.kind not in ("step", "merge"):
         ending = _ending(commit)
         where = f", {ending}, in {commit.meta.get('sandbox')}" if ending else ""
-        lines.append(f"Kind:   {commit.kind}{where}")
-    return [*lines, "", *(f"    {line}" for line in commit.message.splitlines())]
+        lines.append(safe(f"Kind:   {commit.kind}{where}"))
+    return [*lines, "", *(f"    {line}" for line in safe(commit.message).splitlines())]
 
 
 def commit_json(commit: Commit) -> dict[str, Any]:
@@ -128,7 +129,9 @@ def change_json(change: Changed) -> dict[str, Any]:
 def brief(change: Changed) -> str:
     """Return a change as a sign and its path."""
     color = _COLORS[change.kind]
-    return f"{click.style(SIGNS[change.kind], fg=color)} {click.style(change.path, bold=True)}"
+    return (
+        f"{click.style(SIGNS[change.kind], fg=color)} {click.style(safe(change.path), bold=True)}"
+    )
 
 
 def changes_text(changes: Iterable[Changed], *, width: int | None = None) -> Iterator[str]:
@@ -147,7 +150,7 @@ def screen_width() -> int:
 def _sides(change: Changed, limit: int) -> Iterator[str]:
     old, new = change.old, change.new
     if isinstance(old, str) and isinstance(new, str) and "\n" in old + new:
-        hunks = unified_diff(old.splitlines(), new.splitlines(), n=2, lineterm="")
+        hunks = unified_diff(safe(old).splitlines(), safe(new).splitlines(), n=2, lineterm="")
         yield from (f"    {_tinted(line)}" for line in list(hunks)[2:])
         return
     if change.kind != "added":
@@ -170,8 +173,8 @@ def summary(changes: Iterable[Changed]) -> str:
 
 def conflict_lines(conflict: Conflict) -> list[str]:
     """Return a conflict with its three sides."""
-    why = f"  {conflict.why}" if conflict.why else ""
-    title = click.style(conflict.path, bold=True)
+    why = f"  {safe(conflict.why)}" if conflict.why else ""
+    title = click.style(safe(conflict.path), bold=True)
     sides = {"base": conflict.base, "ours": conflict.ours, "theirs": conflict.theirs}
     return [
         f"{click.style('!', fg='red', bold=True)} {title}  {conflict.kind}{why}",
@@ -188,12 +191,3 @@ def conflict_json(conflict: Conflict) -> dict[str, Any]:
     sides = {"base": conflict.base, "ours": conflict.ours, "theirs": conflict.theirs}
     found: dict[str, Any] = {"path": conflict.path, "kind": conflict.kind, "why": conflict.why}
     return found | {side: to_json(value) for side, value in sides.items()}
-
-
-def safe(text: str) -> str:
-    """Return a text that tells a terminal nothing but itself."""
-    return text.translate(_SAFE)
-
-
-_CONTROLS = dict.fromkeys((*range(32), *range(127, 160)), "\N{REPLACEMENT CHARACTER}")
-_SAFE = _CONTROLS | {ord("\n"): "\n", ord("\t"): "\t"}

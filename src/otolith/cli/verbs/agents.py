@@ -14,9 +14,9 @@ from otolith.cli.place import Desk, at_hand, find, only_session, opened
 from otolith.cli.running.agents import Running, running
 from otolith.cli.running.code import name_of
 from otolith.cli.running.going import Going, open_effects, open_lines, under_way
+from otolith.cli.safety import safe
 from otolith.cli.screen.output import emit, json_option, page
 from otolith.cli.screen.runs import outcome_json, outcome_lines, run_lines
-from otolith.cli.screen.words import safe
 from otolith.errors import Invalid, KeyNotFound
 
 _UNFINISHED, _FAILED = 8, 1  # errors leave with 1 to 7

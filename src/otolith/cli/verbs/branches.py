@@ -8,6 +8,7 @@ import click
 
 from otolith.cli.asked import Asked
 from otolith.cli.place import Desk, Place, at_hand, find, opened, save, suggesting
+from otolith.cli.safety import safe
 from otolith.cli.screen.output import emit, json_option, page, table
 from otolith.cli.screen.words import commit_json, first_line, moment, oneline
 from otolith.core import Commit
@@ -57,7 +58,9 @@ def _list(desk: Desk, asked: Asked, *, as_json: bool) -> None:
         return
     rows = [
         [
-            click.style(f"* {name}", fg="green", bold=True) if name == here else f"  {name}",
+            click.style(safe(f"* {name}"), fg="green", bold=True)
+            if name == here
+            else safe(f"  {name}"),
             click.style(head.short, fg="yellow"),
             moment(head.time),
             first_line(head)
@@ -192,7 +195,7 @@ def _list_tags(tags: dict[str, Commit], asked: Asked, *, as_json: bool) -> None:
         emit({"tags": [{"name": name, "commit": commit_json(at)} for name, at in tags.items()]})
         return
     rows = [
-        [click.style(name, fg="magenta"), click.style(at.short, fg="yellow"), first_line(at)]
+        [click.style(safe(name), fg="magenta"), click.style(at.short, fg="yellow"), first_line(at)]
         for name, at in tags.items()
     ]
     page(table(rows), asked)

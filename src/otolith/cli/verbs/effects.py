@@ -13,9 +13,10 @@ from otolith.cli.asked import Asked
 from otolith.cli.failures import worded
 from otolith.cli.place import at_hand
 from otolith.cli.running.going import KEY_LETTERS, open_effects
+from otolith.cli.safety import safe
 from otolith.cli.screen.output import emit, json_option, page, table
 from otolith.cli.screen.values import one_line, to_json
-from otolith.cli.screen.words import moment, safe
+from otolith.cli.screen.words import moment
 from otolith.errors import Invalid, KeyNotFound
 
 OPEN = ("begun", "unknown")

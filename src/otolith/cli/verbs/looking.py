@@ -11,6 +11,7 @@ from otolith.agent import Difference, Told, recount, workspace_diff
 from otolith.cli.address import Address, divided, keys_of, place_in_state, range_of
 from otolith.cli.asked import Asked
 from otolith.cli.place import Desk, at_hand
+from otolith.cli.safety import safe
 from otolith.cli.screen.output import dumps, emit, json_option, page, table
 from otolith.cli.screen.steps import difference_json, difference_lines, told_lines
 from otolith.cli.screen.values import to_json
@@ -85,7 +86,7 @@ class Found(NamedTuple):
         below: dict[str, list[Changed]] = {}
         for change in self.changes:
             below.setdefault(change.path.partition("/")[0], []).append(change)
-        rows = [[f" {name}", summary(some)] for name, some in below.items()]
+        rows = [[safe(f" {name}"), summary(some)] for name, some in below.items()]
         hows: list[tuple[str, str]] = [(each.what, each.how) for each in self.work]
         hows += [(each.what, each.how) for each in self.told]
         for what in dict.fromkeys(what for what, _ in hows):
@@ -174,7 +175,7 @@ def diff(
         if as_json:
             emit(found.to_json())
         elif name_only:
-            page(found.places(), asked)
+            page(map(safe, found.places()), asked)
         elif stat:
             page(found.counts(), asked)
         else:
@@ -225,11 +226,12 @@ def ls(asked: Asked, place: str, is_long: bool, as_json: bool) -> None:
         emit({"path": format_path(address.keys), "entries": found})
     elif is_long:
         rows = [
-            [entry.kind, entry.shown_length, size(entry.bytes), entry.name] for entry in entries
+            [entry.kind, entry.shown_length, size(entry.bytes), safe(entry.name)]
+            for entry in entries
         ]
         page(table(rows, right=(1, 2)), asked)
     else:
-        page((entry.name for entry in entries), asked)
+        page((safe(entry.name) for entry in entries), asked)
 
 
 class Entry(NamedTuple):
@@ -285,9 +287,9 @@ def blame(asked: Asked, path: str, ref: str, as_json: bool) -> None:
     rows = [
         [
             click.style(commit.short, fg="yellow"),
-            commit.author,
+            safe(commit.author),
             moment(commit.time),
-            click.style(where, bold=True),
+            click.style(safe(where), bold=True),
             first_line(commit),
         ]
         for where, commit in found

@@ -14,6 +14,7 @@ from otolith import care, opening
 from otolith.agent import Schema
 from otolith.cli.asked import Asked
 from otolith.cli.place import find, only_session
+from otolith.cli.safety import safe
 from otolith.cli.screen.output import emit, end_progress, json_option, progress_line, table
 from otolith.cli.screen.words import counted
 from otolith.codecs import Codecs
@@ -132,7 +133,7 @@ def _import(modules: Iterable[str], asked: Asked) -> None:
 def _lines(plans: list[care.Plan], *, action: str, dry_run: bool) -> Iterator[str]:
     stale = [plan for plan in plans if plan.values]
     for plan in stale:
-        yield click.style(plan.name, bold=True)
+        yield click.style(safe(plan.name), bold=True)
         yield from (f"  {line}" for line in table([*_rows(plan)], right=[2]))
         yield from _reasons(plan)
     if not stale:
@@ -148,19 +149,19 @@ def _rows(plan: care.Plan) -> Iterator[list[str]]:
     for key, paths in groups.items():
         value = care.Stale(*key)  # type: ignore[arg-type]
         shown = ", ".join(paths[:_SHOWN_PATHS]) + (", …" if len(paths) > _SHOWN_PATHS else "")
-        yield [value.name, _step(value), counted(len(paths), "value"), shown]
+        yield [safe(value.name), _step(value), counted(len(paths), "value"), safe(shown)]
 
 
 def _step(value: care.Stale) -> str:
     if value.why:
         return click.style(f"{value.version} -> ?", fg="red")
-    moved = f"{value.today} " if value.today != value.name else ""
+    moved = f"{safe(str(value.today))} " if value.today != value.name else ""
     return f"{value.version} -> {moved}{value.today_version}"
 
 
 def _reasons(plan: care.Plan) -> Iterator[str]:
     for why in dict.fromkeys(value.why for value in plan.failures):
-        yield f"  {click.style('cannot', fg='red', bold=True)}: {why}"
+        yield f"  {click.style('cannot', fg='red', bold=True)}: {safe(why)}"
 
 
 def _summary(stale: list[care.Plan], *, action: str, dry_run: bool) -> Iterator[str]:
@@ -174,7 +175,7 @@ def _summary(stale: list[care.Plan], *, action: str, dry_run: bool) -> Iterator[
     else:
         for plan in able:
             assert plan.commit is not None
-            yield f"[{plan.name} {plan.commit.short}] {plan.commit.message}"
+            yield safe(f"[{plan.name} {plan.commit.short}] {plan.commit.message}")
     if len(able) < len(stale):
         left = counted(len(stale) - len(able), "branch", "branches")
         verb = "stays" if len(stale) - len(able) == 1 else "stay"

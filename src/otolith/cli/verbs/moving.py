@@ -7,8 +7,9 @@ import click
 from otolith.agent import Entry, effects_after, ledger_in
 from otolith.cli.asked import Asked
 from otolith.cli.place import Desk, at_hand
+from otolith.cli.safety import safe
 from otolith.cli.screen.values import one_line
-from otolith.cli.screen.words import oneline, safe
+from otolith.cli.screen.words import oneline
 from otolith.core import Commit
 from otolith.errors import Uncommitted
 

@@ -15,9 +15,10 @@ from otolith.cli.given import refuse
 from otolith.cli.place import at_hand
 from otolith.cli.running.agents import running
 from otolith.cli.running.going import under_way
+from otolith.cli.safety import safe
 from otolith.cli.screen.output import emit, json_option, page
 from otolith.cli.screen.runs import outcome_json, outcome_lines, recorded_json, recorded_lines
-from otolith.cli.screen.words import counted, safe
+from otolith.cli.screen.words import counted
 from otolith.cli.verbs.agents import exit_code_of, max_steps_option, with_option
 from otolith.core import Commit, Reading
 from otolith.errors import KeyNotFound

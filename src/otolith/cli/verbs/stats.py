@@ -10,6 +10,7 @@ import click
 
 from otolith.cli.asked import Asked
 from otolith.cli.place import find, only_session, opened
+from otolith.cli.safety import safe
 from otolith.cli.screen.output import emit, json_option, page, table
 from otolith.cli.screen.words import size
 from otolith.core import Branch, Repo, format_path, parse_path
@@ -105,4 +106,6 @@ def _lines(found: Stats) -> Iterator[str]:
     if found.largest:
         yield ""
         yield "Largest paths of this state:"
-        yield from table([[f"  {size(count)}", path] for path, count in found.largest], right=(0,))
+        yield from table(
+            [[f"  {size(count)}", safe(path)] for path, count in found.largest], right=(0,)
+        )

@@ -8,6 +8,7 @@ import click
 
 from otolith.cli.asked import Asked
 from otolith.cli.place import Desk, at_hand, find, opened
+from otolith.cli.safety import safe
 from otolith.cli.screen.output import emit, json_option, page, table
 from otolith.cli.screen.words import (
     change_json,
@@ -50,8 +51,8 @@ def _status_json(desk: Desk) -> dict[str, object]:
 
 def _status_lines(desk: Desk) -> Iterator[str]:
     branch = desk.branch
-    yield f"Session {click.style(branch.session, bold=True)}, branch " + click.style(
-        branch.name, fg="green", bold=True
+    yield f"Session {click.style(safe(branch.session), bold=True)}, branch " + click.style(
+        safe(branch.name), fg="green", bold=True
     )
     yield f"Head    {oneline(branch.head, {})}" if branch.head else "No commit yet."
     now = desk.repo.branches(branch.session).get(branch.name)
@@ -113,7 +114,7 @@ def sessions(asked: Asked, as_json: bool) -> None:
         return
     rows = [
         [
-            click.style(session.id, bold=True),
+            click.style(safe(session.id), bold=True),
             counted(len(session.branches), "branch", "branches"),
             moment(last.time),
             first_line(last),

@@ -11,6 +11,7 @@ import click
 from otolith import care
 from otolith.cli.asked import Asked
 from otolith.cli.place import find, opened, seen_from
+from otolith.cli.safety import safe
 from otolith.cli.screen.output import emit, end_progress, json_option, progress_line
 from otolith.cli.screen.words import counted, size
 from otolith.stores import Collected, Store, open_store
@@ -69,7 +70,8 @@ def _report_json(report: care.Report) -> dict[str, object]:
 
 def _report_lines(report: care.Report) -> Iterator[str]:
     for problem in report.problems:
-        yield f"{click.style(problem.kind, fg='red', bold=True)} {problem.name}: {problem.message}"
+        kind = click.style(problem.kind, fg="red", bold=True)
+        yield f"{kind} {safe(f'{problem.name}: {problem.message}')}"
     if report.repaired:
         yield f"Repaired {counted(report.repaired, 'object')}."
     seen = f"{counted(report.commits, 'commit')}, {counted(report.objects, 'object')}"
