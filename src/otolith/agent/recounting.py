@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from otolith.agent import conversation, memory
 from otolith.core import (
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from otolith.agent.conversation import Message
     from otolith.agent.memory import Memory, Note, ToolRecord
 
+M = TypeVar("M")
 _NOTHING = {"map": b"\x80", "list": b"\x90"}
 _MOST, _LETTERS, _CALL_LETTERS = 20, 300, 160
 
@@ -50,6 +52,11 @@ class _Pair(NamedTuple):
         empty = _NOTHING[kind]
         before = (self.old.cell_at(path) if self.old is not None else None) or empty
         return differences(self.new.cells, before, self.new.cell_at(path) or empty)
+
+    def touched(self, path: Path) -> Iterator[int]:
+        """Yield the places of a list at which something differs, each once."""
+        places = (int(str(change.keys[0])) for change in self.changes(path, "list"))
+        return (place for place, _ in groupby(places))
 
     def is_same(self, path: Path) -> bool:
         """Tell whether both have the same at a path."""
@@ -84,20 +91,36 @@ def _said(pair: _Pair) -> Iterator[Told]:
     for thread in pair.names((CONVERSATION,)):
         if thread.startswith("."):
             continue
-        changes = pair.changes((CONVERSATION, thread), "list")
-        for change in islice(changes, _MOST):
-            yield _message(pair, thread, change)
-        more = sum(1 for _ in changes)
+        was, now = (
+            () if state is None else conversation.Conversation(state, thread=thread)
+            for state in pair
+        )
+        told = (
+            _message(f"{thread}[{at}]", *sides)
+            for at in pair.touched((CONVERSATION, thread))
+            if _says(sides := (_at(was, at), _at(now, at)))
+        )
+        yield from islice(told, _MOST)
+        more = sum(1 for _ in told)
         if more:
             yield Told("message", thread, "changed", f"and {more:,} more")
 
 
-def _message(pair: _Pair, thread: str, change: Change) -> Told:
-    at = int(str(change.keys[0]))
-    side = pair.old if change.kind == "removed" else pair.new
-    assert side is not None
-    message = conversation.Conversation(side, thread=thread)[at]
-    return Told("message", f"{thread}[{at}]", change.kind, f"{message.role}: {words_of(message)}")
+def _at(log: Sequence[M], index: int) -> M | None:
+    return log[index] if index < len(log) else None
+
+
+def _says(sides: tuple[Message | None, Message | None]) -> bool:
+    """Tell whether two messages differ in more than when they were said, and how they count."""
+    bare = [each and replace(each, id="", time=0, tokens=None) for each in sides]
+    return bare[0] != bare[1]
+
+
+def _message(place: str, was: Message | None, now: Message | None) -> Told:
+    how = "added" if was is None else "removed" if now is None else "changed"
+    message = now or was
+    assert message is not None
+    return Told("message", place, how, f"{message.role}: {words_of(message)}")
 
 
 def words_of(message: Message) -> str:
@@ -129,7 +152,7 @@ def _has_in_mind(pair: _Pair) -> Iterator[Told]:
     yield from _steps(was, now)
     touched = sorted({str(change.keys[0]) for change in pair.changes((MEMORY, "notes"))})
     yield from (told for key in touched for told in _note(pair, was, now, key))
-    yield from _calls(was, now)
+    yield from _calls(pair, was, now)
 
 
 def _task(pair: _Pair, was: Memory | None, now: Memory) -> Iterator[Told]:
@@ -147,13 +170,21 @@ def _task(pair: _Pair, was: Memory | None, now: Memory) -> Iterator[Told]:
             yield Told("task", name, "removed", "")
 
 
-def _calls(was: Memory | None, now: Memory) -> Iterator[Told]:
-    before, after = 0 if was is None else len(was.tool_calls), len(now.tool_calls)
-    for call in now.tool_calls[before:][:_MOST]:
-        yield Told("call", call.id, "added", _call(call))
-    if was is not None and after < before:
-        for call in was.tool_calls[after:][:_MOST]:
-            yield Told("call", call.id, "removed", _call(call))
+def _calls(pair: _Pair, was: Memory | None, now: Memory) -> Iterator[Told]:
+    """Tell which calls came, went or are others now; not how long they took this time."""
+    before = () if was is None else was.tool_calls
+    for at in islice(pair.touched((MEMORY, "calls")), _MOST):
+        old, new = _at(before, at), _at(now.tool_calls, at)
+        if old is None or new is None:
+            call = new or old
+            assert call is not None
+            yield Told("call", call.id, "removed" if new is None else "added", _call(call))
+        elif _came_to(old) != _came_to(new):
+            yield Told("call", new.id, "changed", _call(new))
+
+
+def _came_to(call: ToolRecord) -> tuple[object, ...]:
+    return call.name, call.arguments, call.result, call.error
 
 
 def _call(call: ToolRecord) -> str:

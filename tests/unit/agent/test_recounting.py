@@ -111,6 +111,19 @@ def test_of_many_messages_the_others_are_counted(state):
     assert told[-1] == "changed message main: and 30 more"
 
 
+def test_what_two_branches_said_alike_is_not_told(state):
+    """A run and its replay differ in when things were said, and how long calls took."""
+    start = state.head
+    forks = [state.fork("one", at=start), state.fork("two", at=start)]
+    for number, fork in enumerate(forks):
+        fork.conversation.tool("c1", "DL 1")
+        fork.conversation.assistant("There is one.")
+        fork.memory.record(ToolRecord("c1", "search", {"to": "NYC"}, "DL 1", duration_ms=number))
+        fork.memory.record(ToolRecord("c2", ("look", "pay")[number], {}, duration_ms=1))
+        fork.commit("went on")
+    assert lines(state, "one", "two") == ["changed call c2: pay() 1 ms"]
+
+
 def test_where_a_run_is_now_is_told(state):
     worker = Orchestrator(state, step=lambda s: s.to_executing().to_done("booked"))
     assert worker.run("Book a flight", session="trip").ended == "done"

@@ -24,7 +24,7 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from otolith.agent.loop.acting import Acting
-    from otolith.agent.loop.agent import Agent, Task
+    from otolith.agent.loop.agent import Agent
     from otolith.agent.loop.ledger import Entry, effects_after, ledger_in
     from otolith.agent.loop.looking import code_in, replies_in, run_in, runs_in
     from otolith.agent.loop.models import (
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from otolith.agent.loop.outcome import Outcome
     from otolith.agent.loop.replaying import Replay, replay
     from otolith.agent.loop.state import AgentState
+    from otolith.agent.loop.task import Task
     from otolith.agent.loop.tools import Tool, Toolbox, tool
     from otolith.agent.loop.working import Observation, Working
 
@@ -94,7 +95,7 @@ _HOME = {
     "ReplayModel": "models.recording",
     "Reply": "models.model",
     "ScriptedModel": "models.scripted",
-    "Task": "agent",
+    "Task": "task",
     "Tool": "tools",
     "Toolbox": "tools",
     "Usage": "models.model",

@@ -17,10 +17,10 @@ from otolith.agent.loop.models.model import Reply
 from otolith.agent.loop.orchestrator import Orchestrator
 from otolith.agent.loop.signature import fitted, plain
 from otolith.agent.loop.state import AgentState, said
-from otolith.agent.loop.tools import Tool
+from otolith.agent.loop.tools import Tool, Toolbox
 from otolith.agent.loop.window import Window
 from otolith.agent.loop.working import Observation
-from otolith.errors import BadReply, BadValue, Invalid
+from otolith.errors import BadReply, BadValue, Invalid, KeyNotFound
 
 Acts: TypeAlias = Literal["tools", "code"]
 
@@ -134,12 +134,13 @@ class Acting(Orchestrator):
         if call.name == CODE and self.coding is not None:
             return self.coding.run(call), None
         own = next((tool for tool in self._extra if tool.name == call.name), None)
-        if own is None:
-            return self.call(call), None
         now = self._running().now()
+        if own is None and call.name in self.tools:
+            return self.call(call), None
         try:
+            own = own or Toolbox([*self.tools.values(), *self._extra]).find(call.name)
             found = own.function(**own.signature.arguments(call.arguments))
-        except BadValue as error:
+        except (BadValue, KeyNotFound) as error:
             return Observation(call.id, call.name, call.arguments, error=str(error), time=now), None
         told = "asked; the answer follows" if call.name == ASK else "taken"
         return Observation(call.id, call.name, call.arguments, told, time=now), found

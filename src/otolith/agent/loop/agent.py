@@ -1,31 +1,31 @@
-"""Agent: a model, its tools, and tasks written as typed functions without a body."""
+"""Agent: a model, its tools, and what it is asked to do with them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Generic, TypedDict, TypeVar, Unpack, overload
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
-from otolith.agent.live import Live
 from otolith.agent.loop.acting import Acting, Acts
+from otolith.agent.loop.ledger import Entry
 from otolith.agent.loop.looking import MAIN
 from otolith.agent.loop.models.model import Model, OnText, as_model
 from otolith.agent.loop.outcome import Outcome
-from otolith.agent.loop.prompting import prompt_of
-from otolith.agent.loop.signature import Signature, fitted, plain
 from otolith.agent.loop.state import AgentState
+from otolith.agent.loop.task import Task
 from otolith.agent.loop.tools import Tool, Toolbox
 from otolith.agent.session import Versioned
-from otolith.errors import BadReply, Busy, Invalid, TimedOut
+from otolith.core import Target
+from otolith.errors import Invalid
 
 R = TypeVar("R")
-_STATE = "state"
 
 
 class Parts(TypedDict, total=False):
     """What of an agent has defaults; see `Acting`."""
 
     can_ask: bool
-    human: Callable[[str], str] | None
+    human: Callable[[str], str | None] | None
     max_repairs: int
     context_tokens: int | None
     on_text: OnText | None
@@ -64,6 +64,7 @@ class Agent:
         self._parts: dict[str, Any] = dict(parts)
         self._parts["can_ask"] = parts.get("can_ask", "human" in parts)
         self._instructions = instructions
+        self._under_way: list[Acting] = []
 
     def __repr__(self) -> str:
         return f"<Agent {self.name} of {self.model.name}, {len(self.tools)} tools>"
@@ -125,96 +126,46 @@ class Agent:
         See `Orchestrator.run`: the same request goes on with what it began, or returns how that
         ended, unless it is to be done `again`; `answer` is for a run that waits for one.
         """
-        acting = self.acting(state)
-        return acting.run(
-            input, session=session, answer=answer, again=again, **{**self._limits, **limits}
-        )
+        with self.doing(self.acting(state)) as acting:
+            return acting.run(
+                input, session=session, answer=answer, again=again, **{**self._limits, **limits}
+            )
 
     @property
     def limits(self) -> dict[str, Any]:
         """How many steps and seconds a task may take."""
         return dict(self._limits)
 
+    @contextmanager
+    def doing(self, acting: Acting) -> Iterator[Acting]:
+        """Let `stop` reach what runs meanwhile."""
+        self._under_way.append(acting)
+        try:
+            yield acting
+        finally:
+            self._under_way.remove(acting)
 
-class Task(Generic[R]):
-    """A function whose body is an agent."""
+    # What a user decides; see `Orchestrator`
 
-    def __init__(self, agent: Agent, function: Callable[..., R]) -> None:
-        """Make one.
+    def stop(self) -> None:
+        """Let all that this agent does end before its next step; from any thread."""
+        for acting in list(self._under_way):
+            acting.stop()
 
-        Raises:
-            Invalid: it has no docstring, or its types cannot be given to a model.
-        """
-        self.agent = agent
-        self.signature = Signature(function, hidden=frozenset({_STATE}), is_filled=False)
-        self.name = self.signature.name
-        self.__doc__ = function.__doc__
-        self.__name__ = self.name
-        self.__wrapped__ = function
-        if not self.signature.text:
-            raise Invalid(f"{self.name} does not say what to do", hint="give it a docstring")
+    def abandon(self, state: Any, *, session: str = MAIN, why: str = "abandoned") -> None:
+        """End a task that is not over, so that the session is free for another one."""
+        self.acting(state).abandon(session, why)
 
-    def __call__(self, *args: Any, state: Live | Versioned | None = None, **kwargs: Any) -> R:
-        """Let the agent do it, and return the result.
+    def unknown_effects(self, state: Any, *, session: str = MAIN) -> list[Entry]:
+        """Return the calls of which nobody knows whether they happened."""
+        return self.acting(state).unknown_effects(session)
 
-        `state=` is where it remembers: None, `Live()`, or a `Versioned` in which each step is a
-        commit, and a call that was cut off goes on when it is made again.
+    def settle(
+        self, key: str, state: Any, *, happened: bool, result: Any = None, session: str = MAIN
+    ) -> None:
+        """Decide about a call of which nobody knows whether it happened."""
+        self.acting(state).settle(key, happened=happened, result=result, session=session)
 
-        Raises:
-            BadReply: the model gave nothing that fits the result type.
-            TimedOut: it reached a limit; the same call goes on.
-            Busy: it waits for a person; see `run`.
-        """
-        outcome = self.run(*args, state=state, **kwargs)
-        if outcome.ended == "done":
-            found: R = self._result(outcome.answer)
-            return found
-        if outcome.ended == "error":
-            raise BadReply(f"{self.name}: {outcome.error}", hint="see the events of the state")
-        if outcome.ended == "paused":
-            raise Busy(f"{self.name} waits for an answer: {outcome.question}", hint="use .resume")
-        raise TimedOut(
-            f"{self.name} ended after {outcome.steps} steps ({outcome.ended})",
-            hint="the same call goes on where it was, if its state has history",
-        )
-
-    def run(self, *args: Any, state: Live | Versioned | None = None, **kwargs: Any) -> Outcome:
-        """Let the agent do it; return how it came to rest, whatever that is."""
-        _check_state(state)
-        inputs = self.signature.named(*args, **kwargs)
-        prompt = self.prompt(plain(inputs))
-        acting = self.acting(state, inputs=inputs)
-        return acting.run(prompt, session=_session(state), again=True, **self.agent.limits)
-
-    def resume(self, state: Any, answer: str | None = None) -> Outcome:
-        """Go on with a call that paused, was stopped or reached a limit."""
-        return self.acting(state).resume(_session(state), answer, **self.agent.limits)
-
-    def prompt(self, inputs: dict[str, Any]) -> str:
-        """Return what the model is told: what to do, and with what."""
-        return prompt_of(self.signature.text, self.name, inputs)
-
-    def acting(self, state: Any = None, *, inputs: dict[str, Any] | None = None) -> Acting:
-        """Return what runs this task in a state, a repo or a store."""
-        made = self.agent.acting(state, result=self._kind, inputs=inputs)
-        made.code = self.name
-        return made
-
-    @property
-    def _kind(self) -> Any:
-        kind = self.signature.result
-        return Any if kind is None or kind is type(None) else kind
-
-    def _result(self, answer: Any) -> Any:
-        return answer if self._kind is Any else fitted(answer, self._kind, what="the result")
-
-
-def _check_state(state: object) -> None:
-    if state is not None and not isinstance(state, Live | Versioned):
-        raise Invalid(
-            f"a {type(state).__name__} is no state", hint="use None, Live() or Versioned(…)"
-        )
-
-
-def _session(state: object) -> str:
-    return state.session if isinstance(state, Versioned) else MAIN
+    def rollback(self, target: Target, state: Any, *, session: str = MAIN) -> list[Entry]:
+        """Go back to an earlier commit; return the effects since, which stay in the world."""
+        return self.acting(state).rollback(target, session=session)

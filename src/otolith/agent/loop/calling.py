@@ -63,17 +63,17 @@ def _in_a_thread(
     function: Callable[..., Any], arguments: Mapping[str, Any], timeout_seconds: float | None
 ) -> Any:
     ended: list[tuple[bool, Any]] = []
+    name = getattr(function, "__name__", "tool")
 
     def work() -> None:
         try:
             result = function(**arguments)
             if inspect.isawaitable(result):
-                result = _awaited(result, timeout_seconds)
+                result = _awaited(result, name, timeout_seconds)
             ended.append((True, result))
         except BaseException as error:  # noqa: BLE001  # handed over to the thread that waits
             ended.append((False, error))
 
-    name = getattr(function, "__name__", "tool")
     context = contextvars.copy_context()
     thread = threading.Thread(target=context.run, args=(work,), name=f"otolith {name}", daemon=True)
     thread.start()
@@ -83,8 +83,6 @@ def _in_a_thread(
     is_ok, result = ended[0]
     if is_ok:
         return result
-    if isinstance(result, TimeoutError) and timeout_seconds is not None:
-        raise _too_long(name, timeout_seconds) from result
     raise result
 
 
@@ -94,9 +92,15 @@ def _too_long(name: str, seconds: float | None) -> TimedOut:
     )
 
 
-def _awaited(result: Any, seconds: float | None) -> Any:
+def _awaited(result: Any, name: str, seconds: float | None) -> Any:
     async def wait() -> Any:
-        async with asyncio.timeout(seconds):
-            return await result
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                return await result
+        except TimeoutError as error:
+            if limit.expired():  # and not a TimeoutError of its own
+                raise _too_long(name, seconds) from error
+            raise
 
     return asyncio.run(wait())

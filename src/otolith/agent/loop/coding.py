@@ -13,9 +13,10 @@ from typing import Any, Protocol
 
 from otolith.agent.conversation.message import ToolCall
 from otolith.agent.live import Live
+from otolith.agent.loop.journal import Base
 from otolith.agent.loop.prompting import has_inputs
-from otolith.agent.loop.record import Base
 from otolith.agent.loop.signature import plain
+from otolith.agent.loop.standing import standing
 from otolith.agent.loop.tools import Tool
 from otolith.agent.loop.working import Observation
 from otolith.agent.session import Versioned
@@ -82,10 +83,10 @@ class Coding:
 
     def _is_put(self) -> bool:
         """Tell whether the inputs were put since the task began, by whichever process."""
-        for commit in self.workspace.state.log():
-            if commit.message.startswith("begin "):
+        for commit in standing(self.workspace.state):
+            if commit.message.startswith("begin ") and "run" in commit.meta:
                 return False
-            if commit.message.startswith("put "):
+            if commit.message.startswith("put ") and commit.kind == "run":
                 return True
         return False
 
@@ -137,7 +138,7 @@ class Coding:
     def _since(self) -> Iterator[Commit]:
         """Yield the commits of the step that is under way, the latest first."""
         base = self._orchestrator.base
-        for commit in self.workspace.state.log():
+        for commit in standing(self.workspace.state):
             if commit.id == base.commit:
                 return
             yield commit
@@ -146,9 +147,10 @@ class Coding:
         then = self.workspace.state.at(commit)
         cell = then.cell_at((WORKSPACE, "output"))
         output: Any = {} if cell is None else then.cells.load(cell)
-        text = _joined(output.get("stdout", ""), output.get("stderr", ""), "")
-        is_ok = bool(commit.meta.get("ok", True))
-        return (text, "") if is_ok else ("", f"the code failed\n{text}"[-_MOST_LETTERS:])
+        text = _joined(*(output.get(part, "") for part in ("stdout", "stderr", "shown")))
+        if commit.meta.get("ok", True):
+            return text, ""
+        return "", _failed(text, output.get("error", "the code failed"))
 
 
 def _run_code(code: str) -> str:
@@ -163,8 +165,11 @@ def _told(step: Step) -> tuple[str, str]:
     text = _joined(step.stdout, step.stderr, step.shown or "")
     if step.ok:
         return text, ""
-    trace = step.error.traceback if step.error is not None else "it failed"
-    return "", f"{text}\n{trace}".strip()[-_MOST_LETTERS:]
+    return "", _failed(text, step.error.traceback if step.error is not None else "it failed")
+
+
+def _failed(text: str, trace: str) -> str:
+    return f"{text}\n{trace}".strip()[-_MOST_LETTERS:]
 
 
 def _joined(stdout: str, stderr: str, shown: str) -> str:

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from itertools import takewhile
+from itertools import count, takewhile
 from typing import Any, Protocol, TypeVar
 
 from otolith.agent.live import Live
+from otolith.agent.loop.journal import Base
 from otolith.agent.loop.outcome import Outcome
-from otolith.agent.loop.record import Base, KeptRun
+from otolith.agent.loop.record import KeptRun
+from otolith.agent.loop.standing import stands_on
 from otolith.agent.session import Versioned
+from otolith.core import Commit, Merge
 from otolith.errors import MergeConflict, RefExists
 
 
@@ -112,9 +115,12 @@ def join(run: KeptRun, branches: list[str]) -> None:
     """
     state = run.state
     for branch in branches:
-        fork = branch_of(state, branch)
-        assert fork.head is not None
-        merged = state.merge(fork, message=f"merge {branch}")
+        head = branch_of(state, branch).head
+        assert head is not None
+        was = state.head
+        merged = state.merge(head, message=f"merge {branch}")
+        if merged.commit == was and not stands_on(state, head):
+            merged = _merged_again(run, branch, head)
         if merged.commit is None:
             paths = tuple(str(conflict.path) for conflict in state.conflicts)
             state.discard()
@@ -123,3 +129,18 @@ def join(run: KeptRun, branches: list[str]) -> None:
                 paths=paths,
                 hint=f"state.merge({branch!r}), resolve the conflicts, commit, and run again",
             )
+
+
+def _merged_again(run: KeptRun, branch: str, head: Commit) -> Merge:
+    """Merge what history has already, and the state has not, since it was rolled back.
+
+    A merge of the same commit does nothing, so it is one of the same content: made anew, from where
+    the step began.
+    """
+    state = run.state
+    taken = state.repo.branches(run.session, scope=state.scope)
+    name = next(each for at in count(2) if (each := f"{branch}.{at}") not in taken)
+    anew = state.fork(name, at=run.began_at).rollback(head)
+    merged = state.merge(anew, message=f"merge {branch}")
+    state.repo.delete_branch(run.session, name, scope=state.scope)
+    return merged

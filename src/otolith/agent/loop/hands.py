@@ -20,14 +20,15 @@ from asyncio import CancelledError
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from threading import Lock
 from typing import Any, Protocol
 
 from otolith.agent.conversation.message import ToolCall
 from otolith.agent.lifecycle.values import thaw
 from otolith.agent.loop.calling import called, settled
+from otolith.agent.loop.journal import Base
 from otolith.agent.loop.ledger import Entry, Status
 from otolith.agent.loop.living import is_alive
-from otolith.agent.loop.record import Base
 from otolith.agent.loop.signature import packed, plain, whole
 from otolith.agent.loop.tools import KEY, Tool, Toolbox
 from otolith.agent.loop.working import Observation
@@ -62,6 +63,7 @@ class Hands:
         self.keys: set[str] = set()
         """The calls with effects among them."""
         self._alike: Counter[bytes] = Counter()
+        self._counting = Lock()  # a step may call from several threads
 
     def call(self, call: ToolCall) -> Observation:
         """Call a tool as a model asks for it; whatever goes wrong is told to the model.
@@ -69,7 +71,8 @@ class Hands:
         Raises:
             EffectUnknown: it was begun before, must not happen twice, and nobody knows if it did.
         """
-        self.number += 1
+        with self._counting:
+            self.number += 1
         try:
             tool = self._toolbox.find(call.name)
             if call.raw and not call.arguments:
@@ -112,9 +115,10 @@ class Hands:
 
     def _key(self, tool: Tool, asked: Any) -> str:
         same = packed([tool.name, asked])
-        self._alike[same] += 1
-        key = self._book.key(self._base, self._alike[same], tool.name, asked)
-        self.keys.add(key)
+        with self._counting:
+            self._alike[same] += 1
+            key = self._book.key(self._base, self._alike[same], tool.name, asked)
+            self.keys.add(key)
         return key
 
     def _asked(self, tool: Tool, entry: Entry) -> Entry | None:
@@ -159,7 +163,7 @@ class Hands:
             error = f"{_TIMED_OUT}{failure}"
             if tool.effects == "once":
                 error += "; it is not known whether it happened"
-        except (Exception, CancelledError) as failure:  # noqa: BLE001  # whatever a tool raises
+        except (Exception, CancelledError, SystemExit) as failure:  # noqa: BLE001  # whatever
             error = _told(failure)
         took = round((time.perf_counter() - start) * 1000, 3)
         return self._seen(call, call.arguments, result, error=error, took=took, began=began)

@@ -115,15 +115,17 @@ def entry_at(state: Reading, key: str) -> Entry | None:
         return None if cell is None else _entry(state, key, cell)
 
 
-def effects_after(state: Branch, target: Target) -> list[Entry]:
+def effects_after(state: Branch, target: Target | None = None) -> list[Entry]:
     """Return the effects after a commit that may have happened, and that no rollback takes back.
 
     It looks at what the branch did since, also at what was rolled back already in between, and at
-    what sub-agents did on their forks.
+    what sub-agents did on their forks. Without a commit: all that was ever done.
     """
-    goal = state.resolve(target)
-    known = {entry.key for entry in _entries(state.at(goal)) if entry.status != "begun"}
-    seen = set(_forks(state.at(goal)))
+    goal = None if target is None else state.resolve(target)
+    then = None if goal is None else state.at(goal)
+    past = () if then is None else _entries(then)
+    known = {entry.key for entry in past if entry.status != "begun"}
+    seen = set() if then is None else set(_forks(then))
     found: dict[str, Entry] = {}
     views = deque(ends(state, goal))
     while views:
@@ -156,14 +158,14 @@ def _forks(state: Reading) -> Iterator[str]:
             yield kept[2]
 
 
-def ends(state: Branch, goal: Commit) -> Iterator[Reading]:
+def ends(state: Branch, goal: Commit | None) -> Iterator[Reading]:
     """Yield where a branch came to since a commit: the head, and what each rollback left behind."""
     yield state
     if state.head is None:
         return
     commits = state.log()
     for commit in commits:
-        if commit.id == goal.id or commit.generation <= goal.generation:
+        if goal is not None and commit.generation <= goal.generation:
             return
         if commit.kind == "rollback":
             yield from (state.at(parent) for parent in commit.parents[:1])

@@ -12,10 +12,10 @@ from otolith.agent.conversation import Conversation
 from otolith.agent.conversation.message import Message
 from otolith.agent.live import Live
 from otolith.agent.loop.happening import happenings
+from otolith.agent.loop.journal import Base
 from otolith.agent.loop.ledger import Entry
 from otolith.agent.loop.looking import MAIN
 from otolith.agent.loop.models.model import Recorded
-from otolith.agent.loop.record import Base
 from otolith.agent.loop.signature import packed
 from otolith.agent.loop.state import AgentState
 from otolith.agent.loop.window import Window
@@ -123,6 +123,11 @@ class LooseRun:
     def forks(self, iteration: int) -> dict[str, str]:
         """Return nothing: there is no history to fork."""
         return {}
+
+    is_handed_over = True
+
+    def hand_over(self) -> None:
+        """Forget it: a run that ends with its process is not asked for by another one."""
 
     def begin(self, entry: Entry, was: Entry | None, base: Base) -> None:
         """Write down that a call begins."""

@@ -48,6 +48,10 @@ from otolith.stores import KVStore, Store, as_store
 Where: TypeAlias = Repo | Store | KVStore | Versioned | Live | str | None
 """Where runs are kept: a repo, a store, its URL, or one state; None keeps nothing."""
 
+StepFunction: TypeAlias = (
+    Callable[[AgentState], AgentState] | Callable[["Orchestrator", AgentState], AgentState]
+)
+
 _TELL_LETTERS = 4000
 
 
@@ -61,20 +65,22 @@ class Orchestrator(Settling):
         self,
         where: Where = None,
         *,
-        step: Callable[[AgentState], AgentState] | None = None,
+        step: StepFunction | None = None,
         model: Model | Callable[..., Any] | None = None,
         tools: Iterable[Tool | Callable[..., Any]] = (),
         name: str = MAIN,
-        human: Callable[[str], str] | None = None,
+        human: Callable[[str], str | None] | None = None,
         on_text: OnText | None = None,
         on_step: Callable[[AgentState], None] | None = None,
         progress: bool | None = None,
     ) -> None:
         """Make one.
 
-        `where` is where runs are kept. `name` tells runs of one session apart. `human` answers
-        questions at once; without it a question pauses the run. `on_text` gets what a model says as
-        it says it, `on_step` each state as it was committed. `progress` is shown on a terminal.
+        `step` takes a state, or this orchestrator and a state, as the method does. `where` is where
+        runs are kept. `name` tells runs of one session apart. `human` answers questions at once;
+        without it, or if it returns None, a question pauses the run. `on_text` gets what a model
+        says as it says it, `on_step` each state as it was committed. `progress` is shown on a
+        terminal.
         """
         self.where = where
         self.model = None if model is None else as_model(model)
@@ -86,7 +92,7 @@ class Orchestrator(Settling):
         self.progress = progress
         self.code = type(self).__name__
         """What its runs are said to be run by."""
-        self._step_function = step
+        self._step_function = None if step is None else _as_method(step)
         self.reset()
 
     # What a user writes
@@ -97,7 +103,7 @@ class Orchestrator(Settling):
             raise Unsupported(
                 f"{type(self).__name__} has no step", hint="write step(self, s), or give step="
             )
-        return self._step_function(s)
+        return self._step_function(self, s)
 
     # Running
 
@@ -230,8 +236,8 @@ class Orchestrator(Settling):
         shown = Progress(is_wanted=self.progress)
         while True:
             ended = self._ended(state, steps, max_steps)
-            if ended == "paused" and self.human is not None:
-                answer = self.human(state.question)
+            answer = self.human(state.question) if ended == "paused" and self.human else None
+            if answer is not None:
                 state = self._kept(run, state.answered(answer), state, "answered")
                 continue
             if ended is not None:
@@ -351,6 +357,15 @@ class Orchestrator(Settling):
         if not isinstance(where, Repo):
             where = self.where = Home(as_store(where))
         return KeptRun(Versioned(where, session=session), self.name)
+
+
+def _as_method(step: Callable[..., AgentState]) -> Callable[[Orchestrator, AgentState], AgentState]:
+    """Return a step function that is given what runs it: it may be a copy, on a fork."""
+    try:
+        inspect.signature(step).bind(None, None)
+    except (TypeError, ValueError):
+        return lambda _, s: step(s)
+    return step
 
 
 def _refuse_answer(answer: str | None, why: str) -> None:

@@ -2,30 +2,30 @@
 
 What the world was told is not told again: a call with effects that the run on record made after
 that commit with the same arguments comes to what it came to then, also to the error; one that it
-never made, or not so often, is refused, unless the caller says that effects may happen. All of this
-holds for its sub-agents, too.
+never made, or not so often, is refused, unless the caller says that effects may happen. What a
+person answered to a question is answered again. All of this holds for sub-agents, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from copy import copy
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from itertools import takewhile
+from typing import Any, TypeAlias
 
-from otolith.agent.lifecycle.values import thaw
 from otolith.agent.loop.delegating import bound
 from otolith.agent.loop.ledger import Entry, ends, ledger_in
-from otolith.agent.loop.looking import replies_in
+from otolith.agent.loop.looking import replies_in, run_in
 from otolith.agent.loop.models.model import Model, Recorded
 from otolith.agent.loop.models.recording import ReplayModel
 from otolith.agent.loop.orchestrator import Orchestrator
 from otolith.agent.loop.outcome import Outcome
-from otolith.agent.loop.signature import plain
-from otolith.agent.loop.tools import KEY, Tool, Toolbox
+from otolith.agent.loop.recalling import recalling
+from otolith.agent.loop.tools import Toolbox
 from otolith.agent.session import Versioned
 from otolith.core import Commit, Reading, Target
-from otolith.errors import BadValue, Denied, Error
+
+Human: TypeAlias = Callable[[str], str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,15 @@ def replay(
     branch: str,
     model: Model | None = None,
     may_act: bool = False,
+    human: Human | None = None,
     **limits: Any,
 ) -> Replay:
     """Repeat a run from a commit on a new branch.
 
     Without `model`, questions that were asked before get the answers on record, and others go to
     the orchestrator's own model. With it, all go to that one. `may_act` lets effects happen that
-    are not on record.
+    are not on record. `human` answers questions that nobody has answered in the run; without it,
+    they pause the replay.
 
     Raises:
         KeyNotFound: there was no run at that commit.
@@ -63,7 +65,7 @@ def replay(
     """
     goal = state.resolve(at)
     fork = state.fork(branch, at=goal)
-    record = _Record(state, goal, fork, model=model, may_act=may_act)
+    record = _Record(state, goal, model=model, may_act=may_act, human=human)
     twin = bound(orchestrator, fork, orchestrator.name)
     record.recast(twin)
     outcome = twin.resume(state.session, **limits)
@@ -74,8 +76,17 @@ class _Record:
     """What a run did after a commit, and what is done of it again."""
 
     def __init__(
-        self, state: Versioned, goal: Commit, fork: Versioned, *, model: Model | None, may_act: bool
+        self,
+        state: Versioned,
+        goal: Commit,
+        *,
+        model: Model | None,
+        may_act: bool,
+        human: Human | None,
     ) -> None:
+        self._state = state
+        self._goal = goal
+        self._human = human
         self._before = state.at(goal)
         self._views = [*ends(state, goal)]
         self._ledger = _later(self._before, [state, *self._views])
@@ -85,10 +96,10 @@ class _Record:
 
     def recast(self, twin: Orchestrator) -> None:
         """Let an orchestrator, and those it delegates to, live from the record."""
-        twin.human = None  # what a person answered is not on record
+        twin.human = self._answering(twin.name)
         twin.recast = self.recast
         twin.tools = Toolbox(
-            _recalling(tool, self._ledger, may_act=self._may_act) for tool in twin.tools.values()
+            recalling(tool, self._ledger, may_act=self._may_act) for tool in twin.tools.values()
         )
         if self._model is not None:
             twin.model = _Counted(self._model)
@@ -104,6 +115,29 @@ class _Record:
             for each in replies_in(view, name)[known:]:
                 later.setdefault((each.iteration, each.number, each.request), each)
         return sorted(later.values(), key=lambda each: (each.iteration, each.number))
+
+    def _answering(self, name: str) -> Human:
+        """Return what answers as people did in this run, each question as often as it was asked."""
+        answers = list(self._answers(name))
+
+        def answer(question: str) -> str | None:
+            for at, (asked, said) in enumerate(answers):
+                if asked == question:
+                    del answers[at]
+                    return said
+            return None if self._human is None else self._human(question)
+
+        return answer
+
+    def _answers(self, name: str) -> Iterator[tuple[str, str]]:
+        """Yield questions and answers after the commit, the oldest first."""
+        since = takewhile(lambda each: each.time > self._goal.time, self._state.log())
+        for commit in [*since][::-1]:
+            if commit.message == "answered" and commit.meta.get("run") == name:
+                before = run_in(self._state.at(commit.parents[0]), name)
+                after = run_in(self._state.at(commit), name)
+                if before is not None and after is not None:
+                    yield before.question, after.messages[-1].text
 
     @property
     def replayed(self) -> int:
@@ -133,42 +167,10 @@ class _Counted:
     def __init__(self, model: Model) -> None:
         self._model = model
         self.name = model.name
+        self.speaks = getattr(model, "speaks", "openai")
         self.asked = 0
 
     def complete(self, *given: Any, **more: Any) -> Any:
         """Ask the model."""
         self.asked += 1
         return self._model.complete(*given, **more)
-
-
-def _recalling(tool: Tool, ledger: list[Entry], *, may_act: bool) -> Tool:
-    """Return a tool that remembers what its calls came to, in their order, and makes none."""
-    if tool.effects == "none":
-        return tool
-    ended = [entry for entry in ledger if entry.tool == tool.name and entry.status != "begun"]
-
-    def recall(**arguments: Any) -> Any:
-        key = arguments.pop(KEY, None)
-        given = tool.signature.arguments(plain(arguments))
-        for at, entry in enumerate(ended):
-            if _fits(tool, entry, given):
-                del ended[at]
-                if entry.error:
-                    raise Error(entry.error)
-                return thaw(entry.result)
-        if not may_act:
-            raise Denied(
-                f"{tool.name} would act on the world, and this is a replay", hint="say may_act=True"
-            )
-        return tool.function(**arguments, **({KEY: key} if tool.takes_key else {}))
-
-    twin = copy(tool)
-    twin.function, twin.retries = recall, 0  # what failed then fails now, at once
-    return twin
-
-
-def _fits(tool: Tool, entry: Entry, given: dict[str, Any]) -> bool:
-    try:
-        return tool.signature.arguments(entry.arguments) == given
-    except BadValue:  # the tool takes something else by now
-        return False

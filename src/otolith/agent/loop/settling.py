@@ -48,6 +48,14 @@ class Settling(Stepping):
         if not is_known:
             raise KeyNotFound(f"no call {key} is open", hint="unknown_effects() lists those")
 
+    def is_handed_over(self, session: str = MAIN) -> bool:
+        """Tell whether whoever asked for the last task was given what came of it."""
+        return self._open(session).is_handed_over
+
+    def hand_over(self, session: str = MAIN) -> None:
+        """Note that the result of the last task is given to whoever asked for it."""
+        self._open(session).hand_over()
+
     def rollback(self, target: Target, *, session: str = MAIN) -> list[Entry]:
         """Go back to an earlier commit; return the effects since, which stay in the world."""
         state = self._open(session).state

@@ -43,10 +43,11 @@ def _begin(memory: Memory, goal: str, *, is_next: bool) -> None:
 def _change(memory: Memory, now: Working, past: Working) -> None:
     if past.goal and now.goal != past.goal:
         memory.goal = now.goal
-    if now.steps and now.steps != past.steps:
+    if now.steps != past.steps and (now.steps or past.steps):
         memory.plan(now.steps)
+    there = {step.text for step in memory.steps}  # others may have planned something else since
     for step in now.completed:
-        if step in now.steps and step not in past.completed:
+        if step in there and step not in past.completed:
             memory.done(step)
     for key, value in now.notes.items():
         if past.notes.get(key, _MISSING) != value:

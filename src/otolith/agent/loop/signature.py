@@ -282,12 +282,14 @@ def _field(each: inspect.Parameter, hint: Any) -> Any:
     if each.default is each.empty:
         return each.name, hint
     default = each.default
+    if default is None:
+        return each.name, hint | None, None  # who writes `n: int = None` means it
     if isinstance(default, _NEVER_CHANGE):
         return each.name, hint, default
     return each.name, hint, msgspec.field(default_factory=lambda: deepcopy(default))
 
 
-_NEVER_CHANGE = (str, int, float, bool, bytes, Enum, type(None))
+_NEVER_CHANGE = (str, int, float, bool, bytes, Enum)
 
 
 def _foreign_schema(kind: type) -> dict[str, Any]:

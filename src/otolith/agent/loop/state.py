@@ -142,8 +142,20 @@ class AgentState:
         """Return it with more messages."""
         return replace(self, messages=(*self.messages, *messages))
 
+    def plan(self, *steps: str) -> AgentState:
+        """Return it with another plan."""
+        return self.remember(self.memory.plan(steps))
+
+    def done(self, step: str) -> AgentState:
+        """Return it with a step of the plan done."""
+        return self.remember(self.memory.done(step))
+
+    def note(self, key: str, value: Any) -> AgentState:
+        """Return it with a note."""
+        return self.remember(self.memory.note(key, value))
+
     def remember(self, memory: Working) -> AgentState:
-        """Return it with something else in mind."""
+        """Return it with something else in mind: all of it, tool calls too."""
         return replace(self, memory=memory)
 
     def with_data(self, **values: Any) -> AgentState:

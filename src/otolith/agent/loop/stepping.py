@@ -16,16 +16,19 @@ from otolith.agent.live import Live
 from otolith.agent.loop.asking import Stopped, asked
 from otolith.agent.loop.delegating import Runs, delegated
 from otolith.agent.loop.hands import Hands
+from otolith.agent.loop.journal import Base
 from otolith.agent.loop.loose import LooseRun
 from otolith.agent.loop.models.checking import with_own_ids
 from otolith.agent.loop.models.model import Model, OnText, Recorded, Reply, Requests
 from otolith.agent.loop.outcome import Outcome
-from otolith.agent.loop.record import Base, KeptRun
+from otolith.agent.loop.record import KeptRun
 from otolith.agent.loop.signature import plain
 from otolith.agent.loop.tools import Tool, Toolbox
 from otolith.agent.loop.working import Observation
 from otolith.agent.session import Versioned
 from otolith.errors import Invalid, Unsupported
+
+_IN_A_STEP = "call it from step(self, s), or from step=function(orchestrator, s), on that one"
 
 
 @runtime_checkable
@@ -52,6 +55,7 @@ class Stepping:
         self.recast: Callable[[Any], None] | None = None
         """What is done to sub-agents before they run: a replay gives them their record."""
         self._is_running = threading.Lock()
+        self._counting = threading.Lock()  # a step may ask and call from several threads
         self._stop = threading.Event()
         self._deadline: float | None = None
         self._run: KeptRun | LooseRun | None = None
@@ -71,7 +75,7 @@ class Stepping:
         self._ids, self._tasks, self._answers = set(), {}, {}
 
     def _leave(self) -> Hands | None:
-        hands, self._hands = self._hands, None
+        hands, self._hands, self._base = self._hands, None, None
         return hands
 
     @property
@@ -104,12 +108,13 @@ class Stepping:
         if self.model is None:
             raise Invalid("there is no model to ask", hint="give model=")
         offered = list(self.tools.values()) if tools is None else list(tools)
-        request, number = self._requests.name(messages, offered), self._asked
-        self._asked += 1
-        known = next((each for each in self._known if each.request == request), None)
-        if known is not None:
-            self._known.remove(known)
-            return self._noted(known.reply)
+        with self._counting:
+            request, number = self._requests.name(messages, offered), self._asked
+            self._asked += 1
+            known = next((each for each in self._known if each.request == request), None)
+            if known is not None:
+                self._known.remove(known)
+                return self._noted(known.reply)
         said = asked(self.model, messages, offered, self._text(), self._deadline)
         reply = with_own_ids(said, self._is_taken, f"{base.iteration}-{number}")
         run.record(Recorded(base.iteration, number, request, self.model.name, reply), base)
@@ -131,7 +136,7 @@ class Stepping:
             Busy: another process is in the middle of it.
         """
         if self._hands is None:
-            raise Invalid("tools are called in a step", hint="call it from step()")
+            raise Invalid("tools are called in a step", hint=_IN_A_STEP)
         if isinstance(tool, ToolCall):
             return self._hands.call(tool)
         self.tools.find(tool)  # who writes the step should know; a model is told what there is
@@ -195,7 +200,7 @@ class Stepping:
     def base(self) -> Base:
         """The step that is under way."""
         if self._base is None:
-            raise Invalid("no step is under way", hint="ask from step()")
+            raise Invalid("no step is under way", hint=_IN_A_STEP)
         return self._base
 
     def key(self, *parts: Any) -> str:

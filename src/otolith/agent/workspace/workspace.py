@@ -149,6 +149,11 @@ class Workspace(Readable):
         assert done is not None
         files = self._premises.capture()
         said = {"stdout": output.text(), "stderr": errors.text()}
+        if done.value is not None:
+            said["shown"] = done.value
+        failure = self._told(done.failure, ending)
+        if failure is not None:
+            said["error"] = failure.traceback
         self.state.write_reserved((WORKSPACE, "output"), self.state.cells.put(said))
         ours = {"ok": done.ok, "sandbox": self._foreman.sandbox}
         if ending.stopped is not None:
@@ -162,7 +167,7 @@ class Workspace(Readable):
             shown=done.value,
             stdout=output.text(),
             stderr=errors.text(),
-            error=self._told(done.failure, ending),
+            error=failure,
             created=tuple(name for name in done.created if name not in done.lost),
             changed=tuple(name for name in done.changed if name not in done.lost),
             deleted=tuple(done.deleted),

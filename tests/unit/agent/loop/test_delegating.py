@@ -203,3 +203,37 @@ def test_what_a_sub_agent_notes_comes_back_with_the_rest(state):
 
     assert state.memory.notes["cheapest"].value == "DL 1"
     assert state.memory.goal == "plan"
+
+
+def test_a_step_function_is_given_the_orchestrator_that_runs_it_on_a_fork_and_in_a_replay():
+    def work(runs: Orchestrator, s: AgentState) -> AgentState:
+        seen = runs.call("look")
+        said = runs.complete(s.messages).text
+        return s.to_executing().to_done(f"{said} {seen.result} {runs.name}")
+
+    def look() -> str:
+        """Look."""
+        return "DL 1"
+
+    sub = Orchestrator(step=work, model=lambda messages: "found", tools=[look])
+
+    def lead(runs: Orchestrator, s: AgentState) -> AgentState:
+        return s.to_executing().to_done(runs.delegate(sub, "find", name="finder").answer)
+
+    state = Versioned()
+    leader = Orchestrator(state, step=lead)
+    assert leader.run("go").answer == "found DL 1 finder"
+    began = next(commit for commit in state.log() if commit.message == "begin main")
+    again = replay(leader, state, at=began, branch="again")
+    assert (again.outcome.answer, again.asked) == ("found DL 1 finder", 0)
+
+
+def test_what_belongs_to_a_step_is_refused_outside_of_one():
+    def work(s: AgentState) -> AgentState:
+        return s.to_executing().to_done("ok")
+
+    runner = Orchestrator(Versioned(), step=work, model=lambda messages: "hi")
+    runner.run("go")
+    for ask in (lambda: runner.complete([]), lambda: runner.call("look"), lambda: runner.key("x")):
+        with pytest.raises(Invalid, match="step"):
+            ask()

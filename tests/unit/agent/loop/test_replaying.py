@@ -7,7 +7,18 @@ from typing import Any
 import pytest
 
 from otolith import Versioned
-from otolith.agent import AgentState, Orchestrator, Role, Tool, replay
+from otolith.agent import (
+    Agent,
+    AgentState,
+    Message,
+    Orchestrator,
+    Role,
+    ScriptedModel,
+    Tool,
+    ToolCall,
+    replay,
+)
+from otolith.agent.loop import runs_in
 from otolith.agent.loop.state import said
 from otolith.core import Commit
 
@@ -107,11 +118,74 @@ def test_what_failed_then_fails_at_once_however_often_it_may_be_tried(state):
     assert tried == [3, 3]
 
 
-def test_nobody_is_asked_in_a_replay(state):
+def test_what_a_person_answered_is_answered_again_and_nobody_is_asked(state):
     def step(s: AgentState) -> AgentState:
-        return s.to_executing().ask("which?") if s.phase == "planning" else s.to_done("ok")
+        if s.phase == "planning":
+            return s.to_executing().ask("which?")
+        return s.ask("sure?") if s.iteration == 1 else s.to_done(s.messages[-1].text)
 
-    Orchestrator(state, step=step, human=lambda question: "this").run("go")
+    answers = iter(["this", "yes"])
+    Orchestrator(state, step=step, human=lambda question: next(answers)).run("go")
     twin = Orchestrator(step=step, human=pytest.fail)
+    again = replay(twin, state, at=begun(state), branch="again")
+    assert again.outcome.answer == "yes"
+    words = [each.text for each in again.outcome.state.messages if each.role == "user"]
+    assert words == ["go", "this", "yes"]
 
-    assert replay(twin, state, at=begun(state), branch="again").outcome.ended == "paused"
+
+def asking(question: str) -> Orchestrator:
+    def step(s: AgentState) -> AgentState:
+        return s.to_executing().ask(question) if s.phase == "planning" else s.to_done("ok")
+
+    return Orchestrator(step=step, human=lambda question: "this")
+
+
+def test_a_question_that_nobody_has_answered_pauses_a_replay(state):
+    first, other = asking("which?"), asking("another?")
+    first.where = state
+    first.run("go")
+    assert replay(other, state, at=begun(state), branch="one").outcome.ended == "paused"
+    answered = replay(other, state, at=begun(state), branch="two", human=lambda question: "that")
+    assert answered.outcome.ended == "done"
+
+
+def test_a_replay_begins_at_any_commit_also_in_the_middle_of_a_call(state):
+    paid: list[int] = []
+
+    def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return "receipt"
+
+    agent = Agent(
+        ScriptedModel([{"call": "pay", "amount": 5}, "paid"]), tools=[Tool(pay, effects="once")]
+    )
+    agent.run("go", state)
+    commits = [each for each in state.log() if runs_in(state.at(each))]
+    assert "begun pay" in [each.message for each in commits]
+    for number, commit in enumerate(commits):
+        again = replay(agent.acting(), state, at=commit, branch=f"again-{number}")
+        assert (again.outcome.answer, again.asked) == ("paid", 0), commit.message
+    assert paid == [5]
+
+
+class Speaker:
+    """Asks for two calls at a time, twice."""
+
+    name, speaks = "m", "anthropic"
+
+    def complete(self, messages: Any, *, tools: Any = (), on_text: Any = None) -> Any:
+        calls = tuple(ToolCall(f"{len(messages)}-{at}", "look", {}) for at in range(2))
+        return Message(Role.ASSISTANT, calls) if len(messages) < 6 else "done"
+
+
+def test_a_replay_sends_what_the_model_of_the_run_was_sent(state):
+    def look() -> str:
+        """Look."""
+        return "nothing"
+
+    agent = Agent(Speaker(), tools=[look], context_tokens=2000, instructions="Be good.")
+    agent.run("go", state)
+    again = replay(agent.acting(), state, at=begun(state), branch="again")
+    assert again.asked == 0
+    assert again.replayed >= 2

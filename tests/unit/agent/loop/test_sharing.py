@@ -46,6 +46,27 @@ def test_the_task_has_failed_when_the_run_has():
     assert state.memory.task.status == "failed"
 
 
+def test_a_plan_that_somebody_else_has_changed_does_not_stop_the_run():
+    state = Versioned()
+    work = worker(state, "search", "book")
+    work.run("Fly", max_steps=1)
+    state.memory.plan(["walk"])
+    state.commit("a person plans something else")
+
+    assert work.run("Fly").ended == "done"
+    assert [step.text for step in state.memory.steps] == ["walk"]
+
+
+def test_a_plan_that_is_dropped_is_dropped_for_all():
+    state = Versioned()
+
+    def step(s: AgentState) -> AgentState:
+        return s.plan("a", "b").to_executing() if s.phase == "planning" else s.plan().to_done("x")
+
+    Orchestrator(state, step=step).run("Fly")
+    assert state.memory.task.steps_left == ()
+
+
 def test_the_next_task_has_no_plan_of_the_one_before():
     state = Versioned()
     work = worker(state, "search")

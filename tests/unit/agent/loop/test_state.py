@@ -189,3 +189,13 @@ def test_a_step_that_is_not_allowed_says_which_methods_are():
 def test_every_event_of_the_chart_has_a_method():
     for phase in Phase:
         assert all(event in _METHODS for event in AgentState("s", phase).allowed)
+
+
+def test_what_is_planned_done_and_noted_can_be_chained_with_what_was_seen():
+    seen = Observation("c1", "pay", {"amount": 3}, "paid")
+    start = AgentState.from_user_input("fly").plan("pay", "go").to_executing()
+    after = start.record_observation(seen).done("pay").note("seat", "aisle")
+
+    assert after.memory.tool_calls == (seen,)
+    assert (after.memory.pending, after.memory.notes) == (("go",), {"seat": "aisle"})
+    assert start.memory.pending == ("pay", "go")

@@ -201,6 +201,18 @@ def test_a_coroutine_is_awaited_and_cancelled_in_time():
     assert cancelled.wait(5)
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_time_out_of_the_tool_itself_is_told_in_its_own_words(is_async):
+    async def later() -> None:
+        raise TimeoutError("the database did not answer in 1 s")
+
+    def now() -> None:
+        raise TimeoutError("the database did not answer in 1 s")
+
+    with pytest.raises(TimeoutError, match="the database"):
+        called(later if is_async else now, {}, timeout_seconds=60)
+
+
 def test_a_call_is_tried_again_as_often_as_it_may():
     tries: list[int] = []
     pauses: list[float] = []
@@ -293,6 +305,36 @@ def test_a_tool_that_is_cancelled_is_a_tool_that_failed(is_async):
     outcome = agent.run("go", Versioned())
     assert outcome.ended == "done"
     assert "CancelledError" in outcome.state.memory.tool_calls[0].error
+
+
+def test_a_tool_that_exits_is_a_tool_that_failed():
+    def quit() -> None:
+        """Quit."""
+        raise SystemExit(3)
+
+    state = Versioned()
+    outcome = Agent(ScriptedModel([{"call": "quit"}, "done"]), tools=[quit]).run("go", state)
+    assert outcome.ended == "done"
+    assert outcome.state.memory.tool_calls[0].error == "SystemExit: 3"
+
+
+def test_a_parameter_whose_default_is_none_may_be_null():
+    def search(q: str, limit: int = None) -> None:  # type: ignore[assignment]  # noqa: RUF013
+        """Search."""
+
+    made = Tool(search)
+    assert made.signature.arguments({"q": "x", "limit": None}) == {"q": "x", "limit": None}
+    assert made.signature.arguments({"q": "x", "limit": 3})["limit"] == 3
+
+
+@pytest.mark.parametrize(
+    ("parts", "called", "near"),
+    [({"acts": "code"}, "run_pyhton", "run_code"), ({"can_ask": True}, "ask_usr", "ask_user")],
+)
+def test_a_model_that_mistakes_a_tool_is_told_of_those_of_the_loop_too(parts, called, near):
+    agent = Agent(ScriptedModel([{"call": called}, "done"]), **parts)
+    outcome = agent.run("go", Versioned())
+    assert near in outcome.state.memory.tool_calls[0].error
 
 
 def test_a_set_is_told_in_one_order_and_a_thing_without_its_address():

@@ -20,6 +20,7 @@ class ReplayModel:
             self._known[each.request].append(each.reply)
         self._then = then
         self.name = f"replay, then {then.name}" if then is not None else "replay"
+        self.speaks = getattr(then, "speaks", "openai")
         self.replayed = 0
         """How many questions were answered from the record."""
         self.asked = 0

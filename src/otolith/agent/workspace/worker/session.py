@@ -10,8 +10,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import cloudpickle  # type: ignore[import-untyped]
-
 from otolith.agent.tracking.fixed import is_fixed
 from otolith.agent.tracking.views import is_array
 from otolith.agent.workspace.messages import Begin, Done, Ran, Run, ToWorker
@@ -21,6 +19,7 @@ from otolith.agent.workspace.worker.ambience import Ambience
 from otolith.agent.workspace.worker.capture import Capture
 from otolith.agent.workspace.worker.describing import describe, type_name
 from otolith.agent.workspace.worker.execution import Outcome, execute, failure_of
+from otolith.agent.workspace.worker.pickling import unpacked
 from otolith.agent.workspace.worker.remote import RemoteHost
 from otolith.agent.workspace.worker.shadow import Shadow
 from otolith.agent.workspace.worker.showing import show
@@ -146,7 +145,7 @@ def _take(order: Run, variables: Variables) -> Outcome | None:
     try:
         given = {name: variables.shadow.cells.load(cell) for name, cell in order.put.items()}
         if order.pickled:
-            given |= cloudpickle.loads(order.pickled)
+            given |= unpacked(order.pickled)
     except Exception as error:  # noqa: BLE001  # whatever classes of a user raise
         return Outcome(failure=failure_of(error))
     variables.namespace.update(given)
