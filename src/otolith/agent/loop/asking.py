@@ -26,9 +26,10 @@ from otolith.errors import ModelFailed
 class Stopped(BaseException):
     """Ends a step that is to end: somebody called `stop`, or its time is up; only loops see it."""
 
-    def __init__(self, ended: Ended = "stopped") -> None:
+    def __init__(self, ended: Ended = "stopped", why: str = "") -> None:
         super().__init__(ended)
         self.ended: Ended = ended
+        self.why = why
 
 
 def asked(
@@ -52,7 +53,13 @@ def asked(
         except CancelledError as error:  # no Exception, so that nobody would record it
             raise ModelFailed("the model was cancelled", hint="run it again") from error
 
-    return ask(on_text) if deadline is None else _asked_aside(ask, on_text, deadline)
+    if deadline is None:
+        return ask(on_text)
+    try:
+        return _asked_aside(ask, on_text, deadline)
+    except Stopped as stop:
+        stop.why = getattr(model, "trouble", "")
+        raise
 
 
 def _asked_aside(

@@ -245,7 +245,9 @@ class Orchestrator(Settling):
             try:
                 after = self._one(run, state)
             except Stopped as stop:
-                return Outcome(state, stop.ended, steps)
+                if stop.why:
+                    run.note("error", "the time is up", error=stop.why, iteration=state.iteration)
+                return Outcome(state, stop.ended, steps, stop.why)
             shown.step(after, state)
             state, steps = after, steps + 1
 

@@ -22,6 +22,8 @@ class Outcome:
     """`paused` for a person, out of `steps` or `seconds`, or `stopped` by somebody."""
     steps: int = 0
     """How many steps this call has made."""
+    why: str = ""
+    """What it was waiting for when its time was up, if that is known."""
 
     @property
     def answer(self) -> Any:

@@ -25,6 +25,8 @@ class Provider:
         self.headers: list[dict[str, str]] = []
         self.paths: list[str] = []
         self.gone = threading.Event()
+        self.never = threading.Event()
+        """For a test to wait on."""
         self.url = ""
 
     def next(self) -> Any:

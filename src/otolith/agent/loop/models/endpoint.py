@@ -2,7 +2,7 @@
 
 What may pass is tried again (429, 5xx, a connection that breaks), with growing pauses, as long as
 nothing of an answer was handed on. Redirects are not followed: they would carry the key elsewhere.
-The key is in no repr, no error and no log.
+The key is in no repr, no error and no log: an answer that has it is stripped of it first.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from contextlib import closing, contextmanager, suppress
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+from otolith.agent.loop.models.answers import data_lines, parsed, reason_of, seconds_of, shown, told
 from otolith.errors import BadReply, Busy, Denied, Error, Invalid, ModelFailed, TimedOut
 
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
 _LARGEST_BYTES = 64 << 20
 _PIECE_BYTES = 64 << 10
-_SHOWN_LETTERS = 300
 
 
 class Endpoint:
@@ -59,6 +59,8 @@ class Endpoint:
         self._sleep = sleep
         self._pause_asked: float | None = None
         """How long the endpoint wants to be left alone."""
+        self.trouble = ""
+        """Why it is being tried again, if it is."""
 
     def __repr__(self) -> str:
         return f"<Endpoint {self._parts.scheme}://{self._parts.netloc.rpartition('@')[2]}>"
@@ -69,7 +71,10 @@ class Endpoint:
         Raises:
             BadReply: it is not JSON.
         """
-        return _parsed(b"".join(self._tried(path, body)))
+        found = parsed(self._whole(path, body))
+        if isinstance(found, dict) and found.get("error"):
+            raise ModelFailed(f"{self!r} answered: {told(found)}", hint="try again")
+        return found
 
     def events(self, path: str, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield the data of server-sent events, parsed, until the stream ends or says `[DONE]`.
@@ -78,13 +83,28 @@ class Endpoint:
             BadReply: an event is not JSON.
             ModelFailed: the stream broke off.
         """
-        for data in _data_lines(self._tried(path, body)):
-            if data == b"[DONE]":
+        for line in data_lines(self._tried(path, body)):
+            if line == b"[DONE]":
                 return
-            event = _parsed(data)
+            data = self._scrubbed(line)
+            event = parsed(data)
             if not isinstance(event, dict):
-                raise BadReply(f"an event is no object: {_shown(data)}", hint="try again")
+                raise BadReply(f"an event is no object: {shown(data)}", hint="try again")
             yield event
+
+    def _whole(self, path: str, body: Mapping[str, Any]) -> bytes:
+        """Return the bytes of an answer; if they do not come whole, try again."""
+        for pause in self._pauses():
+            try:
+                found = b"".join(self._pieces(path, body))
+            except (ModelFailed, Busy, TimedOut) as error:
+                if pause is None:
+                    raise
+                self._wait(pause, error.message)
+            else:
+                self.trouble = ""
+                return self._scrubbed(found)
+        raise AssertionError("the last try raises")
 
     def _tried(self, path: str, body: Mapping[str, Any]) -> Iterator[bytes]:
         """Yield the bytes of an answer; as long as there are none, try again."""
@@ -92,15 +112,20 @@ class Endpoint:
             has_begun = False
             try:
                 for piece in self._pieces(path, body):
-                    has_begun = True
+                    has_begun, self.trouble = True, ""
                     yield piece
-            except (ModelFailed, Busy, TimedOut):
+            except (ModelFailed, Busy, TimedOut) as error:
                 if has_begun or pause is None:
                     raise
-                asked, self._pause_asked = self._pause_asked, None
-                self._sleep(pause if asked is None else asked)
+                self._wait(pause, error.message)
             else:
                 return
+
+    def _wait(self, pause: float, trouble: str) -> None:
+        """Wait before another try."""
+        self.trouble = trouble
+        asked, self._pause_asked = self._pause_asked, None
+        self._sleep(pause if asked is None else asked)
 
     def _pauses(self) -> Iterator[float | None]:
         pause = _FIRST_PAUSE_SECONDS
@@ -123,7 +148,7 @@ class Endpoint:
             if isinstance(error, Error):
                 raise
             raise ModelFailed(
-                f"{self!r} broke off: {self._scrubbed(str(error) or repr(error))}",
+                f"{self!r} broke off: {self._clean(str(error) or repr(error))}",
                 hint="check the address and the network, and try again",
             ) from error
 
@@ -147,6 +172,8 @@ class Endpoint:
                 yield piece
                 if time.monotonic() > deadline:
                     raise TimeoutError
+            if answer.length:  # `read1` says nothing of a body that is too short
+                raise http.client.IncompleteRead(b"", answer.length)
 
     def _path(self, path: str) -> str:
         asked = f"?{self._parts.query}" if self._parts.query else ""
@@ -161,22 +188,28 @@ class Endpoint:
 
     def _refusal(self, answer: http.client.HTTPResponse) -> Error:
         status = answer.status
-        told = self._scrubbed(_reason(answer.read(_PIECE_BYTES)))
-        said = f"{self!r} answered {status}: {told}"
+        why = reason_of(self._scrubbed(answer.read(_PIECE_BYTES)))
+        said = f"{self!r} answered {status}: {why}"
         if status in (401, 403):
             return Denied(said, hint="check the key and what it may do")
         if status in _AGAIN or status >= 500:
             error: Error = ModelFailed(said, status=status, hint="try again")
             if status == 429:
                 error = Busy(said, hint="wait, or ask for less")
-            self._pause_asked = _seconds(answer.getheader("Retry-After"))
+            self._pause_asked = seconds_of(
+                answer.getheader("Retry-After"), most=_LONGEST_PAUSE_SECONDS
+            )
             return error
         if 300 <= status < 400:
             return Invalid(said, hint="give the address that it redirects to")
         return Invalid(said, hint="check the model's name and the request")
 
-    def _scrubbed(self, text: str) -> str:
-        return text.replace(self._secret, "***") if self._secret else text
+    def _scrubbed(self, data: bytes) -> bytes:
+        """Return an answer without the key, before anything of it is cut off or told."""
+        return data.replace(self._secret.encode(), b"***") if self._secret else data
+
+    def _clean(self, text: str) -> str:
+        return self._scrubbed(text.encode("utf-8", "replace")).decode()
 
 
 @contextmanager
@@ -222,49 +255,3 @@ def _has_port(parts: SplitResult) -> bool:
         return parts.port != 0
     except ValueError:
         return False
-
-
-def _data_lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the data of each event of a stream; its lines are joined, as the standard says."""
-    held, event = b"", []
-    for piece in pieces:
-        held += piece
-        *lines, held = held.replace(b"\r\n", b"\n").split(b"\n")
-        for line in lines:
-            if line.startswith(b"data:"):
-                event.append(line[5:].removeprefix(b" "))
-            elif not line and event:
-                yield b"\n".join(event)
-                event = []
-    if held.startswith(b"data:"):
-        event.append(held[5:].removeprefix(b" "))
-    if event:
-        yield b"\n".join(event)
-
-
-def _parsed(data: bytes) -> Any:
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise BadReply(f"the answer is not JSON: {_shown(data)}", hint="try again") from error
-
-
-def _reason(data: bytes) -> str:
-    try:
-        found = json.loads(data)
-        error = found.get("error", found)
-        text = error.get("message") if isinstance(error, dict) else error
-    except (ValueError, AttributeError):
-        text = None
-    return _shown(data) if not isinstance(text, str) else text[:_SHOWN_LETTERS]
-
-
-def _shown(data: bytes) -> str:
-    return repr(data[:_SHOWN_LETTERS].decode("utf-8", "replace"))
-
-
-def _seconds(text: str | None) -> float | None:
-    try:
-        return None if text is None else min(max(0.0, float(text)), _LONGEST_PAUSE_SECONDS)
-    except ValueError:
-        return None
