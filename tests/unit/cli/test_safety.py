@@ -37,9 +37,9 @@ VERBS = [
     ["show"], ["show", "@~1"], ["show", "@:quiet"], ["show", "--json"], ["show", f"@:{EVIL}"],
     ["diff", "@~1", "@"], ["diff", "--stat", "@~1", "@"], ["diff", "--name-only", "@~1", "@"],
     ["ls"], ["ls", "-l"], ["ls", EVIL], ["blame"], ["sessions"], ["status"], ["stats"], ["branch"],
-    ["chat", "show"], ["chat", "search", "vil"], ["chat", "topics"],
-    ["chat", "context", "--budget", "900"], ["events"], ["cat", "nothing"], ["log", EVIL],
-    ["-s", f"{EVIL}2", "log"], ["resume"], ["effects"],
+    ["chat", "show"], ["chat", "threads"], ["memory"], ["chat", "search", "vil"],
+    ["chat", "topics"], ["chat", "context", "--budget", "900"], ["events"], ["cat", "nothing"],
+    ["log", EVIL], ["-s", f"{EVIL}2", "log"], ["resume"], ["effects"],
 ]  # fmt: skip
 
 

@@ -24,6 +24,18 @@ KEY_LETTERS = 10
 _SOME_CODE = "FILE.py:NAME"
 
 
+def typed(asked: Asked, *words: str) -> str:
+    """Return a command as it is typed, with what came before the verb this time."""
+    options: list[str] = []
+    if asked.store is not None and asked.store != os.environ.get("OTOLITH_STORE"):
+        options += ["--store", asked.store]
+    if asked.branch is not None:
+        options += ["-b", asked.branch]
+    if str(asked.directory) != ".":
+        options += ["-C", str(asked.directory)]
+    return safe(shlex.join(["otolith", *options, *words]))
+
+
 class Going(NamedTuple):
     """A session whose run goes on, and the code that it goes on with."""
 
@@ -33,25 +45,17 @@ class Going(NamedTuple):
 
     def on(self, *more: str) -> str:
         """Return the command that goes on with the run."""
-        return self._typed("resume", self.session, "--with", self.code, *more)
+        return typed(self.asked, "resume", self.session, "--with", self.code, *more)
 
     def abandoning(self) -> str:
         """Return the command that ends the run where it is."""
-        return self._typed("resume", self.session, "--abandon")
+        return typed(self.asked, "resume", self.session, "--abandon")
 
     def settling(self, key: str) -> str:
         """Return the command that says that a call happened."""
-        return self._typed("effects", self.session, "--settle", key[:KEY_LETTERS], "--happened")
-
-    def _typed(self, *words: str) -> str:
-        asked, options = self.asked, []
-        if asked.store is not None and asked.store != os.environ.get("OTOLITH_STORE"):
-            options += ["--store", asked.store]
-        if asked.branch is not None:
-            options += ["-b", asked.branch]
-        if str(asked.directory) != ".":
-            options += ["-C", str(asked.directory)]
-        return safe(shlex.join(["otolith", *options, *words]))
+        return typed(
+            self.asked, "effects", self.session, "--settle", key[:KEY_LETTERS], "--happened"
+        )
 
 
 def open_effects(state: Versioned) -> list[Entry]:
@@ -98,14 +102,14 @@ def _hint(error: Error, going: Going) -> str:
     if isinstance(error, RefExists):
         return "choose another name for --to; without it one is found"
     if isinstance(error, KeyNotFound) and error.hint == "run(input)":
-        return f"`otolith run {safe(going.code)} TASK` begins one"
+        return f"`{typed(going.asked, 'run', going.code, 'TASK')}` begins one"
     if type(error) is Conflict and "in the middle of" in error.message:
         goes_on, ends = going.on(), going.abandoning()
         return f"`{goes_on}` goes on with it, `{ends}` ends it; or choose another --session"
     forked = re.match(r"what (.+) did does not go with", error.message)
     if isinstance(error, MergeConflict) and forked:
-        branch = safe(shlex.quote(forked[1]))
-        return f"`otolith merge {branch}`, decide the conflicts, then `{going.on()}`"
+        merge = typed(going.asked._replace(session=None), "-s", going.session, "merge", forked[1])
+        return f"`{merge}`, decide the conflicts, then `{going.on()}`"
     return ""
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
-from otolith.agent import Attachment, Context, Hit, Message, Text, Topic
+from otolith.agent import Attachment, Context, Hit, Message, Reasoning, Text, Topic
 from otolith.cli.safety import safe
 from otolith.cli.screen.output import table
 from otolith.cli.screen.values import one_line, to_json
@@ -22,6 +22,8 @@ def message_lines(index: int, message: Message) -> Iterator[str]:
     role = str(message.role)
     when = f"  {moment(message.time)}" if message.time else ""
     yield f"{click.style(f'[{index}] {role}', fg=_COLORS[role], bold=True)}{when}"
+    for line in _thoughts(message):
+        yield click.style(f"    (thinks) {line}", dim=True)
     for line in safe(message.text).splitlines():
         yield f"    {line}"
     for call in message.calls:
@@ -34,6 +36,12 @@ def message_lines(index: int, message: Message) -> Iterator[str]:
     for part in message.parts:
         if isinstance(part, Attachment):
             yield f"    ({safe(_named(part))})"
+
+
+def _thoughts(message: Message) -> Iterator[str]:
+    for part in message.parts:
+        if isinstance(part, Reasoning):
+            yield from safe(part.text).splitlines()
 
 
 def _parts_text(parts: Sequence[object]) -> str:
@@ -51,6 +59,25 @@ def message_json(index: int, message: Message) -> dict[str, Any]:
     """Return a message for programs."""
     found: dict[str, Any] = to_json({"index": index, **message.to_data()})
     return found
+
+
+class Thread(NamedTuple):
+    """A thread: how much was said in it, when it began, when the last was said, and of what."""
+
+    name: str
+    messages: int
+    began: int
+    last: int
+    parent: str
+
+
+def thread_lines(threads: Sequence[Thread]) -> Iterator[str]:
+    """Yield the threads of a conversation, a line each."""
+    rows = [["thread", "messages", "last", "forked from"]]
+    for each in threads:
+        last = moment(each.last) if each.last else ""
+        rows.append([safe(each.name), f"{each.messages:,}", last, safe(each.parent)])
+    yield from table(rows, right=(1,))
 
 
 def hit_lines(hits: Sequence[Hit]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
@@ -12,12 +13,14 @@ from otolith.cli.asked import Asked
 from otolith.cli.failures import worded
 from otolith.cli.place import at_hand
 from otolith.cli.screen.chats import (
+    Thread,
     context_json,
     context_lines,
     hit_json,
     hit_lines,
     message_json,
     message_lines,
+    thread_lines,
     topic_json,
     topic_lines,
 )
@@ -47,17 +50,17 @@ def chat() -> None:
 
 
 @contextmanager
-def _opened(asked: Asked, thread: str, ref: str) -> Iterator[Conversation]:
-    """Open a thread as it was at a commit."""
+def _opened(asked: Asked, thread: str | None, ref: str) -> Iterator[Conversation]:
+    """Open a thread as it was at a commit, or any of them."""
     with at_hand(asked, read_only=True, is_staged=False) as desk:
-        found = Conversation(desk.repo.at(desk.commit(ref)), thread=thread)
+        found = Conversation(desk.repo.at(desk.commit(ref)), thread=thread or "main")
         known = found.threads()
         if not known:
             session = desk.branch.session
             raise worded(
                 KeyNotFound(f"nothing was said in session {session}", hint="see `otolith log`")
             )
-        if thread not in known:
+        if thread is not None and thread not in known:
             named = ", ".join(known)
             raise worded(
                 KeyNotFound(f"there is no thread {thread!r}", hint=f"the session has {named}")
@@ -81,6 +84,26 @@ def show(asked: Asked, *, last: int | None, thread: str, ref: str, as_json: bool
             emit({"thread": thread, "messages": [message_json(*each) for each in messages]})
         else:
             page((line for each in messages for line in message_lines(*each)), asked)
+
+
+@chat.command("threads")
+@_session
+@_at
+@json_option
+@click.pass_obj
+def threads(asked: Asked, *, ref: str, as_json: bool) -> None:
+    """List the threads, with how many messages each has, and when the last was said."""
+    with _opened(asked, None, ref) as found:
+        known = [_about(found.thread(name), each) for name, each in found.threads().items()]
+        if as_json:
+            emit({"threads": [each._asdict() for each in known]})
+        else:
+            page(thread_lines(known), asked)
+
+
+def _about(thread: Conversation, known: Any) -> Thread:
+    last = thread[-1].time if known.messages else 0
+    return Thread(known.name, known.messages, known.time, last, known.parent)
 
 
 @chat.command("search")

@@ -12,9 +12,9 @@ from otolith.agent import Outcome, Versioned, replay, replies_in, runs_in
 from otolith.cli.asked import Asked
 from otolith.cli.failures import worded
 from otolith.cli.given import refuse
-from otolith.cli.place import at_hand
+from otolith.cli.place import Desk, at_hand
 from otolith.cli.running.agents import running
-from otolith.cli.running.going import under_way
+from otolith.cli.running.going import typed, under_way
 from otolith.cli.safety import safe
 from otolith.cli.screen.output import emit, json_option, page
 from otolith.cli.screen.runs import outcome_json, outcome_lines, recorded_json, recorded_lines
@@ -124,12 +124,13 @@ def _show_record(asked: Asked, name: str, ref: str | None, *, as_json: bool) -> 
         if as_json:
             emit({"run": name, "replies": list(map(recorded_json, recorded))})
         else:
-            page(recorded_lines(recorded) if recorded else _silent(state, name), asked)
+            silent = _silent(desk, state, name, asked)
+            page(recorded_lines(recorded) if recorded else silent, asked)
 
 
-def _silent(state: Reading, name: str) -> Iterator[str]:
-    """Yield that a run asked no model, and which runs did."""
+def _silent(desk: Desk, state: Reading, name: str, asked: Asked) -> Iterator[str]:
+    """Yield that a run asked no model, and how to see what others asked."""
     yield f"run {safe(name)} asked no model"
-    others = [other for other in runs_in(state) if replies_in(state, other)]
-    for other in others:
-        yield f"  {safe(other)} did: otolith replay --run {safe(other)}"
+    for other in (each for each in runs_in(state) if replies_in(state, each)):
+        shown = typed(asked, "replay", desk.branch.session, "--run", other)
+        yield f"  {safe(other)} did: {shown}"
