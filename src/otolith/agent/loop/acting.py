@@ -90,11 +90,14 @@ class Acting(Orchestrator):
         offered = [*self.tools.values(), *self._extra]
         for left in reversed(range(self.max_repairs + 1)):
             try:
-                return self.complete(asked, tools=offered)
+                reply = self.complete(asked, tools=offered)
             except BadReply as error:
                 if not left:
                     raise
                 self._running().note("error", "a reply that is none", error=str(error))
+            else:
+                self._running().counted(reply.usage)
+                return reply
         raise AssertionError("the last try raises")
 
     def _context(self, s: AgentState) -> list[Message]:

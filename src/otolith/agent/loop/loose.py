@@ -15,7 +15,7 @@ from otolith.agent.loop.happening import happenings
 from otolith.agent.loop.journal import Base
 from otolith.agent.loop.ledger import Entry
 from otolith.agent.loop.looking import MAIN
-from otolith.agent.loop.models.model import Recorded
+from otolith.agent.loop.models.model import Recorded, Usage
 from otolith.agent.loop.signature import packed
 from otolith.agent.loop.state import AgentState
 from otolith.agent.loop.window import Window
@@ -98,7 +98,10 @@ class LooseRun:
         """Return what of the conversation fits into a number of tokens."""
         chat = Conversation(Versioned(), clock=self.now)
         chat.extend(messages, allow_empty=True)
-        return asked.of(chat)
+        return asked.of(chat).messages
+
+    def counted(self, usage: Usage) -> None:
+        """Forget what a provider counted: each context is made of a conversation of its own."""
 
     def base(self, iteration: int) -> Base:
         """Return the step that is under way."""

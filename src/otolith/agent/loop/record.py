@@ -29,9 +29,10 @@ from otolith.agent.conversation.record import Record
 from otolith.agent.loop.happening import happenings
 from otolith.agent.loop.journal import Journal, iteration_at
 from otolith.agent.loop.looking import MAIN, run_in, value_at
+from otolith.agent.loop.models.model import Usage
 from otolith.agent.loop.sharing import share
 from otolith.agent.loop.state import AgentState
-from otolith.agent.loop.window import Window
+from otolith.agent.loop.window import Sent, Window
 from otolith.agent.loop.working import Observation
 from otolith.agent.session import Versioned
 from otolith.core import LOOP
@@ -47,6 +48,7 @@ class KeptRun(Journal):
         """Find the run of this name in a state, or a place for it."""
         super().__init__(state, name)
         self._chat = Conversation(state, thread=name)
+        self._sent: Sent | None = None
         self._calls = 0
         """How many tool calls the log had before this task."""
         self._step_id = ""
@@ -154,7 +156,13 @@ class KeptRun(Journal):
 
     def context(self, asked: Window, messages: Sequence[Message]) -> Sequence[Message]:
         """Return what of the conversation fits into a number of tokens."""
-        return asked.of(self._chat)
+        self._sent = asked.of(self._chat)
+        return self._sent.messages
+
+    def counted(self, usage: Usage) -> None:
+        """Stage what a provider counted for the context that was made last."""
+        if self._sent is not None:
+            self._sent.counted(self._chat, usage)
 
     def _said(self, after: AgentState, before: AgentState | None) -> AgentState:
         kept = () if before is None else before.messages

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from otolith.agent.conversation import Conversation, Message, read
+from otolith.agent.conversation import Context, Conversation, Message, read
+from otolith.agent.loop.models.model import Usage
 from otolith.agent.loop.tools import Tool
 from otolith.agent.tokens import count
 
@@ -28,14 +29,34 @@ class Window:
         taken = count(msgspec.json.encode(told).decode()) if told else 0
         return cls(tokens, form, taken + count(instructions))
 
-    def of(self, chat: Conversation) -> list[Message]:
-        """Return the messages of a conversation that fit, as a provider accepts them.
+    def of(self, chat: Conversation) -> Sent:
+        """Return what of a conversation fits, as a provider accepts it.
 
         Raises:
             OverBudget: what must stay does not fit.
         """
         made = chat.context(self.tokens, self.form, tools_tokens=self.tools_tokens)
-        document: dict[str, Any] = {"messages": made.messages}
-        if made.system is not None:
-            document["system"] = made.system
-        return read(document, self.form)
+        return Sent(made, self.tools_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What a model is sent of a conversation, and how many tokens go along with it."""
+
+    context: Context
+    beside_tokens: int
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages of it."""
+        document: dict[str, Any] = {"messages": self.context.messages}
+        if self.context.system is not None:
+            document["system"] = self.context.system
+        return read(document, self.context.for_)
+
+    def counted(self, chat: Conversation, usage: Usage) -> None:
+        """Stage what the provider counted, so that the next estimates are better."""
+        said = usage.input_tokens - self.beside_tokens
+        if said > 0:
+            tokens = {"input_tokens": said, "output_tokens": usage.output_tokens}
+            chat.usage(**tokens, context=self.context)

@@ -20,8 +20,9 @@ from otolith.agent.loop import (
     replay,
     run_in,
 )
-from otolith.agent.loop.models.model import as_model
+from otolith.agent.loop.models.model import Usage, as_model
 from otolith.agent.loop.state import said
+from otolith.agent.tokens import count
 from otolith.errors import (
     BadReply,
     Busy,
@@ -646,3 +647,21 @@ def test_a_task_that_goes_on_without_inputs_that_nobody_has_put_says_so():
     with pytest.raises(Invalid, match="inputs of this task are not known"):
         add.resume(state)
     assert add([1], state=state) == "done"
+
+
+@pytest.mark.parametrize(("counts", "most"), [(0, 2000), (3, 2000 / 3)])
+def test_what_a_provider_counts_makes_the_next_contexts_fit(counts, most):
+    """One that counts three times what was estimated is sent a third of it."""
+    sent: list[int] = []
+
+    def model(messages: list[Message]) -> Reply:
+        estimate = sum(count(message.text) for message in messages)
+        sent.append(estimate)
+        text = Text("words and more words " * 20)
+        return Reply(Message(Role.ASSISTANT, (text,)), Usage(counts * estimate, 100))
+
+    state = Versioned()
+    agent = Agent(model, context_tokens=2000)
+    for number in range(20):
+        agent.run(f"question {number} " + "with many words " * 20, state)
+    assert 0.7 * most < max(sent) <= most
