@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import assume, event, example, given, settings
@@ -15,9 +16,11 @@ from otolith.agent.conversation import (
     Reasoning,
     Role,
     Text,
+    Tokens,
     ToolCall,
     ToolResult,
 )
+from otolith.agent.conversation.anchors import Anchor, Scale
 from otolith.agent.conversation.context import Rules, Source, project
 from otolith.agent.conversation.counting import ESTIMATED, Counter
 from otolith.agent.conversation.estimating import estimate
@@ -39,6 +42,7 @@ attachments = st.sampled_from(
         Attachment("image/png", b"\x89PNG", name="a.png"),
         Attachment("application/pdf", b"%PDF", name="a.pdf"),
         Attachment("text/plain", b"Gate 7"),
+        Attachment("text/plain", b"word " * 3000, name="long.txt"),
         Attachment("application/zip", b"PK"),
     ]
 )
@@ -55,7 +59,16 @@ calls = st.builds(
     ToolCall,
     ids,
     st.sampled_from(["search", "read.file"]),
-    st.sampled_from([{}, {"q": "x"}, {"text": "file " * 2000}]),
+    st.sampled_from(
+        [
+            {},
+            {"q": "x"},
+            {"text": "file " * 2000},
+            {"numbers": list(range(3000))},
+            {f"key {number}": number for number in range(500)},
+            {"deep": [{"a": {"b": ["word " * 20] * 200}}]},
+        ]
+    ),
     extra=st.sampled_from([{}, {}, {"item": "custom_tool_call"}, {"item": "computer_call"}]),
 )
 results = st.builds(
@@ -83,6 +96,7 @@ def message(role, *parts, most=4):
         inside,
         name=st.sampled_from(["", "", "ann", "Ann Lee"]),
         is_pinned=st.integers(0, 9).map(lambda n: n > 8),
+        tokens=st.sampled_from([None, None, None, Tokens(1, "openai"), Tokens(9_000, "openai")]),
     )
 
 
@@ -114,6 +128,9 @@ def tame(draw):
                 call = draw(calls)
                 made.append(ToolCall(f"c{number}", call.name, call.arguments))
             log.append(Message(Role.ASSISTANT, (*draw(st.lists(reasoning, max_size=1)), *made)))
+            if draw(st.integers(0, 4)) == 4:  # the results come late
+                log.append(Message(Role.USER, (Text("meanwhile, is it raining?"),)))
+                log.append(Message(Role.ASSISTANT, (Text("no"),)))
             log += [Message(Role.TOOL, (ToolResult(each.id, draw(texts)),)) for each in made]
         log.append(Message(Role.ASSISTANT, (Text(draw(texts).strip() or "done"),)))
     return log
@@ -123,13 +140,39 @@ logs = wild | tame()
 budgets = st.integers(0, 400) | st.integers(0, 20_000)
 
 
+def anchored(whole, some):
+    """Return a scale by which some messages count for more or less than the others."""
+    first = Anchor(3, 400, 0, 400)
+    second = Anchor(6, 400 + int(100 * some), 0, 500)
+    return Scale([first, second, Anchor(9, int(1000 * whole), 0, 1000, 1)])
+
+
+factors = st.sampled_from([0.25, 0.5, 1.0, 1.0, 1.3, 3.0, 4.0])
+scales = st.builds(anchored, factors, factors)
+
+
+def of(log, scale):
+    return replace(Source.of(log), scale=scale)
+
+
+JOB = [
+    Message(Role.ASSISTANT, (Text("old " * 300),)),
+    Message(Role.ASSISTANT, (ToolCall("c1", "job", {"x": "y " * 300}),)),
+    Message(Role.USER, (Text("meanwhile: is it raining?"),)),
+    Message(Role.ASSISTANT, (Text("no"),)),
+    Message(Role.TOOL, (ToolResult("c1", "JOB FINISHED"),)),
+    Message(Role.ASSISTANT, (Text("bye " * 60),)),
+]
+
+
 @MANY
-@given(logs, budgets, st.sampled_from(PROVIDERS), st.integers(0, 6), st.integers(0, 6))
-@example([Message(Role.ASSISTANT, (ToolCall("x" * 70, "search"),))], 52, "openai", 0, 0)
-def test_a_context_is_legal_and_fits_or_says_why_not(log, budget, provider, last, results):
+@given(logs, budgets, st.sampled_from(PROVIDERS), st.integers(0, 6), st.integers(0, 6), scales)
+@example([Message(Role.ASSISTANT, (ToolCall("x" * 70, "search"),))], 52, "openai", 0, 0, Scale())
+@example(JOB, 70, "openai", 4, 5, Scale())
+def test_a_context_is_legal_and_fits_or_says_why_not(log, budget, provider, last, results, scale):
     rules, over = Rules(budget, provider, keep_last=last, keep_results=results), None
     try:
-        context = project(Source.of(log), rules)
+        context = project(of(log, scale), rules)
     except OverBudget as error:
         event("over budget")
         over = error
@@ -141,7 +184,7 @@ def test_a_context_is_legal_and_fits_or_says_why_not(log, budget, provider, last
     event("cut" if len(context.dropped) else "whole")
     assert faults(context.messages, provider, context.system) == []
     assert context.tokens <= budget
-    assert _counted(context) <= context.tokens
+    assert _counted(context) <= context.estimate
     assert _untold(log, context) == []
 
 
@@ -152,22 +195,34 @@ def _untold(log, context):
     return [
         at
         for at, each in enumerate(log)
-        if each.text.strip()
+        for text in (each.text, *(result.content for result in each.results))
+        if isinstance(text, str)
+        and text.strip()
         and at not in told
-        and json.dumps(each.text.strip().splitlines()[0], ensure_ascii=False)[1:-1] not in there
+        and json.dumps(text.strip().splitlines()[0], ensure_ascii=False)[1:-1] not in there
     ]
 
 
-@given(logs, st.integers(0, 2000), st.sampled_from(PROVIDERS))
-def test_what_is_needed_is_enough(log, budget, provider):
+@given(logs, st.integers(0, 2000), st.sampled_from(PROVIDERS), scales)
+def test_what_is_needed_is_enough(log, budget, provider, scale):
     needed = budget
     try:
-        project(Source.of(log), Rules(budget, provider))
+        project(of(log, scale), Rules(budget, provider))
     except OverBudget as error:
         event("over budget")
         needed = error.needed
 
-    assert project(Source.of(log), Rules(needed, provider)).tokens <= needed
+    assert project(of(log, scale), Rules(needed, provider)).tokens <= needed
+
+
+@given(logs, st.sampled_from(PROVIDERS), scales)
+def test_what_takes_no_more_than_the_budget_is_sent_whole(log, provider, scale):
+    whole = project(of(log, scale), Rules(10_000_000, provider))
+
+    context = project(of(log, scale), Rules(whole.tokens, provider))
+
+    assert (context.messages, context.tokens) == (whole.messages, whole.tokens)
+    assert len(context.dropped) == 0
 
 
 def _counted(context):
@@ -258,14 +313,14 @@ def test_another_counter_is_kept_to_as_well(log, budget, provider):
     assert faults(context.messages, provider) == []
 
 
-@given(tame(), st.integers(400, 4000), st.sampled_from(PROVIDERS))
-def test_a_summary_is_part_of_the_budget(log, budget, provider):
+@given(tame(), st.integers(400, 4000), st.sampled_from(PROVIDERS), scales)
+def test_a_summary_is_part_of_the_budget(log, budget, provider, scale):
     def tell(messages, before):
-        return "They talked at length. " * 40
+        return "They talked at length. " * 400
 
     rules = Rules(budget, provider, summariser=tell)
     try:
-        context = project(Source.of(log), rules)
+        context = project(of(log, scale), rules)
     except OverBudget:
         assume(False)
     event("summary" if context.summary else "none")

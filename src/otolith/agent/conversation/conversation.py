@@ -16,7 +16,6 @@ from otolith.agent.conversation import formats, searching
 from otolith.agent.conversation.adding import Adding
 from otolith.agent.conversation.checking import Content, answer_of, parts_of
 from otolith.agent.conversation.followed import Followed
-from otolith.agent.conversation.log import AT_ONCE
 from otolith.agent.conversation.message import Message, Part, Reasoning, Role, ToolCall, ToolResult
 from otolith.agent.conversation.record import Record
 from otolith.agent.conversation.searching import Embed, Hit, Index
@@ -128,17 +127,12 @@ class Conversation(Followed):
 
     def _index(self) -> Index:
         """Return the words of the whole thread, reading only what is new."""
-        record, length = self._record, self._record.length()
-        indices, name = record.shelf.indices, self.thread_name
-        index = indices.get(name) or Index()
-        if index.length:
-            last = record.read(index.length - 1, index.length)
-            if not last or last[0].id != index.last_id:
-                index = Index()
-        for start in range(index.length, length, AT_ONCE):
-            for message in record.read(start, min(start + AT_ONCE, length)):
-                index.add(message)
-        indices[name] = index
+        record = self._record
+        known = record.taken(record.shelf.indices)
+        index = Index() if known is None else known.what
+        for message in record.unread(index.length):
+            index.add(message)
+        record.shelf.indices[self.thread_name] = record.marked(index)
         return index
 
     # Threads

@@ -1,8 +1,9 @@
 """How many tokens messages are: estimated, or counted with a vocabulary that is at hand.
 
 A counter has a name and counts text. What is counted of a message is what a provider would be sent:
-its texts, the names and arguments of its calls, and a few tokens around each message. Pictures and
-other attachments have no text; providers charge pictures by their area, which is a flat sum here.
+its texts, the names and arguments of its calls, and a few tokens around each message. A file of
+text is sent as its text. Other attachments have none; providers charge pictures by their area,
+which is a flat sum here.
 
     chat.context(8_000, counter=vocabulary("o200k_base"))      # with tiktoken, and no download
 """
@@ -20,7 +21,7 @@ from typing import Any
 
 from otolith.agent.conversation.estimating import ESTIMATE, estimate
 from otolith.agent.conversation.formats.media import arguments_text, compact
-from otolith.agent.conversation.formats.residue import is_name
+from otolith.agent.conversation.formats.residue import is_name, sayings
 from otolith.agent.conversation.message import (
     Attachment,
     Extra,
@@ -38,6 +39,8 @@ AROUND = 4
 """What stands around every message: its role, and where it begins and ends."""
 
 PICTURE, FEWEST, BYTES_PER_TOKEN = 1_600, 16, 8
+BYTES_PER_TOKEN_OF_TEXT = 3
+"""What is said of a text that is not at hand."""
 _LONG_ID, _RENAMED = 40, 24
 """From how many letters on an id may be renamed for a provider, and what it takes then."""
 FILE = ".file"
@@ -56,7 +59,7 @@ class Counter:
         total = AROUND + sum(map(self.part, message.parts))
         total += self.count(message.name) if message.name else 0
         beside = (left for name, left in message.meta.items() if is_name(name))
-        return total + sum(self.count(compact(thaw(left))) for left in beside)
+        return total + sum(self.count(said) for left in beside for said in sayings(left))
 
     def part(self, part: Part) -> int:
         """Return how many tokens a part of a message is."""
@@ -82,14 +85,24 @@ class Counter:
         words = self.count(part.name) + self.count(part.url) + FEWEST
         if part.media_type.startswith("image/"):
             return words + PICTURE
+        is_text = part.media_type.startswith("text/")
+        if is_text and part.data is not None:
+            return words + self.count(part.data.decode(errors="replace"))
         size = part.extra.get(FILE, (0, 0))[1] if part.data is None else len(part.data)
-        return words + int(size) // BYTES_PER_TOKEN
+        return words + int(size) // (BYTES_PER_TOKEN_OF_TEXT if is_text else BYTES_PER_TOKEN)
 
     def _extra(self, part: Extra) -> int:
         return AROUND + self.count(part.type) + self.count(compact(thaw(part.data)))
 
 
 ESTIMATED = Counter(ESTIMATE, estimate)
+
+
+def estimated(message: Message) -> int:
+    """Return what a message was estimated at when it was added, or is now if another counted it."""
+    known = message.tokens
+    is_ours = known is not None and known.counter == ESTIMATE
+    return known.count if known is not None and is_ours else ESTIMATED.message(message)
 
 
 def as_counter(counter: Counter | Callable[[str], int] | None) -> Counter:

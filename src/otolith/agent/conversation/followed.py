@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from otolith.agent import workspace
 from otolith.agent.conversation import references, topics
-from otolith.agent.conversation.log import AT_ONCE
 from otolith.agent.conversation.windowed import Windowed
 from otolith.core import WORKSPACE
 
@@ -68,17 +67,12 @@ class Followed(Windowed):
 
     def _tracker(self) -> Tracker:
         """Return what follows the whole thread, after it has read what is new."""
-        record, length = self._record, self._record.length()
-        trackers = record.shelf.trackers
-        tracker, id = trackers.pop(self.thread_name, (None, ""))
-        count = 0 if tracker is None else len(tracker.clock)
-        last = record.read(count - 1, count) if count else []
-        if tracker is None or [message.id for message in last] != [id]:
-            tracker, count = references.Tracker(), 0
-        for start in range(count, length, AT_ONCE):
-            for message in record.read(start, min(start + AT_ONCE, length)):
-                tracker.add(message)
-        trackers[self.thread_name] = tracker, record.last_id()
+        record = self._record
+        known = record.taken(record.shelf.trackers)
+        tracker = references.Tracker() if known is None else known.what
+        for message in record.unread(0 if known is None else known.length):
+            tracker.add(message)
+        record.shelf.trackers[self.thread_name] = record.marked(tracker)
         return tracker
 
     def _variables(self) -> dict[str, str]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import overload
 
 from otolith.agent.conversation.checking import LARGEST_BYTES
+from otolith.agent.conversation.counting import estimated
 from otolith.agent.conversation.message import Message, Role
 from otolith.agent.conversation.record import STAYS, Record
 from otolith.agent.conversation.threads import check_name
@@ -87,20 +88,17 @@ class Log(Sequence[Message]):
 
     @property
     def tokens(self) -> int:
-        """How many tokens all messages are, as they were counted when they were added.
+        """How many tokens all messages are, as they were estimated when they were added.
 
         Read once, and then only what is new.
         """
+        record = self._record
         with self.state.turn():
-            known: dict[str, tuple[int, str, int]] = self._record.shelf.totals
-            length, id, total = known.get(self.thread_name, (0, "", 0))
-            if length and [each.id for each in self._record.read(length - 1, length)] != [id]:
-                length, total = 0, 0
-            end = self._record.length()
-            for start in range(length, end, AT_ONCE):
-                for each in self._record.read(start, min(start + AT_ONCE, end)):
-                    total += each.tokens.count if each.tokens is not None else 0
-            known[self.thread_name] = end, self._record.last_id(), total
+            known = record.taken(record.shelf.totals)
+            total, length = (0, 0) if known is None else (known.what, known.length)
+            for each in record.unread(length):
+                total += estimated(each)
+            record.shelf.totals[self.thread_name] = record.marked(total)
             return total
 
     def _full(self, start: int, stop: int) -> list[Message]:

@@ -136,7 +136,10 @@ _REQUIRED: dict[type[Any], set[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """How many tokens a message has, and who counted: "openai", "anthropic", "estimate" …"""
+    """How many tokens a message has, and who counted.
+
+    Contexts believe their own counter only, and count again what another one has counted.
+    """
 
     count: int
     counter: str

@@ -13,22 +13,23 @@ Only the log is the conversation; what the tables know of its messages is kept s
 has to read all of it. A message is what `Message.to_data` gives, but that its id is bytes, that an
 attachment has the hash of its bytes in place of them, that tokens are a number if they are the
 estimate of today, and that `back` says how far back the user spoke last, and the id of that, if it
-is more than one message. The id of a message is a hash of it and of the id before it, so the same
-id at the same place says that everything before is the same. A message costs one path from the root
-of the state to the end of its log; tables are touched by calls, system messages and attachments
-only.
+is more than one message. The id of a message is a hash of it and of the id of the message that it
+was said after. A message costs one path from the root of the state to the end of its log; tables
+are touched by calls, system messages and attachments only.
 
 Indices in tables, and `back`, are those of the branch that wrote them. A merge of two
 branches that both went on puts the messages of one after those of the other; whoever reads an index
-checks what is there, and looks further on if it is something else.
+checks what is there, and looks further on if it is something else. What is before a message is then
+no longer told by its id; whoever wants to know compares the cells of logs (bookmarks.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
+from otolith.agent.conversation.bookmarks import Bookmark, prefix
 from otolith.agent.conversation.counting import FILE
 from otolith.agent.conversation.estimating import ESTIMATE
 from otolith.agent.conversation.message import Attachment, Message, Part, Role, ToolResult
@@ -41,6 +42,7 @@ CALLS, STAYS, FILES, USAGE = "calls", "stays", "files", "usage"
 SUMMARIES, ABOUT = "summaries", "about"
 BACK = "back"
 
+T = TypeVar("T")
 _NO_LIST = b"\x90"
 _ID_BYTES, _FILE_BYTES = 6, 16
 
@@ -86,6 +88,30 @@ class Record:
         cells.prefetch(cell for cell in found if cell not in known)
         return [known.get(cell) or self._decoded(cell, at) for at, cell in enumerate(found, start)]
 
+    def unread(self, start: int) -> Iterator[Message]:
+        """Yield all messages from an index on, reading some at a time."""
+        length = self.length()
+        for first in range(start, length, _AT_ONCE):
+            yield from self.read(first, min(first + _AT_ONCE, length))
+
+    def prefix(self, stop: int) -> bytes:
+        """Return the cell of the first messages, which says what they are."""
+        return prefix(self.state.cells, self.log(), stop)
+
+    def taken(self, marks: dict[str, Bookmark[T]]) -> Bookmark[T] | None:
+        """Take away what was worked out of this log before, if it still begins so.
+
+        It is put back when it has read what is new; what was broken off on the way is not.
+        """
+        found = marks.pop(self.thread, None)
+        fits = found is not None and found.fits(self.state.cells, self.log())
+        return found if fits else None
+
+    def marked(self, what: T) -> Bookmark[T]:
+        """Return what was worked out of all messages there are."""
+        log = self.log()
+        return Bookmark(what, self.state.cells.length(log), log)
+
     def _decoded(self, cell: bytes, at: int) -> Message:
         cells = self.state.cells
         try:
@@ -98,11 +124,22 @@ class Record:
 
     def filled(self, message: Message) -> Message:
         """Return a message whose attachments have their bytes."""
-        parts = tuple(map(self._filled, message.parts))
+        return self._with_files(message, "")
+
+    def legible(self, message: Message) -> Message:
+        """Return a message whose attachments of text have it, to be counted and cut."""
+        return self._with_files(message, "text/")
+
+    def _with_files(self, message: Message, kind: str) -> Message:
+        if all(map(_is_light, message.parts)):
+            return message
+        parts = tuple(self._filled(part, kind) for part in message.parts)
         return message if parts == message.parts else replace(message, parts=parts)
 
-    def _filled(self, part: Part) -> Part:
-        if isinstance(part, Attachment) and FILE in part.extra:
+    def _filled(self, part: Part, kind: str) -> Part:
+        if isinstance(part, Attachment):
+            if FILE not in part.extra or not part.media_type.startswith(kind):
+                return part
             name = part.extra[FILE][0]
             data = self.value(FILES, name)
             if not isinstance(data, bytes):
@@ -110,7 +147,7 @@ class Record:
             extra = {key: value for key, value in part.extra.items() if key != FILE}
             return replace(part, data=data, extra=extra or EMPTY)
         if isinstance(part, ToolResult) and isinstance(part.content, tuple):
-            content = tuple(map(self._filled, part.content))
+            content = tuple(self._filled(each, kind) for each in part.content)
             return part if content == part.content else replace(part, content=content)
         return part
 
@@ -255,13 +292,10 @@ class Record:
 
     def _unlikely(self, length: int) -> int | None:
         """Look for a user where nobody has asked anything, but for a branch that was merged."""
-        silent = self.shelf.silent
-        start, id = silent.get(self.thread, (0, ""))
-        if start and [each.id for each in self.read(start - 1, start)] != [id]:
-            start = 0
-        found = self._last_user(start, length)
+        known = self.taken(self.shelf.silent)
+        found = self._last_user(0 if known is None else known.length, length)
         if found is None and length:
-            silent[self.thread] = length, self.last_id()
+            self.shelf.silent[self.thread] = self.marked(None)
         return found
 
     def _back(self, at: int) -> tuple[int, bytes] | None:
@@ -279,6 +313,13 @@ class Record:
             if places:
                 return places[-1]
         return None
+
+
+def _is_light(part: Part) -> bool:
+    """Tell whether no file can be in a part."""
+    if isinstance(part, ToolResult):
+        return isinstance(part.content, str)
+    return not isinstance(part, Attachment)
 
 
 def lowered(message: Message, back: tuple[int, str] | None) -> dict[str, Any]:

@@ -5,8 +5,8 @@ how short it is (BM25), and by how close together they stand in it. Where two ar
 one comes first. Words are compared without case, accents and a plural s.
 
 The index is made when a thread is first searched: about 0.1 ms a message, so a second for 10,000.
-It is kept in memory and grows by what is new. It is known to fit the log by the id of the last
-message it has, which stands for all before it; if that does not fit, it is made anew.
+It is kept in memory and grows by what is new. If the log no longer begins with what is in it, it is
+made anew.
 """
 
 from __future__ import annotations
@@ -62,7 +62,6 @@ class Index:
 
     def __init__(self) -> None:
         self.length = 0
-        self.last_id = ""
         self._places: dict[str, dict[int, list[int]]] = defaultdict(dict)
         self._sizes: list[int] = []
         self._embed: Embed | None = None
@@ -75,7 +74,6 @@ class Index:
             self._places[term].setdefault(self.length, []).append(place)
         self._sizes.append(len(found))
         self.length += 1
-        self.last_id = message.id
 
     def find(self, query: str, k: int) -> list[Found]:
         """Return the best messages for a query, the best first."""

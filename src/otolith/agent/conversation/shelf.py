@@ -1,7 +1,7 @@
 """What was read of conversations lately, so that it is not read again.
 
-A shelf belongs to the cells of one state. What is on it is named by content (a cell, or an id that
-stands for everything up to a message), so it never has to be thrown away because something changed.
+A shelf belongs to the cells of one state. What is on it is named by content (a cell, or the id of a
+message), so it never has to be thrown away because something changed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from otolith.agent.conversation.bookmarks import Bookmark
 from otolith.agent.conversation.message import Message
 from otolith.agent.conversation.searching import Index
 from otolith.core import Cells
@@ -26,16 +27,16 @@ class Shelf:
 
     def __init__(self) -> None:
         self.messages: OrderedDict[bytes, Message] = OrderedDict()
-        self.indices: dict[str, Index] = {}
+        self.indices: dict[str, Bookmark[Index]] = {}
         """The words of threads, by name."""
-        self.trackers: dict[str, tuple[Tracker, str]] = {}
-        """What threads speak of, by name, each with the id of the last message that was read."""
+        self.trackers: dict[str, Bookmark[Tracker]] = {}
+        """What threads speak of, by name."""
         self.counts: dict[tuple[object, str], int] = {}
         """What other counters than the estimate said, by how they count and the id of a message."""
-        self.silent: dict[str, tuple[int, str]] = {}
-        """By the name of a thread: up to where no user has spoken, and the id of that message."""
-        self.totals: dict[str, tuple[int, str, int]] = {}
-        """By the name of a thread: its length, the id of its last message, its tokens."""
+        self.silent: dict[str, Bookmark[None]] = {}
+        """By the name of a thread: up to where no user has spoken."""
+        self.totals: dict[str, Bookmark[int]] = {}
+        """By the name of a thread: its tokens."""
 
     @classmethod
     def of(cls, cells: Cells) -> Shelf:

@@ -2,10 +2,9 @@
 
     summaries    by "<stop>-<hash>": {text, stop, model, prompt}
 
-A summary is of all messages before `stop`. Its hash is that of the id of the last of them, which
-stands for all before it, of the prompt and of the model: threads and branches that share these
-messages share the summary, and where they differ it is not found. A rollback undoes it like any
-edit.
+A summary is of all messages before `stop`. Its hash is that of their cell, which is made of all of
+them, of the prompt and of the model: threads and branches that share these messages share the
+summary, and where they differ it is not found. A rollback undoes it like any edit.
 
 A summariser is a function of the messages and of what an earlier summary said of those before them.
 It may have attributes `model` and `prompt`, which are part of the hash. The one that is built in
@@ -89,8 +88,9 @@ class Summaries:
         """Return what a summary of these messages is kept under."""
         if not 0 < stop <= self._record.length():
             return ""
-        (last,) = self._record.read(stop - 1, stop)
-        said = self._record.state.cells.encoding.encode([last.id, stop, prompt, model])
+        cells = self._record.state.cells
+        told = digest(cells.loosen(self._record.prefix(stop)))
+        said = cells.encoding.encode([told.hex(), stop, prompt, model])
         return f"{stop:08x}-{digest(said)[:_HASH_BYTES].hex()}"
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from otolith.agent.conversation.anchors import LATEST, Anchor, Scale
 from otolith.agent.conversation.checking import check_text
 from otolith.agent.conversation.context import Context, Rules, Source, project
-from otolith.agent.conversation.counting import Counter, as_counter
+from otolith.agent.conversation.counting import Counter, as_counter, estimated
 from otolith.agent.conversation.log import AT_ONCE, Log
 from otolith.agent.conversation.message import Role
 from otolith.agent.conversation.record import USAGE
@@ -69,7 +69,7 @@ class Windowed(Log):
         length = self.state.cells.length(log)
         return Source(
             length,
-            lambda start, stop: record.read(start, stop, log),
+            lambda start, stop: list(map(record.legible, record.read(start, stop, log))),
             stays=tuple(record.staying()),
             turn=record.turn(),
             filled=record.filled,
@@ -113,7 +113,7 @@ class Windowed(Log):
             last = self._record.read(max(length - 1, 0), length)
             is_reply = bool(last) and last[0].role is Role.ASSISTANT
             stop = length - 1 if is_reply else length
-            reply = last[0].tokens.count if is_reply and last[0].tokens is not None else 0
+            reply = estimated(last[0]) if is_reply else 0
             estimate, start = self.tokens - reply, 0
             if context is not None:
                 estimate, start, stop = context.estimate, context.start, context.stop

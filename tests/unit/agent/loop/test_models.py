@@ -79,7 +79,7 @@ def test_a_text_comes_back_with_what_it_cost(protocol, ask):
     assert reply.text.strip() == "Good day to you"
     assert reply.usage == Usage(11, 7)
     assert reply.message.role is Role.ASSISTANT
-    assert reply.message.tokens is not None
+    assert reply.message.tokens is None  # what it took is not what it costs to send it again
     assert provider.requests[0]["model"] == "m"
 
 

@@ -1,4 +1,9 @@
-"""What units cost: tokens as they were counted before, or are counted now."""
+"""What units cost: tokens as they were counted before, or are counted now.
+
+A count is believed only if it was made with the same counter. What a provider says a reply took is
+no size of its message: most of it may be reasoning that is never sent again. What providers count
+is for `anchors.py`, where whole requests are compared with what they were estimated at.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +13,11 @@ from otolith.agent.conversation.anchors import Scale
 from otolith.agent.conversation.context.source import Rules, Source
 from otolith.agent.conversation.context.units import Unit
 from otolith.agent.conversation.counting import ESTIMATED
-from otolith.agent.conversation.message import Message, Reasoning, Role
+from otolith.agent.conversation.message import Message, Part, Reasoning, Role
 
 _BLANKED = 16
-_SILENT = ("openai", "plain")
-"""Providers that are not sent any reasoning."""
+_SILENT = {"openai": ("reasoning_content",), "plain": ()}
+"""Providers that are not sent any reasoning, but for some that came to them as it is."""
 
 
 class Costs:
@@ -21,23 +26,30 @@ class Costs:
     def __init__(self, rules: Rules, source: Source) -> None:
         self.counter = rules.counter
         self._known = source.counts
-        self._is_silent = rules.for_ in _SILENT
+        self._aloud = _SILENT.get(rules.for_)
         self._counted: dict[int, tuple[Message, int]] = {}
         self._scale = source.scale if rules.counter is ESTIMATED else Scale()
 
     def unit(self, unit: Unit) -> int:
         """Return how many tokens a unit takes, as providers would count them."""
         if unit.tokens < 0:
-            counted = ((at, self.message(each)) for at, each in unit.messages())
-            unit.tokens = sum(self._scale.apply(at, tokens) for at, tokens in counted)
+            unit.tokens = sum(self.scaled(at, self.message(each)) for at, each in unit.messages())
         return unit.tokens
 
-    def least(self, message: Message, limit: int) -> int:
+    def scaled(self, at: int, tokens: int) -> int:
+        """Return tokens of a message as providers would count them."""
+        return self._scale.apply(at, tokens)
+
+    def counted(self, tokens: int) -> int:
+        """Return what providers would count as so many tokens, as it is counted here."""
+        return int(tokens / self._scale.whole)
+
+    def least(self, at: int, message: Message, limit: int) -> int:
         """Return about what a message takes at least, once all tiers were applied."""
         tokens = self.message(message)
         if message.role in (Role.TOOL, Role.USER) and message.results:
-            return min(tokens, _BLANKED * len(message.results))
-        return min(tokens, limit // 2)
+            return self.scaled(at, min(tokens, _BLANKED * len(message.results)))
+        return self.scaled(at, min(tokens, limit // 2))
 
     def total(self, units: Iterable[Unit]) -> int:
         """Return how many tokens units take."""
@@ -52,14 +64,16 @@ class Costs:
         counter, tokens = self.counter, message.tokens
         if tokens is None:
             return self._count(message)
-        if tokens.counter != counter.name and counter is not ESTIMATED:
-            return self._count_once(message)
-        total = tokens.count
-        if self._is_silent and message.role is Role.ASSISTANT and not message.meta:
-            silent = [part for part in message.parts if isinstance(part, Reasoning)]
-            if silent and tokens.counter == counter.name:
-                total -= sum(map(counter.part, silent))
-        return total or 1
+        is_ours = tokens.counter == counter.name
+        total = tokens.count if is_ours else self._count_once(message)
+        if self._aloud is not None and message.role is Role.ASSISTANT and not message.meta:
+            total -= sum(counter.part(part) for part in message.parts if self._is_silent(part))
+        return max(total, 1)
+
+    def _is_silent(self, part: Part) -> bool:
+        """Tell whether a part is reasoning that is not sent."""
+        said = self._aloud or ()
+        return isinstance(part, Reasoning) and part.extra.get("from") not in said
 
     def _count_once(self, message: Message) -> int:
         """Count a message that is as it was when it was added, whatever contexts it is in."""

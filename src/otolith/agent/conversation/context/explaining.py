@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from otolith.agent.conversation.context.tiers import BLANKED, REPEATED
 from otolith.agent.conversation.context.units import Reason, Unit
@@ -16,10 +17,42 @@ _WHY = {
 }
 
 
-def gaps(stays: Sequence[Unit], start: int) -> list[range]:
-    """Return the ranges before a window of which nothing stays."""
-    kept = sorted({at for unit in stays for at, _ in unit.messages() if at < start})
-    return [gap for a, b in pairwise([-1, *kept, start]) if (gap := range(a + 1, b))]
+class Missing(NamedTuple):
+    """What of a log is not sent."""
+
+    gaps: list[range]
+    """Ranges before the window of which nothing stays."""
+    late: list[int]
+    """Results in the window whose calls are before it."""
+    torn: list[int]
+    """Messages of which only a part is sent, since the rest belongs to something that is not."""
+
+    @classmethod
+    def of(cls, sent: Sequence[Unit], others: Sequence[Unit], start: int) -> Missing:
+        """Return what is missing if some units are sent, and all others before an index are not."""
+        kept, lost = _places(sent), _places(others)
+        ends = [-1, *sorted(at for at in kept if at < start), start]
+        gaps = [gap for a, b in pairwise(ends) if (gap := range(a + 1, b))]
+        late = sorted(at for at in lost - kept if at >= start)
+        return cls(gaps, late, sorted(lost & kept))
+
+    def ranges(self) -> list[range]:
+        """Return all of which nothing is sent."""
+        return [*self.gaps, *(range(at, at + 1) for at in self.late)]
+
+    def reasons(self, *, is_summarised: bool) -> Iterator[Reason]:
+        """Yield why it is not sent."""
+        done = "summarised" if is_summarised else "dropped"
+        why = "a summary stands for it" if is_summarised else "older than what fits"
+        yield from (Reason(gap.start, gap.stop, done, why) for gap in self.gaps)
+        why = "a late result, whose call is older than what fits"
+        yield from (Reason(at, at + 1, "dropped", why) for at in self.late)
+        why = "a part of it went with what it belongs to"
+        yield from (Reason(at, at + 1, "orphaned", why) for at in self.torn)
+
+
+def _places(units: Sequence[Unit]) -> set[int]:
+    return {at for unit in units for at, _ in unit.messages()}
 
 
 def changes(before: Sequence[Unit], after: Sequence[Unit]) -> Iterator[Reason]:

@@ -23,7 +23,7 @@ from otolith.agent.conversation.checking import check_text
 from otolith.agent.conversation.context.context import Context, Indices
 from otolith.agent.conversation.context.costs import Costs
 from otolith.agent.conversation.context.cutting import stable_cut
-from otolith.agent.conversation.context.explaining import changes, gaps, stayed
+from otolith.agent.conversation.context.explaining import Missing, changes, stayed
 from otolith.agent.conversation.context.reducing import LEAST_CLAMP, Reducing
 from otolith.agent.conversation.context.sending import LEFT_OUT, PROVIDERS, send
 from otolith.agent.conversation.context.source import Rules, Source
@@ -81,9 +81,9 @@ class _Projection:
         self._source = source
         self._rules = rules
         self._room = rules.budget - rules.tools_tokens
-        if rules.for_ == "anthropic":
-            self._room -= rules.counter.count(LEFT_OUT) + AROUND
         self._costs = Costs(rules, source)
+        if rules.for_ == "anthropic":
+            self._room -= self._costs.scaled(0, rules.counter.count(LEFT_OUT) + AROUND)
         self._reducing = Reducing(rules, self._costs, self._room)
         self._failed: list[Reason] = []
 
@@ -103,7 +103,8 @@ class _Projection:
             start = max(low - more, 0)
             some = self._source.read(start, low)
             items = [*enumerate(some, start), *items]
-            least += sum(self._costs.least(each, self._reducing.limit) for each in some)
+            limit = self._reducing.limit
+            least += sum(self._costs.least(at, each, limit) for at, each in items[: len(some)])
             needed = (self._room - least) * len(items) // max(least, 1)
             low, more = start, min(max(needed, _FIRST_READ), 4 * len(items))
         return self._gathered(items, low)
@@ -191,11 +192,17 @@ class _Projection:
             summary = self._made(units[place].at)
         if summary is None:
             return None
-        room = reserve - AROUND - self._costs.counter.count(LABEL)
-        text = shorten_to(summary.text, max(room, 1))
-        while text and self._costs.counter.count(LABEL + text) + AROUND > reserve:
-            text = text[: len(text) * 3 // 4]  # another counter than the estimate
-        return Cut(units, place, summary._replace(text=text))
+        told = self._shortened(summary, reserve)
+        return None if told is None else Cut(units, place, told)
+
+    def _shortened(self, summary: Summary, reserve: int) -> Summary | None:
+        """Return a summary that takes no more than is held in reserve for it; None if none can."""
+        room = self._costs.counted(reserve) - AROUND - self._costs.counter.count(LABEL)
+        told = summary._replace(text=shorten_to(summary.text, max(room, 1)))
+        while told.text and self._costs.unit(_told(told)) > reserve:
+            # another counter than the estimate, or another scale just there
+            told = told._replace(text=told.text[: len(told.text) * 3 // 4])
+        return told if told.text.strip() else None
 
     def _made(self, stop: int) -> Summary | None:
         """Return a new summary; a summariser that fails is a reason, not an error."""
@@ -224,7 +231,8 @@ class _Projection:
         sent = send(self._filled([*stays, *told, *window]), self._rules.for_)
         around = self._rules.budget - self._room
         units = [*stays, *told, *window]
-        left_out = gaps(stays, start)
+        gone = [unit for unit in cut.units[: cut.first] if not unit.stays]
+        missing = Missing.of([*stays, *window], gone, start)
         ats = [at for unit in units for at, _ in unit.messages()]
         foreign = {ats[place] for place in sent.silent}
         return Context(
@@ -232,8 +240,8 @@ class _Projection:
             tokens=self._costs.total(units) + around,
             budget=self._rules.budget,
             for_=self._rules.for_,
-            dropped=Indices(left_out),
-            why=(*self._why(read, cut, left_out, start), *_foreign(foreign, self._rules.for_)),
+            dropped=Indices(missing.ranges()),
+            why=(*self._why(read, cut, missing, start), *_foreign(foreign, self._rules.for_)),
             system=sent.system,
             start=start,
             stop=self._source.length,
@@ -244,17 +252,15 @@ class _Projection:
     def _filled(self, units: list[Unit]) -> list[list[Message]]:
         return [[self._source.filled(each) for _, each in unit.messages()] for unit in units]
 
-    def _why(self, read: Read, cut: Cut, left_out: list[range], start: int) -> list[Reason]:
+    def _why(self, read: Read, cut: Cut, missing: Missing, start: int) -> list[Reason]:
         stays = [unit for unit in cut.units[: cut.first] if unit.stays]
-        kept = {at for unit in stays for at, _ in unit.messages()}
-        told = "summarised" if cut.summary is not None else "dropped"
-        why = "a summary stands for it" if cut.summary is not None else "older than what fits"
         done = [*read.reasons, *changes(read.units, cut.units)]
+        gone = Indices(missing.ranges())
         return [
             *self._failed,
-            *(Reason(gap.start, gap.stop, told, why) for gap in left_out),
+            *missing.reasons(is_summarised=cut.summary is not None),
             *stayed(stays, start),
-            *(each for each in sorted(done) if each.start >= start or each.start in kept),
+            *(each for each in sorted(done) if each.start not in gone),
         ]
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from otolith.agent.conversation.context.clamping import Clamp
 from otolith.agent.conversation.context.costs import Costs
 from otolith.agent.conversation.context.cutting import roundest
 from otolith.agent.conversation.context.source import Rules
-from otolith.agent.conversation.context.tiers import Clamp, without_old_results, without_repeats
+from otolith.agent.conversation.context.tiers import without_old_results, without_repeats
 from otolith.agent.conversation.context.units import Unit
 
 LEAST_CLAMP = 48
@@ -24,8 +25,8 @@ class Reducing:
 
     @property
     def limit(self) -> int:
-        """How long a part may be before it is huge."""
-        return max(self._room // 4, LEAST_CLAMP)
+        """How long a part may be, as it is counted here, before it is huge."""
+        return max(self._costs.counted(self._room // 4), LEAST_CLAMP)
 
     def mildest(self, units: list[Unit]) -> list[Unit] | None:
         """Return all units with as few tiers applied as are needed; None if they never fit."""

@@ -1,6 +1,6 @@
 """Tiers: what is done to units so that more of them fit, the mildest first.
 
-clamp    a part that is huge keeps its head and its tail
+clamp    a part that is huge keeps its head and its tail, see clamping.py
 repeat   a result that a later call of the same tool with the same arguments gave again says so
 blank    an old result, or an old attachment, says that it was left out
 
@@ -9,29 +9,22 @@ System messages and what was pinned are never touched, and of the last units onl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from otolith.agent.conversation.context.units import REDACTED, Unit
-from otolith.agent.conversation.counting import Counter
-from otolith.agent.conversation.estimating import LETTERS_PER_TOKEN, shorten
+from otolith.agent.conversation.context.units import Unit
 from otolith.agent.conversation.formats import without_residue
 from otolith.agent.conversation.formats.media import arguments_text
-from otolith.agent.conversation.formats.words import named, spoken, words
+from otolith.agent.conversation.formats.words import named, spoken
 from otolith.agent.conversation.message import (
     Attachment,
-    Extra,
     Message,
     Part,
-    Reasoning,
-    Role,
     Text,
     ToolCall,
     ToolResult,
 )
 
-CLAMPED = "\n[… left out …]\n"
 REPEATED = "[the same as the result of a later call]"
 BLANKED = "[left out: an old result]"
 WORTH = 60
@@ -58,119 +51,6 @@ def each_message(unit: Unit, change: Callable[[Message], Message]) -> Unit:
     if all(new is old for (_, new), (_, old) in zip(news, olds, strict=True)):
         return unit
     return replace(unit, said=said, results=results)
-
-
-# Clamping
-
-
-@dataclass(frozen=True, slots=True)
-class Clamp:
-    """Cuts parts that are longer than so many tokens."""
-
-    limit: int
-    counter: Counter
-
-    def unit(self, unit: Unit) -> Unit:
-        """Return a unit without huge parts."""
-        return unit if unit.stays else each_message(unit, self._message)
-
-    def _message(self, message: Message) -> Message:
-        if message.role is not Role.ASSISTANT or not any(map(self._is_bound, message.parts)):
-            return changed(message, self.part)
-        return changed(message, self._unbound)
-
-    def _is_bound(self, part: Part) -> bool:
-        """Tell whether a part is huge and goes only with what its provider has put around it."""
-        return isinstance(part, Extra) and part.type != REDACTED and self._is_huge(part)
-
-    def _is_huge(self, part: Part) -> bool:
-        said = part.text if isinstance(part, Text) else getattr(part, "content", None)
-        if isinstance(said, str) and self._is_long(said):
-            return True
-        return self.counter.part(part) > self.limit
-
-    def _is_long(self, text: str) -> bool:
-        """Tell whether a text is over the limit; of a very long one, its head tells."""
-        reach = (self.limit + 1) * LETTERS_PER_TOKEN
-        return self.counter.count(text[:reach]) > self.limit or (
-            len(text) > reach and self.counter.count(text) > self.limit
-        )
-
-    def _unbound(self, part: Part) -> Part | None:
-        """Take out what the server of a provider did, with the reasoning that led to it.
-
-        A search without what it found, or reasoning without the search, is refused.
-        """
-        is_bound = isinstance(part, Extra) and part.type != REDACTED
-        if is_bound or (isinstance(part, Reasoning) and part.extra.get("from") == "responses"):
-            return None
-        return self.part(part)
-
-    def part(self, part: Part) -> Part | None:
-        """Return a part that is not huge."""
-        if not self._is_huge(part):
-            return part
-        if isinstance(part, Text):
-            return Text(self.text(part.text))
-        if isinstance(part, ToolResult):
-            return self._result(part)
-        if isinstance(part, ToolCall):
-            return self._call(part)
-        if isinstance(part, Attachment):
-            return Text(self.text(named(part)))
-        if isinstance(part, Reasoning) or part.type == REDACTED:
-            return part
-        return Text(self.text(words(part)))
-
-    def text(self, text: str) -> str:
-        """Return a text within the limit, by the counter that counts."""
-        if not self._is_long(text):
-            return text
-        room = self.limit
-        while room >= 1:
-            short = shorten(text, room, CLAMPED)
-            if self.counter.count(short) <= self.limit:
-                return short
-            room = room * 3 // 4
-        return "…"
-
-    def _result(self, part: ToolResult) -> ToolResult:
-        if "item" in part.extra:
-            return part  # not text, whatever it is
-        if isinstance(part.content, str):
-            return replace(part, content=self.text(part.content))
-        share = replace(self, limit=max(self.limit // max(len(part.content), 1), 1))
-        inner = tuple(new for each in part.content if (new := share.part(each)) is not None)
-        return replace(part, content=inner)
-
-    def _call(self, part: ToolCall) -> ToolCall:
-        if "item" in part.extra:
-            return part
-        if part.raw and not part.arguments:
-            return replace(part, raw=self.text(part.raw))
-        texts = list(_texts(part.arguments))
-        room = max(self.limit // max(len(texts), 1), 1)
-        inner = replace(self, limit=room)
-        arguments: Any = _shortened(part.arguments, inner.text)
-        return replace(part, arguments=arguments, raw="")
-
-
-def _texts(value: Any) -> Iterable[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _texts(item)
-
-
-def _shortened(value: Any, shorter: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return shorter(value)
-    if isinstance(value, dict):
-        return {key: _shortened(item, shorter) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_shortened(item, shorter) for item in value]
-    return value
 
 
 # Repeated and old results

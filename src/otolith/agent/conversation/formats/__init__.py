@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from otolith.agent.conversation.formats import anthropic, chat, plain, responses
-from otolith.agent.conversation.formats.residue import difference, is_name, name_of, patched
+from otolith.agent.conversation.formats.residue import is_name, name_of, patched, residue
 from otolith.agent.conversation.message import Message
 from otolith.errors import BadValue, Invalid
 
@@ -53,7 +53,7 @@ def read(document: Any, format: str) -> list[Message]:
     messages: list[Message] = []
     try:
         messages.extend(_read(form, chunk) for chunk in form.chunks(document))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         why = error.message if isinstance(error, BadValue) else repr(error)
         raise BadValue(
             f"message {len(messages)} is not of the format {format}: {why}",
@@ -92,7 +92,7 @@ def without_residue(message: Message) -> Message:
 
 def _read(form: Format, chunk: list[Any]) -> Message:
     message = form.read(chunk)
-    left = difference(list(form.write(message)), chunk)
+    left = residue(list(form.write(message)), chunk)
     return message if left is None else replace(message, meta={name_of(form.NAME): left})
 
 

@@ -40,6 +40,11 @@ class AnthropicModel:
         self._endpoint = Endpoint(base_url, headers=headers, secret=api_key, **limits)
         self._options = {"max_tokens": max_tokens, **(options or {})}
 
+    @property
+    def trouble(self) -> str:
+        """Why the endpoint is being tried again at the moment, if it is."""
+        return self._endpoint.trouble
+
     def __repr__(self) -> str:
         return f"<AnthropicModel {self.name} at {self._endpoint!r}>"
 
@@ -90,7 +95,7 @@ def _reply(answer: Any) -> Reply:
         raise BadReply("the answer is no message", hint="try again")
     message = {"role": "assistant", "content": answer["content"]}
     usage, why = _usage(answer.get("usage")), str(answer.get("stop_reason") or "")
-    return reply_from(lambda: read([message], "anthropic"), usage, why, "anthropic")
+    return reply_from(lambda: read([message], "anthropic"), usage, why)
 
 
 def _usage(given: Any) -> Usage:

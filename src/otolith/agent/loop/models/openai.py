@@ -39,6 +39,11 @@ class OpenAIModel:
         self._endpoint = Endpoint(base_url, headers=headers, secret=api_key, **limits)
         self._options = dict(options or {})
 
+    @property
+    def trouble(self) -> str:
+        """Why the endpoint is being tried again at the moment, if it is."""
+        return self._endpoint.trouble
+
     def __repr__(self) -> str:
         return f"<OpenAIModel {self.name} at {self._endpoint!r}>"
 
@@ -75,7 +80,7 @@ def _reply(answer: Any) -> Reply:
         usage = _usage(answer.get("usage"))
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise BadReply(f"the answer is no completion: {error!r}", hint="try again") from error
-    return reply_from(lambda: read([_assistants(message)], "openai"), usage, why, "openai")
+    return reply_from(lambda: read([_assistants(message)], "openai"), usage, why)
 
 
 def _assistants(message: Any) -> Any:
@@ -142,7 +147,9 @@ class _Gathered:
             call = self._call(piece.get("index"), piece.get("id") or "")
             for name, part in (piece.get("function") or {}).items():
                 said = json.dumps(part) if isinstance(part, dict | list) else part or ""
-                call["function"][name] = call["function"].get(name, "") + said
+                known = call["function"].get(name, "")
+                if name != "name" or said != known:  # some servers say the name in every piece
+                    call["function"][name] = known + said
 
     def _call(self, index: Any, id: str) -> dict[str, Any]:
         """Return the call that a piece belongs to.
@@ -170,4 +177,4 @@ class _Gathered:
             message[_THOUGHT] = "".join(self._thoughts)
         if self._calls:
             message["tool_calls"] = self._calls
-        return reply_from(lambda: read([message], "openai"), self._usage, self._why, "openai")
+        return reply_from(lambda: read([message], "openai"), self._usage, self._why)

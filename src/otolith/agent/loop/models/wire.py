@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
-from otolith.agent.conversation.message import Message, Role, Tokens
+from otolith.agent.conversation.message import Message, Role
 from otolith.agent.loop.models.checking import checked
 from otolith.agent.loop.models.model import Reply, Usage
 from otolith.errors import BadReply, BadValue
 
 
-def reply_from(parse: Callable[[], list[Message]], usage: Usage, why: str, counter: str) -> Reply:
+def reply_from(parse: Callable[[], list[Message]], usage: Usage, why: str) -> Reply:
     """Return a reply of the message that a provider sent.
 
     Raises:
@@ -24,8 +23,8 @@ def reply_from(parse: Callable[[], list[Message]], usage: Usage, why: str, count
         raise BadReply(f"the answer is no message: {error.message}", hint="try again") from error
     if len(found) != 1 or found[0].role is not Role.ASSISTANT:
         raise BadReply("the answer is not one message of the assistant", hint="try again")
-    tokens = Tokens(usage.output_tokens, counter) if usage.output_tokens else None
-    return checked(Reply(replace(found[0], tokens=tokens), usage, why))
+    # What was counted is no size of the message: hidden reasoning is in it, and is not sent again.
+    return checked(Reply(found[0], usage, why))
 
 
 def counted(usage: Mapping[str, Any], name: str) -> int:
