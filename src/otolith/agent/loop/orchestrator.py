@@ -233,7 +233,7 @@ class Orchestrator(Settling):
         max_steps: int | None,
     ) -> Outcome:
         steps = 0
-        shown = Progress(is_wanted=self.progress)
+        shown = Progress("" if self.name == MAIN else self.name, is_wanted=self.progress)
         while True:
             ended = self._ended(state, steps, max_steps)
             answer = self.human(state.question) if ended == "paused" and self.human else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from typing import TextIO
@@ -9,14 +10,21 @@ from typing import TextIO
 from otolith.agent.loop.happening import clipped
 from otolith.agent.loop.state import AgentState
 
-_WIDTH = 76
+_WIDTHS = (40, 120)
+"""A terminal is taken to be at least and at most so wide."""
 
 
 class Progress:
     """Tells what a run does."""
 
-    def __init__(self, *, is_wanted: bool | None = None, stream: TextIO | None = None) -> None:
-        """Tell it to a stream, by default standard error if that is a terminal."""
+    def __init__(
+        self, name: str = "", *, is_wanted: bool | None = None, stream: TextIO | None = None
+    ) -> None:
+        """Tell it to a stream, by default standard error if that is a terminal.
+
+        `name` is that of a run which is not the only one of its session.
+        """
+        self._name = f"/{name}" if name else ""
         self._stream = sys.stderr if stream is None else stream  # which may be None, as of pythonw
         is_seen = self._stream is not None and self._stream.isatty()
         self._is_on = is_seen if is_wanted is None else is_wanted and self._stream is not None
@@ -31,9 +39,16 @@ class Progress:
         last = after.messages[-1].text if after.messages else ""
         said = _shown(after.question or calls or clipped(last))
         seconds = time.monotonic() - self._start
-        head = f"[{after.session}] {after.iteration:>3} {after.phase!s:<16} {seconds:6.1f}s"
-        self._stream.write(f"{head}  {said}"[:_WIDTH].rstrip() + "\n")
+        run = f"[{after.session}{self._name}]"
+        head = f"{run} {after.iteration:>3} {after.phase!s:<16} {seconds:6.1f}s"
+        self._stream.write(f"{head}  {said}"[: self._width()].rstrip() + "\n")
         self._stream.flush()
+
+    @staticmethod
+    def _width() -> int:
+        """Return how many letters a line may have, so that it stays one."""
+        least, most = _WIDTHS
+        return min(max(shutil.get_terminal_size().columns - 1, least), most)
 
 
 def _shown(text: str) -> str:

@@ -235,18 +235,20 @@ class AgentState:
             SchemaMismatch: it is of another schema version, and no migration leads here.
             Corrupt: this is no such data.
         """
+        if not isinstance(data, Mapping):
+            raise Corrupt("this is not the data of an agent's state", hint="restore an older one")
         found = cls._migrated(dict(data))
         try:
             return cls(
                 session=found["session"],
                 phase=Phase(found["phase"]),
-                task=found["task"],
+                task=_text(found["task"]),
                 messages=tuple(map(Message.from_data, found["messages"])),
                 memory=Working.from_data(found["memory"]),
                 iteration=_count(found["iteration"]),
                 final_answer=found["final_answer"],
-                error=found["error"],
-                question=found["question"],
+                error=_text(found["error"]),
+                question=_text(found["question"]),
                 data=found["data"],
             )
         except (KeyError, TypeError, ValueError) as error:
@@ -266,6 +268,12 @@ class AgentState:
                 )
             data = {**step(data), "schema": version + 1}
         return data
+
+
+def _text(given: Any) -> str:
+    if not isinstance(given, str):
+        raise TypeError(f"{given!r} is no text")
+    return given
 
 
 def _count(number: Any) -> int:

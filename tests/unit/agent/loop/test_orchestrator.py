@@ -281,6 +281,17 @@ def test_progress_is_told_to_terminals_only(repo):
     assert "planning" in stream.getvalue()
 
 
+@pytest.mark.parametrize(("columns", "most"), [(50, 49), (200, 120), (10, 40)])
+def test_a_line_of_progress_is_one_line_of_the_terminal(monkeypatch, columns, most):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    stream = io.StringIO()
+    state = AgentState.from_user_input("many words " * 30)
+    Progress("finder", stream=stream, is_wanted=True).step(state, None)
+    (line,) = stream.getvalue().splitlines()
+    assert len(line) <= most
+    assert line.startswith("[main/finder]")
+
+
 def test_each_state_is_handed_over_when_it_is_kept(repo):
     seen: list[int] = []
     Counter(repo, on_step=lambda s: seen.append(s.iteration)).run("count")

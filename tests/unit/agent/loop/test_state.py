@@ -199,3 +199,16 @@ def test_what_is_planned_done_and_noted_can_be_chained_with_what_was_seen():
     assert after.memory.tool_calls == (seen,)
     assert (after.memory.pending, after.memory.notes) == (("go",), {"seat": "aisle"})
     assert start.memory.pending == ("pay", "go")
+
+
+@pytest.mark.parametrize("data", [[1], "x", None, {}, {"schema": 1}])
+def test_what_is_no_state_is_told(data):
+    with pytest.raises((Corrupt, SchemaMismatch)):
+        AgentState.from_data(data)
+
+
+@pytest.mark.parametrize("field", ["task", "error", "question"])
+def test_texts_of_a_state_are_texts(field):
+    data = AgentState.from_user_input("fly").to_data()
+    with pytest.raises(Corrupt, match="no text"):
+        AgentState.from_data(data | {field: 7})
