@@ -155,8 +155,9 @@ class Desk:
         if known and self.place.is_named and self.branch.is_clean:
             return _no_session(session, known)
         begin = f"`otolith exec {session} -c CODE` begins it; so do `otolith set` and `commit`"
-        if len(known) == 1:
-            begin = f"session {known[0]} has: `otolith checkout --session {known[0]}`; or {begin}"
+        if known:
+            other = known[0] if len(known) == 1 else "ID"
+            begin = f"{_listed(session, known)}; `otolith checkout --session {other}` goes there"
         return suggesting(f"session {session} has no commit yet", session, known, begin)
 
     def _unknown(self, message: str, name: str, otherwise: str) -> RefNotFound:
@@ -166,10 +167,13 @@ class Desk:
 def _no_session(name: str, known: list[str]) -> RefNotFound:
     """Return an error that lists the sessions there are, the nearest first."""
     found = suggesting(f"there is no session {name}", name, known, "")
-    listed = ", ".join(get_close_matches(name, known, n=_MOST_LISTED, cutoff=0))
-    more = ", …" if len(known) > _MOST_LISTED else ""
-    found.hint = f"{found.hint} the sessions are: {listed}{more}".strip()
+    found.hint = f"{found.hint} {_listed(name, known)}".strip()
     return found
+
+
+def _listed(name: str, known: list[str]) -> str:
+    near = ", ".join(get_close_matches(name, known, n=_MOST_LISTED, cutoff=0))
+    return f"the sessions are: {near}" + (", …" if len(known) > _MOST_LISTED else "")
 
 
 def suggesting(message: str, name: str, known: list[str], otherwise: str) -> RefNotFound:

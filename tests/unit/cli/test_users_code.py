@@ -269,6 +269,13 @@ def test_hints_speak_the_language_of_a_terminal(said):
     assert "--to" in taken.stderr
 
 
+def test_a_session_in_which_nothing_ran_is_told_with_the_command_that_begins(begun):
+    result = run("resume", "trip", "--with", "bot.py:agent")
+    assert result.exit_code == 3
+    begin = "otolith --store a.db run bot.py:agent TASK --session trip"
+    assert f"hint: `{begin}` begins one" in result.stderr
+
+
 def test_a_replay_says_how_many_calls_it_refused(begun):
     run("run", "bot.py:agent", "Pay", "--max-steps", 0)
     refused = run("replay", "trip", "--with", "bot.py:agent")

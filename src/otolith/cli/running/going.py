@@ -102,7 +102,8 @@ def _hint(error: Error, going: Going) -> str:
     if isinstance(error, RefExists):
         return "choose another name for --to; without it one is found"
     if isinstance(error, KeyNotFound) and error.hint == "run(input)":
-        return f"`{typed(going.asked, 'run', going.code, 'TASK')}` begins one"
+        begin = typed(going.asked, "run", going.code, "TASK", "--session", going.session)
+        return f"`{begin}` begins one"
     if type(error) is Conflict and "in the middle of" in error.message:
         goes_on, ends = going.on(), going.abandoning()
         return f"`{goes_on}` goes on with it, `{ends}` ends it; or choose another --session"

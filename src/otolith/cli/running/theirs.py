@@ -7,6 +7,7 @@ place where that code is called, and not where the program ends.
 
 from __future__ import annotations
 
+import os
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
@@ -21,9 +22,9 @@ from otolith.cli.safety import safe
 from otolith.errors import Error
 
 _FAILED = 1
-_OURS = str(Path(__file__).resolve().parents[2])
-_PYTHON = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib"))
-_INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("purelib", "platlib"))
+_OURS = str(Path(__file__).resolve().parents[2]) + os.sep
+_PYTHON = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
+_INSTALLED = tuple(sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib"))
 
 
 @contextmanager

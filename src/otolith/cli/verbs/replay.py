@@ -86,7 +86,8 @@ def _tell(outcome: Outcome, counts: dict[str, Any], asked: Asked, *, as_json: bo
     if as_json:
         emit(outcome_json(outcome) | counts)
         return
-    told = "on branch {branch}: {replayed} answers on record, {asked} new".format(**counts)
+    recorded = counted(counts["replayed"], "answer")
+    told = f"on branch {counts['branch']}: {recorded} on record, {counts['asked']} new"
     if counts["refused"]:
         told += f"; {counted(counts['refused'], 'call')} refused, which --act lets happen"
     page([*outcome_lines(outcome), safe(told)], asked)

@@ -147,8 +147,9 @@ def run(
     """Run a notebook or a script in a session, cell by cell; or FILE.py:NAME, an agent.
 
     An agent, orchestrator or task is told to do TASK, in steps that are commits; for a task, TASK
-    is a JSON object with its arguments. Saying the same again goes on where it was. It leaves with
-    1 if it ended with an error, and with 8 if it is not over: see `otolith resume`.
+    is a JSON object with its arguments. Its file is imported, and it runs in this very process,
+    without a sandbox. Saying the same again goes on where it was. It leaves with 1 if it ended with
+    an error, and with 8 if it is not over: see `otolith resume`.
 
     The cells of a script are divided by lines that start with `# %%`. Cells that this session has
     run already, with the same source and the same cells before them, are left out: a run that was
