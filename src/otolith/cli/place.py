@@ -166,8 +166,10 @@ class Desk:
 
 def _no_session(name: str, known: list[str]) -> RefNotFound:
     """Return an error that lists the sessions there are, the nearest first."""
+    listed = _listed(name, known)
     found = suggesting(f"there is no session {name}", name, known, "")
-    found.hint = f"{found.hint} {_listed(name, known)}".strip()
+    begin = f"`otolith exec {name} -c CODE` begins one"
+    found.hint = f"{found.hint} {listed}" if found.hint else f"{listed}; {begin}"
     return found
 
 

@@ -49,6 +49,11 @@ def test_a_session_that_is_mistyped_is_told_with_those_that_are_there(sessions, 
     assert hint.endswith(", …")
 
 
+def test_a_session_that_is_like_no_other_is_told_with_how_to_begin_it(said):
+    told = typed("--store", "a.db", "events", "zzz").stderr
+    assert "hint: the sessions are: trip; `otolith exec zzz -c CODE` begins one" in told
+
+
 def test_a_run_of_a_mistyped_session_does_not_begin_it(sessions):
     typed("--store", "a.db", "resume", "tripp", "--with", "bot.py:agent")
     assert "tripp" not in run("sessions").output

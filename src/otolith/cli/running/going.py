@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 import click
@@ -109,7 +109,7 @@ def _hint(error: Error, going: Going) -> str:
         return f"`{goes_on}` goes on with it, `{ends}` ends it; or choose another --session"
     forked = re.match(r"what (.+) did does not go with", error.message)
     if isinstance(error, MergeConflict) and forked:
-        merge = typed(going.asked._replace(session=None), "-s", going.session, "merge", forked[1])
+        merge = typed(going.asked, "-s", going.session, "merge", forked[1])
         return f"`{merge}`, decide the conflicts, then `{going.on()}`"
     return ""
 
@@ -117,5 +117,6 @@ def _hint(error: Error, going: Going) -> str:
 def _interrupted(going: Going, state: Versioned) -> None:
     click.echo(err=True)
     report(f"the run of session {going.session} was interrupted", f"`{going.on()}` goes on with it")
-    for line in open_lines(going, open_effects(state)):
-        click.echo(line, err=True)
+    with suppress(Error):  # an interrupt stays one, also where the store is out of reach
+        for line in open_lines(going, open_effects(state)):
+            click.echo(line, err=True)

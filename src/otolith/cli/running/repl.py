@@ -82,7 +82,7 @@ class Repl:
             click.echo("".join(format_exception_only(error)).rstrip(), err=True)
 
     def _greet(self) -> None:
-        where = f"Session {self._state.session}, branch {self._state.name}"
+        where = safe(f"Session {self._state.session}, branch {self._state.name}")
         head = self._state.head
         click.echo(f"{where}: {oneline(head, {}) if head is not None else 'nothing yet'}")
         click.echo("Each input is a commit. :help lists what else there is; Ctrl-D leaves.")

@@ -132,7 +132,7 @@ def checkout(asked: Asked, *, words: tuple[str, ...], new: str | None, session: 
         save(goal)
         arrived = repo.session(branch.session, branch=goal.branch)
         head = oneline(arrived.head, {}) if arrived.head else "new; its first commit makes it"
-    click.echo(f"Session {goal.session}, branch {goal.branch}: {head}")
+    click.echo(f"Session {safe(str(goal.session))}, branch {safe(goal.branch)}: {head}")
     if left and goal.branch != branch.name:
         click.echo(f"The staged edits of {branch.name} wait there.")
 
