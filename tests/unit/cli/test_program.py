@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from otolith import errors
-from otolith.cli import program
+from otolith.cli import failures, program
 from otolith.cli.failures import exit_code
 from otolith.cli.place import Place
 from otolith.cli.program import VERBS
@@ -68,6 +68,23 @@ def test_the_reference_describes_no_option_that_is_not_there():
         described = re.findall(r"(?m)^\| `(-[^ `]+)(?:[^|]*?`, `(--[\w-]+))?", _section(verb))
         there = {name for each in _options(verb) for name in each.opts}
         assert {name for pair in described for name in pair if name} <= there, verb
+
+
+def test_every_exit_code_is_told_wherever_they_are_listed():
+    walk = REFERENCE.parents[1] / "how-to" / "use-it-from-a-terminal.md"
+    listed = re.search(r"Exit codes: (.*?)\. ", walk.read_text().replace("\n", " "))
+    assert listed
+    table = re.findall(r"(?m)^\| (\d) \|", REFERENCE.read_text())
+    known = list(map(str, range(9)))
+
+    assert table == known
+    assert re.findall(r"\b\d\b", listed[1]) == known
+    assert re.findall(r"(?m)^(\d)  ", failures.__doc__ or "") == known
+
+
+def test_the_help_of_a_replay_says_the_same_as_the_reference(run):
+    assert "where the run began" in " ".join(run("replay", "--help").output.split())
+    assert "where the run began" in _section("replay")
 
 
 @pytest.mark.parametrize("verb", NAMES)

@@ -7,8 +7,11 @@ import pytest
 from otolith import Disk, Versioned
 from otolith.agent import Task
 from otolith.cli.asked import Asked
+from otolith.cli.failures import hint_of
 from otolith.cli.running.agents import inputs_of
 from otolith.cli.running.code import code_of
+from otolith.cli.running.going import Going, under_way
+from otolith.errors import MergeConflict
 from tests.unit.cli.terminal import data, run
 
 STEP = """
@@ -290,3 +293,16 @@ def test_an_error_keeps_its_own_hint(begun):
     assert "there is no tool 'pay'" in told
     assert "otolith ls" not in told
     assert "the tools are" in told
+
+
+def test_what_a_sub_agent_did_is_merged_by_a_command(begun):
+    going = Going(Asked(), "trip", "bot.py:agent")
+    told = "what main.worker did does not go with what was done here"
+    conflict = MergeConflict(told, paths=("x",), hint="state.merge('main.worker')")
+    state = Versioned(Disk("a.db"), session="trip")
+    with state, pytest.raises(MergeConflict), under_way(going, state):
+        raise conflict
+    assert hint_of(conflict) == (
+        "`otolith -s trip merge main.worker`, decide the conflicts, "
+        "then `otolith resume trip --with bot.py:agent`"
+    )
