@@ -30,6 +30,7 @@ from tests.unit.agent.conversation.legality import faults
 MANY = settings(max_examples=5 * settings().max_examples)
 PROVIDERS = ("openai", "responses", "anthropic", "plain")
 
+APPROVAL = "mcp_approval"
 ids = st.sampled_from(["a", "b", "d.1", "d_1", "x" * 70, "x" * 71])
 texts = st.sampled_from(
     ["yes", "Find me a flight to NYC.", " ", "", "word " * 60, "long words " * 900, "日本語" * 40]
@@ -44,6 +45,11 @@ attachments = st.sampled_from(
         Attachment("text/plain", b"Gate 7"),
         Attachment("text/plain", b"word " * 3000, name="long.txt"),
         Attachment("application/zip", b"PK"),
+        Attachment("image/svg+xml", b"<svg/>"),
+        Attachment("audio/wav", b"RIFF"),
+        Attachment("video/mp4", b"mp4", name="film.mp4"),
+        Attachment("application/pdf", url="https://x/a.pdf"),
+        Attachment("image/*", url="https://x/a"),
     ]
 )
 extras = st.sampled_from(
@@ -53,7 +59,23 @@ extras = st.sampled_from(
         Extra("responses:web_search_call", {"type": "web_search_call", "id": "ws_1"}),
         Extra("responses:mcp_call", {"type": "mcp_call", "id": "m", "output": "word " * 900}),
         Extra("openai:audio", {"id": "audio_1"}),
+        *(
+            Extra(f"responses:{APPROVAL}_request", {"type": f"{APPROVAL}_request", "id": id})
+            for id in ("m1", "m2")
+        ),
     ]
+)
+approvals = st.sampled_from(["m1", "m2"]).map(
+    lambda name: Extra(
+        f"responses:{APPROVAL}_response",
+        {"type": f"{APPROVAL}_response", "approval_request_id": name, "approve": True},
+    )
+)
+documents = st.just(
+    Extra(
+        "anthropic:document",
+        {"type": "document", "source": {"type": "content", "content": "Gate 7 is closed."}},
+    )
 )
 calls = st.builds(
     ToolCall,
@@ -70,7 +92,7 @@ calls = st.builds(
         ]
     ),
     extra=st.sampled_from([{}, {}, {"item": "custom_tool_call"}, {"item": "computer_call"}]),
-)
+) | st.builds(ToolCall, ids, st.just("run"), raw=texts, extra=st.just({"type": "custom"}))
 results = st.builds(
     ToolResult, ids, texts | st.tuples(said) | st.tuples(said, attachments), st.booleans()
 )
@@ -106,9 +128,9 @@ def _flat(parts):
 
 wild = st.lists(
     message(Role.SYSTEM, said, attachments, most=2)
-    | message(Role.USER, said, attachments, results)
+    | message(Role.USER, said, attachments, results, approvals, documents)
     | message(Role.ASSISTANT, said, reasoning, item, calls, extras, st.just(FOUND), attachments)
-    | message(Role.TOOL, results),
+    | message(Role.TOOL, results, approvals),
     max_size=25,
 )
 """Logs that nobody should have: orphans, repeated ids, calls without results, empty messages."""
@@ -126,7 +148,7 @@ def tame(draw):
             for _ in range(draw(st.integers(1, 3))):
                 number += 1
                 call = draw(calls)
-                made.append(ToolCall(f"c{number}", call.name, call.arguments))
+                made.append(replace(call, id=f"c{number}", extra={}))
             log.append(Message(Role.ASSISTANT, (*draw(st.lists(reasoning, max_size=1)), *made)))
             if draw(st.integers(0, 4)) == 4:  # the results come late
                 log.append(Message(Role.USER, (Text("meanwhile, is it raining?"),)))

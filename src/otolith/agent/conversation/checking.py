@@ -112,12 +112,19 @@ def _check_places(message: Message) -> None:
         wrong = f"a call in a message of the {role}: only an assistant calls tools"
     elif message.results and role not in (Role.TOOL, Role.USER):
         wrong = f"a result in a message of the {role}: it belongs in one of the tool"
-    elif role is Role.TOOL and len(message.results) != len(message.parts):
+    elif role is Role.TOOL and not all(map(_is_answer, message.parts)):
         wrong = "a message of the tool has parts that are no results"
     elif role is Role.TOOL and not message.parts:
         wrong = "a message of the tool has no result"
     if wrong:
         raise BadMessage(wrong, problem="misplaced", hint="use chat.assistant and chat.tool")
+
+
+def _is_answer(part: Part) -> bool:
+    """Tell whether a part is a result, or leave that was given to the server of a provider."""
+    return isinstance(part, ToolResult) or (
+        isinstance(part, Extra) and part.type == "responses:mcp_approval_response"
+    )
 
 
 def _check_size(part: Attachment, limit_bytes: int) -> None:

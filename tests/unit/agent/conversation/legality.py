@@ -74,11 +74,30 @@ def _bad_chat(message):
     if "name" in message and not _SPEAKER.fullmatch(message["name"]):
         yield f"a speaker called {message['name']!r}"
     for part in content if isinstance(content, list) else ():
-        if part["type"] not in _CHAT_PARTS[role]:
-            yield f"a {part['type']} of the {role}"
-        elif part["type"] == "image_url" and not part["image_url"]["url"]:
-            yield "a picture from nowhere"
+        yield from _bad_chat_part(part, role)
     yield from _bad_chat_calls(message.get("tool_calls") or ())
+
+
+def _bad_chat_part(part, role):
+    if part["type"] not in _CHAT_PARTS[role]:
+        yield f"a {part['type']} of the {role}"
+    elif part["type"] == "image_url":
+        yield from _bad_file(part["image_url"]["url"], _PICTURES)
+    elif part["type"] == "file" and "file_data" in part["file"]:
+        yield from _bad_file(part["file"]["file_data"], _TAKEN)
+
+
+def _bad_file(url, kinds):
+    """Tell of a file of which an API says that it does not support it."""
+    kind = url.partition(";")[0].removeprefix("data:")
+    if not url:
+        yield "a file from nowhere"
+    elif url.startswith("data:") and not any(map(kind.startswith, kinds)):
+        yield f"a file of the type {kind}"
+
+
+_PICTURES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
+_TAKEN = {"application/pdf", "text/", "application/json"}
 
 
 def _bad_chat_calls(calls):
@@ -108,6 +127,7 @@ _ALONE = {"web_search_call", "file_search_call", "code_interpreter_call", "image
 def _responses(items):
     kinds: dict[str, str] = {}
     answered: set[str] = set()
+    yield from _bad_approvals(items)
     for at, item in enumerate(items):
         kind = item.get("type", "message")
         if kind in _ALONE:
@@ -127,6 +147,16 @@ def _responses(items):
         yield f"calls {set(kinds) - answered} have no result"
 
 
+def _bad_approvals(items):
+    asked: set[str] = set()
+    for at, item in enumerate(items):
+        kind = item.get("type", "message")
+        if kind == "mcp_approval_request":
+            asked.add(item["id"])
+        elif kind == "mcp_approval_response" and item["approval_request_id"] not in asked:
+            yield f"{at}: leave for {item['approval_request_id']}, which nobody asked for"
+
+
 def _bad_call(at, item, kinds):
     if item["call_id"] in kinds:
         yield f"{at}: call {item['call_id']} twice"
@@ -135,11 +165,12 @@ def _bad_call(at, item, kinds):
 
 
 def _bad_answer(at, item, kinds, answered):
-    if kinds.get(item["call_id"]) != item["type"].removesuffix("_output"):
+    id = item["call_id"] if "call_id" in item else item["id"]
+    if kinds.get(id) != item["type"].removesuffix("_output"):
         yield f"{at}: a result without a call of its kind"
-    if item["call_id"] in answered:
+    if id in answered:
         yield f"{at}: a second result"
-    answered.add(item["call_id"])
+    answered.add(id)
     yield from (f"{at}: {fault}" for fault in _bad_output(item))
 
 
@@ -189,8 +220,10 @@ def _bad_parts(parts, role):
     for part in parts:
         if part["type"] not in _CONTENT[role]:
             yield f"a {part['type']} of the {role}"
-        if part["type"] == "input_image" and not (part.get("image_url") or part.get("file_id")):
-            yield "a picture from nowhere"
+        if part["type"] == "input_image" and not part.get("file_id"):
+            yield from _bad_file(part.get("image_url", ""), _PICTURES)
+        if part["type"] == "input_file" and not part.get("file_id"):
+            yield from _bad_file(part.get("file_data") or part.get("file_url", ""), _TAKEN)
 
 
 # ---------------------------------------------------------------- Anthropic
@@ -203,7 +236,6 @@ _BLOCKS = {
                   "code_execution_tool_result", "container_upload"},
 }  # fmt: skip
 _IN_RESULTS = {"text", "image", "document", "search_result", "tool_reference"}
-_PICTURES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 _FIELDS = {
     "text": {"text", "citations"},
     "image": {"source"},

@@ -15,7 +15,15 @@ from time import monotonic
 import pytest
 
 from otolith import Versioned, events
-from otolith.agent.conversation import Message, Reasoning, Role, Text, ToolCall, ToolResult
+from otolith.agent.conversation import (
+    Attachment,
+    Message,
+    Reasoning,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from otolith.agent.loop import (
     Agent,
     AnthropicModel,
@@ -31,6 +39,7 @@ from otolith.agent.loop import (
 )
 from otolith.agent.loop.models.model import as_model, request_hash
 from otolith.errors import BadReply, Busy, Denied, Invalid, ModelFailed, TimedOut
+from tests.unit.agent.conversation.legality import faults
 from tests.unit.agent.loop.provider import Provider, serving
 
 KEY = "sk-very-secret"
@@ -388,6 +397,40 @@ def test_results_of_parallel_calls_are_sent_to_anthropic_in_one_message():
     last = provider.requests[1]["messages"][-1]
     assert [each["tool_use_id"] for each in last["content"]] == ["a", "b"]
     assert provider.requests[1]["messages"][-2]["role"] == "assistant"
+
+
+UNTIDY = [
+    Message(Role.USER, (Text("hi"), Attachment("application/zip", b"PK", name="a.zip"))),
+    Message(
+        Role.ASSISTANT, (ToolCall("functions.f:0", "read.file"), ToolCall("c" * 50, "g", {"n": 1}))
+    ),
+    Message(Role.TOOL, (ToolResult("functions.f:0", "ok"),)),
+    Message(Role.USER, (Text("go on"),)),
+]
+
+
+def test_what_is_sent_is_legal_whatever_was_said(protocol):
+    with serving({"text": "ok"}) as provider:
+        made(provider, protocol).complete(UNTIDY)
+
+    assert faults(provider.requests[0]["messages"], protocol) == []
+    assert "interrupted" in str(provider.requests[0])
+    assert "[application/zip: a.zip]" in str(provider.requests[0])
+
+
+def test_reasoning_that_is_hidden_does_not_fill_the_next_context():
+    state = Versioned()
+    whole = {
+        "choices": [{"message": {"content": "42"}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 9, "completion_tokens": 6002},
+    }
+    with serving({"raw": json.dumps(whole).encode()}) as provider:
+        reply = made(provider, "openai").complete(ASKED)
+    state.conversation.user("6*7?")
+    state.conversation.append(reply.message)
+
+    assert reply.usage.output_tokens == 6002
+    assert state.conversation.context(4_000, "openai").tokens < 50
 
 
 def test_what_no_request_can_say_is_refused_or_replaced(protocol):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from otolith.agent.conversation.context.tiers import changed, each_message
-from otolith.agent.conversation.context.units import REDACTED, Unit
+from otolith.agent.conversation.context.units import APPROVAL, REDACTED, Unit
 from otolith.agent.conversation.counting import Counter
 from otolith.agent.conversation.estimating import LETTERS_PER_TOKEN, shorten
 from otolith.agent.conversation.formats.media import compact
@@ -74,7 +74,7 @@ class Clamp:
 
         A search without what it found, or reasoning without the search, is refused.
         """
-        is_bound = isinstance(part, Extra) and part.type != REDACTED
+        is_bound = isinstance(part, Extra) and part.type not in (REDACTED, APPROVAL)
         if is_bound or (isinstance(part, Reasoning) and part.extra.get("from") == "responses"):
             return None
         return self.part(part)
@@ -91,7 +91,7 @@ class Clamp:
             return self._call(part)
         if isinstance(part, Attachment):
             return self._file(part)
-        if isinstance(part, Reasoning) or part.type == REDACTED:
+        if isinstance(part, Reasoning) or part.type in (REDACTED, APPROVAL):
             return part
         return Text(self.text(words(part)))
 

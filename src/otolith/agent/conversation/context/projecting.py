@@ -16,7 +16,6 @@ appended, unless another counter is given.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from otolith.agent.conversation.checking import check_text
@@ -234,14 +233,17 @@ class _Projection:
         gone = [unit for unit in cut.units[: cut.first] if not unit.stays]
         missing = Missing.of([*stays, *window], gone, start)
         ats = [at for unit in units for at, _ in unit.messages()]
-        foreign = {ats[place] for place in sent.silent}
+        foreign = sorted({(ats[place], why) for place, why in sent.losses.items()})
         return Context(
             messages=sent.messages,
             tokens=self._costs.total(units) + around,
             budget=self._rules.budget,
             for_=self._rules.for_,
             dropped=Indices(missing.ranges()),
-            why=(*self._why(read, cut, missing, start), *_foreign(foreign, self._rules.for_)),
+            why=(
+                *self._why(read, cut, missing, start),
+                *(Reason(at, at + 1, "foreign", why) for at, why in foreign),
+            ),
             system=sent.system,
             start=start,
             stop=self._source.length,
@@ -262,11 +264,6 @@ class _Projection:
             *stayed(stays, start),
             *(each for each in sorted(done) if each.start not in gone),
         ]
-
-
-def _foreign(places: set[int], provider: str) -> Iterator[Reason]:
-    for at in sorted(places):
-        yield Reason(at, at + 1, "foreign", f"nothing of it can be said to {provider}")
 
 
 def _told(summary: Summary) -> Unit:

@@ -1,12 +1,13 @@
-"""Units as a provider is sent them: ids it accepts, roles in the order it wants."""
+"""Units as a provider is sent them: ids it accepts, parts it takes, roles in the order it wants."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from otolith.agent.conversation.context.translating import Translation
 from otolith.agent.conversation.formats import (
     FORMATS,
     anthropic,
@@ -27,19 +28,23 @@ class Sent(NamedTuple):
 
     messages: list[dict[str, Any]]
     system: Any = None
-    silent: tuple[int, ...] = ()
-    """Which of the messages that were given have nothing to say to this provider."""
+    losses: Mapping[int, str] = {}
+    """By the place of a message that was given, what of it is not said as it was."""
 
 
 def send(groups: Iterable[Sequence[Message]], for_: str) -> Sent:
     """Return groups of messages as a provider wants them; no id is in two groups then."""
-    messages = [message for group in _distinct(groups, for_) for message in group]
+    translation = Translation(for_)
+    given = [message for group in _distinct(groups, for_) for message in group]
+    messages = [translation.message(place, message) for place, message in enumerate(given)]
     if for_ == "plain":
         pieces = [plain.as_dicts([message]) for message in messages]
     else:
         pieces = [as_sent(message, FORMATS[for_]) for message in messages]
-    silent = tuple(at for at, piece in enumerate(pieces) if not piece)
-    return _joined_up(pieces, for_)._replace(silent=silent)
+    losses = {at: f"for {for_}, {'; '.join(told)}" for at, told in translation.losses.items()}
+    nothing = f"nothing of it can be said to {for_}"
+    silent = {at: nothing for at, piece in enumerate(pieces) if not piece}
+    return _joined_up(pieces, for_)._replace(losses=losses | silent)
 
 
 def _joined_up(pieces: Sequence[list[Any]], for_: str) -> Sent:
@@ -84,7 +89,7 @@ def _distinct(groups: Iterable[Sequence[Message]], for_: str) -> Iterable[Sequen
 def _answered_in_kind(group: Sequence[Message]) -> Sequence[Message]:
     """Return a group in which a built-in tool is answered by an item of its own kind."""
     calls = (call for message in group for call in message.calls)
-    kinds = {call.id: f"{call.extra['item']}_output" for call in calls if "item" in call.extra}
+    kinds = {call.id: f"{kind}_output" for call in calls if (kind := responses.item_of(call))}
     if not kinds:
         return group
 

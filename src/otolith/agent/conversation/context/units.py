@@ -2,6 +2,7 @@
 
 Rule 1: an assistant's message with calls is a unit with all their results, and with messages of
 nothing but reasoning right before it. Any other message is a unit by itself.
+A request for approval of a server's tool goes with its answer in the same way.
 Rule 2: results follow their calls at once, whatever was said in between; that comes after them.
 Rule 3: a call without a result gets one that says so, or is left out if that cannot be said in
 words. A result without a call, or the second one to a call, is left out, as is a message that says
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from otolith.agent.conversation.formats import without_residue
 from otolith.agent.conversation.message import (
@@ -31,6 +32,8 @@ _ANSWERING = (Role.TOOL, Role.USER)
 INTERRUPTED = "[interrupted: the tool gave no result]"
 REDACTED = "anthropic:redacted_thinking"
 _CUSTOM = "custom_tool_call"
+APPROVAL = "responses:mcp_approval_request"
+_APPROVED = "responses:mcp_approval_response"
 
 
 class Reason(NamedTuple):
@@ -116,7 +119,7 @@ class Gathering:
 
     def add(self, at: int, message: Message) -> None:
         """Take one more message."""
-        has_results = message.role in _ANSWERING and bool(message.results)
+        has_results = message.role in _ANSWERING and any(map(_answers, message.parts))
         message = _cleaned(self._answer(at, message) if has_results else message)
         if not message.parts:
             if not has_results:
@@ -139,7 +142,7 @@ class Gathering:
             parts = {_key(at, part): part for at, part in enumerate(message.parts)}
             unit.said[-1] = at, _with(message, tuple(parts.values()), message.role)
             self.reasons.append(Reason(at, at + 1, "orphaned", "two calls have one id"))
-        for id in ids:
+        for id in filter(None, map(_asks, message.parts)):
             self._open[id] = unit
             self._known.add(id)
 
@@ -168,27 +171,47 @@ class Gathering:
 
     def _answer(self, at: int, message: Message) -> Message:
         """Put results with their calls; return what else the message says."""
-        fits = [result for result in message.results if result.call_id in self._open]
-        if len(fits) < len(message.results):
-            orphan = next(each for each in message.results if each not in fits)
+        answers = [(found, part) for part in message.parts if (found := _answers(part))]
+        orphans = [name for name, _ in answers if name not in self._open]
+        if orphans:
             why = "its call is not in the context"
-            if orphan.call_id in self._known:
+            if orphans[0] in self._known:
                 why = "its call was answered before"
             self.reasons.append(Reason(at, at + 1, "orphaned", why))
-        taken: dict[int, list[ToolResult]] = {}
+        taken: dict[int, list[Part]] = {}
         units: dict[int, Unit] = {}
-        for result in fits:
-            unit = self._open.pop(result.call_id, None)
+        for name, part in answers:
+            unit = self._open.pop(name, None)
             if unit is not None:
                 units[id(unit)] = unit
-                taken.setdefault(id(unit), []).append(result)
-        rest = tuple(part for part in message.parts if not isinstance(part, ToolResult))
+                taken.setdefault(id(unit), []).append(part)
+        rest = tuple(part for part in message.parts if not _answers(part))
         for key, results in taken.items():
             whole = not rest and len(results) == len(message.parts)
             part_of = message if whole else _with(message, tuple(results), Role.TOOL)
             units[key].results.append((at, part_of))
         role = Role.USER if message.role is Role.TOOL else message.role
         return _with(message, rest, role)
+
+
+def _asks(part: Part) -> str:
+    """Return what an answer to a part would name it by; nothing if it asks for none."""
+    if isinstance(part, ToolCall):
+        return f"call {part.id}"
+    return f"approval {part.data.get('id')}" if _is_extra(part, APPROVAL) else ""
+
+
+def _answers(part: Part) -> str:
+    """Return what a part is the answer to; nothing if it is none."""
+    if isinstance(part, ToolResult):
+        return f"call {part.call_id}"
+    if not _is_extra(part, _APPROVED):
+        return ""
+    return f"approval {part.data.get('approval_request_id')}"
+
+
+def _is_extra(part: Part, type: str) -> TypeGuard[Extra]:
+    return isinstance(part, Extra) and part.type == type and isinstance(part.data, dict)
 
 
 def _is_thought(part: Part) -> bool:

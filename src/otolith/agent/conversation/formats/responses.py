@@ -38,7 +38,8 @@ from otolith.agent.lifecycle.values import thaw
 NAME = "responses"
 _INSTRUCTIONS = "instructions"
 _SCREEN, _SCREENED = "computer_screenshot", "computer_call_output"
-_CUSTOM = "custom_tool_call"
+_CUSTOM, _SHELL = "custom_tool_call", "local_shell_call_output"
+_PDF = "application/pdf"
 _ROLES = {"system": Role.SYSTEM, "developer": Role.SYSTEM, "assistant": Role.ASSISTANT}
 
 
@@ -96,6 +97,8 @@ def is_assistants(item: Mapping[str, Any]) -> bool:
     return str(kind).endswith("_call") or kind in _ASSISTANTS
 
 
+APPROVAL = "mcp_approval_response"
+"""What a person says to a server that asked; no turn of a conversation."""
 _ASSISTANTS = ("reasoning", "mcp_list_tools", "mcp_approval_request")
 
 
@@ -114,9 +117,15 @@ def read(chunk: list[Any]) -> Message:
         return Message(Role.SYSTEM, (Text(first["text"]),))
     if kind == "message":
         return Message(_ROLES.get(role_in(first), Role.USER), tuple(_content(first)))
-    if isinstance(first.get("call_id"), str) and str(kind).endswith("_output"):
+    if str(kind).endswith("_output") and isinstance(first.get(_answering(first)), str):
         return Message(Role.TOOL, (_output(first, str(kind)),))
-    return Message(Role.USER, (Extra(f"{NAME}:{kind}", dict(first)),))
+    role = Role.TOOL if kind == APPROVAL else Role.USER
+    return Message(role, (Extra(f"{NAME}:{kind}", dict(first)),))
+
+
+def _answering(item: Mapping[str, Any]) -> str:
+    """Return where an output says which call it answers; that of a local shell has two ways."""
+    return "id" if item.get("type") == _SHELL and "call_id" not in item else "call_id"
 
 
 def _parts(item: Mapping[str, Any]) -> Iterator[Part]:
@@ -159,7 +168,13 @@ def _part(raw: Mapping[str, Any]) -> Part:
         return attached(raw["image_url"], "image/*")
     if kind == "input_file" and isinstance(raw.get("file_data"), str):
         return attached(raw["file_data"], "application/*", name=raw.get("filename") or "")
+    if kind == "input_file" and _is_address(raw.get("file_url")):
+        return Attachment(_PDF, url=raw["file_url"], name=str(raw.get("filename") or ""))
     return Extra(f"{NAME}:part:{kind}", dict(raw))
+
+
+def _is_address(url: Any) -> bool:
+    return isinstance(url, str) and url.startswith("http")
 
 
 def _reasoning(item: Mapping[str, Any]) -> Reasoning:
@@ -175,7 +190,9 @@ def _output(item: Mapping[str, Any], kind: str) -> ToolResult:
     if isinstance(given, list | dict):
         said = tuple(map(_part, given if isinstance(given, list) else [given]))
     extra = {} if kind == "function_call_output" else {"item": kind}
-    return ToolResult(item["call_id"], "" if given is None else said, extra=extra)
+    name = _answering(item)
+    extra |= {"named": name} if name != "call_id" else {}
+    return ToolResult(item[name], "" if given is None else said, extra=extra)
 
 
 # Writing
@@ -240,11 +257,20 @@ def _written_reasoning(part: Reasoning) -> dict[str, Any] | None:
     return item | ({"encrypted_content": part.signature} if part.signature else {})
 
 
+def item_of(call: ToolCall) -> str | None:
+    """Return as which item a call is sent, if it is no function; chat has custom tools as well."""
+    is_custom = call.extra.get("type") == "custom"
+    kind = call.extra.get("item", _CUSTOM if is_custom else None)
+    return None if kind is None else str(kind)
+
+
 def _written_call(call: ToolCall) -> dict[str, Any]:
-    kind = call.extra.get("item")
+    kind = item_of(call)
     item = {"type": kind or "function_call", "call_id": call.id}
     if kind is None:
         return item | {"name": call.name, "arguments": arguments_text(call)}
+    if "item" not in call.extra:
+        return item | {"name": call.name, "input": call.raw}
     item |= {"name": call.name} if call.name != kind else {}
     about = {key: call.extra[key] for key in ("id", "status") if key in call.extra}
     given: dict[str, Any] = thaw(call.arguments)
@@ -263,12 +289,15 @@ def _written_result(result: ToolResult) -> dict[str, Any]:
             said = said | {"type": _SCREEN} if said.get("type") == "input_image" else said
     elif result.is_error and not said.startswith("Error"):
         said = f"Error: {said}"
-    return {"type": kind, "call_id": result.call_id, "output": said}
+    return {"type": kind, result.extra.get("named", "call_id"): result.call_id, "output": said}
 
 
 def _written_attachment(part: Attachment) -> dict[str, Any]:
     if part.media_type.startswith("image/") and data_url(part):
         return {"type": "input_image", "image_url": data_url(part)}
+    if part.data is None and _is_address(part.url):
+        name = {"filename": part.name} if part.name else {}
+        return {"type": "input_file", "file_url": part.url} | name
     if part.data is None:
         return {"type": "input_text", "text": named(part)}
     return {"type": "input_file", "file_data": data_url(part), "filename": part.name or "file"}

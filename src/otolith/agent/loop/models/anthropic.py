@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from otolith.agent.conversation.formats import read, write
+from otolith.agent.conversation.formats import read
 from otolith.agent.conversation.message import Message
 from otolith.agent.loop.models.endpoint import Endpoint, clean_key
 from otolith.agent.loop.models.model import OnText, Reply, Usage
-from otolith.agent.loop.models.wire import counted, reply_from
+from otolith.agent.loop.models.wire import counted, reply_from, request
 from otolith.agent.loop.tools import Tool
 from otolith.errors import BadReply
 
@@ -56,9 +56,7 @@ class AnthropicModel:
         on_text: OnText | None = None,
     ) -> Reply:
         """Return the answer, or hand it over as it arrives."""
-        document = write(messages, "anthropic")
-        document["messages"] = _results_together(document["messages"])
-        body = {"model": self.name, **document, **self._options}
+        body = {"model": self.name, **request(messages, "anthropic"), **self._options}
         if tools:
             body["tools"] = [_offered(tool) for tool in tools]
         if on_text is None:
@@ -67,22 +65,6 @@ class AnthropicModel:
         for event in self._endpoint.events("/v1/messages", body | {"stream": True}):
             gathered.take(event)
         return gathered.reply()
-
-
-def _results_together(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return messages with all results of one answer in one: parallel calls are answered so."""
-    made: list[dict[str, Any]] = []
-    for message in messages:
-        if made and _has_results(made[-1]) and _has_results(message):
-            made[-1] = {**made[-1], "content": [*made[-1]["content"], *message["content"]]}
-        else:
-            made.append(message)
-    return made
-
-
-def _has_results(message: dict[str, Any]) -> bool:
-    content = message["content"]
-    return isinstance(content, list) and any(each.get("type") == "tool_result" for each in content)
 
 
 def _offered(tool: Tool) -> dict[str, Any]:

@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from otolith.agent.conversation.formats import read, write
+from otolith.agent.conversation.formats import read
 from otolith.agent.conversation.message import Message
 from otolith.agent.loop.models.endpoint import Endpoint, clean_key
 from otolith.agent.loop.models.model import OnText, Reply, Usage
-from otolith.agent.loop.models.wire import counted, reply_from
+from otolith.agent.loop.models.wire import counted, reply_from, request
 from otolith.agent.loop.tools import Tool
 from otolith.errors import BadReply
 
@@ -55,8 +55,7 @@ class OpenAIModel:
         on_text: OnText | None = None,
     ) -> Reply:
         """Return the answer, or hand it over as it arrives."""
-        document = write(messages, "openai")
-        body = {"model": self.name, "messages": document["messages"], **self._options}
+        body = {"model": self.name, **request(messages, "openai"), **self._options}
         if tools:
             body["tools"] = [_offered(tool) for tool in tools]
         if on_text is None:

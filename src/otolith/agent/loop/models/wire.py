@@ -1,14 +1,25 @@
-"""From what a provider sent to a reply: what both protocols have in common."""
+"""From messages to a request, and from an answer to a reply: what both protocols have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from otolith.agent.conversation.context import whole
 from otolith.agent.conversation.message import Message, Role
 from otolith.agent.loop.models.checking import checked
 from otolith.agent.loop.models.model import Reply, Usage
 from otolith.errors import BadReply, BadValue
+
+
+def request(messages: Sequence[Message], for_: str) -> dict[str, Any]:
+    """Return messages as a provider accepts them, and the system prompt where that is apart.
+
+    A log may have calls without results, ids that only another provider allows, or files of a kind
+    that this one does not take: what is sent is legal all the same.
+    """
+    sent = whole(messages, for_)
+    return {"messages": sent.messages} | ({} if sent.system is None else {"system": sent.system})
 
 
 def reply_from(parse: Callable[[], list[Message]], usage: Usage, why: str) -> Reply:
