@@ -57,3 +57,14 @@ def test_open_calls_are_listed_with_the_run(unsure):
 def test_a_run_without_open_calls_lists_none(said):
     assert "may have happened" not in run("resume", "trip").output
     assert data("resume", "trip")["open"] == []
+
+
+def test_what_a_rollback_has_left_behind_is_listed_and_marked(unsure):
+    key = data("effects")["effects"][0]["key"]
+    run("effects", "--settle", key, "--happened", "--result", '"receipt"')
+    assert run("resume", "trip", "--with", "bot.py:agent").exit_code == 0
+    first = data("log")["commits"][-1]["id"]
+    assert run("rollback", first).exit_code == 0
+    (left,) = data("effects")["effects"]
+    assert (left["key"], left["status"], left["rolled_back"]) == (key, "done", True)
+    assert "done, rolled back" in run("effects").output

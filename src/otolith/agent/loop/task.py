@@ -7,7 +7,7 @@ That its result was handed over is committed; whoever asks after that begins ane
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -81,7 +81,7 @@ class Task(Generic[R]):
         """Let the agent do it; return how it came to rest, whatever that is."""
         _check_state(state)
         inputs = self.signature.named(*args, **kwargs)
-        prompt = self.prompt(plain(inputs))
+        prompt = self.prompt(inputs)
         acting, session = self.acting(state, inputs=inputs), _session(state)
         # A process that died with the result in its hands is not known to have given it to anybody.
         again = acting.is_handed_over(session)
@@ -96,9 +96,18 @@ class Task(Generic[R]):
         with self.agent.doing(self.acting(state)) as acting:
             return acting.resume(_session(state), answer, **self.agent.limits)
 
+    def inputs(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return plain data as the arguments that the task is annotated with.
+
+        Raises:
+            BadValue: one does not fit; the message says which.
+            Invalid: it takes what no plain data can be made into.
+        """
+        return Signature(self.__wrapped__, hidden=frozenset({_STATE})).arguments(given)
+
     def prompt(self, inputs: dict[str, Any]) -> str:
         """Return what the model is told: what to do, and with what."""
-        return prompt_of(self.signature.text, self.name, inputs)
+        return prompt_of(self.signature.text, self.name, plain(inputs))
 
     def acting(self, state: Any = None, *, inputs: dict[str, Any] | None = None) -> Acting:
         """Return what runs this task in a state, a repo or a store."""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-import typing
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-import msgspec
-
 from otolith import opening
-from otolith.agent import Orchestrator, Task, Tool, Versioned
+from otolith.agent import Orchestrator, Task, Versioned
 from otolith.cli.asked import Asked
 from otolith.cli.failures import worded
 from otolith.cli.place import Desk, find, only_session
@@ -44,7 +40,7 @@ def running(
     orchestrator = found if isinstance(found, Orchestrator) else found.acting()
     if isinstance(found, Task) and told is not None:
         inputs = inputs_of(found, told)
-        told, orchestrator = found.prompt(_plain(inputs)), found.acting(inputs=inputs)
+        told, orchestrator = found.prompt(inputs), found.acting(inputs=inputs)
     place = find(asked if session is None else asked._replace(session=session))
     with opening.open(place.url, create=False) as repo:
         state = repo.session(place.session or only_session(repo), branch=place.branch)
@@ -70,34 +66,6 @@ def inputs_of(task: Task[Any], told: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise Invalid(f"{task.name} is a task, and {told!r} are no arguments", hint=hint)
     try:
-        return _filled_in(task).signature.arguments(found)
+        return task.inputs(found)
     except BadValue as error:
         raise worded(BadValue(error.message, hint=hint)) from error
-
-
-def _filled_in(task: Task[Any]) -> Tool:
-    """Return a task as a tool, which makes what its parameters are annotated with of JSON."""
-    written = task.__wrapped__
-    given = inspect.signature(written).parameters.values()
-    hints = typing.get_type_hints(written, include_extras=True)
-
-    def stand_in() -> None: ...
-
-    signature = inspect.Signature([each for each in given if each.name != _STATE])
-    stand_in.__dict__["__signature__"] = signature
-    stand_in.__annotations__ = {name: hints[name] for name in signature.parameters if name in hints}
-    stand_in.__name__ = task.name
-    return Tool(stand_in)
-
-
-def _plain(inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments as the plain data that a model is told; the same ones are told the same."""
-    made: dict[str, Any] = msgspec.to_builtins(
-        inputs, str_keys=True, enc_hook=_dumped, order="deterministic"
-    )
-    return made
-
-
-def _dumped(value: Any) -> Any:
-    dump = getattr(value, "model_dump", None)  # a model of pydantic's
-    return dump(mode="json") if callable(dump) else repr(value)

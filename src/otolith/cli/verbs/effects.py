@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 import click
 
-from otolith.agent import Entry, Orchestrator, Versioned, ledger_in
+from otolith.agent import Entry, Orchestrator, Versioned, effects_after, ledger_in
 from otolith.cli.asked import Asked
 from otolith.cli.failures import worded
 from otolith.cli.place import at_hand
@@ -44,8 +44,9 @@ def effects(
 ) -> None:
     """List what agents did to the world in a session, the oldest first.
 
-    A call that must not happen twice, and was begun by a process that died, may have happened or
-    not. Find out, say so with `--settle`, and the run goes on. One that happened is not made again.
+    What a rollback has left behind stays done, and is marked. A call that must not happen twice,
+    and was begun by a process that died, may have happened or not. Find out, say so with
+    `--settle`, and the run goes on. One that happened is not made again.
     """
     asked = asked if session is None else asked._replace(session=session)
     if key is not None and happened is not_happened:  # a guess could do it a second time
@@ -62,13 +63,14 @@ def effects(
             told = _settled(state, key, happened=happened, result=_parsed(result))
             page([told], asked)
             return
-        found = {entry.key: entry for entry in ledger_in(state)}
-        found |= {entry.key: entry for entry in open_effects(state)}
-        listed = [entry for entry in found.values() if not unknown or entry.status in OPEN]
+        here = {entry.key: entry for entry in (*ledger_in(state), *open_effects(state))}
+        ever = {entry.key: entry for entry in effects_after(state)} | here
+        listed = [entry for entry in ever.values() if not unknown or entry.status in OPEN]
+        listed.sort(key=lambda entry: entry.time)
         if as_json:
-            emit({"effects": [_as_json(entry) for entry in listed]})
+            emit({"effects": [_as_json(each, is_left=each.key not in here) for each in listed]})
         else:
-            page(_lines(listed), asked)
+            page(_lines(listed, here), asked)
 
 
 def _settled(state: Versioned, start: str, *, happened: bool, result: Any) -> str:
@@ -90,7 +92,7 @@ def _parsed(text: str | None) -> Any:
         raise Invalid(f"--result is not JSON: {error}", hint="quote texts: '\"done\"'") from None
 
 
-def _lines(entries: Sequence[Entry]) -> Iterator[str]:
+def _lines(entries: Sequence[Entry], here: Container[str]) -> Iterator[str]:
     if not entries:
         yield "nothing was done to the world"
         return
@@ -98,12 +100,17 @@ def _lines(entries: Sequence[Entry]) -> Iterator[str]:
     for each in entries:
         call = f"{safe(each.tool)} {one_line(dict(each.arguments))}"
         rows.append([
-            moment(each.time), each.key[:KEY_LETTERS], each.status, safe(each.run),
+            moment(each.time), each.key[:KEY_LETTERS], _status(each, here), safe(each.run),
             str(each.iteration + 1), call,
         ])  # fmt: skip
     yield from table(rows)
 
 
-def _as_json(entry: Entry) -> dict[str, Any]:
-    found: dict[str, Any] = to_json({"key": entry.key, **entry.to_data()})
+def _status(entry: Entry, here: Container[str]) -> str:
+    return entry.status if entry.key in here else f"{entry.status}, rolled back"
+
+
+def _as_json(entry: Entry, *, is_left: bool) -> dict[str, Any]:
+    data = {"key": entry.key, **entry.to_data(), "rolled_back": is_left}
+    found: dict[str, Any] = to_json(data)
     return found
