@@ -2,7 +2,7 @@
 
 A message is ranked by how rare the words of the query are in the thread, how often it has them and
 how short it is (BM25), and by how close together they stand in it. Where two are equal, the later
-one comes first. Words are compared without case, accents and a plural s.
+one comes first. What is a word, and which are the same, is said in terms.py.
 
 The index is made when a thread is first searched: about 0.1 ms a message, so a second for 10,000.
 It is kept in memory and grows by what is new. If the log no longer begins with what is in it, it is
@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import heapq
 import math
-import re
-import unicodedata
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -24,12 +22,12 @@ from operator import mul
 
 from otolith.agent.conversation.formats.words import words
 from otolith.agent.conversation.message import Message, Reasoning
+from otolith.agent.conversation.terms import place_of, terms, whole
 from otolith.errors import BadValue
 
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 """Texts in, a vector for each of them out; the same text must give the same vector."""
 
-_WORD = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af]|[^\W_]+")  # a sign of Chinese is a word
 _SATURATION, _LENGTH = 1.2, 0.75
 _NEAR, _FUSION = 1.0, 60
 
@@ -147,32 +145,14 @@ def said(message: Message) -> str:
     return "\n".join(filter(None, map(words, parts)))
 
 
-def terms(text: str) -> list[str]:
-    """Return the words of a text as they are compared."""
-    plain = text if text.isascii() else _bare(text)
-    return [_singular(word) for word in _WORD.findall(plain.lower())]
-
-
-def _bare(text: str) -> str:
-    taken_apart = unicodedata.normalize("NFKD", text)
-    return "".join(each for each in taken_apart if not unicodedata.combining(each))
-
-
-def _singular(word: str) -> str:
-    return word[:-1] if len(word) > 3 and word[-1] == "s" and word[-2] != "s" else word
-
-
 def snippet(text: str, place: int, width: int = 160) -> str:
-    """Return the part of a text around its word at a place."""
-    plain = text if text.isascii() else _bare(text)
-    if len(plain) != len(text):
-        text = plain  # so that places fit
-    spans = [found.span() for found in _WORD.finditer(plain.lower())]
-    middle = spans[place][0] if place < len(spans) else 0
-    start = max(min(middle - width // 4, len(text) - width), 0)
-    cut = text[start : start + width].strip()
+    """Return the part of a text around its word at a place, as it was said."""
+    shown = whole(text)
+    middle = place_of(shown, place)
+    start = max(min(middle - width // 4, len(shown) - width), 0)
+    cut = shown[start : start + width].strip()
     before = "…" if start else ""
-    return f"{before}{cut}{'…' if start + width < len(text) else ''}".replace("\n", " ")
+    return f"{before}{cut}{'…' if start + width < len(shown) else ''}".replace("\n", " ")
 
 
 def _unit(vector: Sequence[float]) -> array[float]:

@@ -1,7 +1,8 @@
 """Which notes answer a question: those that speak of it, and of these the strongest.
 
 The score is relevance x strength. Relevance is how much of what the question asks about is in the
-note, from 0 to 1; words that few notes have weigh more. Words are compared by their stems.
+note, from 0 to 1; words that few notes have weigh more. Words are compared by their stems; where
+they are not set apart by spaces, by their signs, as in a search.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from otolith.agent.conversation.entities import content_words
+from otolith.agent.conversation.terms import signs
 from otolith.agent.memory.note import Note
 
 Relevance: TypeAlias = Callable[[str, Note], float]
@@ -52,13 +54,21 @@ class Words:
         text = note.text
         known = self._known.get(note.key)
         if known is None or known[0] != text:
-            known = self._known[note.key] = text, frozenset(content_words(text))
+            known = self._known[note.key] = text, frozenset(_compared(text))
         return known[1]
+
+
+def _compared(text: str) -> set[str]:
+    """Return what of a text is compared: stems of words, and signs that are words by themselves."""
+    alone = set(signs(text))
+    if not alone:
+        return set(content_words(text))
+    return {word for word in content_words(text) if alone.isdisjoint(signs(word))} | alone
 
 
 def relevances(query: str, notes: Mapping[str, frozenset[str]]) -> dict[str, float]:
     """Return how relevant each of some notes is, by the words of each."""
-    asked = set(content_words(query))
+    asked = _compared(query)
     if not asked:
         return dict.fromkeys(notes, 1.0)
     weights = _weights(asked, notes.values())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
 
 import otolith
@@ -42,6 +44,48 @@ def test_case_accents_plurals_and_scripts_do_not_matter(chat, query, index):
     assert index in [hit.index for hit in chat.search(query)]
 
 
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("항공권을 예약하고 싶어요", "예약"),
+        ("항공권을 예약하고 싶어요", "항공권"),
+        (unicodedata.normalize("NFD", "항공권을 예약하고 싶어요"), "예약"),
+        ("ホテルを予約したい", "予約"),
+        ("バスはどこですか", "バス"),
+        ("ฉันต้องการจองโรงแรม", "โรงแรม"),
+        ("मुझे होटल चाहिए", "होटल"),
+        ("Straße nach Köln", "STRASSE koln"),
+        ("Οδός Αθηνάς", "ΟΔΟΣ"),
+        ("Ça coûte cher", "ca COUTE"),
+        ("ﬁnd the ofﬁce", "office"),
+    ],
+)
+def test_whatever_script_it_is_written_in_it_is_found(state, said, asked):
+    chat = Conversation(state, thread="scripts", clock=lambda: 1)
+    for text in ("hello", said, "1 2 3"):
+        chat.user(text)
+
+    assert [hit.index for hit in chat.search(asked)] == [1]
+
+
+@pytest.mark.parametrize("said", ["Ça coûte cher", "Das ist groß", "…½ Ça coûte", "여행 예약"])
+def test_a_snippet_is_what_was_said(state, said):
+    chat = Conversation(state, thread="shown", clock=lambda: 1)
+    chat.user(said)
+
+    assert chat.search(said)[0].snippet == said
+
+
+def test_a_snippet_is_cut_where_the_word_is(state):
+    chat = Conversation(state, thread="long", clock=lambda: 1)
+    chat.user("½ Maß Weißbier … " * 40 + "Ça coûte cher. " + "où ça? " * 40)
+
+    (hit,) = chat.search("coute")
+
+    assert "Ça coûte cher" in hit.snippet
+    assert len(hit.snippet) <= 162
+
+
 def test_nothing_is_found_for_what_nobody_said(chat):
     assert chat.search("zeppelin") == chat.search("") == chat.search("?!") == []
 
@@ -77,3 +121,18 @@ def test_what_means_the_same_is_found_with_vectors(chat):
     assert chat.search("plane", k=1, embed=embed)[0].index == 0
     chat.search("plane", k=1, embed=embed)
     assert asked == [8, 1]
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("我想预订酒店", "酒店"),
+        ("ホテルを予約したい", "予約"),
+        ("항공권을 예약하고 싶어요", "예약"),
+    ],
+)
+def test_a_note_is_recalled_by_the_words_that_a_search_knows(state, said, asked):
+    state.memory.note("wish", said)
+    state.memory.note("other", "an aisle seat near the exit")
+
+    assert [each.key for each in state.memory.recall(asked) if each.relevance > 0.5] == ["wish"]
