@@ -19,8 +19,16 @@ from otolith.agent.conversation.followed import Followed
 from otolith.agent.conversation.message import Message, Part, Reasoning, Role, ToolCall, ToolResult
 from otolith.agent.conversation.record import Record
 from otolith.agent.conversation.searching import Embed, Hit, Index
-from otolith.agent.conversation.threads import Thread, about, begin, check_name, fork, threads_in
-from otolith.errors import BadMessage, BadValue
+from otolith.agent.conversation.threads import (
+    Thread,
+    about,
+    begin,
+    check_name,
+    forget,
+    fork,
+    threads_in,
+)
+from otolith.errors import BadMessage, BadValue, Error
 
 
 class Conversation(Followed):
@@ -113,6 +121,8 @@ class Conversation(Followed):
         """
         if not isinstance(text, str):
             raise BadValue(f"{text!r} is no query", hint="use words")
+        if type(k) is not int or k < 0:
+            raise BadValue(f"k={k!r} is no number of messages", hint="give 0 or more")
         with self.state.turn():
             index = self._index()
             found = index.find(text, k if embed is None else 10 * k)
@@ -207,7 +217,11 @@ class Conversation(Followed):
                     formats.without_residue(old), parts=parts_of(content), id="", time=0
                 )
             made = self.fork(range(len(self))[index], name)
-            made.append(replace(content, tokens=None))
+            try:
+                made.append(replace(content, tokens=None))
+            except Error:
+                forget(Record(self.state, made.thread_name))
+                raise
             return made
 
     def _free_name(self) -> str:

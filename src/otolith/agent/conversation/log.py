@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import overload
 
+from otolith.agent.conversation import pinning
 from otolith.agent.conversation.checking import LARGEST_BYTES
 from otolith.agent.conversation.counting import estimated
 from otolith.agent.conversation.message import Message, Role
@@ -119,10 +120,17 @@ class Log(Sequence[Message]):
             message = self[index]
             for at in self._together(message, range(len(self))[index]):
                 (each,) = self._record.read(at, at + 1)
-                if is_pinned or each.role is Role.SYSTEM:
-                    self._record.put([at, is_pinned], STAYS, each.id)
-                elif self._record.cell(STAYS, each.id) is not None:
-                    self._record.remove(STAYS, each.id)
+                self._pin(at, each, is_pinned=is_pinned)
+
+    def _pin(self, at: int, message: Message, *, is_pinned: bool) -> None:
+        has_stayed = self._record.cell(STAYS, message.id) is not None
+        stays = is_pinned or message.role is Role.SYSTEM
+        if stays:
+            self._record.put([at, is_pinned], STAYS, message.id)
+        elif has_stayed:
+            self._record.remove(STAYS, message.id)
+        if stays != has_stayed:
+            pinning.note(self._record, at, message.id, is_pinned=stays)
 
     def _together(self, message: Message, at: int) -> list[int]:
         """Return where a message, the call it answers and the results of its calls are."""

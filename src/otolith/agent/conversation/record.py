@@ -5,6 +5,7 @@
                     .calls.<thread>         by the id of a call, the index of its message
                     .stays.<thread>         by the id of a message that stays in every context, its
                                             index and whether it was pinned; all system messages
+                    .pins.<thread>          when messages were pinned: see pinning.py
                     .files.<thread>         the bytes of attachments, by their hash
                     .usage.<thread>         what providers counted: see anchors.py
                     .summaries.<thread>     of ranges of the log: see summarising.py
@@ -39,7 +40,7 @@ from otolith.core import CONVERSATION, Branch, Path, Reading, digest
 from otolith.errors import BadValue, Corrupt, ReadOnly
 
 CALLS, STAYS, FILES, USAGE = "calls", "stays", "files", "usage"
-SUMMARIES, ABOUT = "summaries", "about"
+SUMMARIES, ABOUT, PINS = "summaries", "about", "pins"
 BACK = "back"
 
 T = TypeVar("T")
@@ -223,8 +224,8 @@ class Record:
         """Stage something in the tables that is a cell already."""
         self.branch().write_reserved(self._place(*names), cell)
 
-    def put_log(self, cell: bytes) -> None:
-        """Stage another log."""
+    def put_log(self, cell: bytes | None) -> None:
+        """Stage another log, or that there is none."""
         self.branch().write_reserved(self.path, cell)
 
     def remove(self, *names: str) -> None:

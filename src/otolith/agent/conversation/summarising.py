@@ -7,8 +7,9 @@ them, of the prompt and of the model: threads and branches that share these mess
 summary, and where they differ it is not found. A rollback undoes it like any edit.
 
 A summariser is a function of the messages and of what an earlier summary said of those before them.
-It may have attributes `model` and `prompt`, which are part of the hash. The one that is built in
-needs no model: it picks sentences.
+It may have attributes `model` and `prompt`, which are part of the hash; without a model, what the
+function is called and made of is (naming.py). The one that is built in needs no model: it picks
+sentences.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ from collections import Counter as Tally
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from otolith.agent.conversation.checking import check_text
 from otolith.agent.conversation.estimating import estimate, shorten
 from otolith.agent.conversation.formats.words import words
 from otolith.agent.conversation.message import Message, Reasoning, Role
+from otolith.agent.conversation.naming import name_of
 from otolith.agent.conversation.record import SUMMARIES, Record
 from otolith.core import digest
+from otolith.errors import BadValue
 
 LABEL = "[Summary of the conversation so far, written by a machine]\n"
 TOKENS = 512
@@ -96,8 +100,23 @@ class Summaries:
 
 def key_of(summariser: Any) -> tuple[str, str]:
     """Return the model and the prompt of a summariser."""
-    name = getattr(summariser, "__qualname__", type(summariser).__qualname__)
-    return str(getattr(summariser, "model", name)), str(getattr(summariser, "prompt", ""))
+    model = getattr(summariser, "model", None)
+    name = name_of(summariser) if model is None else str(model)
+    return name, str(getattr(summariser, "prompt", ""))
+
+
+def ask(summariser: Summariser, messages: Sequence[Message], before: str) -> str:
+    """Return what a summariser makes of messages, and of the summary of those before them.
+
+    Raises:
+        BadValue: it gave something else than words.
+    """
+    told: Any = summariser(messages, before)
+    if not isinstance(told, str) or not told.strip():
+        why = f"a summariser gave {told!r:.60}, which is no summary"
+        raise BadValue(why, hint="return the text of one")
+    check_text(told)
+    return told
 
 
 def _summary(kept: dict[str, Any]) -> Summary:

@@ -11,6 +11,7 @@ from otolith.agent.conversation.record import (
     ABOUT,
     CALLS,
     FILES,
+    PINS,
     STAYS,
     SUMMARIES,
     USAGE,
@@ -101,22 +102,32 @@ def fork(old: Record, name: str, at: int, *, now: int) -> Record:
         cell = old.cell(part)
         if cell is not None:
             new.put_cell(cell, part)
-    _fork_usage(old, new, at)
+    for part in (USAGE, PINS):
+        _fork_until(old, new, part, at)
     _leave_behind(old, new, at, length)
     return new
 
 
-def _fork_usage(old: Record, new: Record, at: int) -> None:
-    cell = old.cell(USAGE)
+def forget(record: Record) -> None:
+    """Stage that a thread was never begun."""
+    for part in (ABOUT, FILES, SUMMARIES, CALLS, STAYS, USAGE, PINS):
+        if record.cell(part) is not None:
+            record.remove(part)
+    record.put_log(None)
+
+
+def _fork_until(old: Record, new: Record, part: str, at: int) -> None:
+    """Share what happened as long as there were no more than so many messages."""
+    cell = old.cell(part)
     if cell is None:
         return
     cells, end = old.state.cells, old.state.cells.length(cell)
-    while end and _anchored(cells.load(cells.element(cell, end - 1))) > at:
+    while end and _length_then(cells.load(cells.element(cell, end - 1))) > at:
         end -= 1
-    new.put_cell(cells.splice(cell, end, cells.length(cell), []), USAGE)
+    new.put_cell(cells.splice(cell, end, cells.length(cell), []), part)
 
 
-def _anchored(kept: Any) -> int:
+def _length_then(kept: Any) -> int:
     return int(kept[0])
 
 

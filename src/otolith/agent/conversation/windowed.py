@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from otolith.agent.conversation import pinning
 from otolith.agent.conversation.anchors import LATEST, Anchor, Scale
-from otolith.agent.conversation.checking import check_text
 from otolith.agent.conversation.context import Context, Rules, Source, project
 from otolith.agent.conversation.counting import Counter, as_counter, estimated
 from otolith.agent.conversation.log import AT_ONCE, Log
@@ -16,6 +16,7 @@ from otolith.agent.conversation.summarising import (
     Summaries,
     Summariser,
     Summary,
+    ask,
     extractive,
     key_of,
 )
@@ -71,6 +72,7 @@ class Windowed(Log):
             length,
             lambda start, stop: list(map(record.legible, record.read(start, stop, log))),
             stays=tuple(record.staying()),
+            stayed=lambda stop: pinning.stayed(record, stop),
             turn=record.turn(),
             filled=record.filled,
             scale=self._scale(),
@@ -152,8 +154,6 @@ class Windowed(Log):
                 return known
             before = summaries.find(0, end - 1, key)
             start, told = (0, "") if before is None else (before.stop, before.text)
-            text = str(summariser(self._record.read(start, end), told))
-            check_text(text)
-            summary = Summary(end, text, *key)
+            summary = Summary(end, ask(summariser, self._full(start, end), told), *key)
             summaries.keep(summary)
             return summary

@@ -251,6 +251,30 @@ def test_a_message_that_is_not_there_is_an_index_error(chat, verb):
         verb(chat)
 
 
+@pytest.mark.parametrize(
+    "verb",
+    [
+        lambda chat: chat.search("hotel", k="3"),
+        lambda chat: chat.search("hotel", k=-1),
+        lambda chat: chat.search("hotel", k=True),
+        lambda chat: chat.resolve(None),
+        lambda chat: chat.resolve(b"it", at=0),
+        lambda chat: chat.resolve("it", at="0"),
+        lambda chat: chat.resolve("it", judge=lambda *_: [5]),
+        lambda chat: chat.resolve("it", judge=lambda *_: [-1]),
+        lambda chat: chat.resolve("it", judge=lambda *_: 0),
+        lambda chat: chat.resolve("it", judge=lambda *_: "0"),
+        lambda chat: chat.resolve("it", judge=lambda *_: [None]),
+    ],
+)
+def test_what_is_no_question_is_refused_with_a_hint(chat, verb):
+    chat.user("Find a hotel")
+
+    with pytest.raises(BadValue) as refused:
+        verb(chat)
+    assert refused.value.hint
+
+
 def test_nothing_at_all_is_a_conversation_too(state):
     chat = Conversation(state, clock=lambda: 1)
 

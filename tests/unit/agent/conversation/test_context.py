@@ -318,6 +318,38 @@ def test_what_a_provider_counted_may_break_a_cache_and_that_is_told(chat):
     assert all(told == true for told, true in truths)
 
 
+@pytest.mark.parametrize("is_pinned", [True, False])
+def test_a_pin_breaks_a_cache_and_that_is_told(chat, is_pinned):
+    for number in range(60):
+        chat.user(f"question {number}? {PARAGRAPH}", is_pinned=not is_pinned and number == 1)
+        chat.assistant(f"answer {number}. {PARAGRAPH}")
+    chat.user("first")
+    before = chat.context(3000, "openai")
+    chat.assistant("yes")
+    chat.pin(2, is_pinned=is_pinned)
+    chat.user("second")
+    after = chat.context(3000, "openai")
+
+    assert (after.prefix_kept, after.extends(before)) == (False, False)
+    chat.assistant("yes")
+    chat.user("third")
+    assert chat.context(3000, "openai").prefix_kept
+
+
+def test_a_fork_does_not_know_of_later_pins(chat):
+    for number in range(30):
+        chat.user(f"question {number}? {PARAGRAPH}")
+        chat.assistant(f"answer {number}. {PARAGRAPH}")
+    chat.pin(2)
+    other = chat.fork(40)
+    other.user("first")
+    other.assistant("yes")
+    other.user("second")
+
+    assert other[2].is_pinned
+    assert other.context(2000, "openai").prefix_kept
+
+
 def test_a_cut_stays_where_it_is_for_many_messages(chat):
     starts, kept = [], 0
     for number in range(200):

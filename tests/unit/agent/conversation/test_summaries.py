@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from itertools import count
 
 import pytest
 
 import otolith
-from otolith.agent.conversation import Conversation, Message, Role, Text, extractive
-from otolith.errors import Invalid
+from otolith.agent.conversation import Attachment, Conversation, Message, Role, Text, extractive
+from otolith.agent.conversation.summarising import key_of
+from otolith.errors import BadValue, Invalid
 
 PARAGRAPH = "The flight leaves in the morning and arrives at night, with one stop. " * 4
 
@@ -116,6 +119,100 @@ def test_a_summariser_that_fails_leaves_a_window_and_a_reason(chat):
     assert context.summary == ""
     assert context.messages
     assert any("no answer" in each.why for each in context.why)
+
+
+@pytest.mark.parametrize("nonsense", [None, "", "  \n", 7, b"They talked."])
+def test_nonsense_is_no_summary(chat, nonsense):
+    context = chat.context(2000, "openai", summariser=lambda *_: nonsense)
+
+    assert context.summary == ""
+    assert "no summary" in context.why[0].why
+    assert chat._record.cell("summaries") is None
+    with pytest.raises(BadValue):
+        chat.summarise(50, summariser=lambda *_: nonsense)
+
+
+def test_a_summariser_gets_messages_that_can_be_added_elsewhere(chat):
+    chat.user([Text("see"), Attachment("image/png", b"PNG", name="a.png")])
+    other = chat.thread("other")
+
+    def tell(messages, before):
+        other.extend(messages[-1:])
+        return "They looked at a picture."
+
+    chat.summarise(summariser=tell)
+
+    assert other[0].parts[1].data == b"PNG"
+
+
+class Style:
+    """Something with methods that summarise."""
+
+    def __init__(self, style):
+        self.style = style
+
+    def tell(self, messages, before):
+        return f"told {self.style}"
+
+
+@dataclass(frozen=True)
+class Fixed(Style):
+    """Something that can be told from others by what it is made of."""
+
+    style: str
+
+
+def closing(word):
+    return lambda messages, before: f"told {word}"
+
+
+def said(messages, before, *, word):
+    return f"told {word}"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        closing,
+        lambda word: Style(word).tell,
+        lambda word: Fixed(word).tell,
+        lambda word: partial(said, word=word),
+        lambda word: (lambda m, b: "told one") if word == "one" else (lambda m, b: "told two"),
+    ],
+    ids=["closures", "methods", "methods of data", "partials", "lambdas"],
+)
+def test_two_functions_of_one_name_are_two_summarisers(chat, make):
+    one, two = make("one"), make("two")
+
+    assert chat.summarise(50, summariser=one).text == "told one"
+    assert chat.summarise(50, summariser=two).text == "told two"
+    assert chat.summarise(50, summariser=one).text == "told one"
+
+
+@pytest.mark.parametrize(
+    "make", [closing, lambda word: Fixed(word).tell, lambda word: partial(said, word=word)]
+)
+def test_what_is_made_again_of_the_same_is_the_same_summariser(make):
+    assert key_of(make("one")) == key_of(make("one")) != key_of(make("two"))
+
+
+def test_a_summariser_that_counts_its_calls_is_asked_once(chat):
+    asked = []
+
+    def tell(messages, before):
+        asked.append(len(messages))
+        return "They talked."
+
+    for _ in range(3):
+        chat.context(2000, "openai", summariser=tell)
+
+    assert len(asked) == 1
+
+
+def test_an_object_that_may_change_is_only_known_as_itself():
+    one = Style("one")
+
+    assert key_of(one.tell) == key_of(one.tell) != key_of(Style("one").tell)
 
 
 def test_the_log_is_as_it_was(chat):

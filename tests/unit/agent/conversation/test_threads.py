@@ -34,6 +34,17 @@ def test_a_fork_begins_alike_and_goes_on_by_itself(chat):
     assert other.about == ("other", 4, 5, "main", 3, {})
 
 
+@pytest.mark.parametrize("wrong", ["", "   ", Message(Role.USER, (ToolCall("c9", "x"),))])
+def test_an_edit_that_is_refused_leaves_nothing_behind(state, chat, wrong):
+    state.commit("asked")
+
+    with pytest.raises(BadMessage):
+        chat.edit(0, wrong)
+
+    assert list(chat.threads()) == ["main"]
+    assert state.is_clean
+
+
 def test_a_call_that_was_left_behind_can_be_made_again(chat):
     other = chat.fork(1, "other")
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from otolith.agent.conversation.checking import check_text
 from otolith.agent.conversation.context.context import Context, Indices
 from otolith.agent.conversation.context.costs import Costs
 from otolith.agent.conversation.context.cutting import stable_cut
@@ -29,7 +28,7 @@ from otolith.agent.conversation.context.source import Rules, Source
 from otolith.agent.conversation.context.units import Gathering, Reason, Unit
 from otolith.agent.conversation.counting import AROUND
 from otolith.agent.conversation.message import Message, Role, Text
-from otolith.agent.conversation.summarising import LABEL, Summary, key_of, shorten_to
+from otolith.agent.conversation.summarising import LABEL, Summary, ask, key_of, shorten_to
 from otolith.errors import Invalid, OverBudget
 
 _FIRST_READ, _MOST_SUMMARY, _LEAST_SUMMARY = 16, 1024, 32
@@ -211,8 +210,8 @@ class _Projection:
         before = self._source.last_summary(stop)
         start, told = (0, "") if before is None else (before.stop, before.text)
         try:
-            text = str(summariser(self._source.read(start, stop), told))
-            check_text(text)
+            messages = list(map(self._source.filled, self._source.read(start, stop)))
+            text = ask(summariser, messages, told)
         except Exception as error:  # noqa: BLE001  # whatever a model or its network may raise
             self._failed.append(Reason(start, stop, "dropped", f"no summary: {error!r}"))
             return None

@@ -35,6 +35,8 @@ class Source:
     read: Callable[[int, int], list[Message]]
     stays: tuple[int, ...] = ()
     """The indices of messages that stay, whatever the budget."""
+    stayed: Callable[[int], tuple[int, ...]] | None = None
+    """Returns what stayed when there were so many messages; without it, what stays now did."""
     turn: int | None = None
     """The index of what the user said last."""
     filled: Callable[[Message], Message] = _as_it_is
@@ -56,12 +58,13 @@ class Source:
         stays = tuple(at for at, each in said if each.role is Role.SYSTEM or each.is_pinned)
         users = [at for at, each in said if each.role is Role.USER]
         turn = users[-1] if users else None
-        return cls(len(messages), lambda a, b: list(messages[a:b]), stays, turn)
+        return cls(len(messages), lambda a, b: list(messages[a:b]), stays, turn=turn)
 
     def until(self, stop: int, scale: Scale) -> Source:
         """Return the source as it was when the log was shorter."""
         turn = self.turn if self.turn is not None and self.turn < stop else None
-        stays = tuple(at for at in self.stays if at < stop)
+        then = self.stays if self.stayed is None else self.stayed(stop)
+        stays = tuple(at for at in then if at < stop)
         return replace(self, length=stop, stays=stays, turn=turn, scale=scale)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from otolith.agent.conversation.entities import (
     Entity,
@@ -69,8 +69,9 @@ def resolve(
     Raises:
         BadValue: there is no message `at`.
     """
-    if at is not None and not 0 <= at <= len(messages):
-        raise BadValue(f"at={at}: there are {len(messages)} messages", hint="leave it out")
+    check_phrase(phrase)
+    if at is not None and (type(at) is not int or not 0 <= at <= len(messages)):
+        raise BadValue(f"at={at!r}: there are {len(messages)} messages", hint="leave it out")
     with _FOLDS.upto(messages, at) as tracker:
         moment, near, clause = _moment(messages, phrase, at, start)
         known = _variables(variables)
@@ -88,9 +89,20 @@ def resolve_next(
     judge: Judge | None = None,
 ) -> list[Candidate]:
     """Return what a phrase may mean that is said next, after all that a tracker has read."""
+    check_phrase(phrase)
     now = tracker.situation((len(tracker.clock), 0), variables=_variables(variables))
     found = _ranked(phrase, now, german=tracker.is_german)
     return _judged(phrase, messages, len(tracker.clock), found, judge)
+
+
+def check_phrase(phrase: object) -> None:
+    """Refuse what is no phrase.
+
+    Raises:
+        BadValue: it is no text.
+    """
+    if not isinstance(phrase, str):
+        raise BadValue(f"{phrase!r:.60} is no phrase", hint='give words, as in "the second one"')
 
 
 def _judged(
@@ -102,8 +114,14 @@ def _judged(
 ) -> list[Candidate]:
     if judge is None or not found:
         return found
-    order = judge(phrase, messages[:stop], found)
-    return found if order is None else [found[place] for place in dict.fromkeys(order)]
+    order: Any = judge(phrase, messages[:stop], found)
+    if order is None:
+        return found
+    places: list[Any] = list(order) if isinstance(order, Iterable) else [None]
+    if any(type(place) is not int or not 0 <= place < len(found) for place in places):
+        why = f"a judge chose {order!r:.60} of {len(found)} candidates"
+        raise BadValue(why, hint="answer with a list of places, from 0 on, or None")
+    return [found[place] for place in dict.fromkeys(places)]
 
 
 def entities_of(messages: Sequence[Message], *, at: int | None = None) -> list[Entity]:
