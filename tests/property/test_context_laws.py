@@ -206,7 +206,7 @@ def test_a_context_is_legal_and_fits_or_says_why_not(log, budget, provider, last
     event("cut" if len(context.dropped) else "whole")
     assert faults(context.messages, provider, context.system) == []
     assert context.tokens <= budget
-    assert _counted(context) <= context.estimate
+    assert counted(context) <= context.estimate
     assert _untold(log, context) == []
 
 
@@ -247,7 +247,7 @@ def test_what_takes_no_more_than_the_budget_is_sent_whole(log, provider, scale):
     assert len(context.dropped) == 0
 
 
-def _counted(context):
+def counted(context):
     """Count again what is sent: all its texts, but not what pictures and files are encoded to."""
     total = 0
     waiting = [context.messages, context.system]

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import otolith
-from otolith.agent.conversation import Conversation, read, write
+from otolith.agent.conversation import Conversation, Text, read, write
 from otolith.agent.conversation.formats import FORMATS
 from otolith.agent.conversation.formats.residue import difference, patched
 from otolith.errors import BadMessage
+from tests.property.test_context_laws import counted
 
 MANY = settings(max_examples=3 * settings().max_examples)
 
@@ -272,6 +273,50 @@ def test_what_was_kept_in_a_state_is_written_again(document):
     state.commit()
 
     assert _exact(Conversation(state.at("@")).dump(name)) == _exact(given_)
+
+
+LONG = "A sentence that is long enough to be worth finding again. "
+
+
+@MANY
+@given(any_document, st.integers(1, 3))
+def test_what_is_kept_beside_a_message_does_not_say_it_again(document, times):
+    name, given_ = document
+    long = _lengthened(given_, LONG * times)
+
+    messages = read(long, name)
+
+    assert _exact(write(messages, name)) == _exact(long)
+    for message in filter(_is_words, messages):
+        beside = json.dumps(message.to_data().get("meta", {}))
+        assert not (LONG in beside and LONG in message.text)
+
+
+def _is_words(message):
+    return all(isinstance(part, Text) for part in message.parts)
+
+
+def _lengthened(value, text):
+    """Return a document in which a word is a long text."""
+    if isinstance(value, dict):
+        return {key: _lengthened(item, text) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_lengthened(item, text) for item in value]
+    return (
+        value.replace("hello", text).replace("Hi there", text) if isinstance(value, str) else value
+    )
+
+
+@MANY
+@given(any_document, st.sampled_from(["openai", "responses", "anthropic"]))
+def test_what_is_sent_of_a_document_takes_no_more_than_was_counted(document, provider):
+    name, given_ = document
+    chat = Conversation(otolith.open("memory:").session("s"), clock=lambda: 7)
+    chat.load(given_, name)
+
+    context = chat.context(10**6, provider)
+
+    assert counted(context) <= context.estimate
 
 
 @given(any_document, st.sampled_from(sorted(FORMATS)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import count
 
-from hypothesis import event, given, settings
+from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 import otolith
@@ -101,6 +101,42 @@ def test_whoever_merges_whom_gets_the_same_conversation(base, ours, theirs):
     yours.merge(state)
 
     assert list(mine.conversation) == list(yours.conversation)
+
+
+some = st.lists(acts, min_size=1, max_size=2)
+
+
+@given(some, some, some, some)
+@example(
+    [("user", "yes")],
+    [("user", "Find me a flight to NYC.")],
+    [("assistant", "Take the train to Rome.")],
+    [("user", "thanks")],
+)
+def test_what_is_known_of_one_merge_is_not_told_of_another(base, one, two, ours):
+    state, first = branches(base, [], one)
+    second = state.fork("second")
+    act(second.conversation, two)
+    second.commit(allow_empty=True)
+    chat = state.conversation
+    act(chat, ours)  # said last, so that both merges may end with it
+    state.commit(allow_empty=True)
+    state.merge(first)
+    known(chat)
+    state.undo()
+
+    state.merge(second)
+
+    assert known(chat) == known(Conversation(state.at("@")))
+
+
+def known(chat):
+    """Return all that is worked out of a whole thread and kept in memory."""
+    found = [(hit.index, hit.score) for hit in chat.search("flight to find, yes")]
+    labels = [(each.label, each.mentions) for each in chat.entities()]
+    spans = [each.spans for each in chat.topics()]
+    told = [(each.entity.label, each.score) for each in chat.resolve("it")]
+    return found, labels, spans, told, chat.tokens, chat._record.turn()
 
 
 def check(chat, budget):

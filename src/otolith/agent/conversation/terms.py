@@ -20,6 +20,7 @@ _SIGN = re.compile(_SIGNS)
 _WORD = re.compile(rf"{_SIGNS}|(?:(?!{_SIGNS})[^\W_]|[\u0900-\u0963\u0966-\u0dff])+")
 """The vowels of Indian scripts are no letters by themselves, but part of a word."""
 
+_PLAIN = re.compile(r"[^\W_]+")
 _APART = {0x3099, 0x309A}
 """Marks that make another sign of a sign of Japanese, and no accents."""
 
@@ -53,7 +54,8 @@ def _is_accent(letter: str) -> bool:
 
 def terms(text: str) -> list[str]:
     """Return the words of a text as they are compared."""
-    return [_singular(word) for word in _WORD.findall(_bare(text))]
+    pattern = _PLAIN if text.isascii() else _WORD
+    return [_singular(word) for word in pattern.findall(_bare(text))]
 
 
 def signs(text: str) -> list[str]:
