@@ -19,9 +19,10 @@ from otolith.agent.conversation import (
     Tokens,
     ToolCall,
     ToolResult,
+    read,
 )
 from otolith.agent.conversation.anchors import Anchor, Scale
-from otolith.agent.conversation.context import Rules, Source, project
+from otolith.agent.conversation.context import Rules, Source, project, whole
 from otolith.agent.conversation.counting import ESTIMATED, Counter
 from otolith.agent.conversation.estimating import estimate
 from otolith.errors import OverBudget
@@ -208,6 +209,21 @@ def test_a_context_is_legal_and_fits_or_says_why_not(log, budget, provider, last
     assert context.tokens <= budget
     assert counted(context) <= context.estimate
     assert _untold(log, context) == []
+
+
+@MANY
+@given(logs, budgets, st.sampled_from(PROVIDERS[:3]))
+def test_a_request_is_legal_whatever_was_said(log, budget, provider):
+    sent = whole(log, provider)
+
+    assert faults(sent.messages, provider, sent.system) == []
+    try:
+        context = project(Source.of(log), Rules(budget, provider))
+    except OverBudget:
+        return
+    name = "input" if provider == "responses" else "messages"
+    again = whole(read({name: context.messages}, provider), provider)
+    assert faults(again.messages, provider) == []
 
 
 def _untold(log, context):

@@ -104,6 +104,22 @@ def test_a_document_of_words_is_said_in_words(chat):
     assert whys(context) == [(0, "foreign", "for openai, anthropic:document is said in words")]
 
 
+def test_what_was_found_is_said_in_words(chat):
+    content = [{"type": "text", "text": "Gate 7 is closed."}]
+    found = {"type": "search_result", "source": "https://x", "title": "Gates", "content": content}
+    chat.load([{"role": "user", "content": [found]}], "anthropic")
+
+    assert "Gate 7 is closed." in str(chat.context(1_000, "openai").messages)
+
+
+def test_a_speaker_has_a_name_that_is_taken(chat):
+    document = {"messages": [{"role": "user", "content": "hi", "name": "Ann Lee"}]}
+    chat.load(document, "openai")
+
+    assert chat.context(1_000, "openai").messages[0]["name"] == "Ann_Lee"
+    assert chat.dump("openai") == document
+
+
 def test_what_cannot_be_said_at_all_is_told(chat):
     chat.user([Text("see"), Extra("anthropic:container_upload", {"file_id": "f1"})])
 

@@ -12,6 +12,7 @@ from otolith.agent.conversation.formats import (
     FORMATS,
     anthropic,
     as_sent,
+    chat,
     plain,
     responses,
     without_residue,
@@ -55,7 +56,7 @@ def _joined_up(pieces: Sequence[list[Any]], for_: str) -> Sent:
     document = FORMATS[for_].document(pieces)
     if for_ == "responses":
         return Sent(_for_responses(document["input"]), document.get("instructions"))
-    return Sent(document["messages"])
+    return Sent([_introduced(raw) for raw in document["messages"]])
 
 
 # Ids
@@ -134,6 +135,12 @@ def _renamed(message: Message, names: dict[str, str], tools: dict[str, str]) -> 
 
 
 # Roles
+
+
+def _introduced(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return a message of chat whose speaker has a name that the API takes."""
+    name = raw.get("name")
+    return raw | {"name": chat.speaker(name)} if isinstance(name, str) and name else raw
 
 
 def _for_responses(items: str | list[Any]) -> list[Any]:

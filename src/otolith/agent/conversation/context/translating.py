@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from otolith.agent.conversation.context.units import REDACTED
 from otolith.agent.conversation.formats import without_residue
 from otolith.agent.conversation.formats.words import named, refused
 from otolith.agent.conversation.message import (
@@ -83,7 +84,7 @@ class Translation:
         return replace(result, content=content) if lost else result
 
     def _extra(self, part: Extra, told: list[str]) -> Part | None:
-        if part.type.startswith(f"{self._for}:") or refused(part):
+        if part.type.startswith(f"{self._for}:") or part.type == REDACTED or refused(part):
             return part
         words = _document(part)
         told.append(f"{part.type} is {'said in words' if words else 'left out'}")
@@ -121,9 +122,10 @@ def _for_anthropic(part: Attachment) -> bool:
 
 
 def _document(part: Extra) -> str:
-    """Return the words of a document that was given as content; else nothing."""
-    source: Any = part.data.get("source") if isinstance(part.data, dict) else None
-    if not part.type.endswith(":document") or not isinstance(source, dict):
+    """Return the words of a document or of something found, given as content; else nothing."""
+    data: Any = part.data if isinstance(part.data, dict) else {}
+    source = data.get("source") if part.type.endswith(":document") else data
+    if not part.type.endswith((":document", ":search_result")) or not isinstance(source, dict):
         return ""
     content = source.get("content")
     if isinstance(content, str):

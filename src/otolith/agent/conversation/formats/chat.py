@@ -124,7 +124,7 @@ def write(message: Message) -> list[dict[str, Any]]:
     out = [_result(result) for result in message.results]
     said = [each for part in message.parts for each in _content(part, message.role)]
     raw: dict[str, Any] = {"role": str(message.role)}
-    raw |= {"name": _speaker(message.name)} if message.name else {}
+    raw |= {"name": speaker(message.name)} if message.name else {}
     text = text_alone(said)
     raw["content"] = (said or None) if text is None else text
     if message.calls:
@@ -147,7 +147,8 @@ def _told_beside(message: Message) -> Iterator[tuple[str, Any]]:
 _FIELDS = {f"{NAME}:{name}": name for name in _BESIDE}
 
 
-def _speaker(name: str) -> str:
+def speaker(name: str) -> str:
+    """Return a name that the API takes for a speaker."""
     return _NO_NAME.sub("_", name)[:_LONGEST_NAME]
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from otolith.agent.conversation.formats.media import compact
 from otolith.agent.lifecycle.values import thaw
 
-_LEAST, _WORTH = 6, 24
+_LEAST, _WORTH = 3, 24
 """From how many letters on a value, and a piece of a text, is looked for in what was written."""
 _TRIES = 64
 """In how many places of a text nothing may be found before it is taken for new."""
