@@ -11,6 +11,7 @@ from typing import Any
 
 from otolith.agent.conversation.checking import check
 from otolith.agent.conversation.counting import ESTIMATED
+from otolith.agent.conversation.files import Files
 from otolith.agent.conversation.message import Message, Role, Tokens, ToolCall, ToolResult
 from otolith.agent.conversation.record import ABOUT, CALLS, STAYS, Record, lowered
 from otolith.errors import BadMessage
@@ -44,7 +45,7 @@ class Adding:
             check(message, limit_bytes=self._limit_bytes, allow_empty=self._allow_empty)
             self._tie(at, message)
         kept = self._kept(start, messages)
-        light = [self._record.emptied(message) for message in kept]
+        light = list(map(Files(self._record).emptied, kept))
         if not self._record.is_there:
             self._record.put({"time": self._now}, ABOUT)
         self._record.extend([self._data(at, each) for at, each in enumerate(light, start)])

@@ -10,6 +10,7 @@ from typing import overload
 from otolith.agent.conversation import pinning
 from otolith.agent.conversation.checking import LARGEST_BYTES
 from otolith.agent.conversation.counting import estimated
+from otolith.agent.conversation.files import Files
 from otolith.agent.conversation.message import Message, Role
 from otolith.agent.conversation.record import STAYS, Record
 from otolith.agent.conversation.threads import check_name
@@ -106,7 +107,7 @@ class Log(Sequence[Message]):
         """Return messages with the bytes of their attachments, and whether they are pinned."""
         read = self._record.read(start, stop)
         pins = self._record.stays() if self._record.cell(STAYS) is not None else {}
-        filled = map(self._record.filled, read)
+        filled = map(Files(self._record).filled, read)
         return [
             replace(each, is_pinned=True) if pins.get(each.id, (0, False))[1] else each
             for each in filled

@@ -6,7 +6,7 @@
                     .stays.<thread>         by the id of a message that stays in every context, its
                                             index and whether it was pinned; all system messages
                     .pins.<thread>          when messages were pinned: see pinning.py
-                    .files.<thread>         the bytes of attachments, by their hash
+                    .files.<thread>         the bytes of attachments, by their hash: see files.py
                     .usage.<thread>         what providers counted: see anchors.py
                     .summaries.<thread>     of ranges of the log: see summarising.py
 
@@ -31,11 +31,9 @@ from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from otolith.agent.conversation.bookmarks import Bookmark, prefix
-from otolith.agent.conversation.counting import FILE
 from otolith.agent.conversation.estimating import ESTIMATE
-from otolith.agent.conversation.message import Attachment, Message, Part, Role, ToolResult
+from otolith.agent.conversation.message import Message, Role
 from otolith.agent.conversation.shelf import Shelf
-from otolith.agent.lifecycle.values import EMPTY
 from otolith.core import CONVERSATION, Branch, Path, Reading, digest
 from otolith.errors import BadValue, Corrupt, ReadOnly
 
@@ -45,7 +43,7 @@ BACK = "back"
 
 T = TypeVar("T")
 _NO_LIST = b"\x90"
-_ID_BYTES, _FILE_BYTES = 6, 16
+_ID_BYTES = 6
 
 
 class Record:
@@ -122,35 +120,6 @@ class Record:
             raise Corrupt(f"{place} is no message", hint="run otolith fsck") from error
         self.shelf.keep(cell, message, cells.full_size(cell))
         return message
-
-    def filled(self, message: Message) -> Message:
-        """Return a message whose attachments have their bytes."""
-        return self._with_files(message, "")
-
-    def legible(self, message: Message) -> Message:
-        """Return a message whose attachments of text have it, to be counted and cut."""
-        return self._with_files(message, "text/")
-
-    def _with_files(self, message: Message, kind: str) -> Message:
-        if all(map(_is_light, message.parts)):
-            return message
-        parts = tuple(self._filled(part, kind) for part in message.parts)
-        return message if parts == message.parts else replace(message, parts=parts)
-
-    def _filled(self, part: Part, kind: str) -> Part:
-        if isinstance(part, Attachment):
-            if FILE not in part.extra or not part.media_type.startswith(kind):
-                return part
-            name = part.extra[FILE][0]
-            data = self.value(FILES, name)
-            if not isinstance(data, bytes):
-                raise Corrupt(f"the bytes of attachment {name} are gone", hint="run otolith fsck")
-            extra = {key: value for key, value in part.extra.items() if key != FILE}
-            return replace(part, data=data, extra=extra or EMPTY)
-        if isinstance(part, ToolResult) and isinstance(part.content, tuple):
-            content = tuple(self._filled(each, kind) for each in part.content)
-            return part if content == part.content else replace(part, content=content)
-        return part
 
     def call(self, id: str) -> int | None:
         """Return where a call was made; None if there is no such call."""
@@ -238,22 +207,6 @@ class Record:
         path = self._place(*names) if names else self.path
         state.extend_reserved(path, [state.cells.put(value) for value in values])
 
-    def emptied(self, message: Message) -> Message:
-        """Stage the bytes of attachments; return the message without them."""
-        parts = tuple(map(self._emptied, message.parts))
-        return message if parts == message.parts else replace(message, parts=parts)
-
-    def _emptied(self, part: Part) -> Part:
-        if isinstance(part, Attachment) and part.data is not None:
-            name = digest(part.data)[:_FILE_BYTES].hex()
-            if self.cell(FILES, name) is None:
-                self.put(part.data, FILES, name)
-            extra = dict(part.extra) | {FILE: [name, len(part.data)]}
-            return replace(part, data=None, extra=extra)
-        if isinstance(part, ToolResult) and isinstance(part.content, tuple):
-            return replace(part, content=tuple(map(self._emptied, part.content)))
-        return part
-
     def last_id(self) -> str:
         """Return the id of the last message, or the seed of the first one's."""
         length = self.length()
@@ -314,13 +267,6 @@ class Record:
             if places:
                 return places[-1]
         return None
-
-
-def _is_light(part: Part) -> bool:
-    """Tell whether no file can be in a part."""
-    if isinstance(part, ToolResult):
-        return isinstance(part.content, str)
-    return not isinstance(part, Attachment)
 
 
 def lowered(message: Message, back: tuple[int, str] | None) -> dict[str, Any]:

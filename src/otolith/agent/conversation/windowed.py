@@ -9,6 +9,7 @@ from otolith.agent.conversation import pinning
 from otolith.agent.conversation.anchors import LATEST, Anchor, Scale
 from otolith.agent.conversation.context import Context, Rules, Source, project
 from otolith.agent.conversation.counting import Counter, as_counter, estimated
+from otolith.agent.conversation.files import Files
 from otolith.agent.conversation.log import AT_ONCE, Log
 from otolith.agent.conversation.message import Role
 from otolith.agent.conversation.record import USAGE
@@ -65,16 +66,16 @@ class Windowed(Log):
 
     def _source(self, rules: Rules) -> Source:
         record, log = self._record, self._record.log()
-        summaries = Summaries(record)
+        summaries, files = Summaries(record), Files(record)
         key = None if rules.summariser is None else key_of(rules.summariser)
         length = self.state.cells.length(log)
         return Source(
             length,
-            lambda start, stop: list(map(record.legible, record.read(start, stop, log))),
+            lambda start, stop: list(map(files.legible, record.read(start, stop, log))),
             stays=tuple(record.staying()),
             stayed=lambda stop: pinning.stayed(record, stop),
             turn=record.turn(),
-            filled=record.filled,
+            filled=files.filled,
             scale=self._scale(),
             counts=record.shelf.counts,
             has_summaries=not summaries.is_empty,
