@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -135,6 +136,14 @@ def test_what_was_kept_in_the_older_way_is_written_as_it_was_read(chat):
     chat.append(Message(Role.USER, (Text("hello there"),), meta={".as openai": left}))
 
     assert chat.dump("openai") == {"messages": [{"role": "user", "content": content}]}
+
+
+def test_a_message_that_was_changed_by_hand_is_written_as_it_is(chat):
+    (old,) = chat.load({"input": SENTENCES}, "responses")
+    seen = Attachment("image/*", url="https://x")
+    chat.append(replace(old, parts=(seen,), id="", tokens=None))
+
+    assert "https://x" in str(chat.context(10_000, "responses").messages[1])
 
 
 # ---------------------------------------------------------------- what providers counted

@@ -78,7 +78,10 @@ def as_sent(message: Message, form: Format) -> list[Any]:
     left = message.meta.get(name_of(form.NAME)) if message.meta else None
     if not isinstance(left, Mapping):
         return made
-    found: list[Any] = patched(made, left)
+    try:
+        found: list[Any] = patched(made, left)
+    except (LookupError, TypeError, AttributeError):
+        return made  # somebody has changed the message since, and this belongs to what it was
     return found
 
 
