@@ -36,15 +36,14 @@ class Window:
             OverBudget: what must stay does not fit.
         """
         made = chat.context(self.tokens, self.form, tools_tokens=self.tools_tokens)
-        return Sent(made, self.tools_tokens)
+        return Sent(made)
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What a model is sent of a conversation, and how many tokens go along with it."""
+    """What a model is sent of a conversation."""
 
     context: Context
-    beside_tokens: int
 
     @property
     def messages(self) -> list[Message]:
@@ -56,7 +55,9 @@ class Sent:
 
     def counted(self, chat: Conversation, usage: Usage) -> None:
         """Stage what the provider counted, so that the next estimates are better."""
-        said = usage.input_tokens - self.beside_tokens
-        if said > 0:
-            tokens = {"input_tokens": said, "output_tokens": usage.output_tokens}
-            chat.usage(**tokens, context=self.context)
+        if usage.input_tokens:
+            chat.usage(
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+                context=self.context,
+            )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 import pytest
 
 from otolith import Disk, Live, Versioned, events
@@ -665,3 +666,25 @@ def test_what_a_provider_counts_makes_the_next_contexts_fit(counts, most):
     for number in range(20):
         agent.run(f"question {number} " + "with many words " * 20, state)
     assert 0.7 * most < max(sent) <= most
+
+
+def test_a_provider_that_counts_as_we_do_changes_nothing():
+    """Instructions and tools are part of what it counts, and of what was estimated."""
+    state = Versioned()
+
+    def look(place: str) -> str:
+        """Look at a place, and at everything that is there to be seen."""
+        return place
+
+    def model(messages: list[Message], tools: Any) -> Reply:
+        told = [[each.name, each.description, each.parameters] for each in tools]
+        beside = count(msgspec.json.encode(told).decode()) + count("Be brief. " * 40)
+        said = state.conversation.context(10**6, "openai").tokens
+        text = Text("words and more words " * 5)
+        return Reply(Message(Role.ASSISTANT, (text,)), Usage(said + beside, 100))
+
+    agent = Agent(model, tools=[look], context_tokens=8000, instructions="Be brief. " * 40)
+    for number in range(5):
+        agent.run(f"question {number} " + "with many words " * 20, state)
+    everything = state.conversation.context(10**6, "openai").tokens
+    assert everything == pytest.approx(state.conversation.tokens, rel=0.15)
