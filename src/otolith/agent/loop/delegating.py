@@ -14,6 +14,7 @@ from itertools import count, takewhile
 from typing import Any, Protocol, TypeVar
 
 from otolith.agent.live import Live
+from otolith.agent.loop.beginning import ANSWERED
 from otolith.agent.loop.journal import Base
 from otolith.agent.loop.outcome import Outcome
 from otolith.agent.loop.record import KeptRun
@@ -91,7 +92,7 @@ def delegated(
 def _answered(fork: Versioned, name: str, base: str) -> int:
     """Return how many answers a sub-agent was given on its fork since the step began."""
     since = takewhile(lambda commit: commit.id != base, fork.log())
-    return sum(each.message == "answered" and each.meta.get("run") == name for each in since)
+    return sum(each.message == ANSWERED and each.meta.get("run") == name for each in since)
 
 
 def branch_of(state: Versioned, name: str) -> Versioned:

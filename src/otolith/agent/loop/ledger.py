@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 from otolith.agent.lifecycle.values import EMPTY, freeze, thaw
 from otolith.agent.loop.working import Observation
 from otolith.core import LOOP, Branch, Commit, Path, Reading, Target, digest
-from otolith.errors import Corrupt, NotFound
+from otolith.errors import Corrupt, Invalid, NotFound
 
 LEDGER: Path = (LOOP, "ledger")
 _KEY_BYTES = 16
@@ -125,17 +125,20 @@ def effects_after(state: Branch, target: Target | None = None) -> list[Entry]:
     then = None if goal is None else state.at(goal)
     past = () if then is None else _entries(then)
     known = {entry.key for entry in past if entry.status != "begun"}
-    seen = set() if then is None else set(_forks(then))
+    older = set() if then is None else {branch for _, branch in _forks(then)}
+    seen: set[str] = set()
     found: dict[str, Entry] = {}
-    views = deque(ends(state, goal))
+    views = deque((view, 0) for view in ends(state, goal))
     while views:
-        view = views.popleft()
+        view, since = views.popleft()
         for entry in _entries(view):
-            if entry.key not in known and entry.may_have_happened:
+            if entry.key not in known and entry.may_have_happened and entry.time >= since:
                 found.setdefault(entry.key, entry)
-        fresh = [branch for branch in _forks(view) if branch not in seen]
+        fresh = [branch for _, branch in _forks(view) if branch not in seen]
         seen.update(fresh)
-        views.extend(_heads(state, fresh))
+        for branch in fresh:  # what went on at the commit had done something before it, too
+            since = goal.time if goal is not None and branch in older else 0
+            views.extend((head, since) for head in _heads(state, [branch]))
     return sorted(found.values(), key=lambda entry: (entry.time, entry.key))
 
 
@@ -148,14 +151,28 @@ def _heads(state: Branch, branches: list[str]) -> Iterator[Reading]:
             continue
 
 
-def _forks(state: Reading) -> Iterator[str]:
-    """Yield the branches of the sub-agents of all runs of a state."""
+def refuse_forks(state: Branch, commit: Commit, name: str) -> None:
+    """Refuse to go back to a commit of a sub-agent: on its fork, nothing is known of this run.
+
+    Raises:
+        Invalid: it is one.
+    """
+    run = commit.meta.get("run", name)
+    if run != name and run in {sub for sub, _ in _forks(state)}:
+        raise Invalid(
+            f"{commit.short} is a commit of the sub-agent {run}, on its fork",
+            hint=f"choose a commit of {name}: `otolith log` has them, each with its step",
+        )
+
+
+def _forks(state: Reading) -> Iterator[tuple[str, str]]:
+    """Yield the sub-agents of all runs of a state, and their branches."""
     cells, runs = state.cells, state.cell_at((LOOP, "runs"))
     for key, _ in cells.entries(runs) if runs is not None else ():
         cell = state.cell_at((LOOP, "runs", str(cells.encoding.unkey(key)), "forks"))
         for each in cells.elements(cell) if cell is not None else ():
             kept: Any = cells.load(each)
-            yield kept[2]
+            yield kept[1], kept[2]
 
 
 def ends(state: Branch, goal: Commit | None) -> Iterator[Reading]:
@@ -165,7 +182,7 @@ def ends(state: Branch, goal: Commit | None) -> Iterator[Reading]:
         return
     commits = state.log()
     for commit in commits:
-        if goal is not None and commit.generation <= goal.generation:
+        if goal is not None and commit.time <= goal.time:  # all that follows a commit is later
             return
         if commit.kind == "rollback":
             yield from (state.at(parent) for parent in commit.parents[:1])

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 from otolith.agent.home import Home
 from otolith.agent.live import Live
 from otolith.agent.loop.asking import Stopped
+from otolith.agent.loop.beginning import ANSWERED_AT_ONCE, Wish, beginning
 from otolith.agent.loop.delegating import join
 from otolith.agent.loop.living import alive, alone_in
 from otolith.agent.loop.looking import MAIN
@@ -145,7 +146,9 @@ class Orchestrator(Settling):
                 _kept_before(run)
                 before = run.load()
                 self._join(run)
-                state = self._begin(run, before, input, answer, again=again)
+                state, before, message = beginning(run, before, Wish(input, answer, again))
+                if message:
+                    state = self._kept(run, state, before, message)
                 return self._loop(run, state, max_steps)
         finally:
             self._rest()
@@ -186,45 +189,13 @@ class Orchestrator(Settling):
             with alone_in(run.state):
                 _kept_before(run)
                 run.keep(before.to_error(why), before, f"abandon {self.name}")
+                run.hand_over()
 
     def load(self, session: str = MAIN) -> AgentState | None:
         """Return where a session is, without running it; None if it has not begun."""
         return self._open(session).load()
 
     # The loop
-
-    def _begin(
-        self,
-        run: KeptRun | LooseRun,
-        before: AgentState | None,
-        input: str | None,
-        answer: str | None,
-        *,
-        again: bool,
-    ) -> AgentState:
-        if before is None:
-            if input is None:
-                raise KeyNotFound(f"nothing has begun in session {run.session}", hint="run(input)")
-            _refuse_answer(answer, "nothing has begun")
-            before = AgentState(run.session, messages=run.said())
-            fresh = AgentState.from_user_input(input, session=run.session, messages=before.messages)
-            return self._kept(run, fresh, before, f"begin {self.name}")
-        if before.is_paused and answer is not None:
-            if input not in (None, before.task):
-                raise Conflict(f"it was asked about {before.task!r}", hint="leave out the input")
-            return self._kept(run, before.answered(answer), before, "answered")
-        _refuse_answer(answer, f"the run is {before.phase}")
-        if input is None or (input == before.task and not (again and before.is_over)):
-            return before
-        if not before.is_over:
-            raise Conflict(
-                f"session {run.session} is in the middle of {before.task!r}",
-                hint="run() goes on with it, abandon() ends it; or use another session",
-            )
-        messages, session = before.messages, before.session
-        fresh = AgentState.from_user_input(input, session=session, messages=messages)
-        fresh = replace(fresh, iteration=before.iteration)
-        return self._kept(run, fresh, before, f"begin {self.name}")
 
     def _loop(
         self,
@@ -238,7 +209,7 @@ class Orchestrator(Settling):
             ended = self._ended(state, steps, max_steps)
             answer = self.human(state.question) if ended == "paused" and self.human else None
             if answer is not None:
-                state = self._kept(run, state.answered(answer), state, "answered")
+                state = self._kept(run, state.answered(answer), state, ANSWERED_AT_ONCE)
                 continue
             if ended is not None:
                 return Outcome(state, ended, steps)
@@ -364,18 +335,12 @@ class Orchestrator(Settling):
 def _as_method(step: Callable[..., AgentState]) -> Callable[[Orchestrator, AgentState], AgentState]:
     """Return a step function that is given what runs it: it may be a copy, on a fork."""
     try:
-        inspect.signature(step).bind(None, None)
+        given = [*inspect.signature(step).parameters.values()]
     except (TypeError, ValueError):
-        return lambda _, s: step(s)
-    return step
-
-
-def _refuse_answer(answer: str | None, why: str) -> None:
-    if answer is not None:
-        raise Invalid(
-            f"nobody was asked anything: {why}",
-            hint="leave out the answer; perhaps it was given before",
-        )
+        given = []
+    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    wanted = [each for each in given if each.kind in places and each.default is each.empty]
+    return step if len(wanted) > 1 else lambda _, s: step(s)
 
 
 def _no_state(returned: object) -> Invalid:

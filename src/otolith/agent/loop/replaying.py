@@ -11,21 +11,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+from otolith.agent.loop.beginning import ANSWERED, ANSWERED_AT_ONCE
 from otolith.agent.loop.delegating import bound
-from otolith.agent.loop.ledger import Entry, ends, ledger_in
+from otolith.agent.loop.ledger import Entry, ends, ledger_in, refuse_forks
 from otolith.agent.loop.looking import replies_in, run_in
 from otolith.agent.loop.models.model import Model, Recorded
 from otolith.agent.loop.models.recording import ReplayModel
 from otolith.agent.loop.orchestrator import Orchestrator
 from otolith.agent.loop.outcome import Outcome
-from otolith.agent.loop.recalling import recalling
+from otolith.agent.loop.recalling import Recalled
 from otolith.agent.loop.tools import Toolbox
 from otolith.agent.session import Versioned
 from otolith.core import Commit, Reading, Target
 
 Human: TypeAlias = Callable[[str], str | None]
+
+_AT_ONCE = (ANSWERED_AT_ONCE,)
+_ANSWERS = (ANSWERED, ANSWERED_AT_ONCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +65,25 @@ def replay(
 
     Raises:
         KeyNotFound: there was no run at that commit.
+        Invalid: it is a commit of a sub-agent, on a fork.
         RefExists: there is such a branch.
     """
     goal = state.resolve(at)
+    refuse_forks(state, goal, orchestrator.name)
     fork = state.fork(branch, at=goal)
     record = _Record(state, goal, model=model, may_act=may_act, human=human)
     twin = bound(orchestrator, fork, orchestrator.name)
     record.recast(twin)
     outcome = twin.resume(state.session, **limits)
     return Replay(outcome, fork, record.replayed, record.asked)
+
+
+class _Past(NamedTuple):
+    """What is on record of one run: its model's replies, its calls, what people told it."""
+
+    model: ReplayModel
+    calls: Recalled
+    human: Human
 
 
 class _Record:
@@ -90,22 +104,29 @@ class _Record:
         self._before = state.at(goal)
         self._views = [*ends(state, goal)]
         self._ledger = _later(self._before, [state, *self._views])
-        self._model = model
+        self._model = None if model is None else _Counted(model)
         self._may_act = may_act
-        self._asked: list[ReplayModel | _Counted] = []
+        self._runs: dict[str, _Past] = {}
 
     def recast(self, twin: Orchestrator) -> None:
         """Let an orchestrator, and those it delegates to, live from the record."""
-        twin.human = self._answering(twin.name)
-        twin.recast = self.recast
-        twin.tools = Toolbox(
-            recalling(tool, self._ledger, may_act=self._may_act) for tool in twin.tools.values()
-        )
-        if self._model is not None:
-            twin.model = _Counted(self._model)
+        past = self._runs.get(twin.name)
+        if past is None:
+            past = self._runs[twin.name] = self._past(twin.name, is_sub=twin.above is not None)
+        twin.recast, twin.human = self.recast, past.human
+        twin.tools = Toolbox(past.calls.tool(tool) for tool in twin.tools.values())
+        if self._model is None:
+            past.model.then = twin.model
+            twin.model = past.model
         else:
-            twin.model = ReplayModel(self._replies(twin.name), then=twin.model)
-        self._asked.append(twin.model)
+            twin.model = self._model
+
+    def _past(self, name: str, *, is_sub: bool) -> _Past:
+        calls = Recalled(
+            (entry for entry in self._ledger if entry.run == name), may_act=self._may_act
+        )
+        answers = self._answers(name, _AT_ONCE if is_sub else _ANSWERS)
+        return _Past(ReplayModel(self._replies(name)), calls, self._answering(answers))
 
     def _replies(self, name: str) -> list[Recorded]:
         """Return what models answered after the commit, also what was rolled back since."""
@@ -116,9 +137,9 @@ class _Record:
                 later.setdefault((each.iteration, each.number, each.request), each)
         return sorted(later.values(), key=lambda each: (each.iteration, each.number))
 
-    def _answering(self, name: str) -> Human:
-        """Return what answers as people did in this run, each question as often as it was asked."""
-        answers = list(self._answers(name))
+    def _answering(self, given: Iterable[tuple[str, str]]) -> Human:
+        """Return what answers as people did, each question as often as it was asked."""
+        answers = list(given)
 
         def answer(question: str) -> str | None:
             for at, (asked, said) in enumerate(answers):
@@ -129,11 +150,14 @@ class _Record:
 
         return answer
 
-    def _answers(self, name: str) -> Iterator[tuple[str, str]]:
-        """Yield questions and answers after the commit, the oldest first."""
+    def _answers(self, name: str, words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+        """Yield questions and answers after the commit, the oldest first.
+
+        What a sub-agent was told by whoever delegates to it, that one tells it again.
+        """
         since = takewhile(lambda each: each.time > self._goal.time, self._state.log())
         for commit in [*since][::-1]:
-            if commit.message == "answered" and commit.meta.get("run") == name:
+            if commit.message in words and commit.meta.get("run") == name:
                 before = run_in(self._state.at(commit.parents[0]), name)
                 after = run_in(self._state.at(commit), name)
                 if before is not None and after is not None:
@@ -141,11 +165,12 @@ class _Record:
 
     @property
     def replayed(self) -> int:
-        return sum(each.replayed for each in self._asked)
+        return sum(past.model.replayed for past in self._runs.values())
 
     @property
     def asked(self) -> int:
-        return sum(each.asked for each in self._asked)
+        fresh = 0 if self._model is None else self._model.asked
+        return fresh + sum(past.model.asked for past in self._runs.values())
 
 
 def _later(before: Reading, views: Iterable[Reading]) -> list[Entry]:
@@ -161,8 +186,6 @@ def _later(before: Reading, views: Iterable[Reading]) -> list[Entry]:
 
 class _Counted:
     """A model, and how often it was asked."""
-
-    replayed = 0
 
     def __init__(self, model: Model) -> None:
         self._model = model

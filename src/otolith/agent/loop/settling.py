@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from otolith.agent.loop.delegating import branch_of
-from otolith.agent.loop.ledger import Entry, effects_after
+from otolith.agent.loop.ledger import Entry, effects_after, refuse_forks
 from otolith.agent.loop.looking import MAIN
 from otolith.agent.loop.loose import LooseRun
 from otolith.agent.loop.record import KeptRun
@@ -57,11 +57,16 @@ class Settling(Stepping):
         self._open(session).hand_over()
 
     def rollback(self, target: Target, *, session: str = MAIN) -> list[Entry]:
-        """Go back to an earlier commit; return the effects since, which stay in the world."""
+        """Go back to an earlier commit; return the effects since, which stay in the world.
+
+        Raises:
+            Invalid: it is a commit of a sub-agent, on a fork.
+        """
         state = self._open(session).state
         if not isinstance(state, Versioned):
             raise Unsupported("this run has no history", hint="give a store or a Versioned state")
         state.refresh()
+        refuse_forks(state, state.resolve(target), self.name)
         left = effects_after(state, target)
         state.rollback(target)
         for entry in left:

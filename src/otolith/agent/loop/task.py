@@ -87,14 +87,14 @@ class Task(Generic[R]):
         again = acting.is_handed_over(session)
         with self.agent.doing(acting):
             outcome = acting.run(prompt, session=session, again=again, **self.agent.limits)
-        if outcome.state.is_over:
-            acting.hand_over(session)
-        return outcome
+        return _handed_over(outcome, acting, session)
 
     def resume(self, state: Any, answer: str | None = None) -> Outcome:
         """Go on with a call that paused, was stopped or reached a limit."""
+        session = _session(state)
         with self.agent.doing(self.acting(state)) as acting:
-            return acting.resume(_session(state), answer, **self.agent.limits)
+            outcome = acting.resume(session, answer, **self.agent.limits)
+        return _handed_over(outcome, acting, session)
 
     def inputs(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return plain data as the arguments that the task is annotated with.
@@ -122,6 +122,12 @@ class Task(Generic[R]):
 
     def _result(self, answer: Any) -> Any:
         return answer if self._kind is Any else fitted(answer, self._kind, what="the result")
+
+
+def _handed_over(outcome: Outcome, acting: Acting, session: str) -> Outcome:
+    if outcome.state.is_over and not acting.is_handed_over(session):
+        acting.hand_over(session)
+    return outcome
 
 
 def _check_state(state: object) -> None:

@@ -20,11 +20,12 @@ from otolith.core import Reading
 from otolith.errors import BadValue
 
 _DATA = frozenset({
-    "builtins", "datetime", "decimal", "numpy", "pandas", "pathlib", "polars", "pyarrow", "scipy",
-    "torch", "uuid", "zoneinfo",
+    "datetime", "decimal", "numpy", "pandas", "pathlib", "polars", "pyarrow", "scipy", "torch",
+    "uuid", "zoneinfo",
 })  # fmt: skip
-"""Where the types come from that are data to a session, whatever program has made them."""
+"""Where types come from that are data to a session, as long as they hold nothing else."""
 
+_SCALARS = (bool, int, float, complex, str, bytes, bytearray, type(None))
 _CONTAINERS = (dict, list, tuple, set, frozenset)
 _INSTALLED = tuple(
     str(Path(sysconfig.get_path(name)).resolve())
@@ -39,8 +40,8 @@ class Gift(NamedTuple):
     pickle: bytes
 
 
-def gift_of(values: Mapping[str, object], state: Reading) -> Gift:
-    """Return variables as a worker can take them.
+def gift_of(values: Mapping[str, object], state: Reading, *, are_objects: bool = False) -> Gift:
+    """Return variables as a worker can take them; none as data, if `are_objects`.
 
     Raises:
         BadValue: one of them cannot be pickled.
@@ -48,7 +49,8 @@ def gift_of(values: Mapping[str, object], state: Reading) -> Gift:
     cells: dict[str, bytes] = {}
     objects: dict[str, object] = {}
     for name, value in values.items():
-        cell = _cell(value, state)
+        _refuse_module(name, value)
+        cell = None if are_objects else _cell(value, state)
         if cell is None:
             objects[name] = value
         else:
@@ -57,21 +59,18 @@ def gift_of(values: Mapping[str, object], state: Reading) -> Gift:
 
 
 def _cell(value: object, state: Reading) -> bytes | None:
-    if not _is_data(value):
-        return None
     try:
-        return state.cells.put(value)
-    except BadValue:
+        return state.cells.put(value) if _is_data(value) else None
+    except (BadValue, RecursionError):  # it is too deep, or goes round in circles
         return None
 
 
 def _is_data(value: object) -> bool:
     kind = type(value)
-    if kind.__module__.partition(".")[0] not in _DATA:
-        return False
-    if isinstance(value, dict):
-        return all(_is_data(each) for pair in value.items() for each in pair)
-    return not isinstance(value, _CONTAINERS) or all(map(_is_data, value))
+    if kind in _CONTAINERS:
+        parts: Any = value.items() if isinstance(value, dict) else value
+        return all(map(_is_data, parts))
+    return kind in _SCALARS or kind.__module__.partition(".")[0] in _DATA
 
 
 def _pickled(objects: dict[str, object]) -> bytes:
@@ -89,18 +88,27 @@ def _pickled(objects: dict[str, object]) -> bytes:
 
 def _strangers() -> list[ModuleType]:
     """Return the modules of the user's own program: a worker has only those that are installed."""
-    found = []
-    for module in list(sys.modules.values()):
-        place: Any = getattr(module, "__file__", None)
-        if isinstance(place, str) and not place.startswith(_INSTALLED) and _is_named(module):
-            found.append(module)
-    return found
+    found = list(sys.modules.values())
+    return [module for module in found if _is_strange(module) and _is_named(module)]
+
+
+def _is_strange(module: ModuleType) -> bool:
+    place: Any = getattr(module, "__file__", None)
+    if not isinstance(place, str) or place.startswith(_INSTALLED):
+        return False
+    return module.__name__.partition(".")[0] != __name__.partition(".")[0]
 
 
 def _is_named(module: ModuleType) -> bool:
-    name = module.__name__
-    is_ours = name.partition(".")[0] == __name__.partition(".")[0]
-    return not is_ours and name != "__main__" and sys.modules.get(name) is module
+    return module.__name__ != "__main__" and sys.modules.get(module.__name__) is module
+
+
+def _refuse_module(name: str, value: object) -> None:
+    if isinstance(value, ModuleType) and _is_strange(value):
+        raise BadValue(
+            f"cannot hand over {name}: no worker can import {value.__name__}",
+            hint="write its file to the work folder, and import it in the code",
+        )
 
 
 @contextmanager

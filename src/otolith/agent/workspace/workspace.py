@@ -7,6 +7,7 @@ worker hands over, and commits all of it together. It never unpickles.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from keyword import iskeyword
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -80,9 +81,13 @@ class Workspace(Readable):
             BadValue: one of them cannot be handed over, or not be kept; then none of them is set.
         """
         for name in values:
-            if not name.isidentifier():
+            if not name.isidentifier() or iskeyword(name):
                 raise Invalid(f"{name!r} cannot name a variable", hint="use an identifier")
-        step = self._step("", put=gift_of(values, self.state), message=f"put {', '.join(values)}")
+        message = f"put {', '.join(values)}"
+        step = self._step("", put=gift_of(values, self.state), message=message)
+        if step.commit is None:  # data may hold objects that are none, such as a column of enums
+            gift = gift_of(values, self.state, are_objects=True)
+            step = self._step("", put=gift, message=message)
         if step.commit is None:
             why = step.error.message if step.error is not None else "it failed"
             raise BadValue(f"cannot set {', '.join(values)}: {why}", hint=_GIVE_DATA)

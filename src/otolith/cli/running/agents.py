@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from otolith import opening
-from otolith.agent import Orchestrator, Task, Versioned
+from otolith.agent import Orchestrator, Outcome, Task, Versioned
 from otolith.cli.asked import Asked
 from otolith.cli.failures import worded
 from otolith.cli.place import Desk, find, only_session
@@ -26,6 +26,12 @@ class Running(NamedTuple):
     orchestrator: Orchestrator
     told: str | None
     going: Going
+    is_task: bool = False
+
+    def hand_over(self, outcome: Outcome) -> None:
+        """Note that the result of a task is told to whoever asked: the next call begins anew."""
+        if self.is_task and outcome.state.is_over:
+            self.orchestrator.hand_over(self.state.session)
 
 
 @contextmanager
@@ -47,7 +53,8 @@ def running(
         if told is None:
             Desk(place, repo, state).head()
         orchestrator.where = state
-        yield Running(state, orchestrator, told, Going(asked, state.session, given))
+        going = Going(asked, state.session, given)
+        yield Running(state, orchestrator, told, going, isinstance(found, Task))
 
 
 def inputs_of(task: Task[Any], told: str) -> dict[str, Any]:

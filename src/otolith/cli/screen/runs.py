@@ -36,7 +36,7 @@ def outcome_lines(outcome: Outcome) -> Iterator[str]:
     state = outcome.state
     ended = _STOPPED_BY.get(outcome.ended, outcome.ended)
     yield f"{ended} after {counted(outcome.steps, 'step')} ({state.iteration} in all)"
-    told = outcome.question or outcome.error or _answer(outcome.answer)
+    told = outcome.question or outcome.error or outcome.why or _answer(outcome.answer)
     if told:
         yield safe(told)
 

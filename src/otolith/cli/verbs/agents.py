@@ -77,6 +77,7 @@ def resume(
             _check_code(found, given)
         with under_way(found.going, found.state):
             outcome = found.orchestrator.resume(found.state.session, answer, **limits)
+        found.hand_over(outcome)
         _tell(ctx, outcome, found.going, as_json=as_json)
 
 
@@ -103,6 +104,7 @@ def begin(
         name = found.state.session
         with under_way(found.going, found.state):
             outcome = found.orchestrator.run(found.told, session=name, again=again, **limits)
+        found.hand_over(outcome)
         _tell(ctx, outcome, found.going, as_json=as_json)
 
 

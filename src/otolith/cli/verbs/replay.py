@@ -63,7 +63,8 @@ def replaying(
         refuse(ctx, ("branch", "fresh", "act", "max_steps"), why)
         _show_record(asked, name, ref, as_json=as_json)
         return
-    with running(asked, None, given) as (state, orchestrator, _, going):
+    with running(asked, None, given) as found:
+        state, orchestrator, going = found.state, found.orchestrator, found.going
         orchestrator.name = name
         begin = state.resolve(ref) if ref is not None else _first(state, name)
         with under_way(going, state, repeats=True):

@@ -167,8 +167,8 @@ def test_leave_is_no_turn_of_the_user(chat):
 
 
 def test_the_output_of_a_local_shell_names_its_call_by_id(chat):
-    call = {"type": "local_shell_call", "id": "ls_1", "call_id": "c1", "status": "completed"}
-    call |= {"action": {"type": "exec", "command": ["ls"], "env": {}}}
+    action = {"type": "exec", "command": ["ls"], "env": {}}
+    call = {"type": "local_shell_call", "id": "ls_1", "call_id": "c1", "action": action}
     output = {"type": "local_shell_call_output", "id": "c1", "output": json.dumps({"out": "a"})}
     document = {"input": [{"role": "user", "content": "list"}, call, output]}
 

@@ -24,7 +24,10 @@ def model(provider: Provider, protocol: str = "openai", **limits):
     return AnthropicModel("m", api_key=KEY, base_url=provider.url, **limits)
 
 
+ESCAPED = "".join(f"\\u{ord(sign):04x}" for sign in KEY)
 GOSSIP = [
+    b'{"error": {"message": "' + ESCAPED.encode() + b'"}}',
+    b'data: {"error": {"message": "' + b"x" * 290 + ESCAPED.encode() + b'"}}\n\n',
     f"<html>debug: {KEY}</html>".encode(),
     b"x" * 290 + KEY.encode(),  # what is shown is cut off in the middle of it
     json.dumps({"error": {"message": f"bad key {KEY}"}}).encode(),
@@ -118,3 +121,29 @@ def test_a_stream_that_ends_early_is_asked_for_again_and_told():
         agent = Agent(model(provider), on_text=heard.append)
         assert agent.run("go", state).answer.strip() == "is 5"
     assert [event.kind for event in state.events].count("error") == 1
+
+
+@pytest.mark.parametrize("status", [400, 401, 500])
+def test_a_key_is_not_told_however_it_is_written(status):
+    with serving({"status": status, "body": b'{"error": "' + ESCAPED.encode() + b'"}'}) as provider:
+        with pytest.raises(Error) as caught:
+            model(provider).complete([])
+        with pytest.raises(Error) as slashed:
+            OpenAIModel(f"{provider.url}/v1", "m", api_key="sk/x", retries=0).complete([])
+    assert KEY[:4] not in str(caught.value)
+    assert "sk/x" not in str(slashed.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://user:SECRET@host:99999/v1", "host?key=SECRET", "ftp://u:SECRET@h"]
+)
+def test_what_an_address_hides_is_not_told(url):
+    with pytest.raises(Error) as caught:
+        OpenAIModel(url, "m")
+    assert "SECRET" not in str(caught.value)
+
+
+def test_the_query_of_an_address_is_not_told():
+    with serving({"text": "x"}) as provider, pytest.raises(Error) as caught:
+        OpenAIModel(f"{provider.url}/v1?key=SECRET&x=a b", "m", retries=0).complete([])
+    assert "SECRET" not in str(caught.value)

@@ -7,6 +7,7 @@ import sys
 import textwrap
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,11 @@ from otolith.agent import (
     ScriptedModel,
     Tool,
     ToolCall,
+    effects_after,
     ledger_in,
 )
 from otolith.agent.loop.standing import standing, stands_on
+from otolith.errors import Busy
 
 
 class Finder(Orchestrator):
@@ -247,3 +250,76 @@ def test_an_agent_gives_up_a_task():
     assert agent.run("one", state).ended == "paused"
     agent.abandon(state)
     assert agent.run("two", state).ended == "done"
+
+
+def test_a_task_that_was_gone_on_with_or_given_up_begins_anew_when_it_is_called():
+    lines: list[Any] = [{"call": "ask_user", "question": "?"}, "first", "second"]
+    lines += [{"call": "ask_user", "question": "?"}, "third"]
+    agent = Agent(ScriptedModel(lines), can_ask=True)
+
+    @agent.task
+    def job(x: int) -> str:  # type: ignore[empty-body]
+        """Do it."""
+
+    state = Versioned()
+    with pytest.raises(Busy):
+        job(1, state=state)
+    assert job.resume(state, "yes").answer == "first"
+    assert job(1, state=state) == "second"
+    with pytest.raises(Busy):
+        job(1, state=state)
+    agent.abandon(state)
+    assert job(1, state=state) == "third"
+
+
+def paying(state: Versioned, times: int) -> Orchestrator:
+    def step(runs: Orchestrator, s: AgentState) -> AgentState:
+        s = s.record_observation(runs.call("pay", n=s.iteration)).to_executing()
+        return s.to_done("paid") if s.iteration == times - 1 else s
+
+    return Orchestrator(state, step=step, tools=[Tool(lambda n: n, name="pay", effects="once")])
+
+
+def test_what_was_rolled_back_is_listed_also_after_an_older_branch_was_merged():
+    state = Versioned()
+    state["a"] = 1
+    state.commit("one")
+    old = state.fork("old")
+    for number in range(9):
+        state["a"] = number
+        state.commit(str(number))
+    goal = state.head
+    assert goal is not None
+    paying(state, 3).run("go")
+    state.rollback(goal)
+    old["b"] = 2
+    old.commit("later, and of a lower generation")
+    state.merge("old")
+    assert len(effects_after(state, goal)) == 3
+    assert len(effects_after(state)) == 3
+
+
+def test_what_a_sub_agent_does_after_a_commit_in_the_middle_of_a_step_is_listed():
+    class Breaking(Orchestrator):
+        def step(self, s: AgentState) -> AgentState:
+            self.delegate(paying(Versioned(), 1), "pay", name="payer")
+            raise RuntimeError("before it was merged")
+
+    state = Versioned()
+    with pytest.raises(RuntimeError):
+        Breaking(state).run("go")
+    forked = next(commit for commit in state.log() if commit.message == "delegate to payer")
+    assert [each.tool for each in effects_after(state, forked)] == ["pay"]
+    assert effects_after(state, state.head) == []
+
+
+def test_a_step_function_may_have_parameters_of_its_own():
+    def plain(s: AgentState, verbose: bool = False) -> AgentState:
+        assert verbose is False
+        return s.to_executing().to_done("ok")
+
+    def wrapped(*args: Any, **kwargs: Any) -> AgentState:
+        return plain(*args, **kwargs)
+
+    for step in (plain, wrapped, lambda s, n=3: plain(s), partial(plain, verbose=False)):
+        assert Orchestrator(Versioned(), step=step).run("x").answer == "ok"

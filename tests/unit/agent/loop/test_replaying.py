@@ -21,6 +21,7 @@ from otolith.agent import (
 from otolith.agent.loop import runs_in
 from otolith.agent.loop.state import said
 from otolith.core import Commit
+from otolith.errors import Invalid
 
 
 @pytest.fixture
@@ -189,3 +190,86 @@ def test_a_replay_sends_what_the_model_of_the_run_was_sent(state):
     again = replay(agent.acting(), state, at=begun(state), branch="again")
     assert again.asked == 0
     assert again.replayed >= 2
+
+
+class Fetching(Orchestrator):
+    """Lets a sub-agent fetch something in each of three steps, and asks its model each time."""
+
+    def step(self, s: AgentState) -> AgentState:
+        if s.iteration == 3:
+            return s.to_done(" ".join(map(str, s.memory.notes.values())))
+        found = self.delegate(self.sub, "fetch", name="fetcher")
+        return s.note(f"n{s.iteration}", found.answer).to_executing()
+
+    sub: Orchestrator
+
+
+def test_each_thing_on_record_is_recalled_once_by_whoever_did_it(state):
+    numbers, replies = iter(range(1, 9)), iter("abcdefgh")
+
+    def ticket() -> int:
+        """Draw a number."""
+        return next(numbers)
+
+    def fetch(runs: Orchestrator, s: AgentState) -> AgentState:
+        said = runs.complete([said_by_user("the same question each time")]).text
+        seen = runs.call("ticket")
+        return s.record_observation(seen).to_executing().to_done(f"{said}{seen.result}")
+
+    tools = [Tool(ticket, effects="once")]
+    boss = Fetching(state)
+    boss.sub = Orchestrator(step=fetch, model=lambda messages: next(replies), tools=tools)
+    assert boss.run("go").answer == "a1 b2 c3"
+    again = replay(boss, state, at=begun(state), branch="again")
+    assert (again.outcome.answer, again.replayed, again.asked) == ("a1 b2 c3", 3, 0)
+
+    class Grasping(Fetching):
+        def step(self, s: AgentState) -> AgentState:
+            return s.to_executing().to_done(self.call("ticket").error)
+
+    other = Grasping(state, tools=tools)
+    refused = replay(other, state, at=begun(state), branch="other").outcome.answer
+    assert "this is a replay" in refused  # its sub-agents did that, it did not
+    assert next(numbers) == 4
+
+
+def said_by_user(text: str) -> Message:
+    return said(Role.USER, text)
+
+
+class Asker(Orchestrator):
+    """Asks for a colour."""
+
+    def step(self, s: AgentState) -> AgentState:
+        planning = s.phase == "planning"
+        return s.to_executing().ask("colour?") if planning else s.to_done(s.messages[-1].text)
+
+
+class Handing(Orchestrator):
+    """Hands on what its sub-agent wants to know, and what is answered."""
+
+    def step(self, s: AgentState) -> AgentState:
+        told = s.messages[-1].text if s.iteration else None
+        found = self.delegate(Asker(), "x", name="asker", answer=told)
+        if found.ended == "paused":
+            return s.to_executing().ask(f"it asks: {found.question}")
+        return s.to_done(f"{found.answer} after {s.iteration + 1} steps")
+
+
+def test_what_was_answered_on_behalf_of_a_sub_agent_is_answered_so_again(state):
+    runs = Handing(state)
+    assert runs.run("go").ended == "paused"
+    assert runs.run(answer="red").answer == "red after 2 steps"
+    again = replay(Handing(), state, at=begun(state), branch="again")
+    assert again.outcome.answer == "red after 2 steps"
+
+
+def test_nobody_goes_back_to_a_commit_of_a_sub_agent(state):
+    boss = Delegating(state)
+    boss.sub = Orchestrator(step=lambda s: s.to_executing().to_done("x"))
+    boss.run("go")
+    inside = next(commit for commit in state.log() if commit.meta.get("run") == "sub")
+    with pytest.raises(Invalid, match="of the sub-agent sub"):
+        boss.rollback(inside)
+    with pytest.raises(Invalid, match="of the sub-agent sub"):
+        replay(boss, state, at=inside, branch="again")

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 from otolith import Versioned
 from otolith.agent.workspace import Runner, Workspace
-from otolith.errors import BadValue
+from otolith.errors import BadValue, Invalid
 
 
 @dataclass
@@ -45,6 +50,42 @@ def test_objects_of_the_program_become_variables_with_their_classes(workspace: W
     code = "int(half * 2), order.doubled(), orders[0].doubled(), add(1), n['k'][0]"
     assert workspace.run(code).value == (1, 8, 10, 2, 1)
     assert {each.name: each.kind for each in workspace.vars()}["n"] == "data"
+
+
+class Color(Enum):
+    RED = 1
+
+
+def mine(x: int) -> int:
+    """A function of the program."""
+    return x + 1
+
+
+def test_functions_classes_and_what_python_has_are_given_too(workspace: Workspace) -> None:
+    circle: list[object] = []
+    circle.append(circle)
+    workspace.put(
+        f=mine, kinds=[Order, int], table={"f": mine}, span=range(3), cut=slice(1, 2),
+        root=math.sqrt, error=ValueError("x"), floats=np.float32, circle=circle,
+        own=np.array([Order(1)]), colors=pd.Series([Color.RED]),
+        frame=pd.DataFrame({"o": [Order(2)]}),
+    )  # fmt: skip
+    code = "f(1), kinds[0](3).doubled(), table['f'](2), sum(span), root(4.0), circle[0] is circle"
+    assert workspace.run(code).value == (2, 6, 3, 3, 2.0, True)
+    code = "own[0].price, colors[0].name, frame.o[0].doubled(), str(error), cut.start"
+    assert workspace.run(code).value == (1, "RED", 4, "x", 1)
+
+
+def test_what_no_worker_could_import_is_refused(workspace: Workspace) -> None:
+    with pytest.raises(BadValue, match="no worker can import"):
+        workspace.put(here=sys.modules[__name__])
+    with pytest.raises(Invalid, match="cannot name"):
+        workspace.put(**{"class": 1})
+    deep: list[object] = []
+    for _ in range(5000):
+        deep = [deep]
+    with pytest.raises(BadValue):
+        workspace.put(deep=deep)
 
 
 def test_what_was_given_is_there_in_another_process(tmp_path: Path) -> None:

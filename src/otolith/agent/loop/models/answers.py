@@ -43,15 +43,6 @@ def parsed(data: bytes) -> Any:
         raise BadReply(f"the answer is not JSON: {shown(data)}", hint="try again") from error
 
 
-def reason_of(data: bytes) -> str:
-    """Return why a request was refused, in the words of whoever refused it."""
-    try:
-        found = json.loads(data)
-    except ValueError:
-        found = None
-    return told(found) if isinstance(found, dict) else shown(data)
-
-
 def told(answer: dict[str, Any]) -> str:
     """Return what an answer says that is no answer."""
     error = answer.get("error", answer)

@@ -18,7 +18,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from otolith.agent.loop.models.answers import data_lines, parsed, reason_of, seconds_of, shown, told
+from otolith.agent.loop.models.answers import data_lines, parsed, seconds_of, shown, told
 from otolith.errors import BadReply, Busy, Denied, Error, Invalid, ModelFailed, TimedOut
 
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
@@ -48,11 +48,11 @@ class Endpoint:
         """
         parts = urlsplit(base_url)
         if parts.scheme not in ("http", "https") or not parts.hostname or not _has_port(parts):
-            raise Invalid(f"{base_url!r} is no address", hint="write https://host/v1")
+            raise Invalid(f"{_bare(base_url)!r} is no address", hint="write https://host/v1")
         self.base_url = base_url.rstrip("/")
         self._parts = parts
         self._headers = {"Content-Type": "application/json", **headers}
-        self._secret = secret
+        self._secrets = [each for each in (secret, parts.password, parts.query) if each]
         self._timeout = timeout_seconds
         self._total = total_seconds
         self._retries = retries
@@ -71,7 +71,7 @@ class Endpoint:
         Raises:
             BadReply: it is not JSON.
         """
-        found = parsed(self._whole(path, body))
+        found = self._parsed(self._whole(path, body))
         if isinstance(found, dict) and found.get("error"):
             raise ModelFailed(f"{self!r} answered: {told(found)}", hint="try again")
         return found
@@ -87,10 +87,24 @@ class Endpoint:
             if line == b"[DONE]":
                 return
             data = self._scrubbed(line)
-            event = parsed(data)
+            event = self._parsed(data)
             if not isinstance(event, dict):
                 raise BadReply(f"an event is no object: {shown(data)}", hint="try again")
             yield event
+
+    def _parsed(self, data: bytes) -> Any:
+        """Return what JSON says, without the key in whatever way it is written there."""
+        found = parsed(data)
+        return self._stripped(found) if b"\\" in data else found
+
+    def _stripped(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._clean(value)
+        if isinstance(value, list):
+            return [self._stripped(each) for each in value]
+        if isinstance(value, dict):
+            return {key: self._stripped(each) for key, each in value.items()}
+        return value
 
     def _whole(self, path: str, body: Mapping[str, Any]) -> bytes:
         """Return the bytes of an answer; if they do not come whole, try again."""
@@ -188,8 +202,7 @@ class Endpoint:
 
     def _refusal(self, answer: http.client.HTTPResponse) -> Error:
         status = answer.status
-        why = reason_of(self._scrubbed(answer.read(_PIECE_BYTES)))
-        said = f"{self!r} answered {status}: {why}"
+        said = f"{self!r} answered {status}: {self._reason(answer.read(_PIECE_BYTES))}"
         if status in (401, 403):
             return Denied(said, hint="check the key and what it may do")
         if status in _AGAIN or status >= 500:
@@ -204,9 +217,20 @@ class Endpoint:
             return Invalid(said, hint="give the address that it redirects to")
         return Invalid(said, hint="check the model's name and the request")
 
+    def _reason(self, answer: bytes) -> str:
+        """Return why a request was refused, in the words of whoever refused it."""
+        data = self._scrubbed(answer)
+        try:
+            found = self._parsed(data)
+        except BadReply:
+            return shown(data)
+        return told(found) if isinstance(found, dict) else shown(data)
+
     def _scrubbed(self, data: bytes) -> bytes:
         """Return an answer without the key, before anything of it is cut off or told."""
-        return data.replace(self._secret.encode(), b"***") if self._secret else data
+        for secret in self._secrets:
+            data = data.replace(secret.encode(), b"***")
+        return data
 
     def _clean(self, text: str) -> str:
         return self._scrubbed(text.encode("utf-8", "replace")).decode()
@@ -248,6 +272,11 @@ def clean_key(key: str) -> str:
     if not bare.isascii() or not bare.isprintable():
         raise Invalid("the API key has signs that no key has", hint="read it from its file again")
     return bare
+
+
+def _bare(url: str) -> str:
+    """Return an address without what may be secret in it."""
+    return url.rpartition("@")[2].partition("?")[0]
 
 
 def _has_port(parts: SplitResult) -> bool:

@@ -14,17 +14,22 @@ from otolith.errors import BadReply
 class ReplayModel:
     """Answers as it was answered before; what was never asked goes to `then`."""
 
+    name = "replay"
+
     def __init__(self, recorded: Iterable[Recorded], *, then: Model | None = None) -> None:
         self._known: dict[str, deque[Reply]] = defaultdict(deque)
         for each in recorded:
             self._known[each.request].append(each.reply)
-        self._then = then
-        self.name = f"replay, then {then.name}" if then is not None else "replay"
-        self.speaks = getattr(then, "speaks", "openai")
+        self.then = then
         self.replayed = 0
         """How many questions were answered from the record."""
         self.asked = 0
         """How many went to the other model."""
+
+    @property
+    def speaks(self) -> str:
+        """The form in which the other model is sent a context."""
+        return str(getattr(self.then, "speaks", "openai"))
 
     def complete(
         self,
@@ -45,10 +50,10 @@ class ReplayModel:
             if on_text is not None and reply.text:
                 on_text(reply.text)
             return reply
-        if self._then is None:
+        if self.then is None:
             raise BadReply(
                 "this was never asked: the run went another way than the one on record",
                 hint="give a model to go on with",
             )
         self.asked += 1
-        return self._then.complete(messages, tools=tools, on_text=on_text)
+        return self.then.complete(messages, tools=tools, on_text=on_text)

@@ -1,0 +1,72 @@
+"""Beginning: what a call of a run starts with: where it was, an answer, or another task."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from otolith.agent.loop.loose import LooseRun
+from otolith.agent.loop.record import KeptRun
+from otolith.agent.loop.state import AgentState
+from otolith.errors import Conflict, Invalid, KeyNotFound
+
+ANSWERED, ANSWERED_AT_ONCE = "answered", "answered at once"
+"""What commits say with which somebody has answered a question: by `answer=`, or by `human=`."""
+
+
+class Wish(NamedTuple):
+    """What a caller wants of a run; see `Orchestrator.run`."""
+
+    input: str | None
+    answer: str | None
+    again: bool
+
+
+class Beginning(NamedTuple):
+    """The state to start with, and, if it is another one than the run is at, what to commit."""
+
+    state: AgentState
+    before: AgentState
+    message: str = ""
+
+
+def beginning(run: KeptRun | LooseRun, at: AgentState | None, wish: Wish) -> Beginning:
+    """Return what a call starts with; `at` is where the run is, None if it has not begun.
+
+    Raises:
+        KeyNotFound: nothing has begun, and nothing is to be done.
+        Conflict: the session is in the middle of another task.
+        Invalid: there is an answer, and nobody has asked.
+    """
+    if at is None:
+        if wish.input is None:
+            raise KeyNotFound(f"nothing has begun in session {run.session}", hint="run(input)")
+        _refuse_answer(wish, "nothing has begun")
+        return _task(run, wish.input, AgentState(run.session, messages=run.said()))
+    if at.is_paused and wish.answer is not None:
+        if wish.input not in (None, at.task):
+            raise Conflict(f"it was asked about {at.task!r}", hint="leave out the input")
+        return Beginning(at.answered(wish.answer), at, ANSWERED)
+    _refuse_answer(wish, f"the run is {at.phase}")
+    is_same = wish.input == at.task and not (wish.again and at.is_over)
+    if wish.input is None or is_same:
+        return Beginning(at, at)
+    if not at.is_over:
+        raise Conflict(
+            f"session {run.session} is in the middle of {at.task!r}",
+            hint="run() goes on with it, abandon() ends it; or use another session",
+        )
+    return _task(run, wish.input, at)
+
+
+def _task(run: KeptRun | LooseRun, input: str, at: AgentState) -> Beginning:
+    fresh = AgentState.from_user_input(input, session=at.session, messages=at.messages)
+    return Beginning(replace(fresh, iteration=at.iteration), at, f"begin {run.name}")
+
+
+def _refuse_answer(wish: Wish, why: str) -> None:
+    if wish.answer is not None:
+        raise Invalid(
+            f"nobody was asked anything: {why}",
+            hint="leave out the answer; perhaps it was given before",
+        )
