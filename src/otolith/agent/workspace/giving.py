@@ -6,6 +6,7 @@ class whose module a worker could not import, such as one of the user's own prog
 
 from __future__ import annotations
 
+import io
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 
 import cloudpickle  # type: ignore[import-untyped]
 
+from otolith.agent.workspace.worker.definitions import CACHES
 from otolith.core import Reading
 from otolith.errors import BadValue
 
@@ -77,13 +79,26 @@ def _pickled(objects: dict[str, object]) -> bytes:
     if not objects:
         return b""
     with _along(_strangers()):
+        sink = io.BytesIO()
         try:
-            return bytes(cloudpickle.dumps(objects))
+            _Pickler(sink).dump(objects)
+            return sink.getvalue()
         except Exception as error:  # whatever the classes of a user raise
             raise BadValue(
                 f"cannot hand over {', '.join(objects)}: {type(error).__name__}: {error}",
                 hint="hand over data, or the path of a file",
             ) from error
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """Leaves out what libraries keep on classes for themselves."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Say how something is pickled, or that it is as always."""
+        if isinstance(obj, type):
+            for name in CACHES & vars(obj).keys():
+                delattr(obj, name)
+        return super().reducer_override(obj)
 
 
 def _strangers() -> list[ModuleType]:

@@ -11,6 +11,7 @@ from enum import Enum
 from fractions import Fraction
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import pytest
@@ -74,6 +75,17 @@ def test_functions_classes_and_what_python_has_are_given_too(workspace: Workspac
     assert workspace.run(code).value == (2, 6, 3, 3, 2.0, True)
     code = "own[0].price, colors[0].name, frame.o[0].doubled(), str(error), cut.start"
     assert workspace.run(code).value == (1, "RED", 4, "x", 1)
+
+
+def test_a_class_that_a_library_has_looked_at_is_given_and_kept(workspace: Workspace) -> None:
+    order = msgspec.convert({"price": 3}, Order)
+    assert "__msgspec_cache__" in vars(Order)
+    workspace.put(order=order)
+    assert workspace.run("order.doubled()").value == 6
+    assert msgspec.convert({"price": 4}, Order) == Order(4)
+    looked = "import msgspec\nfrom dataclasses import dataclass\n@dataclass\nclass A:\n    x: int\n"
+    assert workspace.run(f"{looked}a = msgspec.convert({{'x': 1}}, A)").lost == {}
+    assert workspace.run("msgspec.convert({'x': a.x + 1}, A).x").value == 2
 
 
 def test_what_no_worker_could_import_is_refused(workspace: Workspace) -> None:

@@ -13,10 +13,14 @@ from typing import Any
 
 from cloudpickle import cloudpickle  # type: ignore[import-untyped]
 
+CACHES = frozenset({"__msgspec_cache__"})
+"""What libraries keep on classes for themselves, cannot be pickled, and is made again."""
+
 
 def definition(kind: type) -> Any:
     """Return how a class is made, as a pickler wants to be told."""
-    _, made, (attributes, slots), *rest = cloudpickle._dynamic_class_reduce(kind)  # noqa: SLF001
+    _, made, (found, slots), *rest = cloudpickle._dynamic_class_reduce(kind)  # noqa: SLF001
+    attributes = {name: value for name, value in found.items() if name not in CACHES}
     if not issubclass(kind, Enum):
         if "__slots__" in vars(kind) and not issubclass(kind, tuple):  # whose slots are their own
             made, attributes = _with_slots(kind, made), _without_slots(attributes)
