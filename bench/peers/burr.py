@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from burr.core import State
 from burr.core.persistence import SQLitePersister
@@ -15,7 +16,7 @@ class Persister:
         self.place = place
         self._persister = SQLitePersister(str(place))
         self._persister.initialize()
-        self._state: State = State({"messages": []})
+        self._state: State[Any] = State({"messages": []})
         self._step = 0
 
     def append(self, message: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from otolith.agent.conversation.message import Message, Role, ToolCall
 from otolith.agent.lifecycle.phases import Phase
-from otolith.agent.loop.coding import CODE, GIVE_VARIABLE, Coding
+from otolith.agent.loop.coding import CODE, GIVE_VARIABLE, Coding, Inputs
 from otolith.agent.loop.models.model import Reply
 from otolith.agent.loop.orchestrator import Orchestrator
 from otolith.agent.loop.signature import fitted, plain
@@ -44,10 +44,13 @@ class Acting(Orchestrator):
         can_ask: bool = False,
         max_repairs: int = 3,
         context_tokens: int | None = None,
-        inputs: dict[str, Any] | None = None,
+        inputs: dict[str, Any] | Inputs | None = None,
         **parts: Any,
     ) -> None:
-        """Make one; `result` is the type of what it returns, `parts` are an orchestrator's."""
+        """Make one; `result` is the type of what it returns, `parts` are an orchestrator's.
+
+        `inputs` are those of the task, or a function that makes them of what its prompt tells.
+        """
         self.instructions = instructions
         self.result = result
         self.can_ask = can_ask

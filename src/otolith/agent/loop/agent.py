@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from otolith.agent.loop.acting import Acting, Acts
+from otolith.agent.loop.coding import Inputs
 from otolith.agent.loop.ledger import Entry
 from otolith.agent.loop.looking import MAIN
 from otolith.agent.loop.models.model import Model, OnText, as_model
@@ -92,7 +93,7 @@ class Agent:
         state: Any = None,
         *,
         result: Any = str,
-        inputs: dict[str, Any] | None = None,
+        inputs: dict[str, Any] | Inputs | None = None,
         model: Model | None = None,
     ) -> Acting:
         """Return what runs this agent in a state, a repo or a store."""

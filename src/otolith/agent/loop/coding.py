@@ -9,12 +9,12 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from otolith.agent.conversation.message import ToolCall
 from otolith.agent.live import Live
 from otolith.agent.loop.journal import Base
-from otolith.agent.loop.prompting import has_inputs
+from otolith.agent.loop.prompting import has_inputs, inputs_in
 from otolith.agent.loop.signature import plain
 from otolith.agent.loop.standing import standing
 from otolith.agent.loop.tools import Tool
@@ -23,6 +23,8 @@ from otolith.agent.session import Versioned
 from otolith.agent.workspace import Step, Workspace
 from otolith.core import WORKSPACE, Commit
 from otolith.errors import BadValue, Invalid, NotKept, Unsupported
+
+Inputs: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 CODE, GIVE_VARIABLE = "run_code", "give_variable"
 _MOST_LETTERS = 8000
@@ -42,9 +44,10 @@ class Works(Protocol):
 class Coding:
     """Runs the code of one task."""
 
-    def __init__(self, orchestrator: Works, inputs: dict[str, Any]) -> None:
+    def __init__(self, orchestrator: Works, inputs: dict[str, Any] | Inputs) -> None:
         self._orchestrator = orchestrator
         self.inputs = inputs
+        """The inputs of the task, or what makes them of the plain data that its prompt tells."""
         self._workspace: Workspace | None = None
         self._runs_of: Base | None = None
         self._runs: Counter[str] = Counter()
@@ -74,12 +77,19 @@ class Coding:
         """
         if not has_inputs(task) or self._is_put():
             return
-        if not self.inputs:
+        self.workspace.put(**self._inputs(task))
+
+    def _inputs(self, task: str) -> dict[str, Any]:
+        try:
+            found = self.inputs(inputs_in(task)) if callable(self.inputs) else self.inputs
+        except Invalid:  # some of them are only told, and not as what they are
+            found = {}
+        if not found:
             raise Invalid(
                 "the inputs of this task are not known here, and are no variables yet",
                 hint="call the task again with the same arguments: it goes on where it was",
             )
-        self.workspace.put(**self.inputs)
+        return found
 
     def _is_put(self) -> bool:
         """Tell whether the inputs were put since the task began, by whichever process."""

@@ -17,6 +17,16 @@ def prompt_of(text: str, name: str, inputs: Mapping[str, Any]) -> str:
     return "\n".join([f"{text}\n\nTask: {name}", *lines])
 
 
+def inputs_in(prompt: str) -> dict[str, Any]:
+    """Return the inputs that a prompt tells, as plain data; none if it is not that of a task."""
+    found = _HAS_INPUTS.search(prompt)
+    if found is None:
+        return {}
+    lines = prompt[found.start() + 2 :].split("\n")[1:]  # one for each: JSON has none of its own
+    pairs = (line.partition(" = ") for line in lines)
+    return {name: msgspec.json.decode(value) for name, _, value in pairs}
+
+
 def has_inputs(prompt: str) -> bool:
     """Tell whether a prompt is that of a task with inputs."""
     return _HAS_INPUTS.search(prompt) is not None

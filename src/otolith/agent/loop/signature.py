@@ -52,7 +52,7 @@ class Signature:
             raise Invalid(f"the signature of {self.name} cannot be read", hint="wrap it in a def")
         self.names = tuple(each.name for each in found)
         self._parameters = _fillable(found, hidden)
-        hints = _hints(function)
+        hints = self._kinds = _hints(function)
         self.result: Any = hints.get("return", Any)
         self.text, self._meanings = read_docstring(inspect.getdoc(_inner(function)) or "")
         fields = [
@@ -88,6 +88,10 @@ class Signature:
         """
         found = fitted(given, self._model, what=f"the arguments of {self.name}")
         return {each.name: getattr(found, each.name) for each in self._parameters}
+
+    def is_typed(self, name: str) -> bool:
+        """Tell whether a parameter is annotated with more than that it may be anything."""
+        return self._kinds.get(name, Any) is not Any
 
     def named(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Return the arguments of a Python call by their names.

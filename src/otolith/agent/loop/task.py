@@ -13,6 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from otolith.agent.live import Live
 from otolith.agent.loop.acting import Acting
+from otolith.agent.loop.coding import Inputs
 from otolith.agent.loop.looking import MAIN
 from otolith.agent.loop.outcome import Outcome
 from otolith.agent.loop.prompting import prompt_of
@@ -30,7 +31,7 @@ class Does(Protocol):
     @property
     def limits(self) -> dict[str, Any]: ...
     def acting(
-        self, state: Any = None, *, result: Any = str, inputs: dict[str, Any] | None = None
+        self, state: Any = None, *, result: Any = str, inputs: dict[str, Any] | Inputs | None = None
     ) -> Acting: ...
     def doing(self, acting: Acting) -> AbstractContextManager[Acting]: ...
 
@@ -110,10 +111,21 @@ class Task(Generic[R]):
         return prompt_of(self.signature.text, self.name, plain(inputs))
 
     def acting(self, state: Any = None, *, inputs: dict[str, Any] | None = None) -> Acting:
-        """Return what runs this task in a state, a repo or a store."""
-        made = self.agent.acting(state, result=self._kind, inputs=inputs)
+        """Return what runs this task in a state, a repo or a store.
+
+        Without `inputs`, a call that was begun goes on with what its prompt tells of them.
+        """
+        given = self._told_inputs if inputs is None else inputs
+        made = self.agent.acting(state, result=self._kind, inputs=given)
         made.code = self.name
         return made
+
+    def _told_inputs(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return inputs as what they were, which only their types can say."""
+        untyped = [name for name in given if not self.signature.is_typed(name)]
+        if untyped:
+            raise Invalid(f"{', '.join(untyped)} could be anything", hint="annotate it")
+        return self.inputs(given)
 
     @property
     def _kind(self) -> Any:

@@ -636,20 +636,6 @@ def test_inputs_are_there_when_a_task_goes_on_that_failed_in_its_first_step():
     assert [call.text for call in outcome.state.memory.tool_calls] == ["3"]
 
 
-def test_a_task_that_goes_on_without_inputs_that_nobody_has_put_says_so():
-    agent = agent_saying("done", acts="code")
-
-    @agent.task
-    def add(data: list[int]) -> str:  # type: ignore[empty-body]
-        """Add."""
-
-    state = Versioned()
-    agent.acting(state).run(add.prompt({"data": [1]}), max_steps=0)
-    with pytest.raises(Invalid, match="inputs of this task are not known"):
-        add.resume(state)
-    assert add([1], state=state) == "done"
-
-
 @pytest.mark.parametrize(("counts", "most"), [(0, 2000), (3, 2000 / 3)])
 def test_what_a_provider_counts_makes_the_next_contexts_fit(counts, most):
     """One that counts three times what was estimated is sent a third of it."""
@@ -688,3 +674,48 @@ def test_a_provider_that_counts_as_we_do_changes_nothing():
         agent.run(f"question {number} " + "with many words " * 20, state)
     everything = state.conversation.context(10**6, "openai").tokens
     assert everything == pytest.approx(state.conversation.tokens, rel=0.15)
+
+
+@dataclass
+class Parcel:
+    """What a task is given."""
+
+    weight: int
+
+    def doubled(self) -> int:
+        return 2 * self.weight
+
+
+def weighing(annotation: Any) -> Any:
+    agent = agent_saying(
+        {"call": "run_code", "code": "w = parcels[0].doubled()"},
+        {"call": "give_variable", "name": "w"},
+        acts="code",
+    )
+
+    def weigh(parcels):
+        """Weigh."""
+
+    weigh.__annotations__ = {"parcels": annotation, "return": int}
+    return agent.task(weigh)
+
+
+def test_a_code_task_is_gone_on_with_and_replayed_by_what_its_prompt_tells():
+    state = Versioned()
+    weigh = weighing(list[Parcel])
+    parcels = [Parcel(4)]
+    begun_only = weigh.acting(state, inputs={"parcels": parcels})
+    begun_only.run(weigh.prompt({"parcels": parcels}), max_steps=0)
+    assert weigh.resume(state).answer == 8
+    began = next(commit for commit in state.log() if commit.message == "begin main")
+    again = replay(weighing(list[Parcel]).acting(), state, at=began, branch="again")
+    assert again.outcome.answer == 8
+
+
+def test_inputs_that_could_be_anything_are_not_guessed():
+    state = Versioned()
+    weigh = weighing(Any)
+    prompt = weigh.prompt({"parcels": [Parcel(4)]})
+    weigh.acting(state, inputs={"parcels": [Parcel(4)]}).run(prompt, max_steps=0)
+    with pytest.raises(Invalid, match="are not known here"):
+        weigh.resume(state)
