@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from threading import RLock
 from typing import Any
 
@@ -36,6 +36,18 @@ class Base:
     commit: str
     ref: str = ""
 
+    def to_data(self) -> str:
+        """Return what is kept of it: one text, for two that differ cannot be merged."""
+        return f"{self.iteration} {self.commit} {self.ref}"
+
+    @classmethod
+    def from_data(cls, kept: object) -> Base | None:
+        """Return what `to_data` gave; None if nothing was kept."""
+        if not isinstance(kept, str):
+            return None
+        iteration, commit, ref = kept.split(" ", 2)
+        return cls(int(iteration), commit, ref)
+
 
 class Journal:
     """The run of one name in a state, as far as it is written at once."""
@@ -60,17 +72,18 @@ class Journal:
     def base(self, iteration: int) -> Base:
         """Return the step that is under way, as it was when it began, in whichever process."""
         with self._reading() as journal:
-            kept = value_at(journal, (*self.path, "base"))
-        self.is_again = isinstance(kept, list) and kept[0] == iteration
-        if self.is_again:
-            return Base(*kept)
+            kept = self._base(journal)
+        self.is_again = kept is not None and kept.iteration == iteration
+        if kept is not None and self.is_again:
+            return kept
         head = self.state.head
         return Base(iteration, "" if head is None else head.id, self.state.ref)
 
     @property
     def began_at(self) -> str:
-        """The commit at which the last step began that wrote anything here."""
-        return Base(*value_at(self.state, (*self.path, "base"))).commit
+        """The commit at which the last step began that wrote anything here; "" if none did."""
+        kept = self._base(self.state)
+        return "" if kept is None else kept.commit
 
     def key(self, base: Base, *parts: Any) -> str:
         """Return a name for a call in a step."""
@@ -222,13 +235,16 @@ class Journal:
                 raise
             self.state.refresh()  # if nothing is staged; else the step's commit joins the two
 
+    def _base(self, state: Versioned) -> Base | None:
+        return Base.from_data(value_at(state, (*self.path, "base")))
+
     def _put_base(self, base: Base, journal: Versioned) -> None:
-        kept, fresh = value_at(journal, (*self.path, "base")), list(astuple(base))
-        is_other = isinstance(kept, list) and kept[0] == base.iteration and kept != fresh
+        kept = self._base(journal)
+        is_other = kept is not None and kept.iteration == base.iteration and kept != base
         if is_other or iteration_at(journal, self.path) != base.iteration:
             raise self._elsewhere()
-        if kept != fresh:
-            journal.write_reserved((*self.path, "base"), journal.cells.put(fresh))
+        if kept != base:
+            journal.write_reserved((*self.path, "base"), journal.cells.put(base.to_data()))
 
     def _elsewhere(self) -> Conflict:
         return Conflict(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from otolith import Live, Versioned
+from otolith import Disk, Live, Versioned
 from otolith import open as open_repo
 from otolith.agent.conversation import Message, Role, ToolResult
 from otolith.agent.loop import (
@@ -18,6 +18,7 @@ from otolith.agent.loop import (
     effects_after,
     ledger_in,
 )
+from otolith.agent.loop.journal import Base
 from otolith.agent.loop.record import KeptRun
 from otolith.errors import BadMessage, Busy, Conflict, Full, Invalid
 
@@ -447,3 +448,18 @@ def test_a_call_that_another_begins_right_after_one_has_looked_is_not_made_twice
 
     assert paid == [300]
     assert second.run("x").answer == "paid"
+
+
+def test_two_processes_that_begin_one_step_at_different_commits_are_told_apart(tmp_path):
+    """Whoever commits last was not there when the other began: the two must not become a third."""
+    with Versioned(Disk(tmp_path / "a.db")) as one, Versioned(Disk(tmp_path / "a.db")) as two:
+        Orchestrator(one, step=lambda s: s).run("go", max_steps=0)
+        two.refresh()
+        first, second = KeptRun(one), KeptRun(two)
+        bases = [Base(0, f"{number}" * 64, one.ref) for number in (1, 2)]
+        with (
+            pytest.raises(Conflict, match="another process"),
+            second._writing("begun", kind="note", base=bases[1]),
+        ):
+            first.note("note", "begun", base=bases[0])
+        assert first.base(0) == second.base(0) == bases[0]
