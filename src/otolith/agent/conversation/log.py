@@ -134,15 +134,19 @@ class Log(Sequence[Message]):
             pinning.note(self._record, at, message.id, is_pinned=stays)
 
     def _together(self, message: Message, at: int) -> list[int]:
-        """Return where a message, the call it answers and the results of its calls are."""
-        record = self._record
-        called = {record.caller(result.call_id) for result in message.results} - {None}
-        found = {at}
-        for head in called or {at}:
-            assert head is not None
-            (caller,) = record.read(head, head + 1)
-            answers = {record.answer(call.id, head) for call in caller.calls}
-            found |= {head} | {each for each in answers if each is not None}
+        """Return where a message, the calls it answers and the results of its calls are.
+
+        One message may answer the calls of two others: those belong to it, and so on.
+        """
+        record, found, queue = self._record, {at}, [(at, message)]
+        while queue:
+            place, each = queue.pop()
+            near = {record.caller(result.call_id) for result in each.results}
+            near |= {record.answer(call.id, place) for call in each.calls}
+            for other in near - found - {None}:
+                assert other is not None
+                found.add(other)
+                queue.append((other, record.read(other, other + 1)[0]))
         return sorted(found)
 
     # Small things

@@ -24,6 +24,8 @@ _DEEPEST, _HASH_BYTES = 8, 4
 
 _NAMES: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 _IDENTITIES: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+_HELD: dict[int, tuple[Any, str]] = {}
+"""Those that can be no key, or not be followed: held, so that no other gets their number."""
 
 
 def name_of(function: Any) -> str:
@@ -44,19 +46,24 @@ def _named(function: Any) -> str:
         inner = inner.func
     kind = inner if hasattr(inner, "__qualname__") else type(inner)
     name = f"{getattr(kind, '__module__', '')}.{kind.__qualname__}"
-    return f"{name}#{digest(_mark(function, 0).encode())[:_HASH_BYTES].hex()}"
+    return f"{name}#{digest(_mark(function, 0, {}).encode())[:_HASH_BYTES].hex()}"
 
 
-def _mark(value: Any, depth: int) -> str:
-    """Return a text that is the same for what will do the same, as far as that can be told."""
+def _mark(value: Any, depth: int, seen: dict[int, tuple[int, Any]]) -> str:
+    """Return a text that is the same for what will do the same, as far as that can be told.
+
+    What was `seen` before is only referred to, by when that was.
+    """
     if type(value) in _PLAIN:
         return repr(value)
-    if depth > _DEEPEST:
-        return _identity(value)
-    parts = _parts(value)
+    if id(value) in seen:
+        return f"#{seen[id(value)][0]}"
+    parts = None if depth > _DEEPEST else _parts(value)
     if parts is None:
         return _identity(value)
-    return f"{type(value).__name__}({','.join(_mark(part, depth + 1) for part in parts)})"
+    seen[id(value)] = len(seen), value  # held: nothing else may get its number meanwhile
+    inner = ",".join([_mark(part, depth + 1, seen) for part in parts])
+    return f"{type(value).__name__}({inner})"
 
 
 def _parts(value: Any) -> Iterable[Any] | None:
@@ -108,4 +115,4 @@ def _identity(value: Any) -> str:
     try:
         return _IDENTITIES.setdefault(value, uuid4().hex)
     except TypeError:  # it cannot be looked up, or not be followed
-        return uuid4().hex
+        return _HELD.setdefault(id(value), (value, uuid4().hex))[1]

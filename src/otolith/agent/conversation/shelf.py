@@ -31,7 +31,7 @@ class Shelf:
         """The words of threads, by name."""
         self.trackers: dict[str, Bookmark[Tracker]] = {}
         """What threads speak of, by name."""
-        self.counts: dict[tuple[object, str], int] = {}
+        self.counts: dict[tuple[str, str], int] = {}
         """What other counters than the estimate said, by how they count and the id of a message."""
         self.silent: dict[str, Bookmark[None]] = {}
         """By the name of a thread: up to where no user has spoken."""

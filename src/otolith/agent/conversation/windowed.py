@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from otolith.agent.conversation import pinning
@@ -22,7 +23,7 @@ from otolith.agent.conversation.summarising import (
     key_of,
 )
 from otolith.core import Branch
-from otolith.errors import Invalid
+from otolith.errors import Invalid, OverBudget
 
 
 class Windowed(Log):
@@ -91,14 +92,10 @@ class Windowed(Log):
     def _before(self, source: Source, rules: Rules) -> Context | None:
         """Return the context that the last reply was an answer to."""
         asking_nobody = replace(rules, summariser=None)
-        with self.state.turn():
-            for stop in range(source.length, 0, -AT_ONCE):
-                start = max(stop - AT_ONCE, 0)
-                said = enumerate(source.read(start, stop), start)
-                replies = [at for at, message in said if message.role is Role.ASSISTANT]
-                if replies:
-                    then = source.until(replies[-1], self._scale(replies[-1]))
-                    return project(then, asking_nobody)
+        with self.state.turn(), suppress(OverBudget):  # with this budget, nobody was asked then
+            at = _last_reply(source)
+            if at is not None:
+                return project(source.until(at, self._scale(at)), asking_nobody)
         return None
 
     def usage(
@@ -158,3 +155,13 @@ class Windowed(Log):
             summary = Summary(end, ask(summariser, self._full(start, end), told), *key)
             summaries.keep(summary)
             return summary
+
+
+def _last_reply(source: Source) -> int | None:
+    for stop in range(source.length, 0, -AT_ONCE):
+        start = max(stop - AT_ONCE, 0)
+        said = enumerate(source.read(start, stop), start)
+        replies = [at for at, message in said if message.role is Role.ASSISTANT]
+        if replies:
+            return replies[-1]
+    return None

@@ -14,6 +14,7 @@ from otolith.agent.conversation.context.source import Rules, Source
 from otolith.agent.conversation.context.units import Unit
 from otolith.agent.conversation.counting import ESTIMATED
 from otolith.agent.conversation.message import Message, Part, Reasoning, Role
+from otolith.agent.conversation.naming import name_of
 
 _BLANKED = 16
 _SILENT = {"openai": ("reasoning_content",), "plain": ()}
@@ -25,6 +26,7 @@ class Costs:
 
     def __init__(self, rules: Rules, source: Source) -> None:
         self.counter = rules.counter
+        self._name = name_of(rules.counter.count)
         self._known = source.counts
         self._aloud = _SILENT.get(rules.for_)
         self._counted: dict[int, tuple[Message, int]] = {}
@@ -77,7 +79,7 @@ class Costs:
 
     def _count_once(self, message: Message) -> int:
         """Count a message that is as it was when it was added, whatever contexts it is in."""
-        key = self.counter.count, message.id
+        key = self._name, message.id
         if not message.id or key not in self._known:
             self._known[key] = self._count(message)
         return self._known[key]

@@ -42,7 +42,7 @@ class Source:
     filled: Callable[[Message], Message] = _as_it_is
     """Returns a message with the bytes of its attachments."""
     scale: Scale = field(default_factory=Scale)
-    counts: dict[tuple[object, str], int] = field(default_factory=dict)
+    counts: dict[tuple[str, str], int] = field(default_factory=dict)
     """What counters said of messages that are as they were, so that each is counted once."""
     has_summaries: bool = False
     find_summary: Callable[[int, int], Summary | None] = _no_summary

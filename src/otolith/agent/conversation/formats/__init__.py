@@ -15,7 +15,14 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from otolith.agent.conversation.formats import anthropic, chat, plain, responses
-from otolith.agent.conversation.formats.residue import is_name, name_of, patched, residue
+from otolith.agent.conversation.formats.residue import (
+    OF,
+    is_name,
+    mark_of,
+    name_of,
+    patched,
+    residue,
+)
 from otolith.agent.conversation.message import Message
 from otolith.errors import BadValue, Invalid
 
@@ -76,12 +83,12 @@ def as_sent(message: Message, form: Format) -> list[Any]:
     """Return what a message is made into, with what was beyond it when it was read."""
     made = list(form.write(message))
     left = message.meta.get(name_of(form.NAME)) if message.meta else None
-    if not isinstance(left, Mapping):
-        return made
+    if not isinstance(left, Mapping) or left.get(OF, mark_of(made)) != mark_of(made):
+        return made  # somebody has changed the message since, and this belongs to what it was
     try:
         found: list[Any] = patched(made, left)
     except (LookupError, TypeError, AttributeError):
-        return made  # somebody has changed the message since, and this belongs to what it was
+        return made  # as before, of a message that was kept without a mark
     return found
 
 
@@ -95,8 +102,11 @@ def without_residue(message: Message) -> Message:
 
 def _read(form: Format, chunk: list[Any]) -> Message:
     message = form.read(chunk)
-    left = residue(list(form.write(message)), chunk)
-    return message if left is None else replace(message, meta={name_of(form.NAME): left})
+    made = list(form.write(message))
+    left = residue(made, chunk)
+    if left is None:
+        return message
+    return replace(message, meta={name_of(form.NAME): left | {OF: mark_of(made)}})
 
 
 def _format(name: str) -> Format:

@@ -7,7 +7,11 @@ place, `{"~": {key: difference}, "-": [keys]}` changes a dict, `{"#": {index: di
 `{"^": shape}` puts a value in place as well, but what the message says anyway is not said again. In
 a shape `{"@": [path, start, stop]}` is what was written at a path, or a piece of the text there;
 `{"+": [shape]}` is a text in pieces, `{"{": {key: shape}}` a dict; all else is as it was. So a text
-that came as a list of one part is kept once, and the difference is that it came so.
+that came as a list of one part is kept once, and the difference is that it came so. What stands in
+two places is said twice, and kept twice: only what is no longer where it was is referred to.
+
+`"of"` marks what was written. Of a message that was changed since, something else is written, and
+what is left of the old one does not belong to it.
 """
 
 from __future__ import annotations
@@ -18,9 +22,11 @@ from typing import Any
 
 from otolith.agent.conversation.formats.media import compact
 from otolith.agent.lifecycle.values import thaw
+from otolith.core import digest
 
 _LEAST, _WORTH = 3, 24
 """From how many letters on a value, and a piece of a text, is looked for in what was written."""
+_ALL = 1 << 62
 _TRIES = 64
 """In how many places of a text nothing may be found before it is taken for new."""
 
@@ -35,7 +41,14 @@ def is_name(name: str) -> bool:
     return name.startswith(_MARK)
 
 
+def mark_of(made: Any) -> str:
+    """Return a mark of what was written, by which it is known again."""
+    return digest(compact(made).encode("utf-8", "surrogatepass"))[:_MARK_BYTES].hex()
+
+
 _MARK = ".as "
+OF = "of"
+_MARK_BYTES = 4
 
 
 # What is left
@@ -44,7 +57,7 @@ _MARK = ".as "
 def residue(made: Any, given: Any) -> dict[str, Any] | None:
     """Return what turns what was written into what was read, without what both say."""
     left = difference(made, given)
-    return None if left is None else _shaped(left, _Written(made))
+    return None if left is None else _shaped(left, _Written(made, list(_free(left, ()))))
 
 
 def difference(made: Any, given: Any) -> dict[str, Any] | None:
@@ -84,23 +97,53 @@ def _shaped(left: Mapping[str, Any], written: _Written) -> dict[str, Any]:
     return {**left, **inner}
 
 
-class _Written:
-    """What was written, to be found again."""
+def _free(left: Mapping[str, Any], path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    """Yield the places of what was written that a difference replaces, or takes away."""
+    if "=" in left:
+        yield path
+    for key in left.get("-", ()):
+        yield (*path, key)
+    for key, part in left.get("~", {}).items():
+        yield from _free(part, (*path, key))
+    for key, part in left.get("#", {}).items():
+        yield from _free(part, (*path, int(key)))
 
-    def __init__(self, made: Any) -> None:
+
+class _Written:
+    """What was written and is no longer where it was, to be found again, once."""
+
+    def __init__(self, made: Any, free: list[tuple[Any, ...]]) -> None:
         self._made = made
+        self._free = free
+        self._used: dict[str, list[tuple[int, int]]] = {}
+        """Which stretches of what is at a path are referred to already."""
         self.is_found = False
         """Whether anything of the last value was."""
 
     @cached_property
     def _whole(self) -> dict[str, list[Any]]:
-        places = [(compact(value), path) for path, value in _places(self._made, [])]
+        places = [(compact(value), path) for path, value in self._moved()]
         return {told: path for told, path in reversed(places) if len(told) >= _LEAST}
 
     @cached_property
     def _texts(self) -> list[tuple[str, list[Any]]]:
-        places = [(value, path) for path, value in _places(self._made, [])]
+        places = [(value, path) for path, value in self._moved()]
         return [(text, path) for text, path in places if isinstance(text, str)]
+
+    def _moved(self) -> Iterator[tuple[list[Any], Any]]:
+        for path, value in _places(self._made, []):
+            if any(tuple(path[: len(each)]) == each for each in self._free):
+                yield path, value
+
+    def _take(self, path: list[Any], start: int, stop: int) -> bool:
+        """Take a stretch of what is at a path, if nobody has taken any of it, or what it is in."""
+        place = compact(path)[:-1]
+        for other, used in self._used.items():
+            is_near = other.startswith(place) or place.startswith(other)
+            if is_near and (other != place or any(a < stop and start < b for a, b in used)):
+                return False
+        self._used.setdefault(place, []).append((start, stop))
+        return True
 
     def shape(self, value: Any) -> Any:
         """Return a value as what is new in it."""
@@ -110,7 +153,8 @@ class _Written:
     def _shape(self, value: Any) -> Any:
         if not isinstance(value, str | dict | list):
             return value
-        if (path := self._whole.get(compact(value))) is not None:
+        path = self._whole.get(compact(value))
+        if path is not None and self._take(path, 0, _ALL):
             return self._at(path)
         if isinstance(value, list):
             return list(map(self._shape, value))
@@ -157,7 +201,8 @@ class _Written:
                 ):
                     back += 1
                 size = _alike(text, at, whole, start)
-                return at - back, at + size, [path, start - back, start + size]
+                if self._take(path, start - back, start + size):
+                    return at - back, at + size, [path, start - back, start + size]
         return None
 
 
