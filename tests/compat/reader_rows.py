@@ -48,6 +48,11 @@ class Rows:
                 return data
         raise KeyError(hash.hex())
 
+    def objects(self) -> Iterator[bytes]:
+        """Return every row that is an object, in its plain form."""
+        rows: list[Any] = self._db.execute("select id, data from object where key <> 0").fetchall()
+        return (self._plain(id, row) for id, row in rows)
+
     def moves(self, name: str) -> list[list[Any]]:
         """Return the history of a ref, newest first, as [old, new, time, note]."""
         found, seq = [], self.last[name]
