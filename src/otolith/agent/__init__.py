@@ -1,172 +1,113 @@
-"""What an agent keeps: its state, as Python's own values, on the versioned tree.
+"""Agents that act: a state as one value, tools, models, and a loop that survives its process.
 
-Read `session.py`, then `holding.py`, then `tracking/imprint.py`; of events, `kept.py`. What has to
-do with running code, charts, conversations, memory and agents that act is loaded when it is first
-asked for: see `__init__.py` of `workspace`, `lifecycle`, `conversation`, `memory` and `loop`. Those
-rooms are doors of their own, with more names than are here.
+    class Booker(Orchestrator):
+        def step(self, s: AgentState) -> AgentState: ...
+    Booker(repo).run("Book a flight", session="trip-42")   # again after kill -9: it goes on
+
+    agent = Agent(model=my_model)
+
+    @agent.task
+    def analyse(data: list[float]) -> Summary:
+        "Describe the data."
+
+Read `orchestrator.py`, then `record.py` for what is kept, `hands.py` for how often a tool is
+called, and `acting.py` for what an agent does in a step. Names are loaded when they are asked for.
+
+Glossary: a *run* is the work of one agent in a session; a *step* takes it from one state to the
+next, and is a commit; an *effect* is what a tool does to the world; the *ledger* has all of them; a
+*recorded reply* is what a model answered, kept for steps that are cut off and for repeated runs.
 """
 
-from otolith.agent import conversation, lifecycle, loop, memory, workspace
-from otolith.agent.event import Event, EventLog
-from otolith.agent.frames import Frame
-from otolith.agent.kept import events
-from otolith.agent.live import Live, Stateless, state_of
-from otolith.agent.past import Then
-from otolith.agent.recounting import Told, recount, words_of
-from otolith.agent.repo import Repo
-from otolith.agent.schema import Schema
-from otolith.agent.session import Versioned
-from otolith.agent.state import State
-from otolith.agent.viewing import view
+from otolith.doors import door
 
-# A type checker reads this name as true.
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from otolith.agent.conversation import (
-        Attachment,
-        Context,
-        Conversation,
-        Hit,
-        Message,
-        Reasoning,
-        Role,
-        Text,
-        ToolCall,
-        ToolResult,
-        Topic,
-    )
-    from otolith.agent.lifecycle import (
-        Chart,
-        Effect,
-        Finding,
-        Item,
-        Kept,
-        Machine,
-        Path,
-        Paths,
-        Run,
-        Stage,
-        machines_in,
-    )
-    from otolith.agent.loop import (
-        Agent,
-        AgentState,
+    from otolith.agent.loop.acting import Acting
+    from otolith.agent.loop.agent import Agent
+    from otolith.agent.loop.ledger import Entry, effects_after, ledger_in
+    from otolith.agent.loop.looking import code_in, replies_in, run_in, runs_in
+    from otolith.agent.loop.models import (
         AnthropicModel,
-        Entry,
+        FunctionModel,
         Model,
-        Observation,
         OpenAIModel,
-        Orchestrator,
-        Outcome,
         Recorded,
+        ReplayModel,
         Reply,
         ScriptedModel,
-        Task,
-        Tool,
         Usage,
-        code_in,
-        effects_after,
-        ledger_in,
-        replay,
-        replies_in,
-        run_in,
-        runs_in,
-        tool,
     )
-    from otolith.agent.memory import Note, TaskState, ToolRecord
-    from otolith.agent.workspace import (
-        Difference,
-        Runner,
-        Step,
-        Variable,
-        Workspace,
-        ladder,
-        variables_in,
-        workspace_diff,
-    )
+    from otolith.agent.loop.orchestrator import Orchestrator
+    from otolith.agent.loop.outcome import Outcome
+    from otolith.agent.loop.replaying import Replay, replay
+    from otolith.agent.loop.state import AgentState
+    from otolith.agent.loop.task import Task
+    from otolith.agent.loop.tools import Tool, Toolbox, tool
+    from otolith.agent.loop.working import Observation, Working
 
 __all__ = [
+    "Acting",
     "Agent",
     "AgentState",
     "AnthropicModel",
-    "Attachment",
-    "Chart",
-    "Context",
-    "Conversation",
-    "Difference",
-    "Effect",
     "Entry",
-    "Event",
-    "EventLog",
-    "Finding",
-    "Frame",
-    "Hit",
-    "Item",
-    "Kept",
-    "Live",
-    "Machine",
-    "Message",
+    "FunctionModel",
     "Model",
-    "Note",
     "Observation",
     "OpenAIModel",
     "Orchestrator",
     "Outcome",
-    "Path",
-    "Paths",
-    "Reasoning",
     "Recorded",
+    "Replay",
+    "ReplayModel",
     "Reply",
-    "Repo",
-    "Role",
-    "Run",
-    "Runner",
-    "Schema",
     "ScriptedModel",
-    "Stage",
-    "State",
-    "Stateless",
-    "Step",
     "Task",
-    "TaskState",
-    "Text",
-    "Then",
-    "Told",
     "Tool",
-    "ToolCall",
-    "ToolRecord",
-    "ToolResult",
-    "Topic",
+    "Toolbox",
     "Usage",
-    "Variable",
-    "Versioned",
-    "Workspace",
+    "Working",
     "code_in",
     "effects_after",
-    "events",
-    "ladder",
     "ledger_in",
-    "machines_in",
-    "recount",
     "replay",
     "replies_in",
     "run_in",
     "runs_in",
-    "state_of",
     "tool",
-    "variables_in",
-    "view",
-    "words_of",
-    "workspace_diff",
 ]
 
+_HOME = {
+    "Acting": "acting",
+    "Agent": "agent",
+    "AgentState": "state",
+    "AnthropicModel": "models.anthropic",
+    "Entry": "ledger",
+    "FunctionModel": "models.model",
+    "Model": "models.model",
+    "Observation": "working",
+    "OpenAIModel": "models.openai",
+    "Orchestrator": "orchestrator",
+    "Outcome": "outcome",
+    "Recorded": "models.model",
+    "Replay": "replaying",
+    "ReplayModel": "models.recording",
+    "Reply": "models.model",
+    "ScriptedModel": "models.scripted",
+    "Task": "task",
+    "Tool": "tools",
+    "Toolbox": "tools",
+    "Usage": "models.model",
+    "Working": "working",
+    "code_in": "looking",
+    "effects_after": "ledger",
+    "ledger_in": "ledger",
+    "replay": "replaying",
+    "replies_in": "looking",
+    "run_in": "looking",
+    "runs_in": "looking",
+    "tool": "tools",
+}
 
-def __getattr__(name: str) -> object:
-    rooms = (workspace, lifecycle, conversation, memory, loop)
-    room = next((room for room in rooms if name in room.__all__), None)
-    if room is None or name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found: object = getattr(room, name)
-    globals()[name] = found
-    return found
+__getattr__ = door(__name__, _HOME)

@@ -1,200 +1,216 @@
-"""Instances of model classes, kept as data with the name and the schema version of their class.
+"""The families of model classes, told apart by what their classes carry, none of them imported.
 
-The form is seen by hashes and never changes (`docs/reference/format-v1.md`):
-
-    MODEL  [type name, version, fields]          dataclass, attrs, msgspec Struct, namedtuple
-           [type name, version, fields, rest]    pydantic; rest is [names of fields that were set,
-                                                 sorted; extra fields or None; private or None]
-
-    type name   "module:Qualname", or as registered
-    version     int, 1 or more: the class attribute __otolith_version__, 1 if there is none
-    fields      dict: field name -> value
-
-A stored name finds a class only among those registered or imported, and only a class of a known
-family is ever made from it. A class that has changed is an error, unless an upgrade was registered
-or migrations were declared for it; never a guess.
+A family says which fields a class has, what else of an instance must be kept, and how to make an
+instance from those without running the code that checks or completes new ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable
+from dataclasses import fields as dataclass_fields
+from dataclasses import is_dataclass
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
-from otolith.codecs.base import Lowering
-from otolith.codecs.exact import DERIVED, VERIFY, parts
-from otolith.codecs.families import Family, Stored, family_of
-from otolith.codecs.migrations import migrate, way
-from otolith.codecs.names import Names
-from otolith.errors import BadValue, Corrupt, UnknownType
-from otolith.types import Tag, Tagged
+from otolith.codecs.exact import CACHED_HASH, VERIFY, parts
+from otolith.errors import Corrupt, UnknownType
 
-Upgrade: TypeAlias = Callable[[int, dict[str, Any]], dict[str, Any]]
-"""Turns the fields stored with an older version, given first, into those of the class of today."""
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: clear for classes that are written in C
 
 
-class Shape(NamedTuple):
-    """What is known of a model class, worked out once."""
+class Family(NamedTuple):
+    """One way of writing model classes."""
 
-    kind: type
-    version: int
-    family: Family
-    fields: tuple[str, ...]
-    known: frozenset[str]
-
-
-class Models:
-    """Lowers and lifts instances of model classes."""
-
-    def __init__(self, names: Names) -> None:
-        self._names = names
-        self._shapes: dict[type, Shape] = {}
-        self._upgrades: dict[type, Upgrade] = {}
-
-    @property
-    def codes(self) -> frozenset[int]:
-        return frozenset({Tag.MODEL})
-
-    def upgrade(self, kind: type, upgrade: Upgrade) -> None:
-        """Use this for stored fields that are not those of the class of today."""
-        self._upgrades[kind] = upgrade
-
-    def lowering(self, kind: type) -> Lowering | None:
-        shape = self._shape(kind)
-        if shape is None:
-            return None
-        _refuse_hidden_slots(shape)
-        return _lowering(shape, self._names.name_of(kind))
-
-    def lift(self, code: int, data: object) -> object:
-        longer = type(data) is list and len(data) == 4
-        kinds = (str, int, dict, list) if longer else (str, int, dict)
-        name, version, fields, *rest = parts(data, "a model", *kinds)
-        if version < 1 or any(type(field) is not str for field in fields):
-            raise Corrupt(f"the model {name} has a bad version or bad field names", hint=VERIFY)
-        shape = self._found(name)
-        stored = self._of_today(shape, name, version, Stored(fields, rest[0] if rest else None))
-        return shape.family.make(shape.kind, stored.fields, stored.rest)
-
-    def today(
-        self, name: str, version: int, fields: Collection[str], *, has_rest: bool
-    ) -> tuple[str, int] | None:
-        """Return the name and version such an instance would get today, None if it has them.
-
-        Raises:
-            UnknownType: its class is not known, or has changed and nothing says how.
-        """
-        shape = self._found(name)
-        wrong = _difference(shape, version, fields, has_rest=has_rest)
-        if wrong and shape.kind not in self._upgrades:
-            if version >= shape.version:
-                raise _changed(name, wrong)
-            list(way(shape.kind, version, shape.version))
-        today = self._names.name_of(shape.kind)
-        return (today, shape.version) if wrong or today != name else None
-
-    def _found(self, name: str) -> Shape:
-        shape = self._shape(self._names.find(name))
-        if shape is None:
-            raise _changed(name, "is no model here")
-        return shape
-
-    def _of_today(self, shape: Shape, name: str, version: int, stored: Stored) -> Stored:
-        wrong = _difference(shape, version, stored.fields, has_rest=stored.rest is not None)
-        if not wrong:
-            return stored
-        if upgrade := self._upgrades.get(shape.kind):
-            found = upgrade(version, stored.named())
-        elif version < shape.version:
-            found = migrate(shape.kind, stored.named(), old=version, new=shape.version)
-        else:
-            raise _changed(name, wrong)
-        if type(found) is not dict:
-            raise _changed(name, f"has an upgrade that returned {found!r}, not a dict of fields")
-        renew = shape.family.renew
-        today = renew(shape.kind, stored, found) if renew else Stored(found)
-        wrong = _difference(shape, shape.version, today.fields, has_rest=renew is not None)
-        if wrong:
-            raise _changed(name, f"{wrong}, after its migration from version {version}")
-        return today
-
-    def _shape(self, kind: type) -> Shape | None:
-        shape = self._shapes.get(kind)
-        if shape is None and (found := family_of(kind)):
-            family, fields = found
-            shape = Shape(kind, _version(kind), family, fields, frozenset(fields))
-            self._shapes[kind] = shape
-        return shape
+    name: str
+    fields: Callable[[Any], tuple[str, ...] | None]
+    """The fields of a class, or None if it is not of this family."""
+    make: Callable[[Any, dict[str, Any], Any], object]
+    """An instance from its class, its fields, and what `rest` gave."""
+    rest: Callable[[Any], object] | None = None
+    """What is kept of an instance beside its fields, where there is more."""
+    renew: Callable[[Any, Stored, dict[str, Any]], Stored] | None = None
+    """What is made of the rest when migrations have made something else of the fields."""
 
 
-def _lowering(shape: Shape, name: str) -> Lowering:
-    fields, known, version = shape.fields, shape.known, shape.version
-    code, rest_of = Tag.MODEL, shape.family.rest
+class Stored(NamedTuple):
+    """What of an instance is stored: its fields, and the rest where its family has one."""
 
-    def lower(value: object) -> Tagged:
-        try:
-            parts = {field: getattr(value, field) for field in fields}
-        except AttributeError as error:
-            raise BadValue(f"cannot keep a {name}: a field was never set: {error}") from error
-        own = getattr(value, "__dict__", None)
-        if own and not own.keys() <= known:
-            _refuse_strays(shape.kind, name, own.keys() - known)
-        data = [name, version, parts]
-        return Tagged(code, data if rest_of is None else [*data, rest_of(value)])
+    fields: dict[str, Any]
+    rest: Any = None
 
-    return lower
+    def named(self) -> dict[str, Any]:
+        """Return everything that has a name: fields, and the extra ones of pydantic."""
+        extra = self.rest[1] if type(self.rest) is list and len(self.rest) == 3 else None
+        return {**extra, **self.fields} if type(extra) is dict else dict(self.fields)
 
 
-def _refuse_strays(kind: type, name: str, strays: set[str]) -> None:
-    for stray in sorted(strays - DERIVED):
-        owner = next((vars(base)[stray] for base in kind.__mro__ if stray in vars(base)), None)
-        if not isinstance(owner, cached_property):
-            raise BadValue(
-                f"cannot keep a {name}: its attribute {stray!r} is not a field",
-                hint="make it a field, or register a codec for the class",
-            )
+def family_of(kind: type) -> tuple[Family, tuple[str, ...]] | None:
+    """Return the family and the fields of a class, or None if it is not a model."""
+    for family in _FAMILIES:
+        fields = family.fields(kind)
+        if fields is not None:
+            return family, fields
+    return None
 
 
-def _refuse_hidden_slots(shape: Shape) -> None:
-    if shape.family.name not in {"dataclass", "namedtuple"}:
-        return  # The others make slots of their own, for what they can compute again.
-    for base in shape.kind.__mro__:
-        slots = vars(base).get("__slots__", ())
-        names = {slots} if isinstance(slots, str) else set(slots)
-        if hidden := names - shape.known - {"__dict__", "__weakref__"}:
-            raise BadValue(
-                f"cannot keep a {shape.kind.__module__}:{shape.kind.__qualname__}:"
-                f" its slot {min(hidden)!r} is not a field",
-                hint="make it a field, or register a codec for the class",
-            )
+def fields_of(kind: type) -> tuple[str, ...] | None:
+    """Return the fields of a model class, or None if it is not one."""
+    if kind not in _fields:
+        found = family_of(kind)
+        _fields[kind] = None if found is None else found[1]
+    return _fields[kind]
 
 
-def _version(kind: type) -> int:
-    version = getattr(kind, "__otolith_version__", 1)
-    if type(version) is not int or not 1 <= version < 2**63:
-        raise BadValue(
-            f"{kind.__module__}:{kind.__qualname__} has the schema version {version!r}",
-            hint="__otolith_version__ is an int, 1 or more",
+_fields: WeakKeyDictionary[type, tuple[str, ...] | None] = WeakKeyDictionary()
+
+
+def _dataclass(kind: type) -> tuple[str, ...] | None:
+    if not is_dataclass(kind) or not _is_bare(kind):
+        return None
+    return tuple(field.name for field in dataclass_fields(kind))
+
+
+def _attrs(kind: Any) -> tuple[str, ...] | None:
+    attributes = getattr(kind, "__attrs_attrs__", None)
+    if not isinstance(attributes, tuple) or not _is_bare(kind):
+        return None
+    return tuple(attribute.name for attribute in attributes)
+
+
+def _struct(kind: Any) -> tuple[str, ...] | None:
+    return _strings(getattr(kind, "__struct_fields__", None))
+
+
+def _namedtuple(kind: Any) -> tuple[str, ...] | None:
+    return _strings(getattr(kind, "_fields", None)) if issubclass(kind, tuple) else None
+
+
+def _pydantic(kind: Any) -> tuple[str, ...] | None:
+    if not hasattr(kind, "__pydantic_fields_set__"):
+        return None
+    fields = getattr(kind, "model_fields", None)
+    return tuple(fields) if isinstance(fields, dict) else None
+
+
+def _strings(names: object) -> tuple[str, ...] | None:
+    if isinstance(names, tuple) and all(type(name) is str for name in names):
+        return names
+    return None
+
+
+def _is_bare(kind: type) -> bool:
+    # A dataclass that is also an exception or a dict has content which is in none of its fields.
+    return all(base.__flags__ & _HEAP_TYPE for base in kind.__mro__ if base is not object)
+
+
+def _make_bare(kind: type, fields: dict[str, Any], _rest: object) -> object:
+    value: object = object.__new__(kind)
+    for name, part in fields.items():
+        object.__setattr__(value, name, part)
+    return value
+
+
+def _make_attrs(kind: type, fields: dict[str, Any], rest: object) -> object:
+    value = _make_bare(kind, fields, rest)
+    code = getattr(kind.__hash__, "__code__", None)
+    if code is not None and CACHED_HASH in code.co_names:
+        object.__setattr__(value, CACHED_HASH, None)
+    return value
+
+
+def _make_struct(kind: Any, fields: dict[str, Any], _rest: object) -> object:
+    # Only its constructor makes a struct. What __post_init__ did to a field is then put back.
+    try:
+        value = kind(**fields)
+    except (TypeError, ValueError) as error:
+        raise UnknownType(
+            f"the type {kind.__module__}:{kind.__qualname__} does not accept its stored fields",
+            hint=f"its __post_init__ says: {error}",
+        ) from error
+    for name, part in fields.items():
+        getattr(kind, name).__set__(value, part)
+    return value
+
+
+def _make_namedtuple(kind: Any, fields: dict[str, Any], _rest: object) -> object:
+    return tuple.__new__(kind, [fields[name] for name in kind._fields])
+
+
+def _pydantic_rest(value: Any) -> object:
+    given = sorted(value.__pydantic_fields_set__)
+    return [given, value.__pydantic_extra__, value.__pydantic_private__]
+
+
+def _make_pydantic(kind: Any, fields: dict[str, Any], rest: object) -> object:
+    given, extra, private = parts(rest, "what was set in a model", list, object, object)
+    if any(type(name) is not str for name in given) or sorted(set(given)) != given:
+        raise Corrupt("the set fields of a model are not a sorted list of names", hint=VERIFY)
+    _check_named(kind, extra, allowed=_may_have_extra)
+    _check_named(kind, private, allowed=_may_have_private)
+    value: object = object.__new__(kind)
+    object.__setattr__(value, "__dict__", dict(fields))
+    object.__setattr__(value, "__pydantic_fields_set__", set(given))
+    if not _is_root_model(kind):
+        object.__setattr__(value, "__pydantic_extra__", extra)
+        object.__setattr__(value, "__pydantic_private__", private)
+    return value
+
+
+def _renew_pydantic(kind: Any, stored: Stored, found: dict[str, Any]) -> Stored:
+    """Sort what migrations made into fields and extra ones; what is new counts as set."""
+    before = stored.named()
+    former = stored.rest if stored.rest is not None else [sorted(before), None, None]
+    given, _, private = parts(former, "what was set in a model", list, object, object)
+    fields = {name: part for name, part in found.items() if name in kind.model_fields}
+    extra = {name: part for name, part in found.items() if name not in fields}
+    now_given = sorted(name for name in found if name in given or name not in before)
+    keeps_extra = extra or _may_have_extra(kind, set())
+    rest = [now_given, extra if keeps_extra else None, _renewed_private(kind, private)]
+    return Stored(fields, rest)
+
+
+def _renewed_private(kind: Any, stored: object) -> dict[str, Any] | None:
+    """Keep the private attributes there still are, and start the new ones as a new model does."""
+    known = {} if _is_root_model(kind) else kind.__private_attributes__
+    kept = {name: stored[name] for name in known if name in stored} if type(stored) is dict else {}
+    fresh = {name: known[name].get_default() for name in known if name not in kept}
+    kept |= {name: part for name, part in fresh.items() if not _is_undefined(part)}
+    return kept if known else None
+
+
+def _is_undefined(part: object) -> bool:
+    return type(part).__name__ == "PydanticUndefinedType"
+
+
+def _check_named(kind: Any, named: object, *, allowed: Callable[[Any, set[str]], bool]) -> None:
+    if named is None:
+        return
+    if type(named) is not dict or any(type(name) is not str for name in named):
+        raise Corrupt("what a model has beside its fields is not named", hint=VERIFY)
+    if not allowed(kind, set(named)):
+        raise UnknownType(
+            f"the type {kind.__module__}:{kind.__qualname__} was stored with more than it can have"
+            f" here: {', '.join(sorted(named)) or 'extra fields'}",
+            hint="the class has changed: allow them again, or read with opaque=True",
         )
-    return version
 
 
-def _difference(shape: Shape, version: int, fields: Collection[str], *, has_rest: bool) -> str:
-    if version != shape.version:
-        return f"has version {shape.version} here and was stored with version {version}"
-    if missing := shape.known.difference(fields):
-        return f"has fields here that were not stored: {', '.join(sorted(missing))}"
-    if len(fields) > len(shape.known):
-        unknown = set(fields) - shape.known
-        return f"was stored with fields it does not have here: {', '.join(sorted(unknown))}"
-    if has_rest != (shape.family.rest is not None):
-        return "is no longer the kind of model that was stored"
-    return ""
+def _may_have_extra(kind: Any, _names: set[str]) -> bool:
+    return not _is_root_model(kind) and kind.model_config.get("extra") == "allow"
 
 
-def _changed(name: str, how: str) -> UnknownType:
-    return UnknownType(
-        f"the type {name} {how}",
-        hint="the class has changed: raise its __otolith_version__ and declare a migration, give"
-        " register_model an upgrade, or read with opaque=True",
-    )
+def _may_have_private(kind: Any, names: set[str]) -> bool:
+    return not _is_root_model(kind) and names <= kind.__private_attributes__.keys()
+
+
+def _is_root_model(kind: Any) -> bool:
+    return getattr(kind, "__pydantic_root_model__", False) is True
+
+
+_FAMILIES = (
+    Family("pydantic", _pydantic, _make_pydantic, _pydantic_rest, _renew_pydantic),
+    Family("msgspec", _struct, _make_struct),
+    Family("attrs", _attrs, _make_attrs),
+    Family("dataclass", _dataclass, _make_bare),
+    Family("namedtuple", _namedtuple, _make_namedtuple),
+)

@@ -1,491 +1,96 @@
-"""One object under several names is still one after a reload, and two stay two."""
+"""What an agent has in mind while it works is in `state.memory`, and says how it ended."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from otolith import Versioned
+from otolith.agent import AgentState, Orchestrator
 
-import numpy as np
-import pytest
 
-import otolith
-from otolith.core import Branch
-from otolith.errors import NotFound
+def worker(state: Versioned, *steps: str) -> Orchestrator:
+    """Return an orchestrator that plans steps, then does one at a time."""
 
+    def step(s: AgentState) -> AgentState:
+        if s.phase == "planning":
+            return s.remember(s.memory.plan(list(steps))).to_executing()
+        if s.memory.pending:
+            return s.remember(s.memory.done(s.memory.pending[0]).note("last", s.iteration))
+        return s.to_done("all done")
 
-@dataclass
-class Node:
-    name: str
-    links: list[Any] = field(default_factory=list)
+    return Orchestrator(state, step=step)
 
 
-class Pair(NamedTuple):
-    left: object
-    right: object
+def test_goal_plan_and_notes_are_shown_as_they_change():
+    state = Versioned()
+    worker(state, "search", "book").run("Fly", max_steps=2)
 
+    assert state.memory.goal == "Fly"
+    assert [(step.text, str(step.state)) for step in state.memory.steps] == [
+        ("search", "done"),
+        ("book", "pending"),
+    ]
+    assert state.memory.notes["last"].value == 1
+    assert state.memory.task.status == "in_progress"
 
-@pytest.fixture
-def repo():
-    return otolith.open("memory:")
 
+def test_the_task_is_done_when_the_run_is():
+    state = Versioned()
+    worker(state, "search").run("Fly")
 
-@pytest.fixture
-def state(repo):
-    return repo.session("s")
+    assert state.memory.task.status == "done"
 
 
-def reopened(state):
-    """Commit, and return the state as another process finds it."""
-    state.commit()
-    return state.repo.session(state.session, branch=state.name)
+def test_the_task_has_failed_when_the_run_has():
+    state = Versioned()
+    Orchestrator(state, step=lambda s: s.to_error("no flights")).run("Fly")
 
+    assert state.memory.task.status == "failed"
 
-def plain(state):
-    """Return a handle on the same branch that hands out copies."""
-    return Branch(state.repo.archive, state.ref)
 
+def test_a_plan_that_somebody_else_has_changed_does_not_stop_the_run():
+    state = Versioned()
+    work = worker(state, "search", "book")
+    work.run("Fly", max_steps=1)
+    state.memory.plan(["walk"])
+    state.commit("a person plans something else")
 
-def is_unchanged(state):
-    """Tell whether reading everything makes nothing to commit."""
-    state.to_dict()
-    return state.is_clean and state.commit() == state.head
+    assert work.run("Fly").ended == "done"
+    assert [step.text for step in state.memory.steps] == ["walk"]
 
 
-# What is kept
+def test_a_plan_that_is_dropped_is_dropped_for_all():
+    state = Versioned()
 
+    def step(s: AgentState) -> AgentState:
+        return s.plan("a", "b").to_executing() if s.phase == "planning" else s.plan().to_done("x")
 
-def test_two_keys_of_one_list_are_one_list_again(state):
-    state["a"] = state["b"] = [1]
-    again = reopened(state)
-    assert again["b"] is again["a"]
-    again["a"].append(2)
-    third = reopened(again)
-    assert (third["a"], third["b"]) == ([1, 2], [1, 2])
-    assert is_unchanged(third)
+    Orchestrator(state, step=step).run("Fly")
+    assert state.memory.task.steps_left == ()
 
 
-@pytest.mark.parametrize("first", ["a", "b/x", "b", "c"])
-def test_whichever_name_is_read_first_the_others_come_along(state, first):
-    shared = [1]
-    state["a"], state["b"], state["c"] = shared, {"x": shared, "y": 0}, Node("c", [shared])
-    again = reopened(state)
-    again[first]
-    assert again["a"] is again["b/x"] is again["b"]["x"] is again["c"].links[0]
-    assert is_unchanged(again)
+def test_the_next_task_has_no_plan_of_the_one_before():
+    state = Versioned()
+    work = worker(state, "search")
+    work.run("Fly")
+    work.run("Sleep", max_steps=0)
 
+    assert (state.memory.goal, state.memory.steps) == ("Sleep", ())
+    assert state.memory.task.status == "pending"
 
-def test_a_part_that_is_shared_is_one_however_it_is_held(state):
-    state["b"] = {"x": [1], "y": 0}
-    state = reopened(state)
-    state["a"] = state["b/x"]
-    again = reopened(state)
-    assert again["b"]["x"] is again["a"]
-    assert is_unchanged(again)
 
+def test_the_same_task_done_again_begins_anew():
+    state = Versioned()
+    work = worker(state, "search")
+    work.run("Fly")
+    work.run("Fly", again=True, max_steps=1)
 
-def test_what_is_shared_within_one_value_is_shared_again(state):
-    twin = {"n": 1}
-    state["x"] = {"z": twin, "a": [twin, (twin,)], "m": Node("m", [twin]), "p": Pair(twin, [twin])}
-    again = reopened(state)
-    x = again["x"]
-    parts = [x["z"], x["a"][0], x["a"][1][0], x["m"].links[0], x["p"].left, x["p"].right[0]]
-    assert len(set(map(id, parts))) == 1
-    parts[3]["n"] = 2
-    third = reopened(again)["x"]
-    assert third["z"] == third["p"].left == {"n": 2}
+    assert [str(step.state) for step in state.memory.steps] == ["pending"]
 
 
-def test_what_is_shared_inside_of_what_is_shared_is_kept(state):
-    inner = [1]
-    outer = {"inner": inner}
-    state["a"], state["b"], state["c"] = outer, [outer], inner
-    again = reopened(state)
-    assert again["c"] is again["a"]["inner"]
-    assert again["b"][0] is again["a"]
-    assert is_unchanged(again)
-
-
-def test_keys_of_every_kind_lead_to_what_is_shared(state):
-    shared = [1]
-    keys = [1, "1", (1, frozenset({"x", "y"})), None, b"k"]
-    state["x"] = dict.fromkeys(keys, shared)
-    state["y"] = shared
-    again = reopened(state)
-    assert all(again["x"][key] is again["y"] for key in keys)
-    assert is_unchanged(again)
-
-
-@pytest.mark.parametrize("kind", [set, bytearray, dict, Node])
-def test_objects_of_every_mutable_kind_are_shared(state, kind):
-    shared = kind("") if kind is Node else kind()
-    state["a"], state["b"] = [shared], shared
-    again = reopened(state)
-    assert again["a"][0] is again["b"]
-
-
-def test_values_that_never_change_are_not_written_down(state):
-    pair = (1, ("x", b"y"))
-    state["a"], state["b"], state["c"] = pair, [pair, ()], {"x": (), "y": "text"}
-    state.commit()
-    assert ".aliases" not in state
-
-
-def test_reading_in_another_order_changes_nothing(state):
-    shared: list[Any] = []
-    state["m"] = {"z": shared, "a": {"y": shared, "b": shared}}
-    state["l"] = [shared]
-    again = reopened(state)
-    assert list(again["m"]) == ["a", "z"]
-    assert is_unchanged(again)
-
-
-# What is separated stays separate
-
-
-def test_equal_values_that_are_two_stay_two(state):
-    state["a"], state["b"] = [1], [1]
-    again = reopened(state)
-    again["a"].append(2)
-    assert again["b"] == [1]
-
-
-def test_what_was_separated_stays_separate(state):
-    state["a"] = state["b"] = [1]
-    again = reopened(state)
-    again["b"] = list(again["a"])
-    third = reopened(again)
-    assert third["a"] is not third["b"]
-    assert ".aliases" not in third
-
-
-def test_a_writer_that_knows_no_aliases_separates_what_it_changes(state):
-    state["a"] = state["b"] = state["c"] = [1]
-    state.commit()
-    other = plain(state)
-    other["b"] = [2]
-    other.commit()
-    again = state.repo.session("s")
-    assert again["a"] is again["c"]
-    assert (again["a"], again["b"]) == ([1], [2])
-    assert is_unchanged(again)
-    again["n"] = 1
-    again.commit()
-    other = plain(again)
-    other["b"] = [1]
-    other.commit()
-    third = again.repo.session("s")
-    assert third["b"] is not third["a"]
-
-
-def test_others_that_are_still_one_stay_one_when_the_first_was_changed(state):
-    state["a"] = state["b"] = state["c"] = [1]
-    state.commit()
-    other = plain(state)
-    other["a"] = [2]
-    other.commit()
-    again = state.repo.session("s")
-    assert again["b"] is again["c"]
-    assert again["a"] == [2]
-    assert is_unchanged(again)
-
-
-def test_a_change_by_others_separates_objects_that_are_held(state):
-    state["a"] = state["b"] = shared = [1]
-    state.commit()
-    other = plain(state)
-    other["b"] = [2]
-    other.commit()
-    state.refresh()
-    assert (state["a"], state["b"]) == ([1], [2])
-    assert state["a"] is shared
-    assert state.is_clean
-    shared.append(3)
-    state.commit()
-    assert state.at("@").to_dict() == {"a": [1, 3], "b": [2]}
-
-
-def test_objects_that_others_made_one_are_one_here(repo):
-    one, two = repo.session("s"), repo.session("s")
-    one["a"], one["b"] = [1], [1]
-    one.commit()
-    two.refresh()
-    assert two["a"] is not two["b"]
-    one["b"] = one["a"]
-    one.commit()
-    two.refresh()
-    assert two["a"] is two["b"]
-    assert two.is_clean
-
-
-@pytest.mark.parametrize("verb", ["discard", "rollback", "undo"])
-def test_going_back_brings_aliases_back(state, verb):
-    state["a"] = state["b"] = shared = [1]
-    state.commit()
-    shared.append(2)
-    state["b"] = [1]
-    if verb != "discard":
-        state.commit()
-    getattr(state, verb)()
-    assert state["a"] is state["b"]
-    assert state["a"] == [1]
-    assert state.is_clean
-
-
-def test_going_back_to_when_they_were_two_makes_them_two(state):
-    state["a"], state["b"] = [1], [1]
-    first = state.commit()
-    state["b"] = state["a"]
-    state["a"].append(2)
-    state.commit()
-    state.rollback(first)
-    assert (state["a"], state["b"]) == ([1], [1])
-    assert state["a"] is not state["b"]
-    assert state.is_clean
-
-
-def test_an_alias_to_what_is_removed_is_removed(state):
-    state["a"] = state["b"] = [1]
-    state = reopened(state)
-    state["n"] = 1
-    del state["b"]
-    state.commit()
-    assert state.repo.session("s")["a"] == [1]
-    del state["a"]
-    state.commit()
-    assert ".aliases" not in state
-
-
-# Writing to one of several places
-
-
-def test_a_path_writes_through_every_name(state):
-    state["a"] = {"x": 1}
-    state["b"] = state["a"]
-    again = reopened(state)
-    again["a/x"] = 2
-    again["b/y"] = 3
-    del again["a/x"]
-    assert again.commit() != state.head
-    assert again.at("@").to_dict() == {"a": {"y": 3}, "b": {"y": 3}}
-
-
-def test_a_handle_writes_through_every_name(state):
-    state["a"], state["m"] = [1], {"x": 1}
-    state["b"], state["n"] = state["a"], {"inner": state["m"]}
-    again = reopened(state)
-    again.list("a").append(2)
-    again.list("b").insert(0, 0)
-    again.map("n/inner")["y"] = 2
-    again.commit()
-    assert again.at("@").to_dict() == {
-        "a": [0, 1, 2],
-        "b": [0, 1, 2],
-        "m": {"x": 1, "y": 2},
-        "n": {"inner": {"x": 1, "y": 2}},
-    }
-
-
-def test_a_handle_leaves_what_is_shared_beside_it_shared(state):
-    twin = Node("twin")
-    state["a"] = [twin, twin, 0]
-    state.list("a")[2] = 1
-    assert state["a"][0] is state["a"][1] is twin
-
-
-# Merging
-
-
-def test_branches_that_both_made_aliases_merge(state):
-    state["a"], state["b"], state["c"] = [1], [1], [1]
-    state.commit()
-    other = state.fork("other")
-    state["b"] = state["a"]
-    state.commit()
-    other["c"] = other["a"]
-    other.commit()
-    assert state.merge(other).ok
-    assert state["a"] is state["b"] is state["c"]
-    assert is_unchanged(state)
-    again = state.repo.session("s")
-    assert again["a"] is again["b"] is again["c"]
-
-
-def test_branches_that_disagree_about_aliases_merge(state):
-    state["a"], state["b"], state["c"] = [1], [1], [1]
-    state.policy("**", "error")
-    state.commit()
-    other = state.fork("other")
-    state["c"] = state["a"]
-    state.commit()
-    other["c"] = other["b"]
-    other.commit()
-    assert state.merge(other).ok
-    assert is_unchanged(state)
-    assert state.to_dict() == {"a": [1], "b": [1], "c": [1]}
-
-
-def test_a_branch_that_removed_an_alias_merges_with_one_that_added_to_it(state):
-    state["a"] = state["b"] = [1]
-    state["c"] = [1]
-    state.commit()
-    other = state.fork("other")
-    del state["b"]
-    state.commit()
-    other["c"] = other["a"]
-    other["a"].append(2)
-    other.commit()
-    state.merge(other)
-    for conflict in state.conflicts:
-        assert conflict.path == "b"
-        state.resolve_conflict("b", take="ours")
-    state.commit()
-    assert state.to_dict() == {"a": [1, 2], "c": [1, 2]}
-    assert state["a"] is state["c"]
-
-
-def test_a_merge_that_changes_one_of_two_places_separates_them(state):
-    state["a"] = state["b"] = [1]
-    state.commit()
-    other = plain(state.fork("other"))
-    other["b"] = [2]
-    other.commit()
-    state["n"] = 1
-    state.commit()
-    assert state.merge(other).ok
-    assert (state["a"], state["b"]) == ([1], [2])
-    assert is_unchanged(state)
-
-
-# Arrays
-
-
-VIEWS = {
-    "same": lambda a: a,
-    "strided": lambda a: a[::2],
-    "reversed": lambda a: a[::-1],
-    "offset": lambda a: a[3:7],
-    "reshaped": lambda a: a.reshape(4, 6),
-    "column": lambda a: a.reshape(4, 6)[:, 1],
-    "transposed": lambda a: a.reshape(4, 6).T,
-    "bytes": lambda a: a.view("u1"),
-    "scalar": lambda a: a[5:6].reshape(()),
-    "backwards matrix": lambda a: a.reshape(4, 6)[::-2, ::-1],
-}
-
-
-@pytest.mark.parametrize("make", VIEWS.values(), ids=VIEWS)
-@pytest.mark.parametrize("first", ["array", "view"])
-def test_a_view_of_an_array_is_a_view_again(state, make, first):
-    array = np.arange(24.0)
-    state["array"], state["view"] = array, make(array)
-    again = reopened(state)
-    again[first]
-    assert np.shares_memory(again["array"], again["view"])
-    again["array"] += 1
-    assert np.array_equal(again["view"], make(again["array"]))
-    third = reopened(again)
-    assert np.array_equal(third["view"], make(array + 1))
-    view = third["view"]
-    assert is_unchanged(third)
-    assert third["view"] is view
-
-
-def test_views_inside_of_values_are_views_again(state):
-    array = np.arange(10)
-    state["x"] = {"all": [array], "part": Node("n", [array[2:5]]), "pair": (array[::3],)}
-    again = reopened(state)["x"]
-    again["all"][0][:] = 7
-    assert set(again["part"].links[0]) == set(again["pair"][0]) == {7}
-
-
-def test_arrays_that_only_look_alike_stay_two(state):
-    state["a"], state["b"] = np.zeros(5), np.zeros(5)
-    again = reopened(state)
-    assert is_unchanged(again)
-    again["a"][:] = 1
-    assert not again["b"].any()
-
-
-def test_a_change_of_the_array_by_others_separates_the_view(state):
-    array = np.arange(6)
-    state["array"], state["view"] = array, array[::2]
-    state.commit()
-    other = plain(state)
-    other["array"] = np.arange(6) * 2
-    other.commit()
-    again = state.repo.session("s")
-    assert list(again["view"]) == [0, 2, 4]
-    assert not np.shares_memory(again["array"], again["view"])
-    assert is_unchanged(again)
-
-
-@pytest.mark.parametrize("shape", [(0,), (3, 0)])
-def test_empty_views_do_no_harm(state, shape):
-    array = np.zeros(6)
-    state["array"], state["view"] = array, array[:0].reshape(shape)
-    again = reopened(state)
-    assert again["view"].shape == shape
-    assert is_unchanged(again)
-
-
-def test_arrays_of_objects_do_no_harm(state):
-    array = np.array([1, "x", None], dtype=object)
-    state["array"], state["view"] = array, array[:2]
-    again = reopened(state)
-    assert list(again["view"]) == [1, "x"]
-    assert is_unchanged(again)
-
-
-def test_a_view_that_may_not_be_written_to_stays_so(state):
-    array = np.arange(6)
-    view = array[1:]
-    view.flags.writeable = False
-    state["array"], state["view"] = array, view
-    again = reopened(state)
-    assert list(again["view"]) == [1, 2, 3, 4, 5]
-    assert is_unchanged(again)
-
-
-def test_an_alias_of_what_is_not_there_any_more_is_nothing(state):
-    state["a"] = state["b"] = [1]
-    state.commit()
-    other = plain(state)
-    del other["a"]
-    other.commit()
-    again = state.repo.session("s")
-    assert again["b"] == [1]
-    with pytest.raises(NotFound):
-        again["a"]
-    assert is_unchanged(again)
-
-
-def test_a_place_that_is_assigned_leaves_the_others_as_they_are(state):
-    state["a"] = state["b"] = state["c"] = [1]
-    again = reopened(state)
-    again["b"] = [2]
-    third = reopened(again)
-    assert third["a"] is third["c"]
-    assert third.to_dict() == {"a": [1], "b": [2], "c": [1]}
-
-
-def test_views_whose_array_was_changed_elsewhere_make_no_commit_of_their_own(state):
-    whole = np.arange(24.0)
-    state["a"], state["b"], state["base"] = whole[:], whole[::2], whole
-    state.commit()
-    held = reopened(state)
-    held.to_dict()
-    other = Branch(held.repo.archive, held.ref)
-    other["a"] = "changed"
-    other.commit()
-
-    held.refresh()
-
-    assert held["a"] == "changed"
-    assert held.is_clean
-    held["n"] = 1
-    held.commit()
-    held["base"][2] = 7.0
-    assert held["b"][1] == 7.0
-    assert held.repo.session("s")["b"][1] == 2.0
-    held.commit()
-    assert held.repo.session("s")["b"][1] == 7.0
+def test_a_plan_that_was_made_ahead_for_the_goal_is_kept():
+    state = Versioned()
+    state.memory.goal = "Fly"
+    state.memory.plan(["ask for the date"])
+    state.commit("prepared")
+    worker(state).run("Fly", max_steps=0)
+
+    assert [step.text for step in state.memory.steps] == ["ask for the date"]

@@ -1,209 +1,262 @@
-"""Cells opened: the maps, lists, tags and blobs in them, read and edited wherever they sit."""
+"""Where a value sits: in its parent's node, in an object of its own, or in a tree of its own.
+
+The rule looks at the length of the value's full encoding, and at nothing else:
+
+    up to 256 bytes     *inline*: the encoding itself is the cell
+    up to 16 KiB        *packed*: the encoding is one object, the cell a link to it
+    longer              a dict is a map tree, a list a sequence, a str or bytes a blob
+                        (a str or bytes of up to 64 KiB is still packed); a tagged value is its
+                        code and the cell of its data
+
+A whole state is a map tree from 4 KiB on: it is edited key by key, and a short node is less to
+write than all of it.
+
+A cell that is a link starts with 0xC1, its kind, and the link (see layout.py). The size in the
+link of a value is the length of the value's full encoding, so a tree knows when it has shrunk
+enough to be packed again: the place of a value is a function of its content, never of its past.
+
+In memory, values that are being edited are *loose*: an encoding of up to 16 KiB, or a link to
+something longer. `settle` turns a loose value into the cell that stands in a tree.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 
-from otolith.core.trees.encoding import container_header_size, join_list, join_map
-from otolith.core.trees.layout import MARK, TAGGED_KIND, Link, is_link, read_link
-from otolith.core.trees.maps import Edit
-from otolith.core.trees.places import (
-    BYTES_KIND,
-    EMPTY_LIST,
-    EMPTY_MAP,
-    INLINE_BYTES,
-    LIST_KIND,
-    MAP_KIND,
-    PACKED_BYTES,
-    PACKED_KIND,
-    STATE_BYTES,
-    TEXT_KIND,
-    Places,
-    first_byte_kind,
-    link_cell,
-    packed_hash,
+from otolith.core.trees.blob import Blob
+from otolith.core.trees.encoding import (
+    Encoding,
+    TooBig,
+    bytes_header,
+    check_distinct,
+    container_header_size,
+    join_list,
+    join_map,
+    join_tagged,
+    quickly,
 )
-from otolith.core.trees.weights import full_size
+from otolith.core.trees.layout import LIST, MARK, PACKED, TAGGED_KIND, Link, is_link, read_link
+from otolith.core.trees.maps import MapTree
+from otolith.core.trees.objects import Buffer
+from otolith.core.trees.sequence import Sequence as ListTree
 from otolith.errors import Corrupt
-from otolith.types import Hash, Tagged
+from otolith.types import CHUNK_BYTES, Hash, Raw
 
-__all__ = ["EMPTY_LIST", "EMPTY_MAP", "Cells"]
+INLINE_BYTES, STATE_BYTES, PACKED_BYTES, ATOM_BYTES = 256, 4096, 16384, 65536
+
+PACKED_KIND, MAP_KIND, LIST_KIND, BYTES_KIND, TEXT_KIND = range(5)
+
+_TOGETHER = 256
+"""So many packed values are read, and so many short ones encoded, in one go."""
+
+EMPTY_MAP = b"\x80"
+EMPTY_LIST = b"\x90"
 
 
-class Cells(Places):
-    """What is in a cell, whether it is inline, packed or a tree."""
+def link_cell(kind: int, link: Link) -> bytes:
+    """Return the cell that links to a value of its own."""
+    return bytes((MARK, kind)) + link.encode()
 
-    def frozen(self) -> Cells:
-        """Return these cells as they are now; what is staged can still be read when it is gone."""
-        return Cells(self.objects.copy(), self.encoding, self.salt)
 
-    def is_grown(self, cell: bytes) -> bool:
-        """Tell whether a value has a tree of its own, or is a tag around one that has."""
-        return cell[0] == MARK and cell[1] != PACKED_KIND
+class Places:
+    """Turns values into cells and back, each in its place."""
 
-    def kind(self, cell: bytes) -> str:
-        """Name what a cell holds: map, list, str, bytes, tagged or scalar."""
-        if cell[0] == MARK:
-            if cell[1] == PACKED_KIND:
-                return self.kind(self.objects.data(Hash(cell[2:34]))[1:])
-            return _KINDS[cell[1]]
-        return first_byte_kind(cell[0])
+    def __init__(self, objects: Buffer, encoding: Encoding, salt: int) -> None:
+        self.objects = objects
+        self.encoding = encoding
+        self.salt = salt
+        self.maps = MapTree(objects, salt)
+        self.lists = ListTree(objects, salt, kind=LIST)
+        self.blobs = Blob(objects, salt)
 
-    def tag(self, cell: bytes) -> Tagged | None:
-        """Return the code of a tagged cell and the loose cell of its data."""
-        if cell[0] == MARK and cell[1] == TAGGED_KIND:
-            return Tagged(cell[2], self.loosen(cell[3:]))
-        loose = self.loosen(cell)
-        if loose[0] != MARK and first_byte_kind(loose[0]) == "tagged":
-            return Tagged(*self.encoding.tagged(loose))
+    # Values
+
+    def put(self, value: object) -> bytes:
+        """Return a value as a loose cell; what is long goes into new objects."""
+        if type(value) is str or type(value) is bytes:
+            return self._put_atom(value)
+        try:
+            data = self.encoding.encode(value, limit=PACKED_BYTES)
+        except TooBig:
+            return self._grow(value)
+        return data if len(data) <= PACKED_BYTES else self._grow(value)
+
+    def put_all(self, values: Sequence[object]) -> list[bytes]:
+        """Return many values as loose cells; short ones of plain data are encoded together."""
+        cells: list[bytes] = []
+        for start in range(0, len(values), _TOGETHER):
+            cells += self._put_some(values[start : start + _TOGETHER])
+        return cells
+
+    def _put_some(self, values: Sequence[object]) -> list[bytes]:
+        try:
+            data = quickly(list(values), _TOGETHER * PACKED_BYTES)
+        except TooBig:
+            data = None
+        if data is None:
+            return list(map(self.put, values))
+        pieces = zip(self.encoding.split_list(data), values, strict=True)
+        return [piece if len(piece) <= PACKED_BYTES else self.put(value) for piece, value in pieces]
+
+    def chunk_cell(self, chunk: memoryview) -> bytes:
+        """Return a chunk of raw bytes as it stands in a tree."""
+        size = len(chunk)
+        if PACKED_BYTES < size <= CHUNK_BYTES:  # as any bytes, and copied once only
+            data = b"".join((PACKED, bytes_header(size), chunk))
+            return link_cell(PACKED_KIND, Link(self.objects.put(data), 1, len(data) - 1))
+        return self.settle(self._put_atom(bytes(chunk)))
+
+    def _put_atom(self, value: str | bytes) -> bytes:
+        data = self.encoding.encode(value)
+        if len(data) <= PACKED_BYTES:
+            return data
+        if len(data) <= ATOM_BYTES:
+            return self._packed(data)
+        if type(value) is bytes:
+            return self._blob_cell(BYTES_KIND, self.blobs.build([value]))
+        if first_byte_kind(data[0]) != "str":
+            return self._grow(value)  # a str with lone surrogates is a tagged one
+        return self._blob_cell(TEXT_KIND, self.blobs.build([str(value).encode()]))
+
+    def _grow(self, value: object) -> bytes:
+        """Give a value that is too long to be packed a tree of its own."""
+        if type(value) is dict:
+            named = {self.encoding.key(key): part for key, part in value.items()}
+            if len(named) != len(value):
+                check_distinct([self.encoding.key(key) for key in value])
+            names = sorted(named)
+            cells = map(self.settle, self.put_all([named[name] for name in names]))
+            return self.map_cell(self.maps.build(zip(names, cells, strict=True)))
+        if type(value) is list:
+            return self.list_cell(self.lists.build(map(self.settle, self.put_all(value))))
+        if type(value) is Raw:
+            return self.list_cell(self.lists.build(self.chunk_cell(c) for c in value.chunks()))
+        code, data = self.encoding.codec.lower(value)
+        return self.tagged_cell(code, self.put(data))
+
+    def load(self, cell: bytes) -> object:
+        """Return the value in a cell."""
+        if cell[0] != MARK:
+            return self.encoding.decode(cell)
+        kind = cell[1]
+        if kind == TAGGED_KIND:
+            return self.encoding.codec.lift(cell[2], self.load(cell[3:]))
+        link = read_link(cell, 2)
+        if kind == PACKED_KIND:
+            return self.encoding.decode(self.objects.data(link.hash)[1:])
+        if kind == MAP_KIND:
+            pairs = list(self.maps.items(link))
+            self.prefetch(cell for _, cell in pairs)
+            return {self.encoding.unkey(key): self.load(cell) for key, cell in pairs}
+        if kind == LIST_KIND:
+            return self.load_all(self.lists.items(link))
+        if kind == BYTES_KIND:
+            return self.blobs.read(link)
+        if kind == TEXT_KIND:
+            return self._text(self.blobs.read(link))
+        raise Corrupt(f"a cell has the unknown kind {kind}", hint="run otolith fsck")
+
+    def _text(self, data: bytes) -> str:
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise Corrupt(f"a text is not text: {error}", hint="run otolith fsck") from None
+
+    def load_all(self, cells: Iterable[bytes]) -> list[object]:
+        """Return the values of many cells, reading their objects together."""
+        some = list(cells)
+        values: list[object] = []
+        for start in range(0, len(some), _TOGETHER):  # few enough to be there when their turn comes
+            few = some[start : start + _TOGETHER]
+            self.prefetch(few)
+            values += map(self.load, few)
+        return values
+
+    def prefetch(self, cells: Iterable[bytes]) -> None:
+        """Read the objects of packed values in one go."""
+        packed = (cell for cell in cells if cell[0] == MARK and cell[1] == PACKED_KIND)
+        self.objects.prefetch([Hash(cell[2:34]) for cell in packed])
+
+    # Places
+
+    def settle(self, cell: bytes, *, base: Hash | None = None) -> bytes:
+        """Return a loose cell as it stands in a tree."""
+        if cell[0] == MARK or len(cell) <= INLINE_BYTES:
+            return cell
+        return self._packed(cell, base=base)
+
+    def loosen(self, cell: bytes) -> bytes:
+        """Return a settled cell as a loose one."""
+        if cell[0] == MARK and cell[1] == PACKED_KIND:
+            link = read_link(cell, 2)
+            if link.size <= PACKED_BYTES:
+                return self.objects.data(link.hash)[1:]
+        return cell
+
+    def _packed(self, data: bytes, *, base: Hash | None = None) -> bytes:
+        hash = self.objects.put(PACKED + data, base=base)
+        return link_cell(PACKED_KIND, Link(hash, 1, len(data)))
+
+    def _blob_cell(self, kind: int, link: Link | None) -> bytes:
+        size = 0 if link is None else link.length + (3 if link.length < 65536 else 5)
+        if link is None or size <= ATOM_BYTES:
+            data = self.blobs.read(link) if link else b""
+            return self._put_atom(data.decode() if kind == TEXT_KIND else data)
+        return link_cell(kind, link._replace(size=size))
+
+    def bytes_cell(self, link: Link | None) -> bytes:
+        """Return the cell of a bytes value that is in this blob."""
+        return self._blob_cell(BYTES_KIND, link)
+
+    def map_cell(self, link: Link | None, *, most: int = PACKED_BYTES) -> bytes:
+        """Return the loose cell of a map that is in this tree: no tree, up to this length."""
+        if link is None:
+            return EMPTY_MAP
+        size = container_header_size(link.length) + link.size
+        if size <= most:
+            return join_map((key, self.loosen(cell)) for key, cell in self.maps.items(link))
+        return link_cell(MAP_KIND, link._replace(size=size))
+
+    def list_cell(self, link: Link | None) -> bytes:
+        """Return the loose cell of a list that is in this sequence."""
+        if link is None:
+            return EMPTY_LIST
+        size = container_header_size(link.length) + link.size
+        if size <= PACKED_BYTES:
+            return join_list([self.loosen(cell) for cell in self.lists.items(link)])
+        return link_cell(LIST_KIND, link._replace(size=size))
+
+    def tagged_cell(self, code: int, data: bytes) -> bytes:
+        """Return the loose cell of a tagged value, given the loose cell of its data."""
+        if data[0] != MARK:
+            encoded = join_tagged(code, data)
+            if len(encoded) <= PACKED_BYTES:
+                return encoded
+            data = self.settle(data)
+        return bytes((MARK, TAGGED_KIND, code)) + data
+
+    def root(self, cell: bytes, *, base: Hash | None = None) -> bytes:
+        """Return the cell of a whole state as it stands in a commit: always a link."""
+        return cell if is_link(cell) else self._packed(cell, base=base)
+
+
+def packed_hash(cell: bytes | None) -> Hash | None:
+    """Return the object of a packed value."""
+    if cell is None or cell[0] != MARK or cell[1] != PACKED_KIND:
         return None
-
-    def tree(self, cell: bytes) -> Link | None:
-        """Return the link to the tree of a map or list, as the tree itself counts its size."""
-        if cell[0] != MARK or cell[1] not in (MAP_KIND, LIST_KIND):
-            return None
-        link = read_link(cell, 2)
-        return link._replace(size=link.size - container_header_size(link.length))
-
-    def blob(self, cell: bytes) -> Link | None:
-        """Return the link to the blob of a long str or bytes."""
-        if cell[0] != MARK or cell[1] not in (BYTES_KIND, TEXT_KIND):
-            return None
-        link = read_link(cell, 2)
-        return link._replace(size=link.length)
-
-    def entries(self, cell: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield key bytes and cells of a map, in order."""
-        link = self.tree(cell)
-        if link is not None:
-            return self.maps.items(link)
-        return iter(self.encoding.split_map(self.loosen(cell)).items())
-
-    def entries_from(self, cell: bytes, start: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield key bytes and cells of a map, in order, from the first key not before `start`."""
-        link = self.tree(cell)
-        if link is not None:
-            return self.maps.items(link, start=start)
-        return (pair for pair in self.entries(cell) if pair[0] >= start)
-
-    def elements(self, cell: bytes, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
-        """Yield the cells of a list."""
-        link = self.tree(cell)
-        if link is not None:
-            return self.lists.items(link, start, stop)
-        return iter(self.encoding.split_list(self.loosen(cell))[start:stop])
-
-    def element(self, cell: bytes, at: int) -> bytes:
-        """Return the cell of one element of a list."""
-        found = next(iter(self.elements(cell, at, at + 1)), None)
-        if found is None:
-            raise Corrupt(f"a list has no element {at}, but counts it", hint="run otolith fsck")
-        return found
-
-    def length(self, cell: bytes) -> int:
-        """Return how many entries a map or list has."""
-        link = self.tree(cell)
-        if link is not None:
-            return link.length
-        loose = self.loosen(cell)
-        if self.kind(loose) == "map":
-            return len(self.encoding.split_map(loose))
-        return len(self.encoding.split_list(loose))
-
-    def entry(self, cell: bytes, key: bytes) -> bytes | None:
-        """Return the cell at a key of a map."""
-        link = self.tree(cell)
-        if link is not None:
-            return self.maps.get(link, key)
-        return self.encoding.split_map(self.loosen(cell)).get(key)
-
-    def edit_map(
-        self, cell: bytes, edits: dict[bytes, bytes | None], *, most: int = PACKED_BYTES
-    ) -> bytes:
-        """Return a map with these loose cells put in, or removed where None.
-
-        Up to `most` bytes it has no tree.
-        """
-        link = self.tree(cell)
-        if link is not None:
-            return self.map_cell(self.maps.apply(link, self._settled(link, edits)), most=most)
-        entries = self.encoding.split_map(self.loosen(cell))
-        for key, new in edits.items():
-            if new is None:
-                entries.pop(key, None)
-            else:
-                entries[key] = new
-        return self._gather(sorted(entries.items()), most)
-
-    def state(self, cell: bytes) -> bytes:
-        """Return the loose cell of a whole state, given the loose cell of a map."""
-        return cell if is_link(cell) or len(cell) <= STATE_BYTES else self.edit_state(cell, {})
-
-    def edit_state(self, cell: bytes, edits: dict[bytes, bytes | None]) -> bytes:
-        """Return a whole state with these loose cells put in, or removed where None."""
-        return self.edit_map(cell, edits, most=STATE_BYTES)
-
-    def _settled(self, link: Link, edits: dict[bytes, bytes | None]) -> list[Edit]:
-        """Settle new cells; one that is packed is probably like the one it replaces."""
-        out: list[Edit] = []
-        for key in sorted(edits):
-            new = edits[key]
-            base = None
-            if new is not None and new[0] != MARK and len(new) > INLINE_BYTES:
-                base = packed_hash(self.maps.get(link, key))
-            out.append((key, None if new is None else self.settle(new, base=base)))
-        return out
-
-    def _gather(self, entries: list[tuple[bytes, bytes]], most: int) -> bytes:
-        """Return the loose cell of a map with these loose entries, in order."""
-        cells = [(key, self.loosen(cell)) for key, cell in entries]
-        if not any(is_link(cell) for _, cell in cells):
-            data = join_map(cells)
-            if len(data) <= most:
-                return data
-        built = self.maps.build((key, self.settle(cell)) for key, cell in cells)
-        return self.map_cell(built, most=most)
-
-    def splice(self, cell: bytes, start: int, stop: int, parts: list[bytes]) -> bytes:
-        """Return a list with elements replaced by these loose cells."""
-        link = self.tree(cell)
-        if link is not None:
-            settled = self._settled_after(link, start, parts)
-            return self.list_cell(self.lists.splice(link, start, stop, settled))
-        elements = self.encoding.split_list(self.loosen(cell))
-        elements[start:stop] = [self.loosen(part) for part in parts]
-        if not any(map(is_link, elements)):
-            data = join_list(elements)
-            if len(data) <= PACKED_BYTES:
-                return data
-        return self.list_cell(self.lists.build(self.settle(part) for part in elements))
-
-    def _settled_after(self, link: Link, start: int, parts: list[bytes]) -> list[bytes]:
-        """Settle new elements of a list; one that is packed is probably like the one before it."""
-        if start == 0 or not any(len(part) > INLINE_BYTES for part in parts):
-            return [self.settle(part) for part in parts]
-        before = self.element(link_cell(LIST_KIND, link), start - 1)
-        settled: list[bytes] = []
-        for part in parts:
-            before = self.settle(part, base=packed_hash(before))
-            settled.append(before)
-        return settled
-
-    def full_size(self, cell: bytes) -> int:
-        """Return the length of the full encoding of the value in a cell, without reading it."""
-        return full_size(cell)
-
-    def same(self, a: bytes | None, b: bytes | None) -> bool:
-        """Tell whether two cells hold the same value, settled or loose."""
-        if a == b or a is None or b is None or (is_link(a) and is_link(b)):
-            return a == b
-        return full_size(a) == full_size(b) and self.loosen(a) == self.loosen(b)
+    return Hash(cell[2:34])
 
 
-_KINDS = {
-    MAP_KIND: "map",
-    LIST_KIND: "list",
-    BYTES_KIND: "bytes",
-    TEXT_KIND: "str",
-    TAGGED_KIND: "tagged",
-}
+def first_byte_kind(first: int) -> str:
+    """Name what an encoding holds, by its first byte."""
+    if first & 0xF0 == 0x80 or first in (0xDE, 0xDF):
+        return "map"
+    if first & 0xF0 == 0x90 or first in (0xDC, 0xDD):
+        return "list"
+    if first & 0xE0 == 0xA0 or 0xD9 <= first <= 0xDB:
+        return "str"
+    if 0xC4 <= first <= 0xC6:
+        return "bytes"
+    if 0xC7 <= first <= 0xC9 or 0xD4 <= first <= 0xD8:
+        return "tagged"
+    return "scalar"
