@@ -14,7 +14,7 @@ from bench.ground import SESSION, Ground, tell
 from bench.table import Budget, Figure, Row, time_of
 from bench.timing import Samples, once
 from bench.words import Words
-from otolith.agent import conversation
+from otolith import conversation
 
 BUDGET = 8_000
 NOTE = (

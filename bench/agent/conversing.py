@@ -15,7 +15,7 @@ from bench.peers import attempt, start
 from bench.table import Absent, Budget, Figure, Row, against, compared
 from bench.timing import Samples, Step, alternate
 from bench.words import Words
-from otolith.agent import conversation
+from otolith import conversation
 
 Talk = Callable[[conversation.Conversation, int], Say]
 LONG_BYTES = 1000

@@ -12,7 +12,7 @@ from bench.ground import SESSION, Ground, tell
 from bench.table import Budget, Row, compared
 from bench.timing import Samples
 from bench.words import MESSAGE_BYTES, Words
-from otolith.agent import conversation, loop
+from otolith import agent, conversation
 
 NOTE = (
     "One run of an orchestrator whose step says 500 bytes; a commit has the message, the head of"
@@ -37,12 +37,12 @@ def _run(repo: otolith.Repo, count: int) -> list[float]:
     """Return the seconds of CPU time of each step."""
     words, times = Words(6), [process_time()]
 
-    def step(s: loop.AgentState) -> loop.AgentState:
+    def step(s: agent.AgentState) -> agent.AgentState:
         text = conversation.Text(words.text(MESSAGE_BYTES))
         said = s.say(conversation.Message(conversation.Role.ASSISTANT, (text,)))
         return said if said.phase == "executing" else said.to_executing()
 
-    runner = loop.Orchestrator(
+    runner = agent.Orchestrator(
         repo, step=step, on_step=lambda _: times.append(process_time()), progress=False
     )
     runner.run("talk", session=SESSION, max_steps=count)

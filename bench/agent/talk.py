@@ -7,7 +7,7 @@ from itertools import count
 
 import otolith
 from bench.words import MESSAGE_BYTES, Words
-from otolith.agent import conversation
+from otolith import conversation
 
 CALL_BYTES = 80
 Say = Callable[[], int]

@@ -15,7 +15,7 @@ from bench.lifecycle.charts import NESTED
 from bench.lifecycle.engines.ours import chart_of
 from bench.table import Budget, Figure, Row, against, compared
 from bench.timing import Samples, Step, alternate
-from otolith.agent.lifecycle import AGENT, Chart
+from otolith.statecharts import AGENT, Chart
 
 LIMIT = Budget(1.5, "x", of="ratio")
 ROUND = ("new_task", "plan_ready"), ("observe", "replan", "plan_ready")

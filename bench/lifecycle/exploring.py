@@ -12,7 +12,7 @@ from bench.lifecycle.engines import tried
 from bench.lifecycle.large import wide
 from bench.table import Absent, Row, compared, time_of
 from bench.timing import Samples
-from otolith.agent.lifecycle import Chart
+from otolith.statecharts import Chart
 
 PEER = "xstate-statemachine"
 NOTE = (

@@ -13,7 +13,7 @@ from bench.lifecycle.engines import tried
 from bench.lifecycle.large import EVENTS, data, large
 from bench.table import Absent, Budget, Figure, Row, against, compared, time_of
 from bench.timing import Samples, alternate
-from otolith.agent.lifecycle import Chart, Snapshot
+from otolith.statecharts import Chart, Snapshot
 
 LIMIT = Budget(0.001, "s")
 LATER_US = 1_000_000

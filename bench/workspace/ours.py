@@ -8,8 +8,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeAlias
 
-from otolith import Disk, Versioned
-from otolith.agent import workspace
+from otolith import Disk, Versioned, workspace
 
 Step: TypeAlias = workspace.Step
 Workspace: TypeAlias = workspace.Workspace

@@ -11,14 +11,14 @@ __version__ = "0.1.0"
 
 _HOME = {
     "open": "otolith.opening",
-    "Repo": "otolith.agent",
-    "Versioned": "otolith.agent",
-    "Live": "otolith.agent",
-    "Event": "otolith.agent",
-    "events": "otolith.agent",
-    "view": "otolith.agent",
-    "Runner": "otolith.agent",
-    "Workspace": "otolith.agent",
+    "Repo": "otolith.session",
+    "Versioned": "otolith.session",
+    "Live": "otolith.state",
+    "Event": "otolith.state",
+    "events": "otolith.state",
+    "view": "otolith.views",
+    "Runner": "otolith.workspace",
+    "Workspace": "otolith.workspace",
     "Branch": "otolith.core",
     "Snapshot": "otolith.core",
     "Commit": "otolith.core",
@@ -52,7 +52,6 @@ _HOME = {
 }
 
 if TYPE_CHECKING:
-    from otolith.agent import Event, Live, Repo, Runner, Versioned, Workspace, events, view
     from otolith.codecs import Codecs, migration
     from otolith.core import Branch, Change, Commit, Conflict, Merge, Snapshot
     from otolith.errors import (
@@ -76,7 +75,11 @@ if TYPE_CHECKING:
         Untrusted,
     )
     from otolith.opening import open
+    from otolith.session import Repo, Versioned
+    from otolith.state import Event, Live, events
     from otolith.stores import Cache, Disk, KVStore, Memory
+    from otolith.views import view
+    from otolith.workspace import Runner, Workspace
 
 __all__ = [
     "BadValue",
@@ -136,12 +139,12 @@ def __getattr__(name: str) -> object:
 
 def load_ipython_extension(shell: object) -> None:
     """Do what `%load_ext otolith` asks for."""
-    __import__("otolith.cli.notebook", fromlist=["load"]).load(shell)
+    __import__("otolith.cli.ipython", fromlist=["load"]).load(shell)
 
 
 def unload_ipython_extension(shell: object) -> None:
     """Do what `%unload_ext otolith` asks for."""
-    __import__("otolith.cli.notebook", fromlist=["unload"]).unload(shell)
+    __import__("otolith.cli.ipython", fromlist=["unload"]).unload(shell)
 
 
 def __dir__() -> list[str]:

@@ -8,11 +8,10 @@ from typing import Literal, TypedDict
 
 from blake3 import blake3
 
-from otolith import ambient, core
-from otolith.agent import memory
-from otolith.agent.columns import merge_frames
+from otolith import core, environment, memory
 from otolith.codecs import Codecs, derive
 from otolith.errors import Invalid
+from otolith.state.frames import merge_frames
 from otolith.stores import Store
 from otolith.types import Clock, Tag
 
@@ -41,7 +40,7 @@ class Home(core.Repo):
         codecs: Codecs | None = None,
         clock: Clock | None = None,
         pickle: Literal["never", "signed"] | None = None,
-        secret: Callable[[], bytes] = ambient.secret,
+        secret: Callable[[], bytes] = environment.secret,
         cache_bytes: int = 64 << 20,
     ) -> None:
         if codecs is not None and pickle is not None:
@@ -49,8 +48,8 @@ class Home(core.Repo):
         super().__init__(
             store,
             codec=Codecs(pickle=pickle or "signed", key=self._key) if codecs is None else codecs,
-            clock=ambient.wall_clock if clock is None else clock,
-            author=ambient.user_name() if author is None else author,
+            clock=environment.wall_clock if clock is None else clock,
+            author=environment.user_name() if author is None else author,
             entropy=os.urandom,
             cache_bytes=cache_bytes,
         )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import Literal
 
-from otolith.agent import Repo
 from otolith.codecs import Codecs
 from otolith.errors import Invalid
+from otolith.session import Repo
 from otolith.stores import open_store
 from otolith.types import Clock
 

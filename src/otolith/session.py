@@ -1,4 +1,9 @@
-"""Versioned: a dict that remembers, in which every step is a commit and every change is found."""
+"""Versioned: a dict that remembers, in which every step is a commit and every change is found.
+
+A session as it was at one commit, with the user and the application as it saw them then.
+
+Repo: everything in one store; sessions, users and applications, each a state of its own.
+"""
 
 from __future__ import annotations
 
@@ -11,25 +16,85 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 from urllib.parse import quote
 
-from otolith import core
-from otolith.agent import conversation, lifecycle, memory, workspace
-from otolith.agent.checked import Checked
-from otolith.agent.event import EventLog
-from otolith.agent.frames import HasFrames
-from otolith.agent.home import Home, Parts
-from otolith.agent.kept import KeptEvents
-from otolith.agent.past import Then
-from otolith.agent.tracking.hold import Hold
-from otolith.agent.turns import locked
-from otolith.core import Branch, Commit, Path, Target, format_path, scope_ref, split_ref
+from otolith import conversation, core, memory, statecharts, workspace
+from otolith.core import (
+    Archive,
+    Branch,
+    Commit,
+    Path,
+    Snapshot,
+    Target,
+    format_path,
+    scope_ref,
+    split_ref,
+)
 from otolith.errors import BadValue, Invalid, RefNotFound, Unstorable, Unsupported
+from otolith.local_repo import Home, Parts
+from otolith.state.base import locked
+from otolith.state.event_log import EventLog
+from otolith.state.frames import HasFrames
+from otolith.state.schema.schema import Checked
+from otolith.state.stored_events import KeptEvents
+from otolith.state.tracking.held import Hold
 from otolith.stores import KVStore, Store, as_store
+from otolith.types import Hash
 
 if TYPE_CHECKING:
-    from otolith.agent.conversation import Conversation
-    from otolith.agent.lifecycle import Chart, Machine
-    from otolith.agent.memory import Memory
-    from otolith.agent.workspace import Runner, Workspace
+    from otolith.conversation import Conversation
+    from otolith.memory import Memory
+    from otolith.statecharts import Chart, Machine
+    from otolith.workspace import Runner, Workspace
+
+
+class Then(HasFrames, Snapshot):
+    """What `at()` returns on a Versioned state."""
+
+    def __init__(self, archive: Archive, commit: Commit) -> None:
+        super().__init__(archive.cells(), commit)
+        self._archive = archive
+
+    @cached_property
+    def events(self) -> EventLog:
+        """What had happened by then."""
+        return KeptEvents(self, tips=lambda: (self.commit,), resolve=self._archive.refs.resolve)
+
+    @property
+    def conversation(self) -> Conversation:
+        """What had been said by then."""
+        return conversation.Conversation(self)
+
+    @property
+    def memory(self) -> Memory:
+        """What the agent worked with then, as strong as it was then."""
+        return memory.Memory(self)
+
+    def lifecycle(self, chart: Chart, *, name: str = "main") -> Machine:
+        """Return a machine as it was, to look at.
+
+        Raises:
+            KeyNotFound: it had not begun.
+        """
+        return statecharts.Machine(self, chart, name=name)
+
+    @property
+    def user(self) -> Then:
+        """The user's state that the commit saw."""
+        return self._seen("user")
+
+    @property
+    def app(self) -> Then:
+        """The application's state that the commit saw."""
+        return self._seen("app")
+
+    def _seen(self, scope: str) -> Then:
+        for ref, id in self.commit.reads.items():
+            if split_ref(ref)[0] == scope:
+                return Then(self._archive, self._archive.graph.commit(Hash(bytes.fromhex(id))))
+        raise RefNotFound(
+            f"commit {self.commit.short} saw no {scope}",
+            hint=f"open the session with repo.session(id, {scope}=…) before committing",
+        )
+
 
 MAIN = "main"
 
@@ -224,8 +289,8 @@ class Versioned(Checked, HasFrames):
         Raises:
             ChartMismatch: the machine of this name runs another chart, and no migration leads here.
         """
-        lifecycle.Merging.among(self.repo.archive.resolvers).know(chart)
-        return lifecycle.Machine(self, chart, name=name, data=data, clock=self.repo.clock)
+        statecharts.Merging.among(self.repo.archive.resolvers).know(chart)
+        return statecharts.Machine(self, chart, name=name, data=data, clock=self.repo.clock)
 
     def workspace(
         self, *, runner: Runner | None = None, folder: str | PathLike[str] | None = None
@@ -303,3 +368,36 @@ def _unstorable(failures: dict[Path, BadValue], held: dict[Path, object]) -> Uns
         values=values,
         hint="; ".join([*hints, "or commit(skip_unstorable=True) to store the rest"]),
     )
+
+
+class Repo(Home):
+    """What `otolith.open` returns. Threads may share it, and the states it gives."""
+
+    def session(
+        self,
+        id: str,
+        *,
+        branch: str = MAIN,
+        user: str | None = None,
+        app: str | None = None,
+        schema: Any = None,
+    ) -> Versioned:
+        """Return the state of a session; its first commit makes it.
+
+        A session that is linked to a user and an application has their states as `.user` and
+        `.app`, and each of its commits records which commits of theirs it saw. `schema` is a model
+        class whose fields the state must have.
+        """
+        return Versioned(self, session=id, branch=branch, user=user, app=app, schema=schema)
+
+    def at(self, target: Commit | str) -> Then:
+        """Return the state at a commit, read-only, with what it saw of its user and application."""
+        return Then(self.archive, target if isinstance(target, Commit) else self.resolve(target))
+
+    def user(self, id: str, *, branch: str = MAIN, schema: Any = None) -> Versioned:
+        """Return what is kept about a user, across sessions."""
+        return Versioned(self, session=id, branch=branch, scope="user", schema=schema)
+
+    def app(self, name: str, *, branch: str = MAIN, schema: Any = None) -> Versioned:
+        """Return what is kept for an application, across users."""
+        return Versioned(self, session=name, branch=branch, scope="app", schema=schema)

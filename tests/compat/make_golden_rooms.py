@@ -20,20 +20,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 os.environ["OTOLITH_KEY"] = "07" * 32  # the tests' key: pickles are read only by who signed them
 
 import otolith
-from otolith.agent import (
-    AgentState,
-    Attachment,
-    Orchestrator,
-    Role,
-    Runner,
-    Text,
-    ToolCall,
-    ToolRecord,
-    Usage,
-    tool,
-)
-from otolith.agent.lifecycle import AGENT, Chart, Phase
-from otolith.agent.loop import Agent, ScriptedModel
+from otolith.agent import Agent, AgentState, Orchestrator, ScriptedModel, Usage, tool
+from otolith.conversation import Attachment, Role, Text, ToolCall
+from otolith.memory import ToolRecord
+from otolith.statecharts import AGENT, Chart, Phase
+from otolith.workspace import Runner
 
 GOLDEN_ROOMS = Path(__file__).with_name("golden") / "rooms-v1.db"
 

@@ -9,8 +9,8 @@ import pytest
 
 import otolith
 from otolith.agent import run_in
-from otolith.agent.lifecycle import AGENT, Chart
 from otolith.care import verify
+from otolith.statecharts import AGENT, Chart
 from tests.compat.make_golden_rooms import BOOKING, GOLDEN_ROOMS, Booker, own_values, pay
 from tests.compat.reader_rows import Rows
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import otolith
-from otolith import Repo, ambient, core
+from otolith import Repo, core, environment
 from otolith.codecs import Codecs
 from otolith.stores import CachedStore, MemoryStore, SqliteStore
 from otolith.testing import CoreContract, RepoContract
@@ -12,7 +12,11 @@ from otolith.testing import CoreContract, RepoContract
 class TestCore(CoreContract):
     def make(self, folder):
         return core.Repo(
-            MemoryStore(), codec=Codecs(), clock=ambient.wall_clock, author="test", entropy=bytes
+            MemoryStore(),
+            codec=Codecs(),
+            clock=environment.wall_clock,
+            author="test",
+            entropy=bytes,
         )
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from otolith import Disk, Versioned
-from otolith.agent import AgentState, Conversation, Tool, ledger_in
+from otolith.agent import AgentState, Tool, ledger_in
+from otolith.conversation import Conversation
 from otolith.errors import EffectUnknown, Full
 from otolith.stores import SqliteStore
 from otolith.testing import PowerLossVFS

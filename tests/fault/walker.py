@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from otolith import Disk, Versioned
-from otolith.agent.lifecycle import Chart, Effect
+from otolith.statecharts import Chart, Effect
 
 ROUNDS = 12
 

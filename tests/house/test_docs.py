@@ -13,11 +13,8 @@ import pytest
 
 import otolith
 from otolith import care, errors
-from otolith.agent import EventLog, Frame, Then
-from otolith.agent.conversation import Context, Conversation, Message
-from otolith.agent.lifecycle import Chart, Machine, Snapshot
-from otolith.agent.loop import Agent, AgentState, Orchestrator
-from otolith.agent.memory import Memory
+from otolith.agent import Agent, AgentState, Orchestrator
+from otolith.conversation import Context, Conversation, Message
 from otolith.core import Change, Commit, Conflict, Merge
 from otolith.core.handles import (
     BlobHandle,
@@ -27,6 +24,10 @@ from otolith.core.handles import (
     MapHandle,
     SetHandle,
 )
+from otolith.memory import Memory
+from otolith.session import Then
+from otolith.state import EventLog, Frame
+from otolith.statecharts import Chart, Machine, Snapshot
 from tests.house.source import ROOT
 
 DOCS = ROOT / "docs"

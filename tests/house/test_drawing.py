@@ -43,7 +43,7 @@ PLANTS = {
     "a room that loads pickles": ("care/__init__.py", "import pickle", "One file unpickles"),
     "a codec that looks at the machine": (
         "codecs/base.py",
-        "from otolith.ambient import secret",
+        "from otolith.environment import secret",
         "Codecs know values",
     ),
     "two files that need each other": (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, event, example, given, settings
 from hypothesis import strategies as st
 
-from otolith.agent.conversation import (
+from otolith.conversation import (
     Attachment,
     Extra,
     Message,
@@ -21,12 +21,11 @@ from otolith.agent.conversation import (
     ToolResult,
     read,
 )
-from otolith.agent.conversation.anchors import Anchor, Scale
-from otolith.agent.conversation.context import Rules, Source, project, whole
-from otolith.agent.conversation.counting import ESTIMATED, Counter
-from otolith.agent.conversation.estimating import estimate
+from otolith.conversation.context import Rules, Source, all_messages_for, project
+from otolith.conversation.token_counts import ESTIMATED, Anchor, Counter, Scale
 from otolith.errors import OverBudget
-from tests.unit.agent.conversation.legality import faults
+from otolith.text.token_estimate import estimate
+from tests.unit.conversation.legality import faults
 
 MANY = settings(max_examples=5 * settings().max_examples)
 PROVIDERS = ("openai", "responses", "anthropic", "plain")
@@ -214,7 +213,7 @@ def test_a_context_is_legal_and_fits_or_says_why_not(log, budget, provider, last
 @MANY
 @given(logs, budgets, st.sampled_from(PROVIDERS[:3]))
 def test_a_request_is_legal_whatever_was_said(log, budget, provider):
-    sent = whole(log, provider)
+    sent = all_messages_for(log, provider)
 
     assert faults(sent.messages, provider, sent.system) == []
     try:
@@ -222,7 +221,7 @@ def test_a_request_is_legal_whatever_was_said(log, budget, provider):
     except OverBudget:
         return
     name = "input" if provider == "responses" else "messages"
-    again = whole(read({name: context.messages}, provider), provider)
+    again = all_messages_for(read({name: context.messages}, provider), provider)
     assert faults(again.messages, provider) == []
 
 

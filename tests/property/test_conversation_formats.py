@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import otolith
-from otolith.agent.conversation import Conversation, Text, read, write
-from otolith.agent.conversation.formats import FORMATS
-from otolith.agent.conversation.formats.residue import difference, patched
+from otolith.conversation import Conversation, Text, read, write
+from otolith.conversation.formats import FORMATS
+from otolith.conversation.formats.unknown_fields import difference, patched
 from otolith.errors import BadMessage
 from tests.property.test_context_laws import counted
 

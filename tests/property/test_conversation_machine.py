@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import otolith
-from otolith.agent.conversation import Attachment, Conversation, Role, Text, ToolCall
+from otolith.conversation import Attachment, Conversation, Role, Text, ToolCall
 from otolith.errors import BadMessage, Exists
 
 words = (

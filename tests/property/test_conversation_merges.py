@@ -9,9 +9,9 @@ from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 import otolith
-from otolith.agent.conversation import Conversation, Role, ToolCall
+from otolith.conversation import Conversation, Role, ToolCall
 from otolith.errors import BadMessage, OverBudget
-from tests.unit.agent.conversation.legality import faults
+from tests.unit.conversation.legality import faults
 
 FEWER = settings(max_examples=max(settings().max_examples // 2, 20))
 PROVIDERS = ("openai", "responses", "anthropic", "plain")

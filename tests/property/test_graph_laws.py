@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otolith.codecs import Codecs
-from otolith.core.history.graph import Commit, Graph, make_commit
+from otolith.core.history.commits import Commit, Graph, make_commit
 from otolith.core.trees.cells import Cells
 from otolith.core.trees.encoding import Encoding
 from otolith.core.trees.objects import Buffer, Objects

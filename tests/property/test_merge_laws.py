@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import otolith
-from otolith.core.merging.hunks import combine_lines
+from otolith.core.merge.values import combine_lines
 from otolith.testing import ABSENT, brute_list_merge, brute_merge
 
 MANY = settings(max_examples=4 * settings().max_examples)

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import otolith
-from otolith import ambient, core
+from otolith import core, environment
 from otolith.codecs import Codecs
 from otolith.stores import MemoryStore
 from otolith.testing import RepoMachine
@@ -18,7 +18,11 @@ class CoreMachine(RepoMachine):
 
     def make(self):
         return core.Repo(
-            MemoryStore(), codec=Codecs(), clock=ambient.wall_clock, author="test", entropy=bytes
+            MemoryStore(),
+            codec=Codecs(),
+            clock=environment.wall_clock,
+            author="test",
+            entropy=bytes,
         )
 
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otolith.codecs import tables
+from otolith.codecs import arrow
 from otolith.errors import Corrupt, UnknownType
 from otolith.types import Tag
 from tests.unit.codecs.storing import again, damaged, data_of, encoded, lift
@@ -135,7 +135,7 @@ def test_tables_come_back_and_so_do_their_columns_alone(columns):
     assert [_shown(each) for each in back.columns] == [_shown(each) for each in table.columns]
     head = data_of(table)
     for at, value in enumerate(head.pop("columns")):
-        assert _shown(tables.column(head, at, value)) == _shown(table.column(at))
+        assert _shown(arrow.column(head, at, value)) == _shown(table.column(at))
 
 
 @given(st.lists(st.none() | st.integers(0, 2), max_size=20), st.integers(0, 20))

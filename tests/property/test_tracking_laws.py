@@ -14,10 +14,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import otolith
-from otolith.agent.tracking.held import Held
 from otolith.codecs import identical
 from otolith.core import Branch
 from otolith.errors import BadValue
+from otolith.state.tracking.held import Held
 from otolith.testing import strategies
 from tests.unit.codecs import data as tables
 

@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 from otolith import Disk, Versioned
-from otolith.agent.workspace import Runner, Step, Workspace
+from otolith.workspace import Runner, Step, Workspace
 from tests.traces.alone import ENVIRONMENT, Outcome
 from tests.traces.corpus import Program
 

@@ -547,7 +547,7 @@ async def test_a_call_that_is_cancelled_before_it_began_never_begins():
 
 @looped
 async def test_a_call_that_no_thread_has_taken_up_is_cancelled_at_once(monkeypatch):
-    monkeypatch.setattr("otolith.aio.lanes._MOST_THREADS", 1)
+    monkeypatch.setattr("otolith.aio.mirror._MOST_THREADS", 1)
     gate = Gate()
     async with aio.open(clock=gate) as repo:
         state, other = await repo.session("one"), await repo.session("two")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from otolith import ambient
+from otolith import environment
 from otolith.errors import Denied, Error, Invalid, Unavailable
 
 SECRET = bytes(range(200, 232))
@@ -56,82 +56,82 @@ def kept(path, text, mode=0o600):
 def test_a_secret_is_given_as_hexadecimal_or_base64(text, monkeypatch):
     monkeypatch.setenv("OTOLITH_KEY", text)
 
-    assert ambient.secret() == SECRET
+    assert environment.secret() == SECRET
 
 
 def test_a_given_secret_touches_no_file(home, monkeypatch):
     monkeypatch.setenv("OTOLITH_KEY", SECRET.hex())
-    ambient.secret()
+    environment.secret()
 
     assert list(home.iterdir()) == []
 
 
 def test_the_variable_goes_before_the_file_and_the_named_file_before_the_home(home, monkeypatch):
-    default = ambient.secret()
+    default = environment.secret()
     monkeypatch.setenv("OTOLITH_KEY_FILE", str(kept(home / "named", (b"n" * 32).hex())))
-    named = ambient.secret()
+    named = environment.secret()
     monkeypatch.setenv("OTOLITH_KEY", SECRET.hex())
 
-    assert (named, ambient.secret()) == (b"n" * 32, SECRET)
+    assert (named, environment.secret()) == (b"n" * 32, SECRET)
     assert default not in (named, SECRET)
 
 
 @POSIX
 def test_the_file_is_where_data_of_the_user_goes(home, monkeypatch):
-    assert ambient.secret_file() == home / ".local/share/otolith/key"
+    assert environment.secret_file() == home / ".local/share/otolith/key"
     monkeypatch.setenv("XDG_DATA_HOME", str(home / "data"))
-    assert ambient.secret_file() == home / "data/otolith/key"
+    assert environment.secret_file() == home / "data/otolith/key"
     monkeypatch.setenv("XDG_DATA_HOME", "relative")
-    assert ambient.secret_file() == home / ".local/share/otolith/key"
+    assert environment.secret_file() == home / ".local/share/otolith/key"
 
 
 def test_an_empty_variable_is_as_if_it_were_not_there(home, monkeypatch):
     for name in ("OTOLITH_KEY", "OTOLITH_KEY_FILE", "XDG_DATA_HOME"):
         monkeypatch.setenv(name, "")
 
-    assert len(ambient.secret()) == 32
-    assert home in ambient.secret_file().parents
+    assert len(environment.secret()) == 32
+    assert home in environment.secret_file().parents
 
 
 # ---------------------------------------------------------------- how it is made
 
 
 def test_a_secret_is_made_once_and_found_again():
-    first = ambient.secret()
+    first = environment.secret()
 
     assert len(first) == 32
-    assert ambient.secret() == first
-    assert [path.name for path in ambient.secret_file().parent.iterdir()] == ["key"]
+    assert environment.secret() == first
+    assert [path.name for path in environment.secret_file().parent.iterdir()] == ["key"]
 
 
 def test_two_homes_have_two_secrets(home, monkeypatch):
-    first = ambient.secret()
+    first = environment.secret()
     monkeypatch.setenv("OTOLITH_KEY_FILE", str(home / "new" / "place"))
 
-    assert ambient.secret() != first
+    assert environment.secret() != first
 
 
 @POSIX
 def test_only_its_owner_can_read_it_whatever_the_umask():
     former = os.umask(0)
     try:
-        ambient.secret()
+        environment.secret()
     finally:
         os.umask(former)
 
-    assert ambient.secret_file().stat().st_mode & 0o777 == 0o600
+    assert environment.secret_file().stat().st_mode & 0o777 == 0o600
 
 
 def test_the_text_of_the_file_can_be_given_as_the_variable(monkeypatch):
-    made = ambient.secret()
-    monkeypatch.setenv("OTOLITH_KEY", ambient.secret_file().read_text())
+    made = environment.secret()
+    monkeypatch.setenv("OTOLITH_KEY", environment.secret_file().read_text())
 
-    assert ambient.secret() == made
+    assert environment.secret() == made
 
 
 def test_processes_that_make_it_at_once_end_with_one():
     program = (
-        "import sys; from otolith import ambient\n"
+        "import sys; from otolith import environment as ambient\n"
         "print('ready', flush=True); sys.stdin.readline(); print(ambient.secret().hex())"
     )
     racers: list[Any] = [
@@ -149,8 +149,8 @@ def test_processes_that_make_it_at_once_end_with_one():
         racer.stdin.flush()
     answers = {racer.communicate(timeout=60)[0].strip() for racer in racers}
 
-    assert answers == {ambient.secret().hex()}
-    assert [path.name for path in ambient.secret_file().parent.iterdir()] == ["key"]
+    assert answers == {environment.secret().hex()}
+    assert [path.name for path in environment.secret_file().parent.iterdir()] == ["key"]
 
 
 def test_where_another_was_first_his_stays(home, monkeypatch):
@@ -162,7 +162,7 @@ def test_where_another_was_first_his_stays(home, monkeypatch):
 
     monkeypatch.setattr(os, "link", late)
 
-    assert ambient.secret() == SECRET
+    assert environment.secret() == SECRET
 
 
 @pytest.mark.parametrize("is_late", [False, True])
@@ -173,11 +173,11 @@ def test_a_file_system_without_links_will_do(is_late, monkeypatch):
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", without)
-    made = ambient.secret()
+    made = environment.secret()
 
     assert (made == SECRET) == is_late
-    assert ambient.secret() == made
-    assert [path.name for path in ambient.secret_file().parent.iterdir()] == ["key"]
+    assert environment.secret() == made
+    assert [path.name for path in environment.secret_file().parent.iterdir()] == ["key"]
 
 
 # ---------------------------------------------------------------- what is wrong with it
@@ -199,17 +199,17 @@ def test_a_variable_that_is_no_secret_is_named_and_not_shown(text, monkeypatch):
     monkeypatch.setenv("OTOLITH_KEY", text)
 
     with pytest.raises(Invalid, match="OTOLITH_KEY holds no key") as raised:
-        ambient.secret()
+        environment.secret()
 
     assert len(text) < 8 or text[:8] not in _all_it_says(raised.value)
 
 
 @pytest.mark.parametrize("text", BAD)
 def test_a_file_that_is_half_written_or_too_long_is_named_and_left_alone(text):
-    path = kept(ambient.secret_file(), text)
+    path = kept(environment.secret_file(), text)
 
     with pytest.raises(Invalid, match=r"otolith.key holds no key") as raised:
-        ambient.secret()
+        environment.secret()
 
     assert path.read_text() == text
     assert len(text) < 8 or text[:8] not in _all_it_says(raised.value)
@@ -218,10 +218,10 @@ def test_a_file_that_is_half_written_or_too_long_is_named_and_left_alone(text):
 @POSIX
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o666, 0o660])
 def test_a_file_that_others_can_read_is_refused(mode):
-    path = kept(ambient.secret_file(), SECRET.hex(), mode)
+    path = kept(environment.secret_file(), SECRET.hex(), mode)
 
     with pytest.raises(Denied, match=f"open to others .mode {mode:03o}") as raised:
-        ambient.secret()
+        environment.secret()
 
     assert f"chmod 600 {path}" in raised.value.hint
     assert SECRET.hex() not in _all_it_says(raised.value)
@@ -235,7 +235,7 @@ def test_what_is_no_file_is_refused_and_nobody_waits_for_it(make, home, monkeypa
     monkeypatch.setenv("OTOLITH_KEY_FILE", str(home / "odd"))
 
     with pytest.raises(Invalid, match="is not a file"):
-        ambient.secret()
+        environment.secret()
 
 
 @POSIX
@@ -244,7 +244,7 @@ def test_a_home_that_cannot_be_written_to_is_an_error_with_a_way_out(home):
     home.chmod(0o500)
     try:
         with pytest.raises(Denied, match="no key file can be made") as raised:
-            ambient.secret()
+            environment.secret()
     finally:
         home.chmod(0o700)
 
@@ -262,7 +262,7 @@ def test_what_the_disk_refuses_is_an_error_with_a_way_out(raised, kind, monkeypa
     monkeypatch.setattr(Path, "mkdir", refuse)
 
     with pytest.raises(kind) as error:
-        ambient.secret()
+        environment.secret()
 
     assert "OTOLITH_KEY_FILE" in error.value.hint
 
@@ -272,7 +272,7 @@ def test_a_file_in_the_way_of_the_folder_is_an_error(home):
     (home / "AppData").write_text("")
 
     with pytest.raises(Unavailable, match="key"):
-        ambient.secret()
+        environment.secret()
 
 
 def test_no_home_is_an_error_with_a_way_out(monkeypatch):
@@ -282,7 +282,7 @@ def test_no_home_is_an_error_with_a_way_out(monkeypatch):
     monkeypatch.setattr(Path, "home", nowhere)
 
     with pytest.raises(Unavailable) as raised:
-        ambient.secret()
+        environment.secret()
 
     assert "OTOLITH_KEY_FILE" in raised.value.hint
 
@@ -296,7 +296,7 @@ def _all_it_says(error: Error) -> str:
 
 
 def test_the_clock_is_that_of_the_machine():
-    assert abs(ambient.wall_clock() - time.time() * 1e6) < 60e6
+    assert abs(environment.wall_clock() - time.time() * 1e6) < 60e6
 
 
 def test_a_user_without_a_name_is_called_otolith(monkeypatch):
@@ -305,4 +305,4 @@ def test_a_user_without_a_name_is_called_otolith(monkeypatch):
 
     monkeypatch.setattr("getpass.getuser", nobody)
 
-    assert ambient.user_name() == "otolith"
+    assert environment.user_name() == "otolith"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bench.lifecycle.charts import Drawing
 from bench.lifecycle.engines import Run
-from otolith.agent.lifecycle import Chart
+from otolith.statecharts import Chart
 
 
 def make(drawing: Drawing) -> Ours:

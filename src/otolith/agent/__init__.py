@@ -10,24 +10,25 @@
     def analyse(data: list[float]) -> Summary:
         "Describe the data."
 
-Read `orchestrator.py`, then `record.py` for what is kept, `hands.py` for how often a tool is
-called, and `acting.py` for what an agent does in a step. Names are loaded when they are asked for.
+Read `orchestrator.py`, then `run_store.py` for what is kept, `tool_runner.py` for how often a tool
+is called, and `model_step.py` for what an agent does in a step. Names are loaded when they are
+asked for.
 
 Glossary: a *run* is the work of one agent in a session; a *step* takes it from one state to the
 next, and is a commit; an *effect* is what a tool does to the world; the *ledger* has all of them; a
 *recorded reply* is what a model answered, kept for steps that are cut off and for repeated runs.
 """
 
-from otolith.doors import door
+from otolith.lazy import door
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from otolith.agent.loop.acting import Acting
-    from otolith.agent.loop.agent import Agent
-    from otolith.agent.loop.ledger import Entry, effects_after, ledger_in
-    from otolith.agent.loop.looking import code_in, replies_in, run_in, runs_in
-    from otolith.agent.loop.models import (
+    from otolith.agent.agent import Agent, Task
+    from otolith.agent.invocation import Outcome
+    from otolith.agent.ledger import Entry, effects_after, ledger_in
+    from otolith.agent.model_step import Acting
+    from otolith.agent.models import (
         AnthropicModel,
         FunctionModel,
         Model,
@@ -38,13 +39,11 @@ if TYPE_CHECKING:
         ScriptedModel,
         Usage,
     )
-    from otolith.agent.loop.orchestrator import Orchestrator
-    from otolith.agent.loop.outcome import Outcome
-    from otolith.agent.loop.replaying import Replay, replay
-    from otolith.agent.loop.state import AgentState
-    from otolith.agent.loop.task import Task
-    from otolith.agent.loop.tools import Tool, Toolbox, tool
-    from otolith.agent.loop.working import Observation, Working
+    from otolith.agent.orchestrator import Orchestrator
+    from otolith.agent.replay_run import Replay, replay
+    from otolith.agent.run_store import code_in, replies_in, run_in, runs_in
+    from otolith.agent.state import AgentState, Observation, Working
+    from otolith.agent.tools import Tool, Toolbox, tool
 
 __all__ = [
     "Acting",
@@ -79,34 +78,34 @@ __all__ = [
 ]
 
 _HOME = {
-    "Acting": "acting",
+    "Acting": "model_step",
     "Agent": "agent",
     "AgentState": "state",
-    "AnthropicModel": "models.anthropic",
+    "AnthropicModel": "models",
     "Entry": "ledger",
-    "FunctionModel": "models.model",
-    "Model": "models.model",
-    "Observation": "working",
-    "OpenAIModel": "models.openai",
+    "FunctionModel": "models",
+    "Model": "models",
+    "Observation": "state",
+    "OpenAIModel": "models",
     "Orchestrator": "orchestrator",
-    "Outcome": "outcome",
-    "Recorded": "models.model",
-    "Replay": "replaying",
-    "ReplayModel": "models.recording",
-    "Reply": "models.model",
-    "ScriptedModel": "models.scripted",
-    "Task": "task",
+    "Outcome": "invocation",
+    "Recorded": "models",
+    "Replay": "replay_run",
+    "ReplayModel": "models",
+    "Reply": "models",
+    "ScriptedModel": "models",
+    "Task": "agent",
     "Tool": "tools",
     "Toolbox": "tools",
-    "Usage": "models.model",
-    "Working": "working",
-    "code_in": "looking",
+    "Usage": "models",
+    "Working": "state",
+    "code_in": "run_store",
     "effects_after": "ledger",
     "ledger_in": "ledger",
-    "replay": "replaying",
-    "replies_in": "looking",
-    "run_in": "looking",
-    "runs_in": "looking",
+    "replay": "replay_run",
+    "replies_in": "run_store",
+    "run_in": "run_store",
+    "runs_in": "run_store",
     "tool": "tools",
 }
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from otolith.agent.conversation import Context, Conversation, Message, read
-from otolith.agent.loop.models.model import Usage
-from otolith.agent.loop.tools import Tool
-from otolith.agent.tokens import count
+from otolith.agent.models.base import Usage
+from otolith.agent.tools import Tool
+from otolith.conversation import Context, Conversation, Message, read
+from otolith.text.tokens import count
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,16 @@
-"""Beginning: what a call of a run starts with: where it was, an answer, or another task."""
+"""Beginning: what a call of a run starts with: where it was, an answer, or another task.
+
+Outcome: how a run came to rest, and with what.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from otolith.agent.loop.loose import LooseRun
-from otolith.agent.loop.record import KeptRun
-from otolith.agent.loop.state import AgentState
+from otolith.agent.live_run import LooseRun
+from otolith.agent.run_store import KeptRun
+from otolith.agent.state import AgentState
 from otolith.errors import Conflict, Invalid, KeyNotFound
 
 ANSWERED, ANSWERED_AT_ONCE = "answered", "answered at once"
@@ -70,3 +73,45 @@ def _refuse_answer(wish: Wish, why: str) -> None:
             f"nobody was asked anything: {why}",
             hint="leave out the answer; perhaps it was given before",
         )
+
+
+Ended: TypeAlias = Literal["done", "error", "paused", "steps", "seconds", "stopped"]
+
+
+_SHOWN = 80
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Outcome:
+    """How a run came to rest. All but `done` and `error` can be gone on with."""
+
+    state: AgentState
+    ended: Ended
+    """`paused` for a person, out of `steps` or `seconds`, or `stopped` by somebody."""
+    steps: int = 0
+    """How many steps this call has made."""
+    why: str = ""
+    """What it was waiting for when its time was up, if that is known."""
+
+    @property
+    def answer(self) -> Any:
+        """The final answer; None if there is none."""
+        return self.state.final_answer
+
+    @property
+    def question(self) -> str:
+        """What a person is asked, if it is paused."""
+        return self.state.question
+
+    @property
+    def error(self) -> str:
+        """What went wrong, if it ended so."""
+        return self.state.error
+
+    def __repr__(self) -> str:
+        told = f"{self}"
+        shown = told if len(told) <= _SHOWN else f"{told[: _SHOWN - 1]}…"
+        return f"<Outcome {self.ended} after {self.steps} steps: {shown}>"
+
+    def __str__(self) -> str:
+        return str(self.answer if self.ended == "done" else self.question or self.error)

@@ -5,19 +5,38 @@
 An entry is committed before the call begins and again when it has ended, apart from whatever a step
 has staged: a step that is cut off leaves no half of its edits behind, but its effects are known.
 Whoever finds an entry that was begun and has not ended knows that a process died in between.
+
+Who is at it: names a run of this process, and tells whether that of another one still lives.
+
+A call that was begun and has not ended belongs to a process that died, or to one that is in the
+middle of it. On one machine the two can be told apart; of another machine nothing is known.
+
+What a state stands on: its history without what rollbacks have left behind.
+
+A rollback is a commit on top of what it takes back, so that a walk through history meets what is no
+longer so. Whoever looks there for what was done already must not find that: here, a rollback is
+followed by where it went, and not by where it came from.
 """
 
 from __future__ import annotations
 
+import heapq
+import os
+import socket
 from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path as Folder
+from threading import Lock
 from typing import Any, Literal, TypeAlias
+from uuid import uuid4
 
-from otolith.agent.lifecycle.values import EMPTY, freeze, thaw
-from otolith.agent.loop.working import Observation
+from otolith.agent.state import Observation
 from otolith.core import LOOP, Branch, Commit, Path, Reading, Target, digest
-from otolith.errors import Corrupt, Invalid, NotFound
+from otolith.errors import Busy, Corrupt, Invalid, NotFound
+from otolith.frozen import EMPTY, freeze, thaw
+from otolith.state.live import Live
 
 LEDGER: Path = (LOOP, "ledger")
 _KEY_BYTES = 16
@@ -46,7 +65,7 @@ class Entry:
     time: int = 0
     duration_ms: float = 0.0
     by: str = ""
-    """The run that began it; see `living.py`. No two of them can begin the same entry."""
+    """The run that began it; see `ledger.py`. No two of them can begin the same entry."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arguments", freeze(dict(self.arguments)))
@@ -200,3 +219,113 @@ def _entries(state: Reading) -> Iterator[Entry]:
 def _entry(state: Reading, key: str, cell: bytes) -> Entry:
     kept: Any = state.cells.load(cell)
     return Entry.from_data(key, kept)
+
+
+_PROC = Folder("/proc")
+_RUNNING: set[str] = set()
+"""The runs of this process."""
+
+_TAKEN: set[int] = set()
+_GUARD = Lock()
+
+
+@contextmanager
+def alive() -> Iterator[str]:
+    """Give a run its name, and let it be known as alive until it ends, however it does."""
+    name = f"{_process(os.getpid())}/{uuid4().hex[:8]}"
+    _RUNNING.add(name)
+    try:
+        yield name
+    finally:
+        _RUNNING.discard(name)
+
+
+@contextmanager
+def alone_in(state: object) -> Iterator[None]:
+    """Let nobody else run in a state meanwhile: what a step stages there must be its own.
+
+    Nothing is staged in a state without history, so that others may.
+
+    Raises:
+        Busy: somebody does.
+    """
+    if isinstance(state, Live):
+        yield
+        return
+    with _GUARD:
+        if id(state) in _TAKEN:
+            raise Busy(
+                "another orchestrator runs in this very state",
+                hint="open a state for each; in a step, use delegate()",
+            )
+        _TAKEN.add(id(state))
+    try:
+        yield
+    finally:
+        _TAKEN.discard(id(state))
+
+
+def is_alive(name: str) -> bool:
+    """Tell whether a run is known to be alive; False if nothing is known of it."""
+    process, _, token = name.rpartition("/")
+    if not process or not token:
+        return False
+    if process == _process(os.getpid()):
+        return name in _RUNNING
+    host, pid, _ = process.split("/", 2)
+    return host == socket.gethostname() and pid.isdigit() and _process(int(pid)) == process
+
+
+def _process(pid: int) -> str:
+    """Name a process so that no later one of the same number has its name; "" if there is none."""
+    began = _began(pid)
+    return "" if began is None else f"{socket.gethostname()}/{pid}/{began}"
+
+
+def _began(pid: int) -> str | None:
+    """Return when a process began, in whatever the system counts; None if it is gone."""
+    if (_PROC / "self" / "stat").exists():
+        try:
+            fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+        except OSError:
+            return None
+        return None if fields[0] in (b"Z", b"X") else fields[19].decode()
+    if pid == os.getpid():
+        return "-"
+    if os.name == "nt":  # there, signal 0 is a real one
+        return None
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:
+        return "-"
+    return "-"
+
+
+def standing(state: Branch) -> Iterator[Commit]:
+    """Yield the commits that a state stands on, the latest first."""
+    heap = [] if state.head is None else [(-state.head.time, state.head.id, state.head)]
+    seen: set[str] = set()
+    while heap:
+        _, id, commit = heapq.heappop(heap)
+        if id in seen:
+            continue
+        seen.add(id)
+        yield commit
+        for below in map(state.resolve, _below(commit)):
+            heapq.heappush(heap, (-below.time, below.id, below))
+
+
+def stands_on(state: Branch, goal: Commit) -> bool:
+    """Tell whether a commit is one of those that a state stands on."""
+    for commit in standing(state):
+        if commit.id == goal.id:
+            return True
+        if commit.time < goal.time:
+            return False
+    return False
+
+
+def _below(commit: Commit) -> tuple[str, ...]:
+    return (str(commit.meta["to"]),) if commit.kind == "rollback" else commit.parents

@@ -8,19 +8,18 @@ from typing import Any
 from uuid import uuid4
 from weakref import finalize
 
-from otolith.agent.conversation import Conversation
-from otolith.agent.conversation.message import Message
-from otolith.agent.live import Live
-from otolith.agent.loop.happening import happenings
-from otolith.agent.loop.journal import Base
-from otolith.agent.loop.ledger import Entry
-from otolith.agent.loop.looking import MAIN
-from otolith.agent.loop.models.model import Recorded, Usage
-from otolith.agent.loop.signature import packed
-from otolith.agent.loop.state import AgentState
-from otolith.agent.loop.window import Window
-from otolith.agent.session import Versioned
+from otolith.agent.context_window import Window
+from otolith.agent.ledger import Entry
+from otolith.agent.models.base import Recorded, Usage
+from otolith.agent.run_events import happenings
+from otolith.agent.run_store import MAIN, Base
+from otolith.agent.state import AgentState
+from otolith.agent.tools import packed
+from otolith.conversation import Conversation
+from otolith.conversation.message import Message
 from otolith.core import digest
+from otolith.session import Versioned
+from otolith.state.live import Live
 
 
 @dataclass

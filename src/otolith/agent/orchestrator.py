@@ -5,35 +5,36 @@ returned and whatever it wrote to `self.state` become one commit; that step neve
 that is cut off leaves nothing of itself but what it did to the world and what models told it, which
 were committed as they happened: when it runs again, `self.complete` returns the same replies to the
 same requests, and `self.call` returns what the calls with effects came to.
+
+Progress of a run on a terminal: a line a step, and nothing where nobody looks.
+
+Settling: what nobody knows about effects is decided, and going back says what stays done.
+
+A sub-agent that is not merged yet has its effects on its fork; they are found there.
 """
 
 from __future__ import annotations
 
 import inspect
+import shutil
+import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, TextIO, TypeAlias
 
-from otolith.agent.home import Home
-from otolith.agent.live import Live
-from otolith.agent.loop.asking import Stopped
-from otolith.agent.loop.beginning import ANSWERED_AT_ONCE, Wish, beginning
-from otolith.agent.loop.delegating import join
-from otolith.agent.loop.living import alive, alone_in
-from otolith.agent.loop.looking import MAIN
-from otolith.agent.loop.loose import LooseRun
-from otolith.agent.loop.models.model import Model, OnText, as_model
-from otolith.agent.loop.outcome import Ended, Outcome
-from otolith.agent.loop.progress import Progress
-from otolith.agent.loop.record import KeptRun
-from otolith.agent.loop.settling import Settling
-from otolith.agent.loop.signature import whole
-from otolith.agent.loop.state import AgentState
-from otolith.agent.loop.tools import Tool, Toolbox
-from otolith.agent.session import Versioned
-from otolith.core import Repo
+from otolith.agent.invocation import ANSWERED_AT_ONCE, Ended, Outcome, Wish, beginning
+from otolith.agent.ledger import Entry, alive, alone_in, effects_after, refuse_forks
+from otolith.agent.live_run import LooseRun
+from otolith.agent.models.base import Model, OnText, as_model
+from otolith.agent.run_events import clipped
+from otolith.agent.run_store import MAIN, KeptRun
+from otolith.agent.state import AgentState
+from otolith.agent.step_context import Stepping, Stopped
+from otolith.agent.subagents import branch_of, join
+from otolith.agent.tools import Tool, Toolbox, plain, whole
+from otolith.core import Repo, Target
 from otolith.errors import (
     Busy,
     Conflict,
@@ -44,7 +45,128 @@ from otolith.errors import (
     Unavailable,
     Unsupported,
 )
+from otolith.local_repo import Home
+from otolith.session import Versioned
+from otolith.state.live import Live
 from otolith.stores import KVStore, Store, as_store
+
+_WIDTHS = (40, 120)
+"""A terminal is taken to be at least and at most so wide."""
+
+
+class Progress:
+    """Tells what a run does."""
+
+    def __init__(
+        self, name: str = "", *, is_wanted: bool | None = None, stream: TextIO | None = None
+    ) -> None:
+        """Tell it to a stream, by default standard error if that is a terminal.
+
+        `name` is that of a run which is not the only one of its session.
+        """
+        self._name = f"/{name}" if name else ""
+        self._stream = sys.stderr if stream is None else stream  # which may be None, as of pythonw
+        is_seen = self._stream is not None and self._stream.isatty()
+        self._is_on = is_seen if is_wanted is None else is_wanted and self._stream is not None
+        self._start = time.monotonic()
+
+    def step(self, after: AgentState, before: AgentState | None) -> None:
+        """Tell what a step has done."""
+        if not self._is_on:
+            return
+        known = 0 if before is None else len(before.memory.tool_calls)
+        calls = ", ".join(call.name for call in after.memory.tool_calls[known:])
+        last = after.messages[-1].text if after.messages else ""
+        said = _shown(after.question or calls or clipped(last))
+        seconds = time.monotonic() - self._start
+        run = f"[{after.session}{self._name}]"
+        head = f"{run} {after.iteration:>3} {after.phase!s:<16} {seconds:6.1f}s"
+        self._stream.write(f"{head}  {said}"[: self._width()].rstrip() + "\n")
+        self._stream.flush()
+
+    @staticmethod
+    def _width() -> int:
+        """Return how many letters a line may have, so that it stays one."""
+        least, most = _WIDTHS
+        return min(max(shutil.get_terminal_size().columns - 1, least), most)
+
+
+def _shown(text: str) -> str:
+    """Return a text on one line, without what a terminal would obey."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)
+
+
+_OPEN = ("begun", "unknown")
+
+
+class Settling(Stepping):
+    """What a user decides about effects."""
+
+    def unknown_effects(self, session: str = MAIN) -> list[Entry]:
+        """Return the calls of which nobody knows whether they happened, also of sub-agents."""
+        found: dict[str, Entry] = {}
+        for run in _under_way(self._open(session)):
+            found |= {entry.key: entry for entry in run.entries() if entry.status in _OPEN}
+        return list(found.values())
+
+    def settle(self, key: str, *, happened: bool, result: Any = None, session: str = MAIN) -> None:
+        """Decide about a call of which nobody knows whether it happened.
+
+        Raises:
+            KeyNotFound: the ledger has no such call.
+        """
+        is_known = False
+        for run in _under_way(self._open(session)):
+            entry = run.entry(key)
+            if entry is not None and entry.status in _OPEN:
+                ended = entry.ended("done", result=plain(result), error="") if happened else None
+                run.write(key, ended)
+                is_known = True
+        if not is_known:
+            raise KeyNotFound(f"no call {key} is open", hint="unknown_effects() lists those")
+
+    def is_handed_over(self, session: str = MAIN) -> bool:
+        """Tell whether whoever asked for the last task was given what came of it."""
+        return self._open(session).is_handed_over
+
+    def hand_over(self, session: str = MAIN) -> None:
+        """Note that the result of the last task is given to whoever asked for it."""
+        self._open(session).hand_over()
+
+    def rollback(self, target: Target, *, session: str = MAIN) -> list[Entry]:
+        """Go back to an earlier commit; return the effects since, which stay in the world.
+
+        Raises:
+            Invalid: it is a commit of a sub-agent, on a fork.
+        """
+        state = self._open(session).state
+        if not isinstance(state, Versioned):
+            raise Unsupported("this run has no history", hint="give a store or a Versioned state")
+        state.refresh()
+        refuse_forks(state, state.resolve(target), self.name)
+        left = effects_after(state, target)
+        state.rollback(target)
+        for entry in left:
+            state.events.append(
+                "effect_left", agent=self.name, tool=entry.tool, key=entry.key, status=entry.status
+            )
+        state.commit("effects that stay in the world")
+        return left
+
+    def _open(self, session: str) -> KeptRun | LooseRun:
+        raise NotImplementedError
+
+
+def _under_way(run: KeptRun | LooseRun) -> Iterator[KeptRun | LooseRun]:
+    """Yield a run, and those of its sub-agents that are not merged yet."""
+    yield run
+    if not isinstance(run, KeptRun):
+        return
+    heads = run.state.repo.branches(run.session, scope=run.state.scope)
+    for name, branch in run.forks(run.iteration).items():
+        if branch in heads:
+            yield from _under_way(KeptRun(branch_of(run.state, branch), name))
+
 
 Where: TypeAlias = Repo | Store | KVStore | Versioned | Live | str | None
 """Where runs are kept: a repo, a store, its URL, or one state; None keeps nothing."""

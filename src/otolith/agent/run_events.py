@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from otolith.agent.conversation.message import Message, Role
-from otolith.agent.lifecycle.phases import Phase
-from otolith.agent.lifecycle.values import thaw
-from otolith.agent.loop.state import AgentState
-from otolith.agent.loop.working import Observation
+from otolith.agent.state import AgentState, Observation
+from otolith.conversation.message import Message, Role
+from otolith.frozen import thaw
+from otolith.statecharts.agent_phases import Phase
 
 _MOST_LETTERS = 100  # so that an event is short enough to stand in its node
 _ENDS = {Phase.DONE: "success", Phase.ERROR: "error", Phase.WAITING_FEEDBACK: "question"}

@@ -13,15 +13,13 @@ from copy import copy
 from itertools import count, takewhile
 from typing import Any, Protocol, TypeVar
 
-from otolith.agent.live import Live
-from otolith.agent.loop.beginning import ANSWERED
-from otolith.agent.loop.journal import Base
-from otolith.agent.loop.outcome import Outcome
-from otolith.agent.loop.record import KeptRun
-from otolith.agent.loop.standing import stands_on
-from otolith.agent.session import Versioned
+from otolith.agent.invocation import ANSWERED, Outcome
+from otolith.agent.ledger import stands_on
+from otolith.agent.run_store import Base, KeptRun
 from otolith.core import Commit, Merge
 from otolith.errors import MergeConflict, RefExists
+from otolith.session import Versioned
+from otolith.state.live import Live
 
 
 class Runs(Protocol):

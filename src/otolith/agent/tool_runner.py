@@ -23,16 +23,14 @@ from dataclasses import replace
 from threading import Lock
 from typing import Any, Protocol
 
-from otolith.agent.conversation.message import ToolCall
-from otolith.agent.lifecycle.values import thaw
-from otolith.agent.loop.calling import called, settled
-from otolith.agent.loop.journal import Base
-from otolith.agent.loop.ledger import Entry, Status
-from otolith.agent.loop.living import is_alive
-from otolith.agent.loop.signature import packed, plain, whole
-from otolith.agent.loop.tools import KEY, Tool, Toolbox
-from otolith.agent.loop.working import Observation
+from otolith.agent.ledger import Entry, Status, is_alive
+from otolith.agent.run_store import Base
+from otolith.agent.state import Observation
+from otolith.agent.timeouts import called, settled
+from otolith.agent.tools import KEY, Tool, Toolbox, packed, plain, whole
+from otolith.conversation.message import ToolCall
 from otolith.errors import BadValue, Busy, EffectUnknown, Error, KeyNotFound, TimedOut
+from otolith.frozen import thaw
 
 _MOST_LETTERS = 4000
 _TIMED_OUT = "TimedOut: "

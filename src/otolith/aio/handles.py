@@ -13,7 +13,7 @@ from collections.abc import (
 )
 from typing import Any, Protocol, TypeVar, cast, overload
 
-from otolith import agent
+from otolith import state
 from otolith.aio.mirror import Mirror, awaited
 
 M = TypeVar("M", bound=Mapping[Any, Any])
@@ -187,10 +187,10 @@ class BlobHandle(Mirror["Bytes"]):
         return await self.run(len)
 
 
-class FrameHandle(Mapped[agent.Frame]):
+class FrameHandle(Mapped[state.Frame]):
     """A frame or table, read a column at a time: `await prices["price"]`."""
 
-    at = awaited(agent.Frame.at)
+    at = awaited(state.Frame.at)
 
     async def columns(self) -> list[Any]:
         """Return the labels of the columns, in order."""

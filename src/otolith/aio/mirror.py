@@ -1,4 +1,6 @@
-"""The threads that do the work of one repo, and the lanes that keep its calls in order.
+"""How a plain object is mirrored: each verb of it as a coroutine that runs in a lane.
+
+The threads that do the work of one repo, and the lanes that keep its calls in order.
 
 Rule 1: a call runs in a thread. The event loop waits for no disk, no lock and no encoding.
 Rule 2: calls on one state run one at a time, in the order in which they were made: its lane.
@@ -8,18 +10,23 @@ Rule 4: a call that has not begun can be cancelled, and then never begins. One t
 
 Without rule 4 a caller could not tell whether its commit landed, and the next call would meet a
 state that a thread is still at work on.
+
+What is being opened: wait for it with `await`, or open and close it with `async with`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
-from typing import TypeVar
+from functools import partial, wraps
+from time import monotonic
+from types import TracebackType
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
-from otolith.errors import Closed, Invalid
+from otolith.errors import Closed, Error, Invalid
 
 R = TypeVar("R")
 
@@ -109,3 +116,151 @@ async def _finished(job: Future[R], *, must_begin: bool = False) -> R:
     if cancelled is not None:
         raise cancelled from job.exception()
     return job.result()
+
+
+S = TypeVar("S")
+S_co = TypeVar("S_co", covariant=True)
+P = ParamSpec("P")
+
+_PATIENCE_SECONDS = 0.002
+"""How long a thread goes on reading ahead for a loop over many things."""
+
+
+class Mirror(Generic[S_co]):
+    """Something whose verbs are awaited. `reach` gives the plain thing, inside a thread."""
+
+    def __init__(self, reach: Callable[[], S_co], lane: Lane) -> None:
+        self._reach = reach
+        self._lane = lane
+
+    async def run(
+        self, function: Callable[Concatenate[S_co, P], R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        """Call a function with the plain object, in a thread, with no other call in between."""
+        return await self._lane.run(lambda: function(self._reach(), *args, **kwargs))
+
+    async def _walk(self, begin: Callable[[S_co], Iterator[R]]) -> AsyncIterator[R]:
+        """Yield what an iterator yields; it is run in the thread, and a little ahead."""
+        iterator = await self.run(begin)
+        end: Exception | None = None
+        while end is None:
+            found, end = await self._lane.run(lambda: _some(iterator))
+            for each in found:
+                yield each
+        if isinstance(end, Error):
+            raise end
+
+
+class Owner:
+    """What a mirror of something with a store has: it is closed when the calls on it are done."""
+
+    plain: Any
+    _lane: Lane
+
+    async def close(self) -> None:
+        """Wait for the calls that were made, and close the store."""
+        await self._lane.threads.close(self.plain.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+def awaited(
+    verb: Callable[Concatenate[S, P], R],
+) -> Callable[Concatenate[Mirror[S], P], Coroutine[Any, Any, R]]:
+    """Return a verb as a coroutine with the same signature."""
+
+    @wraps(verb)
+    async def run(self: Mirror[S], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        def call(plain: S) -> R:
+            own: Callable[P, R] = getattr(plain, verb.__name__)  # a subclass may have its own
+            return own(*args, **kwargs)
+
+        return await self.run(call)
+
+    return run
+
+
+def _some(iterator: Iterator[R]) -> tuple[list[R], Exception | None]:
+    """Return at least one thing, and all that can be had in a moment; and how it ended, if so."""
+    found: list[R] = []
+    until = monotonic() + _PATIENCE_SECONDS
+    while not found or monotonic() < until:
+        try:
+            found.append(next(iterator))
+        except (StopIteration, Error) as end:
+            return found, end
+    return found, None
+
+
+class Plain(Protocol):
+    """Something that is closed when it is done with."""
+
+    def close(self) -> None: ...
+
+
+class Awaitable(Protocol):
+    """Its mirror."""
+
+    async def close(self) -> None: ...
+
+
+PlainT = TypeVar("PlainT", bound=Plain)
+M = TypeVar("M", bound=Awaitable)
+
+
+class Opening(Generic[M]):
+    """A repo or state that is opened once it is awaited or entered, in a thread of its own."""
+
+    def __init__(self, make: Callable[[], PlainT], mirror: Callable[[PlainT, Threads], M]) -> None:
+        async def start() -> M:
+            threads, made = Threads(), list[PlainT]()
+            try:
+                await threads.do(lambda: made.append(make()))
+                return mirror(made[0], threads)
+            except BaseException:  # cancelled, too: nobody else could close it
+                await threads.close(made[0].close if made else _nothing)
+                raise
+
+        self._start = start
+        self._opened: M | None = None
+
+    def __await__(self) -> Generator[Any, None, M]:
+        return self._start().__await__()
+
+    async def __aenter__(self) -> M:
+        self._opened = await self
+        return self._opened
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._opened is not None:
+            await self._opened.close()
+
+
+def opening(
+    make: Callable[P, PlainT], mirror: Callable[[PlainT, Threads], M]
+) -> Callable[P, Opening[M]]:
+    """Return a function that opens, with the signature of the plain one."""
+
+    @wraps(make)
+    def begin(*args: P.args, **kwargs: P.kwargs) -> Opening[M]:
+        return Opening(partial(make, *args, **kwargs), mirror)
+
+    return begin
+
+
+def _nothing() -> None:
+    """There is nothing to close."""

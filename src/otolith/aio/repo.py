@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from otolith import agent
 from otolith import opening as plainly
-from otolith.aio.lanes import Lane, Threads
-from otolith.aio.mirror import Mirror, Owner, awaited
-from otolith.aio.opening import opening
-from otolith.aio.reading import Snapshot
-from otolith.aio.states import Versioned
+from otolith import session as session_room
+from otolith.aio.mirror import Lane, Mirror, Owner, Threads, awaited, opening
+from otolith.aio.state import Snapshot, Versioned
 from otolith.core import Target
 
 
-class Repo(Mirror[agent.Repo], Owner):
+class Repo(Mirror[session_room.Repo], Owner):
     """What `await aio.open(url)` returns. Tasks may share it, and the states it gives."""
 
-    def __init__(self, plain: agent.Repo, threads: Threads) -> None:
+    def __init__(self, plain: session_room.Repo, threads: Threads) -> None:
         super().__init__(lambda: plain, Lane(threads))
         self.plain = plain
 
@@ -44,7 +41,9 @@ class Repo(Mirror[agent.Repo], Owner):
         """Return what is kept for an application, across users."""
         return await self._state(lambda plain: plain.app(name, branch=branch, schema=schema))
 
-    async def _state(self, find: Callable[[agent.Repo], agent.Versioned]) -> Versioned:
+    async def _state(
+        self, find: Callable[[session_room.Repo], session_room.Versioned]
+    ) -> Versioned:
         # In a lane of its own: a state that is migrated as it is opened keeps no others waiting.
         lane = Lane(self._lane.threads)
         return Versioned(await lane.run(lambda: find(self.plain)), lane.threads)
@@ -54,14 +53,14 @@ class Repo(Mirror[agent.Repo], Owner):
         then = await self.run(lambda plain: plain.at(target))
         return Snapshot(then, self._lane.threads)
 
-    sessions = awaited(agent.Repo.sessions)
-    branches = awaited(agent.Repo.branches)
-    delete_branch = awaited(agent.Repo.delete_branch)
-    tag = awaited(agent.Repo.tag)
-    tags = awaited(agent.Repo.tags)
-    delete_tag = awaited(agent.Repo.delete_tag)
-    resolve = awaited(agent.Repo.resolve)
-    resolver = awaited(agent.Repo.resolver)
+    sessions = awaited(session_room.Repo.sessions)
+    branches = awaited(session_room.Repo.branches)
+    delete_branch = awaited(session_room.Repo.delete_branch)
+    tag = awaited(session_room.Repo.tag)
+    tags = awaited(session_room.Repo.tags)
+    delete_tag = awaited(session_room.Repo.delete_tag)
+    resolve = awaited(session_room.Repo.resolve)
+    resolver = awaited(session_room.Repo.resolver)
 
 
 open = opening(plainly.open, Repo)

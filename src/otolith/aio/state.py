@@ -1,17 +1,175 @@
-"""A state that can be written to, awaitable."""
+"""A state that can be written to, awaitable.
+
+What happened to an agent, awaitable: recorded, looked up, and folded into values.
+
+Reading a state, awaitable; and a state as it was at a commit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Coroutine
-from typing import Any, overload
+import builtins
+from collections.abc import AsyncIterator, Collection, Coroutine
+from datetime import datetime
+from typing import Any, TypeAlias, TypeVar, overload
 
-from otolith import agent, core
-from otolith.aio.handles import SetHandle
-from otolith.aio.lanes import Lane, Threads
-from otolith.aio.mirror import Mirror, Owner, awaited
-from otolith.aio.opening import opening
-from otolith.aio.reading import Reading, Snapshot
+from otolith import core, session, state
+from otolith.aio.handles import (
+    BlobHandle,
+    CounterHandle,
+    FrameHandle,
+    ListHandle,
+    MapHandle,
+    Mapped,
+    SetHandle,
+)
+from otolith.aio.mirror import Lane, Mirror, Owner, Threads, awaited, opening
 from otolith.core import Commit, Conflict, Merge, Path, Target
+
+Bound: TypeAlias = datetime | int | Commit | str | None
+"""A moment: with its zone, in microseconds since 1970, or a commit or an expression for one."""
+
+
+class Event(Mirror[state.Event]):
+    """One thing that happened. What it was recorded with is read when it is asked for."""
+
+    def __init__(self, plain: state.Event, lane: Lane) -> None:
+        super().__init__(lambda: plain, lane)
+        self.kind, self.time, self.agent = plain.kind, plain.time, plain.agent
+        self.index, self.when = plain.index, plain.when
+
+    async def data(self) -> dict[str, Any]:
+        """Return what it was recorded with."""
+        return await self.run(lambda plain: plain.data)
+
+    async def commit(self) -> str | None:
+        """Return the id of the commit that it came with; None as long as it is not committed."""
+        return await self.run(lambda plain: plain.commit)
+
+    async def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain data."""
+        return await self.run(lambda plain: plain.to_dict())
+
+    def __repr__(self) -> str:
+        by = f" by {self.agent}" if self.agent else ""
+        return f"<event {self.index} {self.kind}{by}>"
+
+
+class EventLog(Mirror[state.EventLog]):
+    """The events of a state, the oldest first: `await state.events[-1]`."""
+
+    async def append(self, kind: str, /, *, agent: str = "", **data: Any) -> Event:
+        """Record that something happened; it is committed with everything else."""
+        return self._event(await self.run(lambda plain: plain.append(kind, agent=agent, **data)))
+
+    async def list(
+        self,
+        *,
+        kind: str | Collection[str] | None = None,
+        since: Bound = None,
+        until: Bound = None,
+        agent: str | None = None,
+        limit: int | None = None,
+    ) -> builtins.list[Event]:
+        """Return events, the oldest first; with `limit`, the last so many of those that fit."""
+        found = await self.run(
+            lambda plain: plain.list(kind=kind, since=since, until=until, agent=agent, limit=limit)
+        )
+        return [self._event(each) for each in found]
+
+    rebuild = awaited(state.EventLog.rebuild)
+
+    @overload
+    async def __getitem__(self, at: int) -> Event: ...
+    @overload
+    async def __getitem__(self, at: slice) -> builtins.list[Event]: ...
+    async def __getitem__(self, at: int | slice) -> Event | builtins.list[Event]:
+        if isinstance(at, slice):
+            return [self._event(each) for each in await self.run(lambda plain: plain[at])]
+        return self._event(await self.run(lambda plain: plain[at]))
+
+    async def length(self) -> int:
+        """Return how many events there are."""
+        return await self.run(len)
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        async for each in self._walk(iter):
+            yield self._event(each)
+
+    def _event(self, plain: state.Event) -> Event:
+        return Event(plain, self._lane)
+
+
+T = TypeVar("T", bound=session.Versioned | session.Then)
+
+
+class Reading(Mapped[T]):
+    """A state that is read: `await state["budget"]`, `async for name in state`."""
+
+    def __init__(self, plain: T, threads: Threads) -> None:
+        super().__init__(lambda: plain, Lane(threads))
+        self.plain: T = plain
+
+    names = awaited(core.Reading.names)
+    size = awaited(core.Reading.size)
+    kind = awaited(core.Reading.kind)
+    to_dict = awaited(core.Reading.to_dict)
+
+    async def __getitem__(self, path: str | Path) -> Any:
+        return await self.run(lambda plain: plain[path])
+
+    async def get(self, path: str | Path, default: Any = None) -> Any:
+        """Return the value at a path, or the default if nothing is there."""
+        return await self.run(lambda plain: plain.get(path, default))  # type: ignore[arg-type]
+
+    def list(self, path: str | Path) -> ListHandle:
+        """Return a handle on a list. This looks at nothing; its verbs do."""
+        return ListHandle(lambda: self.plain.list(path), self._lane)
+
+    def map(self, path: str | Path) -> MapHandle:
+        """Return a handle on a dict; its keys may be of any plain type."""
+        return MapHandle(lambda: self.plain.map(path), self._lane)
+
+    def set(self, path: str | Path) -> SetHandle:
+        """Return a handle on a set."""
+        return SetHandle(lambda: self.plain.set(path), self._lane)
+
+    def counter(self, path: str | Path) -> CounterHandle:
+        """Return a handle on a number that merges by adding up."""
+        return CounterHandle(lambda: self.plain.counter(path), self._lane)
+
+    def blob(self, path: str | Path) -> BlobHandle:
+        """Return a handle on a long bytes value."""
+        return BlobHandle(lambda: self.plain.blob(path), self._lane)
+
+    def frame(self, path: str | Path) -> FrameHandle:
+        """Return a handle on a frame or table that reads only the columns it is asked for."""
+        return FrameHandle(lambda: self.plain.frame(path), self._lane)
+
+    @property
+    def events(self) -> EventLog:
+        """What happened, in order; recorded with `await state.events.append(kind, …)`."""
+        return EventLog(lambda: self.plain.events, self._lane)
+
+    def __repr__(self) -> str:
+        return repr(self.plain)
+
+
+class Snapshot(Reading[session.Then]):
+    """What `await state.at(target)` returns: a state as it was, read-only."""
+
+    @property
+    def commit(self) -> Commit:
+        """The commit that it is the state of."""
+        return self.plain.commit
+
+    async def user(self) -> Snapshot:
+        """Return the user's state that the commit saw."""
+        return Snapshot(await self.run(lambda plain: plain.user), self._lane.threads)
+
+    async def app(self) -> Snapshot:
+        """Return the application's state that the commit saw."""
+        return Snapshot(await self.run(lambda plain: plain.app), self._lane.threads)
+
 
 _UNSET: Any = object()
 
@@ -35,20 +193,20 @@ class Change(Mirror[core.Change]):
         return f"<{self.kind} {self.path}>"
 
 
-def _mirror(plain: agent.Versioned, threads: Threads) -> Versioned:
+def _mirror(plain: session.Versioned, threads: Threads) -> Versioned:
     return Versioned(plain, threads)
 
 
-class Versioned(Reading[agent.Versioned], Owner):
+class Versioned(Reading[session.Versioned], Owner):
     """What an agent knows: `await repo.session(id)`, or `await Versioned.open("agent.db")`."""
 
-    def __init__(self, plain: agent.Versioned, threads: Threads) -> None:
+    def __init__(self, plain: session.Versioned, threads: Threads) -> None:
         super().__init__(plain, threads)
         self.ref, self.scope = plain.ref, plain.scope
         self.session, self.name = plain.session, plain.name
         self._scopes: dict[str, Versioned] = {}
 
-    open = staticmethod(opening(agent.Versioned, _mirror))
+    open = staticmethod(opening(session.Versioned, _mirror))
 
     # Known without looking
 
@@ -72,7 +230,7 @@ class Versioned(Reading[agent.Versioned], Owner):
         """The state of the application that this session is of; it is committed by itself."""
         return self._scope("app", self.plain.app)
 
-    def _scope(self, name: str, plain: agent.Versioned) -> Versioned:
+    def _scope(self, name: str, plain: session.Versioned) -> Versioned:
         if name not in self._scopes:
             self._scopes[name] = Versioned(plain, self._lane.threads)
         return self._scopes[name]
@@ -104,12 +262,12 @@ class Versioned(Reading[agent.Versioned], Owner):
         """Return the value at a path; it is set if nothing is there."""
         return await self.run(lambda plain: plain.setdefault(path, default))  # type: ignore[arg-type]
 
-    update = awaited(agent.Versioned.update)
-    popitem = awaited(agent.Versioned.popitem)
-    clear = awaited(agent.Versioned.clear)
-    discard = awaited(agent.Versioned.discard)
-    policy = awaited(agent.Versioned.policy)
-    policies = awaited(agent.Versioned.policies)
+    update = awaited(session.Versioned.update)
+    popitem = awaited(session.Versioned.popitem)
+    clear = awaited(session.Versioned.clear)
+    discard = awaited(session.Versioned.discard)
+    policy = awaited(session.Versioned.policy)
+    policies = awaited(session.Versioned.policies)
 
     # Looking
 
@@ -153,19 +311,19 @@ class Versioned(Reading[agent.Versioned], Owner):
         """Yield commits, the latest first; with `path`, those that changed it."""
         return self._walk(lambda plain: plain.log(target, limit=limit, path=path))
 
-    resolve = awaited(agent.Versioned.resolve)
-    blame = awaited(agent.Versioned.blame)
+    resolve = awaited(session.Versioned.resolve)
+    blame = awaited(session.Versioned.blame)
 
     # History
 
-    commit = awaited(agent.Versioned.commit)
-    rollback = awaited(agent.Versioned.rollback)
-    undo = awaited(agent.Versioned.undo)
-    redo = awaited(agent.Versioned.redo)
-    shelve = awaited(agent.Versioned.shelve)
-    unshelve = awaited(agent.Versioned.unshelve)
-    refresh = awaited(agent.Versioned.refresh)
-    resolve_conflict = awaited(agent.Versioned.resolve_conflict)
+    commit = awaited(session.Versioned.commit)
+    rollback = awaited(session.Versioned.rollback)
+    undo = awaited(session.Versioned.undo)
+    redo = awaited(session.Versioned.redo)
+    shelve = awaited(session.Versioned.shelve)
+    unshelve = awaited(session.Versioned.unshelve)
+    refresh = awaited(session.Versioned.refresh)
+    resolve_conflict = awaited(session.Versioned.resolve_conflict)
 
     async def fork(self, name: str, *, at: Target = "@") -> Versioned:
         """Start another branch at a commit, and return it. Staged edits stay here."""

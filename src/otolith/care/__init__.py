@@ -5,10 +5,9 @@ fetch broken objects from a replica by their hash; to *prune* is to drop what no
 *migrate* is to store values of older versions of their classes as they are stored today.
 """
 
-from otolith.care.migration import Plan, apply_migration, plan_migration
-from otolith.care.pruning import prune
-from otolith.care.stale import Stale
-from otolith.care.verification import Problem, Report, verify
+from otolith.care.migrate import Plan, Stale, apply_migration, plan_migration
+from otolith.care.pruner import prune
+from otolith.care.verifier import Problem, Report, verify
 
 __all__ = [
     "Plan",

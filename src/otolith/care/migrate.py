@@ -6,6 +6,12 @@ it. History stays: old commits keep what they hold, and are migrated when they a
 
 A state that was kept with a schema has a record of it under `.schema`; its top values are the
 fields of that model, and go through the same migrations.
+
+Stored values that would be stored otherwise today: found without lifting them, and renewed.
+
+A model keeps the name and the version of its class beside its fields, so the walk reads those, and
+the field names, and lifts nothing. Bytes and text are not even read. To renew a value is to lift
+it, which migrates it, and to put it back; what is around it stays as it is.
 """
 
 from __future__ import annotations
@@ -13,11 +19,242 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from otolith.care.stale import Search, Stale
-from otolith.codecs import Codecs, migrate, way
-from otolith.core import Branch, Commit, Repo, parse_path, scope_ref, split_ref
-from otolith.errors import Error, MergeConflict, RefNotFound, UnknownType, Unsupported
-from otolith.types import Hash
+from otolith.codecs import Codecs, Opaque, migrate, way
+from otolith.core import (
+    Branch,
+    Cells,
+    Commit,
+    Path,
+    Repo,
+    format_path,
+    parse_path,
+    scope_ref,
+    split_ref,
+)
+from otolith.errors import (
+    BadValue,
+    Corrupt,
+    Denied,
+    Error,
+    MergeConflict,
+    MissingExtra,
+    RefNotFound,
+    UnknownType,
+    Unsupported,
+)
+from otolith.types import Hash, Tag
+
+_NAMED = (Tag.MODEL, Tag.CUSTOM)
+_KEY = "(key)"  # stands in a path for a key that is itself a model
+_NOT_OPAQUE = "open the repo with codecs that are not opaque"
+
+Seen = Callable[[], None]
+"""Called for every value that was looked at."""
+
+
+class Stale(NamedTuple):
+    """A stored value whose class has another version, name or fields today."""
+
+    path: str
+    name: str
+    version: int
+    today: str = ""
+    today_version: int = 0
+    why: str = ""  # it cannot be migrated
+
+    def blocked(self, error: Error) -> Stale:
+        """Return it with the reason why it cannot be migrated."""
+        return self._replace(why=str(error))
+
+
+class Search:
+    """Looks through one state for values that are stale, and renews them."""
+
+    def __init__(self, cells: Cells, codecs: Codecs, *, seen: Seen) -> None:
+        self._cells = cells
+        self._codecs = codecs
+        self._seen = seen
+        self._other_key = cells.encoding.key(None)[:1]
+        self._verdicts: dict[tuple[Any, ...], tuple[str, int] | Error | None] = {}
+        self.failures: list[Stale] = []
+
+    def find(self, cell: bytes, path: Path = ()) -> Iterator[Stale]:
+        """Yield what is stale in a cell, what is inside of something stale too."""
+        loose = self._opened(cell)
+        if loose is None:
+            return
+        code, data = self._untagged(loose)
+        if code is None:
+            for name, part in self._parts(data):
+                yield from self.find(part, (*path, name))
+            return
+        stale = self._judged(code, data, path)
+        if stale is not None:
+            yield stale
+        yield from self.find(self._cells.element(data, 2) if code in _NAMED else data, path)
+
+    def renewed(self, cell: bytes, path: Path = ()) -> bytes | None:
+        """Return a cell in which nothing is stale, or None if nothing was.
+
+        What cannot be renewed is noted in `failures`.
+        """
+        loose = self._opened(cell)
+        if loose is None:
+            return None
+        code, data = self._untagged(loose)
+        if code is not None:
+            stale = self._judged(code, data, path)
+            if stale is not None:
+                return self._noting(stale, lambda: self._lifted(loose, stale))
+            renewed = self.renewed(data, path)
+            return None if renewed is None else self._cells.tagged_cell(code, renewed)
+        kind = self._cells.kind(loose)
+        if kind == "map":
+            return self._renewed_map(loose, path)
+        return self._renewed_list(loose, path) if kind == "list" else None
+
+    def _opened(self, cell: bytes) -> bytes | None:
+        """Return a cell as it can be taken apart, or None if nothing in it can be stale."""
+        self._seen()
+        loose = self._cells.loosen(cell)
+        if self._cells.is_grown(loose):
+            return None if self._cells.blob(loose) is not None else loose
+        # A short value is its own encoding, and the codes of tags are bytes of it.
+        is_whole = self._cells.full_size(loose) == len(loose)
+        return loose if is_whole and any(code in loose for code in _NAMED) else None
+
+    def _untagged(self, loose: bytes) -> tuple[int | None, bytes]:
+        """Return the code of a cell, if it has one, and the cell of its data, or itself."""
+        tagged = self._cells.tag(loose)
+        if tagged is None or not isinstance(tagged.data, bytes):
+            return None, loose
+        return tagged.code, tagged.data
+
+    def _parts(self, loose: bytes) -> Iterator[tuple[object, bytes]]:
+        kind = self._cells.kind(loose)
+        if kind == "list":
+            for at, part in enumerate(self._cells.elements(loose)):
+                yield str(at), part
+        elif kind == "map":
+            for key, part in self._cells.entries(loose):
+                if self._may_be_stale(key):
+                    yield _KEY, key[1:]
+                    yield _KEY, part
+                else:
+                    yield self._cells.encoding.unkey(key), part
+
+    def _may_be_stale(self, key: bytes) -> bool:
+        return key.startswith(self._other_key) and any(code in key for code in _NAMED)
+
+    # Judging
+
+    def _judged(self, code: int, data: bytes, path: Path) -> Stale | None:
+        if code not in _NAMED:
+            return None
+        head = list(self._cells.elements(data))
+        name, version = (self._cells.load(part) for part in head[:2])
+        if type(name) is not str or type(version) is not int:
+            raise Corrupt(f"{format_path(path)} is no model", hint="run otolith fsck")
+        fields = self._field_names(head[2]) if code == Tag.MODEL else frozenset[str]()
+        verdict = self._verdict(code, name, version, fields, len(head) > 3)
+        if verdict is None:
+            return None
+        stale = Stale(format_path(path), name, version)
+        if isinstance(verdict, Error):
+            return stale.blocked(verdict)
+        return stale._replace(today=verdict[0], today_version=verdict[1])
+
+    def _field_names(self, cell: bytes) -> frozenset[str]:
+        unkey = self._cells.encoding.unkey
+        return frozenset(str(unkey(key)) for key, _ in self._cells.entries(cell))
+
+    def _verdict(self, *case: Any) -> tuple[str, int] | Error | None:
+        """Return what a value would be stored as today, an error if that cannot be."""
+        if case not in self._verdicts:
+            code, name, version, fields, has_rest = case
+            try:
+                verdict = self._codecs.today(code, name, version, fields=fields, has_rest=has_rest)
+                self._verdicts[case] = verdict
+            except (UnknownType, BadValue) as error:
+                self._verdicts[case] = error
+        return self._verdicts[case]
+
+    # Renewing
+
+    def _lifted(self, loose: bytes, stale: Stale) -> bytes:
+        """Lift a stale value and put it back."""
+        value = self._cells.load(loose)
+        if isinstance(value, Opaque):
+            raise UnknownType(stale.why or "it was read as Opaque", hint=_NOT_OPAQUE)
+        return self._cells.put(value)
+
+    def _noting(self, stale: Stale, renew: Callable[[], bytes]) -> bytes | None:
+        """Renew something, or note that it cannot be renewed."""
+        try:
+            return renew()
+        except (UnknownType, MissingExtra, BadValue, Denied) as error:
+            self.failures.append(stale.blocked(error))
+            return None
+
+    def _renewed_list(self, loose: bytes, path: Path) -> bytes | None:
+        new = loose
+        for start, run in _runs(self._renewed_elements(loose, path)):
+            new = self._cells.splice(new, start, start + len(run), run)
+        return None if new is loose else new
+
+    def _renewed_elements(self, loose: bytes, path: Path) -> Iterator[tuple[int, bytes]]:
+        for at, part in enumerate(self._cells.elements(loose)):
+            renewed = self.renewed(part, (*path, str(at)))
+            if renewed is not None:
+                yield at, renewed
+
+    def _renewed_map(self, loose: bytes, path: Path) -> bytes | None:
+        edits: dict[bytes, bytes | None] = {}
+        for key, part in self._cells.entries(loose):
+            if self._may_be_stale(key):
+                self._renew_entry(key, part, path, edits, loose)
+            else:
+                name = self._cells.encoding.unkey(key)
+                if (renewed := self.renewed(part, (*path, name))) is not None:
+                    edits[key] = renewed
+        return self._cells.edit_map(loose, edits) if edits else None
+
+    def _renew_entry(
+        self, key: bytes, part: bytes, path: Path, edits: dict[bytes, bytes | None], loose: bytes
+    ) -> None:
+        """Put an entry whose key is stale under its new key."""
+        renewed = self.renewed(part, (*path, _KEY))
+        stale = next(self.find(key[1:], (*path, _KEY)), None)
+        new_key = (
+            key if stale is None else self._noting(stale, lambda: self._rekeyed(key, edits, loose))
+        )
+        if new_key not in (None, key):
+            edits[key] = None
+            renewed = self._cells.loosen(part) if renewed is None else renewed
+        if new_key is not None and renewed is not None:
+            edits[new_key] = renewed
+
+    def _rekeyed(self, key: bytes, edits: dict[bytes, bytes | None], loose: bytes) -> bytes:
+        encoding = self._cells.encoding
+        new = encoding.key(encoding.unkey(key))
+        if new in edits or self._cells.entry(loose, new) is not None:
+            raise BadValue("another key is the same today", hint="give one of them another key")
+        return new
+
+
+def _runs(edits: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, list[bytes]]]:
+    """Yield edits that stand side by side together: where they start, and the new elements."""
+    start, run = 0, list[bytes]()
+    for at, new in edits:
+        if at != start + len(run) and run:
+            yield start, run
+            run = []
+        if not run:
+            start = at
+        run.append(new)
+    if run:
+        yield start, run
+
 
 Progress = Callable[[str, int, int], None]
 Validate = Callable[[type, dict[str, Any]], None]

@@ -1,5 +1,5 @@
 """`python -m otolith.cli` is `otolith`."""
 
-from otolith.cli.program import main
+from otolith.cli.main import main
 
 main()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from otolith.cli.place import Desk
+from otolith.cli.location import Desk
 from otolith.core import Branch, Commit, Snapshot, parse_path
 from otolith.errors import BadPath, BadRef, NotFound
 

@@ -1,23 +1,127 @@
-"""The magic `%otolith`, and the hook that commits after every cell."""
+"""The magic `%otolith`, and the hook that commits after every cell.
+
+The variables of a kernel in a state: what changed is committed, what was there comes back.
+
+The code runs in the user's own process. What it defines (functions, classes, modules) is not kept,
+only data is; what cannot be kept is named once, and stays in the kernel.
+
+In IPython and Jupyter: `%load_ext otolith`, and every cell is a commit of the variables.
+
+Read `cli/ipython.py` (the magic and the hook), then `cli/ipython.py` (variables to state, and
+back).
+"""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import click
 
-from otolith import agent, opening
-from otolith.cli.failures import hint_of, report, worded
-from otolith.cli.notebook.keeper import Keeper
-from otolith.cli.screen.data import describe, is_data
-from otolith.cli.screen.output import table
-from otolith.cli.screen.values import one_line
-from otolith.cli.screen.words import changes_text, counted, oneline
+from otolith import opening
+from otolith import session as session_room
+from otolith.cli.errors import hint_of, report, worded
+from otolith.cli.format.history import changes_text, counted, oneline
+from otolith.cli.format.values import describe, is_data, one_line
+from otolith.cli.terminal import table
+from otolith.core import Commit
 from otolith.errors import Error, Invalid
+from otolith.session import Versioned
+
+Namespace = dict[str, Any]
+Say = Callable[[str], None]
+
+_CODE = (ModuleType, FunctionType, BuiltinFunctionType, MethodType, type)
+
+
+class Keeper:
+    """A namespace and a state that follow each other."""
+
+    def __init__(self, state: Versioned, namespace: Namespace, hidden: Namespace, say: Say) -> None:
+        self.state = state
+        self.unkept: dict[str, str] = {}
+        self._namespace = namespace
+        self._hidden = hidden
+        self._say = say
+        self._bound: Namespace = {}  # what the state holds, by name, as the very objects
+
+    def variables(self) -> Namespace:
+        """Return the variables of the user that may be data, the latest objects they name."""
+        nothing = object()
+        return {
+            name: value
+            for name, value in self._namespace.items()
+            if _is_own(name)
+            and self._hidden.get(name, nothing) is not value
+            and not isinstance(value, _CODE)
+        }
+
+    def resume(self) -> list[str]:
+        """Bring in what the state has; return the names for which the kernel has its own value."""
+        mine = self.variables()
+        theirs = dict(self._values(name for name in self.state if name not in mine))
+        self._namespace.update(theirs)
+        self._bound = theirs
+        return [name for name in self.state if name in mine]
+
+    def keep(self, message: str, *, is_ok: bool = True) -> Commit | None:
+        """Commit what changed; return the commit, or None if nothing did.
+
+        Raises:
+            MergeConflict: somebody else has changed the same variables.
+        """
+        self._stage()
+        before, count = self.state.head, len(self.state.events)
+        commit = self.state.commit(message, kind="cell", meta={"ok": is_ok}, skip_unstorable=True)
+        for event in self.state.events[count:]:
+            if event.kind == "skipped":
+                self.unkept[event.data["path"]] = event.data["why"]
+                self._say(f"not kept: {event.data['path']}, {event.data['why']}")
+        return None if commit == before else commit
+
+    def _stage(self) -> None:
+        mine = self.variables()
+        for name in self._bound.keys() - mine.keys():
+            if name in self.state:
+                del self.state[name]
+        for name, value in mine.items():
+            if name not in self._bound or self._bound[name] is not value:
+                self.unkept.pop(name, None)
+                self.state[name] = value
+        self.unkept = {name: why for name, why in self.unkept.items() if name in mine}
+        self._bound = mine
+
+    def bring_back(self) -> None:
+        """Make the variables those of the state, which has moved; others are gone."""
+        found = dict(self._values(self.state))
+        for name in self._bound.keys() - found.keys():
+            self._namespace.pop(name, None)
+        self._namespace.update(found)
+        self._bound = found
+        self.unkept = {name: why for name, why in self.unkept.items() if name in found}
+
+    def go_on(self, state: Versioned) -> None:
+        """Go on with another branch, which is at the same commit."""
+        self.state = state
+        # What cannot be kept has its note there already; the rest has to be held there as well.
+        self._bound = {name: value for name, value in self._bound.items() if name in self.unkept}
+
+    def _values(self, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
+        for name in list(filter(_is_own, names)):
+            try:
+                yield name, self.state[name]
+            except Error as error:  # it was lost, or its class is not defined in this kernel
+                self._say(f"not brought back: {error.message}")
+
+
+def _is_own(name: str) -> bool:
+    """Tell whether a name can be a variable of the user's; the others are IPython's."""
+    return name.isidentifier() and not name.startswith("_")
+
 
 _LOG_LINES = 20
 _PREVIEW = 60
@@ -53,7 +157,7 @@ class Extension:
 
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
-        self._repo: agent.Repo | None = None
+        self._repo: session_room.Repo | None = None
         self._keeper: Keeper | None = None
         # What a command does, and how many words it takes at least and at most.
         self._commands: dict[str, tuple[Callable[..., Iterable[str]], int, int]] = {

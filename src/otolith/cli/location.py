@@ -18,9 +18,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from urllib.parse import unquote
 
-from otolith import agent, opening
-from otolith.cli.asked import Asked
-from otolith.cli.failures import worded
+from otolith import opening
+from otolith import session as session_room
+from otolith.cli.errors import worded
+from otolith.cli.options import Asked
 from otolith.codecs import Codecs
 from otolith.core import Branch, Commit, Repo
 from otolith.errors import Corrupt, Denied, Invalid, RefNotFound, StoreNotFound
@@ -188,7 +189,9 @@ def suggesting(message: str, name: str, known: list[str], otherwise: str) -> Ref
 
 
 @contextmanager
-def opened(url: str, *, read_only: bool = False, create: bool = False) -> Iterator[agent.Repo]:
+def opened(
+    url: str, *, read_only: bool = False, create: bool = False
+) -> Iterator[session_room.Repo]:
     """Open a repo for one command. No class of the user's is needed, and no code of theirs runs."""
     codecs = Codecs(opaque=True)
     with opening.open(url, codecs=codecs, create=create, read_only=read_only) as repo:

@@ -15,60 +15,60 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from otolith import __version__
-from otolith.cli.asked import Asked
-from otolith.cli.failures import exit_code, hint_of, report
+from otolith.cli.errors import exit_code, hint_of, report
+from otolith.cli.options import Asked
 from otolith.errors import Error
 
 # Verb -> (module that has it, what it does). Help reads this table and loads nothing.
 VERBS: dict[str, dict[str, tuple[str, str]]] = {
     "Start": {
-        "init": ("starting", "make a store in this directory"),
-        "demo": ("demo", "see the whole story in twenty seconds"),
-        "doctor": ("doctor", "check that this machine is fit for a store"),
-        "help": ("starting", "show this, or the help of a verb"),
+        "init": ("init", "make a store in this directory"),
+        "demo": ("init", "see the whole story in twenty seconds"),
+        "doctor": ("maintain", "check that this machine is fit for a store"),
+        "help": ("init", "show this, or the help of a verb"),
     },
     "Look": {
         "status": ("status", "the branch at hand, staged edits, conflicts"),
-        "log": ("log", "commits, the latest first"),
-        "show": ("looking", "a commit and what it changed, or a value as it was"),
-        "diff": ("looking", "what differs between two states"),
-        "cat": ("looking", "one value, raw"),
-        "ls": ("looking", "names, kinds and sizes"),
-        "blame": ("looking", "which commit set what is there now"),
+        "log": ("show", "commits, the latest first"),
+        "show": ("show", "a commit and what it changed, or a value as it was"),
+        "diff": ("show", "what differs between two states"),
+        "cat": ("show", "one value, raw"),
+        "ls": ("show", "names, kinds and sizes"),
+        "blame": ("show", "which commit set what is there now"),
         "sessions": ("status", "all sessions of the store"),
-        "chat": ("chats", "what was said: show, threads, search, topics, context"),
-        "memory": ("memory", "what an agent has in mind: goal, plan, notes"),
-        "events": ("events", "what happened, in order"),
-        "stats": ("stats", "how much is stored, and what takes the room"),
+        "chat": ("chat", "what was said: show, threads, search, topics, context"),
+        "memory": ("chat", "what an agent has in mind: goal, plan, notes"),
+        "events": ("agent", "what happened, in order"),
+        "stats": ("maintain", "how much is stored, and what takes the room"),
     },
     "Change": {
-        "set": ("editing", "stage a value"),
-        "rm": ("editing", "stage the removal of a value"),
-        "restore": ("editing", "drop staged edits"),
-        "commit": ("editing", "make staged edits part of history"),
-        "rollback": ("moving", "go back to an earlier state, by a new commit"),
-        "undo": ("moving", "take back the last commit, merge or rollback"),
-        "redo": ("moving", "take back the last undo"),
+        "set": ("edit", "stage a value"),
+        "rm": ("edit", "stage the removal of a value"),
+        "restore": ("edit", "drop staged edits"),
+        "commit": ("edit", "make staged edits part of history"),
+        "rollback": ("edit", "go back to an earlier state, by a new commit"),
+        "undo": ("edit", "take back the last commit, merge or rollback"),
+        "redo": ("edit", "take back the last undo"),
     },
     "Run": {
-        "exec": ("steps", "run code as one step, and commit what it did"),
-        "run": ("steps", "run a notebook or a script, cell by cell, or an agent"),
-        "shell": ("shell", "type Python at a prompt, each input a commit"),
-        "vars": ("variables", "the variables of a session"),
-        "chart": ("charts", "check, play, draw and convert statecharts"),
-        "resume": ("agents", "go on with a run of an agent"),
-        "replay": ("replay", "repeat a run from any commit, on a branch"),
-        "effects": ("effects", "what agents did to the world"),
+        "exec": ("run", "run code as one step, and commit what it did"),
+        "run": ("run", "run a notebook or a script, cell by cell, or an agent"),
+        "shell": ("run", "type Python at a prompt, each input a commit"),
+        "vars": ("run", "the variables of a session"),
+        "chart": ("chart", "check, play, draw and convert statecharts"),
+        "resume": ("agent", "go on with a run of an agent"),
+        "replay": ("agent", "repeat a run from any commit, on a branch"),
+        "effects": ("agent", "what agents did to the world"),
     },
     "Branch": {
-        "branch": ("branches", "list, make or delete branches"),
-        "checkout": ("branches", "choose the branch or session at hand"),
-        "merge": ("merging", "join another branch into this one"),
-        "tag": ("branches", "list, make or delete names that do not move"),
+        "branch": ("branch", "list, make or delete branches"),
+        "checkout": ("branch", "choose the branch or session at hand"),
+        "merge": ("merge", "join another branch into this one"),
+        "tag": ("branch", "list, make or delete names that do not move"),
     },
     "Keep": {
-        "fsck": ("upkeep", "check that everything stored is whole"),
-        "gc": ("upkeep", "drop what nothing reaches, and give the space back"),
+        "fsck": ("maintain", "check that everything stored is whole"),
+        "gc": ("maintain", "drop what nothing reaches, and give the space back"),
         "migrate": ("migrate", "store what older versions of your classes left as of today"),
     },
 }
@@ -88,7 +88,7 @@ class Program(click.Group):
         home = _HOME.get(cmd_name)
         if home is None:
             return None
-        module = importlib.import_module(f"otolith.cli.verbs.{home}")
+        module = importlib.import_module(f"otolith.cli.commands.{home}")
         found = (item for item in vars(module).values() if isinstance(item, click.Command))
         return next(command for command in found if command.name == cmd_name)
 

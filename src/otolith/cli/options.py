@@ -1,11 +1,26 @@
-"""Options that were given, and mean nothing for what is to be done."""
+"""Options that were given, and mean nothing for what is to be done.
+
+What the options before the verb asked for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import Path
+from typing import NamedTuple
 
 import click
 from click.core import ParameterSource
+
+
+class Asked(NamedTuple):
+    """The global options of one call."""
+
+    store: str | None = None
+    session: str | None = None
+    branch: str | None = None
+    directory: Path = Path()
+    is_paged: bool = True
 
 
 def refuse(ctx: click.Context, names: Collection[str], why: str) -> None:

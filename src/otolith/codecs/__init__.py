@@ -16,17 +16,13 @@ identical  whether two values are the same in type and content, all the way down
 content_of the object that has all of a value's content and never changes
 """
 
-from otolith.codecs.asstored import AsStored
-from otolith.codecs.base import Codec
-from otolith.codecs.columns import FRAMES, column, labels
-from otolith.codecs.exact import identical
-from otolith.codecs.families import fields_of
-from otolith.codecs.lost import Lost
+from otolith.codecs.base import Codec, identical
+from otolith.codecs.columns import FRAMES, column, content_of, labels
 from otolith.codecs.migrations import migrate, migration, moved, way
-from otolith.codecs.opaque import Opaque
-from otolith.codecs.pickled import derive
+from otolith.codecs.models import fields_of
+from otolith.codecs.pickles import derive
+from otolith.codecs.placeholders import AsStored, Lost, Opaque
 from otolith.codecs.registry import Codecs
-from otolith.codecs.unchanging import content_of
 
 __all__ = [
     "FRAMES",

@@ -14,6 +14,7 @@ from types import ModuleType
 
 from otolith.codecs.migrations import full_name, moved
 from otolith.errors import BadValue, Exists, UnknownType
+from otolith.former_names import today
 
 
 class Names:
@@ -63,6 +64,9 @@ class Names:
             UnknownType: it is neither registered nor imported.
         """
         found = self._kinds.get(name) or moved(name) or _imported(name)
+        if found is None:
+            name = today(name)
+            found = _imported(name)
         if found is not None:
             return found
         raise UnknownType(

@@ -18,16 +18,17 @@ gives the same bytes again as long as it lives, which is what finding changes ne
 
 from __future__ import annotations
 
+import io
 import pickle
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from blake3 import blake3
 
-from otolith.codecs.base import Lowering
-from otolith.codecs.exact import VERIFY, parts
-from otolith.codecs.refusal import refuse_own, unloadable, unpicklable
+from otolith.codecs.base import VERIFY, Lowering, parts
+from otolith.codecs.placeholders import refuse_own, unloadable, unpicklable
 from otolith.errors import Corrupt, Denied, Invalid, Untrusted
+from otolith.former_names import today
 from otolith.types import CHUNK_BYTES, Raw, Tag, Tagged
 
 Key: TypeAlias = Callable[[], bytes]
@@ -142,9 +143,21 @@ def _load(stored: _Stored) -> object:
     # read-only by itself.
     buffers = [bytearray().join(chunks) for chunks in stored.buffers]
     try:
-        return pickle.loads(b"".join(stored.head), buffers=buffers)
+        return _Unpickler(io.BytesIO(b"".join(stored.head)), buffers=buffers).load()
     except Exception as error:  # imports and __setstate__ may raise anything
         raise unloadable(stored.name, error) from error
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module_name: str, global_name: str, /) -> Any:
+        try:
+            return super().find_class(module_name, global_name)
+        except (ModuleNotFoundError, AttributeError):
+            name = today(f"{module_name}:{global_name}")
+            module, _, found = name.partition(":")
+            if (module, found) == (module_name, global_name):
+                raise
+            return super().find_class(module, found)
 
 
 def _sign(key: bytes, name: str, pieces: Iterable[list[bytes] | list[memoryview]]) -> bytes:

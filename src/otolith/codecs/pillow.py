@@ -17,9 +17,8 @@ from typing import Any
 
 from PIL import Image, UnidentifiedImageError
 
-from otolith.codecs.base import Lowering
-from otolith.codecs.chunks import gather
-from otolith.codecs.exact import VERIFY
+from otolith.codecs.base import VERIFY, Lowering
+from otolith.codecs.buffers import gather
 from otolith.errors import BadValue, Corrupt, UnknownType
 from otolith.types import Raw, Tag, Tagged
 

@@ -1,11 +1,161 @@
-"""What is said about a value that cannot be kept, or not be read: its type, and the way out."""
+"""What is said about a value that cannot be kept, or not be read: its type, and the way out.
+
+What stands where a value could not be kept: its type, why, and what to do instead.
+
+The form is seen by hashes and never changes (`docs/reference/format-v1.md`):
+
+    LOST  [type name, why, hint]    three texts; the hint may be empty
+
+A value whose type is not known here, held so that nothing of it is lost.
+
+Values as they are stored, for whoever checks a store: no class is looked up, no code is run.
+
+What is made of plain data alone (tuples, sets, dates and the like) is lifted, so that it can be
+lowered again and compared. Everything else is an Opaque of which only the outline is looked at:
+a model may be migrated, an array copied and a pickle loaded when they are read, and none of this
+has a place in a check.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
 from traceback import format_exception_only
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
-from otolith.errors import BadValue, UnknownType
+from otolith.codecs.base import VERIFY, Lowering, identical, parts
+from otolith.codecs.plain import Plain
+from otolith.errors import BadValue, Corrupt, UnknownType
+from otolith.types import Tag, Tagged
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A value that was skipped when its state was committed; only this is left of it."""
+
+    type_name: str
+    why: str
+    hint: str = ""
+
+    @classmethod
+    def of(cls, value: object, error: BadValue) -> Lost:
+        """Return what stands for a value that was refused."""
+        kind = type(value)
+        return cls(f"{kind.__module__}:{kind.__qualname__}", error.message, error.hint)
+
+    def __repr__(self) -> str:
+        return f"<lost: {self.type_name.replace(':', '.')}, {self.why}>"
+
+
+class Losses:
+    """Lowers and lifts what stands for lost values."""
+
+    @property
+    def codes(self) -> frozenset[int]:
+        return frozenset({Tag.LOST})
+
+    def lowering(self, kind: type) -> Lowering | None:
+        return _lower if kind is Lost else None
+
+    def lift(self, code: int, data: object) -> object:
+        return Lost(*parts(data, "a lost value", str, str, str))
+
+
+def _lower(value: Lost) -> Tagged:
+    return Tagged(Tag.LOST, [value.type_name, value.why, value.hint])
+
+
+@dataclass(frozen=True, eq=False)
+class Opaque:
+    """What was stored for a value of an unknown type; lowering it gives exactly that again.
+
+    Two of them are equal only if they would be stored alike, and all can be keys of a dict,
+    because the value each one stands for may have been one.
+    """
+
+    tagged: Tagged
+
+    @property
+    def type_name(self) -> str:
+        """The stored name of the type: "module:Qualname", or as it was registered."""
+        code, data = self.tagged
+        if code in (Tag.MODEL, Tag.ENUM, Tag.CUSTOM, Tag.PICKLE) and isinstance(data, list):
+            return str(data[0])
+        return Tag(code).name.lower() if code in Tag.__members__.values() else f"tag {code}"
+
+    @property
+    def version(self) -> int:
+        """The schema version it was stored with."""
+        code, data = self.tagged
+        if code in (Tag.MODEL, Tag.CUSTOM) and isinstance(data, list):
+            return int(data[1])
+        return 1
+
+    @property
+    def fields(self) -> object:
+        """The content: of a model a dict of its fields, of anything else what it was lowered to."""
+        code, data = self.tagged
+        if code in (Tag.MODEL, Tag.CUSTOM) and isinstance(data, list):
+            return data[2]
+        return data[1:] if code == Tag.ENUM and isinstance(data, list) else data
+
+    @property
+    def is_pickled(self) -> bool:
+        """Whether it is a pickle, which may not be loaded here."""
+        return self.tagged.code == Tag.PICKLE
+
+    @property
+    def size_bytes(self) -> int:
+        """How long the raw bytes in it are, taken together."""
+        return _size(self.tagged.data)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Opaque) and identical(self.tagged, other.tagged)
+
+    def __hash__(self) -> int:
+        return _hash(self.tagged)
+
+    def __repr__(self) -> str:
+        if self.is_pickled:
+            return f"Opaque({self.type_name!r}, pickled, {self.size_bytes:,} bytes)"
+        return f"Opaque({self.type_name!r}, version={self.version}, fields={self.fields!r})"
+
+
+def lower_opaque(value: Opaque) -> Tagged:
+    """Return what was stored."""
+    return value.tagged
+
+
+def _size(data: object) -> int:
+    if isinstance(data, bytes):
+        return len(data)
+    if isinstance(data, dict):
+        return sum(map(_size, data.values()))
+    return sum(map(_size, data)) if isinstance(data, list) else 0
+
+
+def _hash(value: object) -> int:
+    if isinstance(value, dict):
+        return hash(frozenset((_hash(key), _hash(part)) for key, part in value.items()))
+    if isinstance(value, list | tuple):
+        return hash(tuple(_hashes(value)))
+    if isinstance(value, set | frozenset):
+        return hash(frozenset(_hashes(value)))
+    # A NaN hashes by its address; two that are stored alike must hash alike.
+    if isinstance(value, Decimal):
+        return hash(value.as_tuple())
+    if isinstance(value, float | complex):
+        return hash(str(value))
+    try:
+        return hash(value)
+    except TypeError:
+        return hash(type(value))
+
+
+def _hashes(parts: Iterable[object]) -> Iterable[int]:
+    return (_hash(part) for part in parts)
+
 
 _NAMED = (type, FunctionType, BuiltinFunctionType, MethodType)
 _PLAIN = (dict, list, tuple, set, frozenset, str, bytes, bytearray, bool, int, float, complex)
@@ -103,3 +253,52 @@ _HANDLES = {
     "_IOBase", "socket", "lock", "RLock", "Lock", "_RLock", "Condition", "Event", "Semaphore",
     "Thread", "Popen", "Process", "Connection", "Cursor", "async_generator",
 }  # fmt: skip
+
+
+# What the list that these are kept as begins with.
+_OUTLINES: dict[int, tuple[type, ...]] = {
+    Tag.ENUM: (str,),
+    Tag.MODEL: (str, int, dict),
+    Tag.CUSTOM: (str, int, object),
+    Tag.PICKLE: (str, bytes, list, list),
+    Tag.LOST: (str, str, str),
+}
+
+
+class AsStored:
+    """Lifts what is stored to something that is lowered to exactly that again, or refuses it."""
+
+    def __init__(self) -> None:
+        self._plain = Plain()
+
+    def lower(self, value: object) -> Tagged:
+        """Return the value one step plainer."""
+        if isinstance(value, Opaque):
+            return lower_opaque(value)
+        lowering = self._plain.lowering(type(value))
+        if lowering is None:
+            raise refuse(type(value))
+        return lowering(value)
+
+    def lift(self, code: int, data: object) -> object:
+        """Return what stands for the value.
+
+        Raises:
+            Corrupt: no value is kept like this.
+        """
+        if code in self._plain.codes:
+            return self._plain.lift(code, data)
+        _check_outline(code, data)
+        return Opaque(Tagged(code, data))
+
+
+def _check_outline(code: int, data: object) -> None:
+    outline = _OUTLINES.get(code, ())
+    if not outline:
+        return
+    if type(data) is not list or len(data) < len(outline) or not all(map(_is_a, data, outline)):
+        raise Corrupt(f"the data of a {Tag(code).name.lower()} is not whole", hint=VERIFY)
+
+
+def _is_a(part: object, kind: type) -> bool:
+    return kind is object or type(part) is kind

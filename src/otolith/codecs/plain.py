@@ -19,21 +19,187 @@ Moments (DATETIME, DATE, TIME, TIMEDELTA) are in `moments`.
 Only exact types are taken: a subclass may carry more than its base can hold. What a UUID says about
 how it was generated (`is_safe`) is not kept, being no part of its value. A concrete path of the
 other platform comes back as the pure path of its flavour.
+
+Dates, times of day, instants and spans, with their zones, each in one canonical form.
+
+The forms are seen by hashes and never change (`docs/reference/format-v1.md`):
+
+    DATE       int                   days; 0001-01-01 is 1
+    TIMEDELTA  [int, int, int]       days, seconds 0..86399, microseconds 0..999999
+    TIME       int                   microseconds since midnight
+               [int, fold, zone]     the same, where fold is 1 or there is a zone
+    DATETIME   int                   microseconds from 1970-01-01 00:00 to what the clock shows
+               [int, fold, zone]     the same, where fold is 1 or there is a zone
+
+    fold       0 | 1
+    zone       None                  naive
+               int                   a fixed offset from UTC in microseconds, without a name
+               [int, str]            a fixed offset with a name
+               str                   the key of an IANA zone, as `zoneinfo.ZoneInfo` takes it
+
+The time is always what the clock shows, never converted: a rule of a zone may change after a value
+was kept, and the value must not.
+
+Members of enumerations, kept by name, with the value to notice when its meaning has changed.
+
+The form is seen by hashes and never changes (`docs/reference/format-v1.md`):
+
+    ENUM  [type name, str, value]      a member that has a name
+          [type name, [str...], int]   flags combined: the names of those set, sorted, and all bits
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Context, Decimal, InvalidOperation
+from enum import Enum, Flag
 from pathlib import Path, PosixPath, PurePath, PurePosixPath, PureWindowsPath, WindowsPath
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
-from otolith.codecs import moments
-from otolith.codecs.base import Lowering
-from otolith.codecs.exact import VERIFY, parts
-from otolith.errors import BadValue, Corrupt
+from otolith.codecs.base import VERIFY, Lowering, identical, parts
+from otolith.codecs.class_names import Names
+from otolith.errors import BadValue, Corrupt, UnknownType
 from otolith.types import Tag, Tagged
+
+_EPOCH = datetime(1970, 1, 1)
+_EPOCH_DAY = _EPOCH.toordinal()
+_DAY = 86_400_000_000
+
+# Looking up a member of Tag each time would take as long as all the rest.
+_DATE, _TIME, _DATETIME, _TIMEDELTA = Tag.DATE, Tag.TIME, Tag.DATETIME, Tag.TIMEDELTA
+_FIRST, _LAST = date.min.toordinal(), date.max.toordinal()
+
+
+def _lift_date(data: object) -> date:
+    if type(data) is not int or not _FIRST <= data <= _LAST:
+        raise Corrupt("a date is not kept as a day between the years 1 and 9999", hint=VERIFY)
+    return date.fromordinal(data)
+
+
+def _lower_timedelta(value: timedelta) -> Tagged:
+    return Tagged(_TIMEDELTA, [value.days, value.seconds, value.microseconds])
+
+
+def _lift_timedelta(data: object) -> timedelta:
+    days, seconds, microseconds = parts(data, "a timedelta", int, int, int)
+    if abs(days) > timedelta.max.days or not 0 <= seconds * 1_000_000 + microseconds < _DAY:
+        raise Corrupt("a timedelta is out of range", hint=VERIFY)
+    if not 0 <= microseconds < 1_000_000:
+        raise Corrupt("the microseconds of a timedelta are out of range", hint=VERIFY)
+    return timedelta(days, seconds, microseconds)
+
+
+def _lower_datetime(value: datetime) -> Tagged:
+    clock = (value.toordinal() - _EPOCH_DAY) * _DAY + _since_midnight(value)
+    zone = value.tzinfo
+    if zone is None and not value.fold:
+        return Tagged(_DATETIME, clock)
+    return Tagged(_DATETIME, [clock, value.fold, _lower_zone(zone)])
+
+
+def _lift_datetime(data: object) -> datetime:
+    clock, fold, zone = _parts(data, "datetime")
+    try:
+        shown = _EPOCH + timedelta(microseconds=clock)
+    except OverflowError as error:
+        raise Corrupt("a datetime is out of range", hint=VERIFY) from error
+    return shown if type(data) is int else shown.replace(fold=fold, tzinfo=zone)
+
+
+def _lower_time(value: time) -> Tagged:
+    clock = _since_midnight(value)
+    zone = value.tzinfo
+    if zone is None and not value.fold:
+        return Tagged(_TIME, clock)
+    return Tagged(_TIME, [clock, value.fold, _lower_zone(zone)])
+
+
+def _lift_time(data: object) -> time:
+    clock, fold, zone = _parts(data, "time")
+    if not 0 <= clock < _DAY:
+        raise Corrupt("a time is out of range", hint=VERIFY)
+    shown = _EPOCH + timedelta(microseconds=clock)
+    return shown.time().replace(fold=fold, tzinfo=zone)
+
+
+def _since_midnight(value: datetime | time) -> int:
+    seconds = (value.hour * 60 + value.minute) * 60 + value.second
+    return seconds * 1_000_000 + value.microsecond
+
+
+def _parts(data: object, what: str) -> tuple[int, int, tzinfo | None]:
+    if type(data) is int:
+        return data, 0, None
+    clock, fold, zone = parts(data, f"a {what}", int, int, object)
+    if fold not in (0, 1) or (fold == 0 and zone is None):
+        raise Corrupt(f"a {what} is not in its canonical form", hint=VERIFY)
+    return clock, fold, None if zone is None else _lift_zone(zone)
+
+
+def _lower_zone(zone: tzinfo | None) -> object:
+    if zone is None:
+        return None
+    if zone is UTC:
+        return 0
+    if type(zone) is timezone:
+        return _lower_offset(zone)
+    if type(zone) is ZoneInfo and zone.key is not None:
+        return zone.key
+    raise BadValue(
+        f"cannot keep a time zone of type {type(zone).__module__}.{type(zone).__qualname__}",
+        hint="use zoneinfo.ZoneInfo with a key, or a fixed offset (datetime.timezone)",
+    )
+
+
+def _lower_offset(zone: timezone) -> object:
+    # The only way to tell a name that was given from the one that is made up when asked for.
+    offset, *name = zone.__getinitargs__()  # type: ignore[attr-defined]
+    clock = offset // timedelta(microseconds=1)
+    return [clock, name[0]] if name else clock
+
+
+def _lift_zone(zone: object) -> tzinfo:
+    if type(zone) is str:
+        return _find_zone(zone)
+    if type(zone) is int:
+        return UTC if zone == 0 else timezone(_offset(zone))
+    clock, name = parts(zone, "a time zone with a name", int, str)
+    return timezone(_offset(clock), name)
+
+
+def _offset(clock: int) -> timedelta:
+    if abs(clock) >= _DAY:
+        raise Corrupt("the offset of a time zone is a day or more", hint=VERIFY)
+    return timedelta(microseconds=clock)
+
+
+def _find_zone(key: str) -> tzinfo:
+    try:
+        return ZoneInfo(key)
+    except (KeyError, ValueError, OSError) as error:
+        raise UnknownType(
+            f"the time zone {key[:80]!r} is not known here",
+            hint="install the system's time zone data, or the package tzdata",
+        ) from error
+
+
+LOWER: dict[type, Lowering] = {
+    date: lambda value: Tagged(_DATE, value.toordinal()),
+    timedelta: _lower_timedelta,
+    datetime: _lower_datetime,
+    time: _lower_time,
+}
+
+LIFT: dict[int, Callable[[object], object]] = {
+    Tag.DATE: _lift_date,
+    Tag.TIMEDELTA: _lift_timedelta,
+    Tag.DATETIME: _lift_datetime,
+    Tag.TIME: _lift_time,
+}
+
 
 # The caller's decimal context could change the letter of an exponent or silence a bad literal.
 _EXACT = Context(capitals=1, traps=[InvalidOperation])
@@ -168,7 +334,7 @@ _LOWER: dict[type, Lowering] = {
     complex: _lowering(Tag.COMPLEX, lambda value: [value.real, value.imag]),
     bytearray: _lowering(Tag.BYTEARRAY, bytes),
     **{kind: _path_lowering(number) for number, kind in enumerate(_PATHS)},
-    **moments.LOWER,
+    **LOWER,
 }
 
 _LIFT: dict[int, Callable[[object], object]] = {
@@ -182,5 +348,83 @@ _LIFT: dict[int, Callable[[object], object]] = {
     Tag.PATH: _lift_path,
     Tag.COMPLEX: _lift_complex,
     Tag.BYTEARRAY: lambda data: bytearray(_bytes(data, "bytearray")),
-    **moments.LIFT,
+    **LIFT,
 }
+
+
+class Enums:
+    """Lowers and lifts members of Enum and all that derive from it."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    @property
+    def codes(self) -> frozenset[int]:
+        return frozenset({Tag.ENUM})
+
+    def lowering(self, kind: type) -> Lowering | None:
+        if not issubclass(kind, Enum):
+            return None
+        type_name, code = self._names.name_of(kind), Tag.ENUM
+
+        def lower(value: Enum) -> Tagged:
+            return Tagged(code, [type_name, _called(value), value._value_])
+
+        return lower
+
+    def lift(self, code: int, data: object) -> object:
+        type_name, called, value = parts(data, "a member", str, object, object)
+        if type(called) is not str:
+            _check_flags(type_name, called, value)
+        kind = self._names.find(type_name)
+        if not issubclass(kind, Enum):
+            raise _changed(type_name, "is no longer an enumeration")
+        if type(called) is str:
+            return _named(kind, type_name, called, value)
+        return _combined(kind, type_name, called, value)
+
+
+def _called(value: Enum) -> str | list[str]:
+    name = value._name_
+    if name in type(value).__members__:
+        return name
+    return sorted(flag._name_ for flag in type(value) if _is_set(flag, value))
+
+
+def _is_set(flag: Enum, value: Enum) -> bool:
+    return bool(flag._value_ & value._value_)
+
+
+def _named(kind: type[Enum], type_name: str, name: str, value: object) -> Enum:
+    member = kind.__members__.get(name)
+    if member is None:
+        raise _changed(type_name, f"has no member {name!r}")
+    if not identical(member._value_, value):
+        raise _changed(type_name, f"has another value for {name!r}")
+    return member
+
+
+def _check_flags(type_name: str, names: object, value: object) -> None:
+    if type(names) is not list or any(type(name) is not str for name in names):
+        raise Corrupt(f"flags of {type_name} are not kept with their names", hint=VERIFY)
+    if type(value) is not int:
+        raise Corrupt(f"flags of {type_name} are not kept with their bits", hint=VERIFY)
+
+
+def _combined(kind: type[Enum], type_name: str, names: list[str], value: int) -> Enum:
+    if not issubclass(kind, Flag):
+        raise _changed(type_name, "is no longer an enumeration of flags")
+    try:
+        member = kind(value)
+    except (ValueError, TypeError) as error:
+        raise _changed(type_name, f"does not take the bits {value}") from error
+    if type(member) is not kind or member._value_ != value or _called(member) != names:
+        raise _changed(type_name, f"has other names for the bits {value}")
+    return member
+
+
+def _changed(type_name: str, how: str) -> UnknownType:
+    return UnknownType(
+        f"the type {type_name} {how}",
+        hint="the class has changed: restore the member, or read with opaque=True",
+    )

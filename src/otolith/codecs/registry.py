@@ -2,26 +2,190 @@
 
 A type is asked for once; afterwards its lowering is one lookup in a dict. The registry is a codec
 itself, whose family is everything that can be kept.
+
+Types of one's own, lowered and lifted by functions that were registered for them.
+
+The form is seen by hashes and never changes (`docs/reference/format-v1.md`):
+
+    CUSTOM  [registered name, version, data]    version is an int, 1 or more
+
+Codecs of other people's libraries, each imported when a value of its library first comes by.
+
+A codec's module imports its library at the top, as any module would; this one decides when. A
+value whose class comes from `numpy` can only exist where numpy is imported already, so asking for
+its lowering never imports a library that was not in use. Lifting may: whoever reads an array wants
+an array.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Literal, TypeVar
+from importlib import import_module
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
-from otolith.codecs.base import Codec, Lowering
-from otolith.codecs.custom import Customs, Registered
-from otolith.codecs.enums import Enums
-from otolith.codecs.lost import Losses, Lost
+from otolith.codecs.base import VERIFY, Codec, Lowering, parts
+from otolith.codecs.class_names import Names
 from otolith.codecs.models import Models, Upgrade
-from otolith.codecs.names import Names
-from otolith.codecs.ondemand import DATA
-from otolith.codecs.opaque import Opaque, lower_opaque
-from otolith.codecs.pickled import Key, Pickled
-from otolith.codecs.plain import Plain
-from otolith.codecs.refusal import refuse
-from otolith.errors import Denied, Invalid, MissingExtra, UnknownType
+from otolith.codecs.pickles import Key, Pickled
+from otolith.codecs.placeholders import Losses, Lost, Opaque, lower_opaque, refuse
+from otolith.codecs.plain import Enums, Plain
+from otolith.errors import (
+    BadValue,
+    Corrupt,
+    Denied,
+    Error,
+    Exists,
+    Invalid,
+    MissingExtra,
+    UnknownType,
+)
 from otolith.types import Tag, Tagged
+
+# What code that meets unexpected data raises; anything else is a defect that should be seen.
+_MISFITS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
+
+
+class Registered(NamedTuple):
+    """How one type is kept."""
+
+    kind: type
+    name: str
+    version: int
+    lower: Callable[[Any], object]
+    lifts: Mapping[int, Callable[[Any], object]]
+
+
+class Customs:
+    """Lowers and lifts values of registered types."""
+
+    def __init__(self) -> None:
+        self._by_kind: dict[type, Registered] = {}
+        self._by_name: dict[str, Registered] = {}
+
+    @property
+    def codes(self) -> frozenset[int]:
+        return frozenset({Tag.CUSTOM})
+
+    def register(self, entry: Registered) -> None:
+        """Keep values of this type from now on.
+
+        Raises:
+            Exists: the name or the type is already registered.
+            Invalid: the version is not an int, 1 or more, or the name is empty.
+        """
+        if entry.name in self._by_name or entry.kind in self._by_kind:
+            raise Exists(
+                f"{entry.name!r} or its type {entry.kind.__qualname__} is already registered",
+                hint="register each type once, under a name of its own",
+            )
+        if not entry.name or any(type(each) is not int or each < 1 for each in entry.lifts):
+            raise Invalid(
+                f"cannot register {entry.name!r} with versions {sorted(entry.lifts)}",
+                hint="give it a name, and versions that are ints, 1 or more",
+            )
+        self._by_name[entry.name] = self._by_kind[entry.kind] = entry
+
+    def lowering(self, kind: type) -> Lowering | None:
+        entry = self._by_kind.get(kind)
+        return None if entry is None else _lowering(entry)
+
+    def lift(self, code: int, data: object) -> object:
+        name, version, content = parts(data, "a value of a registered type", str, int, object)
+        if version < 1:
+            raise Corrupt(f"a value of {name!r} has the version {version}", hint=VERIFY)
+        lift = self._lift(name, version)
+        try:
+            return lift(content)
+        except Error:
+            raise
+        except _MISFITS as error:
+            raise Corrupt(
+                f"the codec registered as {name!r} could not read what is stored: {error!r}",
+                hint="verify the store; if it is sound, the codec's lift is at fault",
+            ) from error
+
+    def today(self, name: str, version: int) -> tuple[str, int] | None:
+        """Return the name and version such a value would get today, None if it has them.
+
+        Raises:
+            UnknownType: it is not registered, or not for this version.
+        """
+        self._lift(name, version)
+        today = self._by_name[name].version
+        return (name, today) if today != version else None
+
+    def _lift(self, name: str, version: int) -> Callable[[Any], object]:
+        entry = self._by_name.get(name)
+        if entry is None:
+            raise UnknownType(
+                f"the type {name!r} is not registered here",
+                hint="register its codec before reading, or read with opaque=True",
+            )
+        if version not in entry.lifts:
+            raise UnknownType(
+                f"{name!r} is registered as version {entry.version}, stored as version {version}",
+                hint="register it with older={version: lift}, or read with opaque=True",
+            )
+        return entry.lifts[version]
+
+
+def _lowering(entry: Registered) -> Lowering:
+    def lower(value: object) -> Tagged:
+        try:
+            data = entry.lower(value)
+        except Error:
+            raise
+        except _MISFITS as error:
+            raise BadValue(
+                f"the codec registered as {entry.name!r} could not lower a value: {error!r}",
+                hint="correct the codec's lower, or the value",
+            ) from error
+        return Tagged(Tag.CUSTOM, [entry.name, entry.version, data])
+
+    return lower
+
+
+class OnDemand(NamedTuple):
+    """A codec that is not imported yet: the values it keeps are those of one library."""
+
+    library: str
+    module: str
+    code: Tag
+    extra: str
+
+    @property
+    def codes(self) -> frozenset[int]:
+        return frozenset({self.code})
+
+    def lowering(self, kind: type) -> Lowering | None:
+        if kind.__module__.partition(".")[0] != self.library:
+            return None
+        return self._codec().lowering(kind)
+
+    def lift(self, code: int, data: object) -> object:
+        return self._codec().lift(code, data)
+
+    def _codec(self) -> Codec:
+        try:
+            module = import_module(self.module)
+        except ImportError as error:
+            raise MissingExtra(
+                f"a value of {self.library} needs {self.library} to be read: {error}",
+                hint=f"pip install 'otolith[{self.extra}]', or read with opaque=True",
+            ) from error
+        return cast("Codec", module.CODEC)
+
+
+DATA: tuple[OnDemand, ...] = (
+    OnDemand("numpy", "otolith.codecs.numpy", Tag.ARRAY, "data"),
+    OnDemand("pandas", "otolith.codecs.pandas", Tag.FRAME, "data"),
+    OnDemand("pyarrow", "otolith.codecs.arrow", Tag.TABLE, "data"),
+    OnDemand("polars", "otolith.codecs.polars", Tag.POLARS, "data"),
+    OnDemand("scipy", "otolith.codecs.scipy", Tag.SPARSE, "data"),
+    OnDemand("torch", "otolith.codecs.torch", Tag.TENSOR, "torch"),
+    OnDemand("PIL", "otolith.codecs.pillow", Tag.IMAGE, "images"),
+)
+
 
 T = TypeVar("T")
 

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse  # type: ignore[import-untyped]
 
-from otolith.codecs.forms import Form, Forming, Forms, Reading, check, demand
+from otolith.codecs.base import Form, Forming, Forms, Reading, check, demand
 from otolith.types import Tag
 
 Array: TypeAlias = npt.NDArray[Any]

@@ -21,9 +21,8 @@ from typing import Any
 
 import torch  # type: ignore[import-not-found, unused-ignore]
 
-from otolith.codecs.chunks import gather
-from otolith.codecs.exact import VERIFY
-from otolith.codecs.forms import Form, Forms, check, demand
+from otolith.codecs.base import VERIFY, Form, Forms, check, demand
+from otolith.codecs.buffers import gather
 from otolith.errors import BadValue, Corrupt, UnknownType
 from otolith.types import Raw, Tag
 

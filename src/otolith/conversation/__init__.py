@@ -6,7 +6,7 @@
     chat.tool("c1", {"flights": 3})
     chat.context(8_000, for_="openai").messages
 
-Read `message.py`, then `record.py` for how they are kept, `context/` for what a model is sent of
+Read `message.py`, then `storage.py` for how they are kept, `context/` for what a model is sent of
 them, `formats/` for how others write them. Names are loaded when they are first asked for.
 
 Glossary: a *thread* is a list of messages that only grows; a *part* is text, reasoning, a call, a
@@ -14,17 +14,24 @@ result or an attachment; a *turn* is what the user said and what followed; a *co
 thread is sent; a *unit* goes into a context or stays out of it as one; a *counter* counts tokens.
 """
 
-from otolith.doors import door
+from otolith.lazy import door
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from otolith.agent.conversation.context import Context, Reason
-    from otolith.agent.conversation.conversation import Conversation
-    from otolith.agent.conversation.counting import Counter, tokenizer, vocabulary
-    from otolith.agent.conversation.embedding import embeddings
-    from otolith.agent.conversation.formats import read, write
-    from otolith.agent.conversation.message import (
+    from otolith.conversation.context import Context, Reason
+    from otolith.conversation.conversation import Conversation
+    from otolith.conversation.discourse import (
+        Candidate,
+        Span,
+        Topic,
+        TopicStatus,
+        entities_of,
+        resolve,
+        topics_of,
+    )
+    from otolith.conversation.formats import read, write
+    from otolith.conversation.message import (
         Attachment,
         Extra,
         Message,
@@ -36,12 +43,10 @@ if TYPE_CHECKING:
         ToolCall,
         ToolResult,
     )
-    from otolith.agent.conversation.references import Candidate, entities_of, resolve
-    from otolith.agent.conversation.searching import Hit
-    from otolith.agent.conversation.summarising import Summary, extractive
-    from otolith.agent.conversation.threads import Thread
-    from otolith.agent.conversation.topics import Span, Topic, TopicStatus, topics_of
-    from otolith.agent.conversation.turns import Turn
+    from otolith.conversation.search import Hit, embeddings
+    from otolith.conversation.summaries import Summary, extractive
+    from otolith.conversation.threads import Thread, Turn
+    from otolith.conversation.token_counts import Counter, tokenizer, vocabulary
 
 __all__ = [
     "Attachment",
@@ -79,35 +84,35 @@ __all__ = [
 
 _HOME = {
     "Attachment": "message",
-    "Candidate": "references",
+    "Candidate": "discourse",
     "Context": "context",
     "Conversation": "conversation",
-    "Counter": "counting",
+    "Counter": "token_counts",
     "Extra": "message",
-    "Hit": "searching",
+    "Hit": "search",
     "Message": "message",
     "Part": "message",
     "Reason": "context",
     "Reasoning": "message",
     "Role": "message",
-    "Span": "topics",
-    "Summary": "summarising",
+    "Span": "discourse",
+    "Summary": "summaries",
     "Text": "message",
     "Thread": "threads",
     "Tokens": "message",
     "ToolCall": "message",
     "ToolResult": "message",
-    "Topic": "topics",
-    "TopicStatus": "topics",
-    "Turn": "turns",
-    "embeddings": "embedding",
-    "entities_of": "references",
-    "extractive": "summarising",
+    "Topic": "discourse",
+    "TopicStatus": "discourse",
+    "Turn": "threads",
+    "embeddings": "search",
+    "entities_of": "discourse",
+    "extractive": "summaries",
     "read": "formats",
-    "resolve": "references",
-    "tokenizer": "counting",
-    "topics_of": "topics",
-    "vocabulary": "counting",
+    "resolve": "discourse",
+    "tokenizer": "token_counts",
+    "topics_of": "discourse",
+    "vocabulary": "token_counts",
     "write": "formats",
 }
 

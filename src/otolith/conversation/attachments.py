@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from otolith.agent.conversation.counting import FILE
-from otolith.agent.conversation.message import Attachment, Message, Part, ToolResult
-from otolith.agent.conversation.record import FILES, Record
-from otolith.agent.lifecycle.values import EMPTY
+from otolith.conversation.message import Attachment, Message, Part, ToolResult
+from otolith.conversation.storage import FILES, Record
+from otolith.conversation.token_counts import FILE
 from otolith.core import digest
 from otolith.errors import Corrupt
+from otolith.frozen import EMPTY
 
 _HASH_BYTES = 16
 

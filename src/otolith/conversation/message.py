@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, NoReturn, TypeAlias
 
-from otolith.agent.lifecycle.values import EMPTY, freeze, thaw
 from otolith.errors import BadValue
+from otolith.frozen import EMPTY, freeze, thaw
 
 
 def _nothing() -> Mapping[str, Any]:

@@ -5,10 +5,10 @@
                     .calls.<thread>         by the id of a call, the index of its message
                     .stays.<thread>         by the id of a message that stays in every context, its
                                             index and whether it was pinned; all system messages
-                    .pins.<thread>          when messages were pinned: see pinning.py
-                    .files.<thread>         the bytes of attachments, by their hash: see files.py
-                    .usage.<thread>         what providers counted: see anchors.py
-                    .summaries.<thread>     of ranges of the log: see summarising.py
+                    .pins.<thread>          when messages were pinned: see storage.py
+                    .files.<thread>         bytes of attachments, by their hash: see attachments.py
+                    .usage.<thread>         what providers counted: see token_counts.py
+                    .summaries.<thread>     of ranges of the log: see summaries.py
 
 Only the log is the conversation; what the tables know of its messages is kept so that nothing ever
 has to read all of it. A message is what `Message.to_data` gives, but that its id is bytes, that an
@@ -21,27 +21,110 @@ are touched by calls, system messages and attachments only.
 Indices in tables, and `back`, are those of the branch that wrote them. A merge of two
 branches that both went on puts the messages of one after those of the other; whoever reads an index
 checks what is there, and looks further on if it is something else. What is before a message is then
-no longer told by its id; whoever wants to know compares the cells of logs (bookmarks.py).
+no longer told by its id; whoever wants to know compares the cells of logs (storage.py).
+
+Bookmarks: what was worked out of a thread by reading it, and up to where it was read.
+
+A bookmark fits a log that begins with the messages that were read. The id of the last of them does
+not tell: two branches that were merged are one log, in which a message may follow another than the
+one it was said after. The cell of the first messages does, since equal lists have equal cells. It
+is made of a few nodes of the log, so that a log of any length is compared at once.
+
+What was read of conversations lately, so that it is not read again.
+
+A shelf belongs to the cells of one state. What is on it is named by content (a cell, or the id of a
+message), so it never has to be thrown away because something changed.
+
+When messages were pinned: what stayed in a context that was made before.
+
+    pins    [how many messages there were, the index of the message, its id, whether it was pinned]
+
+What stays today is in another table (storage.py). A prompt that was cached is the context of then.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
+from weakref import WeakKeyDictionary
 
-from otolith.agent.conversation.bookmarks import Bookmark, prefix
-from otolith.agent.conversation.estimating import ESTIMATE
-from otolith.agent.conversation.message import Message, Role
-from otolith.agent.conversation.shelf import Shelf
-from otolith.core import CONVERSATION, Branch, Path, Reading, digest
+from otolith.conversation.message import Message, Role
+from otolith.conversation.search import Index
+from otolith.core import CONVERSATION, Branch, Cells, Path, Reading, digest
 from otolith.errors import BadValue, Corrupt, ReadOnly
+from otolith.text.token_estimate import ESTIMATE
+
+if TYPE_CHECKING:
+    from otolith.conversation.discourse import Tracker
+
+
+T = TypeVar("T")
+
+
+class Bookmark(NamedTuple, Generic[T]):
+    """What was worked out of the first messages of a log, how many they are, and their cell."""
+
+    what: T
+    length: int
+    cell: bytes
+
+    def fits(self, cells: Cells, log: bytes) -> bool:
+        """Tell whether a log begins with the messages that were read."""
+        length = cells.length(log)
+        return self.length <= length and cells.same(self.cell, prefix(cells, log, self.length))
+
+
+def prefix(cells: Cells, log: bytes, stop: int) -> bytes:
+    """Return the cell of the first messages of a log, and of no other ones."""
+    length = cells.length(log)
+    return log if stop == length else cells.splice(log, stop, length, [])
+
+
+_MOST, _LONGEST = 4096, 1 << 16
+_MOST_COUNTS = 1 << 16
+
+
+class Shelf:
+    """Messages by their cells, and what was worked out of whole threads."""
+
+    def __init__(self) -> None:
+        self.messages: OrderedDict[bytes, Message] = OrderedDict()
+        self.indices: dict[str, Bookmark[Index]] = {}
+        """The words of threads, by name."""
+        self.trackers: dict[str, Bookmark[Tracker]] = {}
+        """What threads speak of, by name."""
+        self.counts: dict[tuple[str, str], int] = {}
+        """What other counters than the estimate said, by how they count and the id of a message."""
+        self.silent: dict[str, Bookmark[None]] = {}
+        """By the name of a thread: up to where no user has spoken."""
+        self.totals: dict[str, Bookmark[int]] = {}
+        """By the name of a thread: its tokens."""
+
+    @classmethod
+    def of(cls, cells: Cells) -> Shelf:
+        """Return the shelf of a state."""
+        return _SHELVES.setdefault(cells, cls())
+
+    def keep(self, cell: bytes, message: Message, size: int) -> None:
+        """Keep a message, if it is not very long; the oldest goes when there are many."""
+        if size > _LONGEST:
+            return
+        self.messages[cell] = message
+        if len(self.counts) > _MOST_COUNTS:
+            self.counts.clear()
+        if len(self.messages) > _MOST:
+            self.messages.popitem(last=False)
+
+
+_SHELVES: WeakKeyDictionary[Cells, Shelf] = WeakKeyDictionary()
+
 
 CALLS, STAYS, FILES, USAGE = "calls", "stays", "files", "usage"
 SUMMARIES, ABOUT, PINS = "summaries", "about", "pins"
 BACK = "back"
 
-T = TypeVar("T")
 _NO_LIST = b"\x90"
 _ID_BYTES = 6
 
@@ -287,3 +370,27 @@ def _lifted(kept: Any) -> Message:
 
 
 _FEW, _AT_ONCE = 4, 64
+
+
+def note(record: Record, at: int, id: str, *, is_pinned: bool) -> None:
+    """Stage that a message was pinned, or is no longer."""
+    record.extend([[record.length(), at, id, is_pinned]], PINS)
+
+
+def stayed(record: Record, stop: int) -> tuple[int, ...]:
+    """Return the indices of what stayed when there were so many messages."""
+    found = set(record.staying())
+    for length, near, id, was_pinned in _latest(record):
+        if length <= stop:
+            break
+        at = record.place_of(id, near)
+        if at is not None:
+            found = found - {at} if was_pinned else found | {at}
+    return tuple(sorted(at for at in found if at < stop))
+
+
+def _latest(record: Record) -> Iterator[Any]:
+    """Yield what was noted, the latest first."""
+    cell, cells = record.cell(PINS), record.state.cells
+    for place in reversed(range(0 if cell is None else cells.length(cell))):
+        yield cells.load(cells.element(cell or b"", place))

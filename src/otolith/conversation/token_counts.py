@@ -6,6 +6,15 @@ text is sent as its text. Other attachments have none; providers charge pictures
 which is a flat sum here.
 
     chat.context(8_000, counter=vocabulary("o200k_base"))      # with tiktoken, and no download
+
+What providers counted, and what that says about estimates.
+
+    usage    [how many messages there were, tokens of the input, tokens of the output,
+              the estimate of the input, the index of the first message that was sent]
+
+Between two requests that began alike, the difference of what was counted belongs to the messages
+that came in between: estimates of these are scaled to it. All others are scaled as the last request
+says as a whole. Factors are rounded up to sixteenths, so that a context does not shift with each.
 """
 
 from __future__ import annotations
@@ -13,16 +22,17 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from otolith.agent.conversation.estimating import ESTIMATE, estimate
-from otolith.agent.conversation.formats.media import arguments_text, compact
-from otolith.agent.conversation.formats.residue import is_name, sayings
-from otolith.agent.conversation.message import (
+from otolith.conversation.formats.parts import arguments_text, compact
+from otolith.conversation.formats.unknown_fields import is_name, sayings
+from otolith.conversation.message import (
     Attachment,
     Extra,
     Message,
@@ -32,8 +42,9 @@ from otolith.agent.conversation.message import (
     ToolCall,
     ToolResult,
 )
-from otolith.agent.lifecycle.values import thaw
 from otolith.errors import MissingExtra, NotFound
+from otolith.frozen import thaw
+from otolith.text.token_estimate import ESTIMATE, estimate
 
 AROUND = 4
 """What stands around every message: its role, and where it begins and ends."""
@@ -168,3 +179,52 @@ def _cache() -> Path:
         if name in os.environ:
             return Path(os.environ[name])
     return Path(tempfile.gettempdir()) / "data-gym-cache"
+
+
+_LEAST, _MOST = 0.25, 4.0
+LATEST = 64
+"""How many requests back are looked at."""
+
+
+class Anchor(NamedTuple):
+    """What a provider counted for one request."""
+
+    stop: int
+    input: int
+    output: int
+    estimate: int
+    start: int = 0
+
+
+class Scale:
+    """By what an estimate is to be multiplied, depending on where its message is."""
+
+    def __init__(self, anchors: Sequence[Anchor] = ()) -> None:
+        usable = [anchor for anchor in anchors if anchor.estimate > 0 and anchor.input > 0]
+        self._stops: list[int] = []
+        self._factors: list[float] = []
+        for before, after in pairwise(usable):
+            counted, estimated = after.input - before.input, after.estimate - before.estimate
+            alike = before.start == after.start and before.stop < after.stop
+            if alike and counted > 0 and estimated > 0 and before.stop >= self._end():
+                self._stops += [before.stop, after.stop]
+                self._factors.append(_rounded(counted / estimated))
+        last = usable[-1] if usable else None
+        self.whole = 1.0 if last is None else _rounded(last.input / last.estimate)
+
+    def _end(self) -> int:
+        return self._stops[-1] if self._stops else 0
+
+    def at(self, index: int) -> float:
+        """Return the factor for a message."""
+        place = bisect_right(self._stops, index)
+        return self._factors[place // 2] if place % 2 else self.whole
+
+    def apply(self, index: int, tokens: int) -> int:
+        """Return an estimate as the providers' counts would have it."""
+        factor = self.at(index)
+        return tokens if factor == 1.0 else -int(-tokens * factor // 1)
+
+
+def _rounded(factor: float) -> float:
+    return -(-min(max(factor, _LEAST), _MOST) * 16 // 1) / 16

@@ -1,20 +1,20 @@
 """The versioned truth: pure values and functions over hashes.
 
-Read `repo.py`, then `trees/maps.py`, then `merging/merge.py`.
+Read `repo.py`, then `trees/maps.py`, then `merge/three_way.py`.
 
 Glossary: a *cell* is a value as it stands in a tree; a *stage* holds edits that are not committed;
 a *branch* is a ref with a stage on top; a *snapshot* is a state as it was; a *policy* decides where
 a merge finds two answers. No clock, randomness, file or thread is used here; they are arguments.
 """
 
-from otolith.core.archive import Archive
+from otolith.core.backend import Archive
 from otolith.core.branch import Branch, Target
-from otolith.core.history.graph import Commit, Stats, decode_commit, is_commit, links
-from otolith.core.history.past import Blame
+from otolith.core.committer import Merge
+from otolith.core.history.blame import Blame
+from otolith.core.history.commits import Commit, Stats, decode_commit, is_commit, links
 from otolith.core.history.refs import scope_ref, split_ref
-from otolith.core.joining import Merge
-from otolith.core.merging.diff import Change, differences, list_middle
-from otolith.core.merging.merge import Conflict
+from otolith.core.merge.diff import Change, differences, list_middle
+from otolith.core.merge.three_way import Conflict
 from otolith.core.paths import (
     ALIASES,
     CONVERSATION,
@@ -29,12 +29,11 @@ from otolith.core.paths import (
     parse_own_path,
     parse_path,
 )
-from otolith.core.reading import Reading
 from otolith.core.repo import Repo, Session
-from otolith.core.snapshot import Snapshot
+from otolith.core.state import Reading, Snapshot
 from otolith.core.trees.cells import Cells
 from otolith.core.trees.encoding import Encoding
-from otolith.core.trees.hashing import digest
+from otolith.core.trees.layout import digest
 from otolith.core.trees.objects import Buffer, is_leaf
 from otolith.core.trees.soundness import (
     Claim,

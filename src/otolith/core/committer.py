@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from otolith.core.archive import Archive
-from otolith.core.history.graph import Commit, make_commit
-from otolith.core.merging.merge import SIDES, Conflict, Merger
-from otolith.core.merging.policy import Policies
+from otolith.core.backend import Archive
+from otolith.core.history.commits import Commit, make_commit
+from otolith.core.merge.policies import Policies
+from otolith.core.merge.three_way import SIDES, Conflict, Merger
 from otolith.core.paths import CONFLICTS, POLICY, Path, format_path
 from otolith.core.stage import Stage
 from otolith.core.trees.cells import EMPTY_MAP, Cells

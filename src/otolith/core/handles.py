@@ -1,16 +1,37 @@
-"""What every handle on one value of a state has, and what it needs of the state."""
+"""What every handle on one value of a state has, and what it needs of the state.
+
+A handle on a bytes value of any length.
+
+A handle on a number that several branches add to.
+
+A handle on a list: appending costs what is appended.
+
+A handle on a dict with keys of any plain type.
+
+A handle on a set.
+
+Handles on one value of a state: each reads and writes what it touches, and no more.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import (
+    Callable,
+    Iterable,
+    Iterator,
+    MutableMapping,
+    MutableSequence,
+    MutableSet,
+)
 from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from otolith.core.paths import Path, format_path
-from otolith.core.trees.cells import Cells
-from otolith.errors import BadPath, BadValue, ReadOnly
+from otolith.core.trees.cells import EMPTY_LIST, EMPTY_MAP, Cells
+from otolith.errors import BadPath, BadValue, KeyNotFound, ReadOnly
+from otolith.types import Tag
 
 
 class Holder(ABC):
@@ -135,3 +156,291 @@ class Handle:
 
     def __repr__(self) -> str:
         return f"<{self._noun} {self.path}>"
+
+
+class BlobHandle(Handle):
+    """A bytes value of any length, of which any part can be read or replaced by itself."""
+
+    _noun = "bytes"
+
+    def _fits(self, cell: bytes) -> bool:
+        return self._cells.kind(cell) == "bytes"
+
+    def __len__(self) -> int:
+        cell = self._cell()
+        if cell is None:
+            return 0
+        link = self._cells.blob(cell)
+        return link.length if link is not None else len(self._whole(cell))
+
+    def read(self, start: int = 0, stop: int | None = None) -> bytes:
+        """Return a range of the bytes, reading only the chunks that hold it."""
+        cell = self._cell()
+        if cell is None:
+            return b""
+        start, stop, _ = slice(start, stop).indices(len(self))
+        link = self._cells.blob(cell)
+        if link is not None:
+            return self._cells.blobs.read(link, start, stop)
+        return self._whole(cell)[start:stop]
+
+    def write(self, data: bytes | Iterable[bytes]) -> None:
+        """Replace everything, by bytes or by the pieces of a stream."""
+        pieces = [data] if isinstance(data, bytes | bytearray | memoryview) else data
+        link = self._cells.blobs.build(map(bytes, pieces))
+        self._state.write_cell(self._path, self._cells.bytes_cell(link))
+
+    @in_one_turn
+    def append(self, data: bytes) -> None:
+        """Add bytes at the end."""
+        self.splice(len(self), len(self), data)
+
+    @in_one_turn
+    def splice(self, start: int, stop: int, data: bytes) -> None:
+        """Replace a range; what lies before and after is not read."""
+        cell = self._cell()
+        start, stop, _ = slice(start, stop).indices(len(self))
+        stop = max(start, stop)
+        link = self._cells.blob(cell) if cell is not None else None
+        if link is None:
+            whole = self._whole(cell) if cell is not None else b""
+            self._state.write_cell(
+                self._path, self._put(whole[:start] + bytes(data) + whole[stop:])
+            )
+            return
+        changed = self._cells.blobs.splice(link, start, stop, bytes(data))
+        self._state.write_cell(self._path, self._cells.bytes_cell(changed))
+
+    def _whole(self, cell: bytes) -> bytes:
+        data = self._cells.load(cell)
+        return data if isinstance(data, bytes) else b""
+
+
+class CounterHandle(Handle):
+    """A number to which several branches add at the same time; a merge adds up what each added."""
+
+    _noun = "number"
+
+    def _fits(self, cell: bytes) -> bool:
+        return self._cells.kind(cell) in ("scalar", "tagged")
+
+    @property
+    def value(self) -> Any:
+        """The number; 0 if nothing was added yet."""
+        cell = self._cell()
+        return 0 if cell is None else self._cells.load(cell)
+
+    @in_one_turn
+    def add(self, amount: Any = 1) -> Any:
+        """Add to the number and return it."""
+        try:
+            value = self.value + amount
+        except TypeError as error:
+            raise BadValue(f"{self.path}: {error}", hint="a counter adds numbers") from None
+        self._state.write_cell(self._path, self._put(value))
+        self._state.adopt_policy(self._path, "counter")
+        return value
+
+    def __int__(self) -> int:
+        return int(self.value)
+
+
+class ListHandle(Handle, MutableSequence[Any]):
+    """A list. Appending costs the same at element ten and ten million."""
+
+    _noun = "list"
+
+    def _fits(self, cell: bytes) -> bool:
+        return self._cells.kind(cell) == "list"
+
+    def _current(self) -> bytes:
+        cell = self._cell()
+        return EMPTY_LIST if cell is None else cell
+
+    def __len__(self) -> int:
+        return self._cells.length(self._current())
+
+    @overload
+    def __getitem__(self, at: int) -> Any: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Any]: ...
+    def __getitem__(self, at: int | slice) -> Any:
+        cell = self._current()
+        if isinstance(at, slice):
+            start, stop, step = at.indices(self._cells.length(cell))
+            if step != 1:
+                return [self[index] for index in range(start, stop, step)]
+            return self._cells.load_all(self._cells.elements(cell, start, stop))
+        index = self._index(at, cell)
+        return self._cells.load(self._cells.element(cell, index))
+
+    @overload
+    def __setitem__(self, at: int, value: Any) -> None: ...
+    @overload
+    def __setitem__(self, at: slice, value: Iterable[Any]) -> None: ...
+    @in_one_turn
+    def __setitem__(self, at: int | slice, value: Any) -> None:
+        cell = self._current()
+        if isinstance(at, slice):
+            self._splice(cell, *self._span(at, cell), list(value))
+        else:
+            index = self._index(at, cell)
+            self._splice(cell, index, index + 1, [value])
+
+    @in_one_turn
+    def __delitem__(self, at: int | slice) -> None:
+        cell = self._current()
+        if isinstance(at, slice):
+            self._splice(cell, *self._span(at, cell), [])
+        else:
+            index = self._index(at, cell)
+            self._splice(cell, index, index + 1, [])
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self._cells.load, self._cells.elements(self._current()))
+
+    @in_one_turn
+    def insert(self, index: int, value: Any) -> None:
+        """Insert before an index."""
+        cell = self._current()
+        start, _, _ = slice(index, None).indices(self._cells.length(cell))
+        self._splice(cell, start, start, [value])
+
+    def append(self, value: Any) -> None:
+        """Append one element."""
+        self.extend([value])
+
+    @in_one_turn
+    def extend(self, values: Iterable[Any]) -> None:
+        """Append elements. A list that starts this way merges by keeping both sides' elements."""
+        self._state.extend_cell(self._path, [self._put(value) for value in values])
+
+    def _splice(self, cell: bytes, start: int, stop: int, values: list[Any]) -> None:
+        parts = [self._put(value) for value in values]
+        self._state.write_cell(self._path, self._cells.splice(cell, start, stop, parts))
+
+    def _index(self, at: int, cell: bytes) -> int:
+        length = self._cells.length(cell)
+        if not -length <= at < length:
+            raise IndexError(f"{self.path} has {length} elements, there is none at {at}")
+        return at % length
+
+    def _span(self, at: slice, cell: bytes) -> tuple[int, int]:
+        start, stop, step = at.indices(self._cells.length(cell))
+        if step != 1:
+            raise BadValue(f"{self.path}: a slice that is written to has no step")
+        return start, max(start, stop)
+
+
+class MapHandle(Handle, MutableMapping[Any, Any]):
+    """A dict with keys of any plain type, in key order."""
+
+    _noun = "map"
+
+    def _fits(self, cell: bytes) -> bool:
+        return self._cells.kind(cell) == "map"
+
+    def _current(self) -> bytes:
+        cell = self._cell()
+        return EMPTY_MAP if cell is None else cell
+
+    def __len__(self) -> int:
+        return self._cells.length(self._current())
+
+    def __getitem__(self, key: Any) -> Any:
+        cell = self._state.cell_at((*self._path, self._known(key)))
+        if cell is None:
+            raise KeyNotFound(f"{self.path} has no key {key!r}", hint=f"see {self.path}'s keys()")
+        return self._cells.load(cell)
+
+    def __contains__(self, key: object) -> bool:
+        return self._state.cell_at((*self._path, self._known(key))) is not None
+
+    @in_one_turn
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._state.write_cell((*self._path, self._known(key)), self._put(value))
+
+    @in_one_turn
+    def __delitem__(self, key: Any) -> None:
+        if key not in self:
+            raise KeyNotFound(f"{self.path} has no key {key!r}", hint=f"see {self.path}'s keys()")
+        self._state.write_cell((*self._path, self._known(key)), None)
+
+    def _known(self, key: Any) -> Any:
+        """Return the key that this one is kept under: to a dict, 1, 1.0 and True are the same."""
+        if type(key) is str:
+            return key
+        same = (each for each in equal_numbers(key) if self._state.cell_at((*self._path, each)))
+        return next(same, key)
+
+    def __iter__(self) -> Iterator[Any]:
+        for key, _ in self._cells.entries(self._current()):
+            yield self._cells.encoding.unkey(key)
+
+    def scan(self, prefix: str = "", *, start: str | None = None) -> Iterator[tuple[str, Any]]:
+        """Yield the str keys with a prefix and their values, in order, reading no others."""
+        first = (start if start is not None else prefix).encode()
+        for key, cell in self._cells.entries_from(self._current(), first):
+            if not key.startswith(prefix.encode()) or key[:1] == b"\xff":
+                return
+            yield key.decode(), self._cells.load(cell)
+
+
+class SetHandle(Handle, MutableSet[Any]):
+    """A set. Two branches that add or discard different elements merge by themselves."""
+
+    _noun = "set"
+
+    def _fits(self, cell: bytes) -> bool:
+        tag = self._cells.tag(cell)
+        return tag is not None and tag.code == Tag.SET
+
+    def _elements(self) -> bytes:
+        cell = self._cell()
+        tag = self._cells.tag(cell) if cell is not None else None
+        return tag.data if tag is not None and isinstance(tag.data, bytes) else EMPTY_MAP
+
+    @classmethod
+    def _from_iterable(cls, it: Iterable[Any]) -> set[Any]:
+        return set(it)  # what `|`, `&`, `-` and `^` give is a plain set
+
+    def __len__(self) -> int:
+        return self._cells.length(self._elements())
+
+    def __contains__(self, value: object) -> bool:
+        return self._cells.entry(self._elements(), self._key(value)) is not None
+
+    def __iter__(self) -> Iterator[Any]:
+        for key, _ in self._cells.entries(self._elements()):
+            yield self._cells.encoding.unkey(key)
+
+    @in_one_turn
+    def add(self, value: Any) -> None:
+        """Add an element."""
+        self._edit([value], self._put(None))
+
+    @in_one_turn
+    def discard(self, value: Any) -> None:
+        """Remove an element if it is there."""
+        if value in self:
+            self._edit([value], None)
+
+    @in_one_turn
+    def update(self, values: Iterable[Any]) -> None:
+        """Add elements."""
+        self._edit(values, self._put(None))
+
+    def _edit(self, values: Iterable[Any], cell: bytes | None) -> None:
+        elements = self._cells.edit_map(
+            self._elements(), dict.fromkeys(map(self._key, values), cell)
+        )
+        self._state.write_cell(self._path, self._cells.tagged_cell(Tag.SET, elements))
+
+    def _key(self, value: object) -> bytes:
+        try:
+            hash(value)
+        except TypeError:
+            raise BadValue(f"{self.path}: {value!r} cannot be an element of a set") from None
+        keys = [self._cells.encoding.key(each) for each in equal_numbers(value)]
+        elements = self._elements() if len(keys) > 1 else b""
+        return next((key for key in keys[1:] if self._cells.entry(elements, key)), keys[0])

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from otolith.core.archive import Archive
+from otolith.core.backend import Archive
 from otolith.core.branch import Branch
-from otolith.core.history.graph import Commit
+from otolith.core.history.commits import Commit
 from otolith.core.history.refs import scope_ref, split_ref, tag_ref
-from otolith.core.merging.policy import Resolver
-from otolith.core.snapshot import Snapshot
+from otolith.core.merge.policies import Resolver
+from otolith.core.state import Snapshot
 from otolith.core.trees.encoding import Encoding, ValueCodec
 from otolith.errors import Invalid, RefExists, RefNotFound
 from otolith.stores import Store

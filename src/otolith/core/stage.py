@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import TypeAlias, Union
 
 from otolith.core.paths import Path, format_path
-from otolith.core.trees.cells import EMPTY_LIST, EMPTY_MAP, Cells
-from otolith.core.trees.walk import Names, index_in, walk
+from otolith.core.trees.cells import EMPTY_LIST, EMPTY_MAP, Cells, Names, index_in, walk
 from otolith.errors import BadPath, KeyNotFound
 
 

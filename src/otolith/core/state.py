@@ -1,4 +1,7 @@
-"""Reading a state: what branches and snapshots have in common."""
+"""Reading a state: what branches and snapshots have in common.
+
+A state as it was at one commit, read-only.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,10 @@ from collections.abc import Iterator, Mapping
 from itertools import takewhile
 from typing import Any
 
-from otolith.core.handles import (
-    BlobHandle,
-    CounterHandle,
-    Holder,
-    ListHandle,
-    MapHandle,
-    SetHandle,
-)
+from otolith.core.handles import BlobHandle, CounterHandle, Holder, ListHandle, MapHandle, SetHandle
+from otolith.core.history.commits import Commit
 from otolith.core.paths import Path, format_path, parse_path
+from otolith.core.trees.cells import Cells, walk
 from otolith.errors import KeyNotFound
 from otolith.types import Tag
 
@@ -100,3 +98,25 @@ class Reading(Holder, Mapping[str, Any]):
     def blob(self, path: str | Path) -> BlobHandle:
         """Return a handle on a long bytes value."""
         return BlobHandle(self, parse_path(path))
+
+
+class Snapshot(Reading):
+    """What `at()` returns."""
+
+    def __init__(self, cells: Cells, commit: Commit) -> None:
+        self._tree = cells
+        self.commit = commit
+
+    @property
+    def cells(self) -> Cells:
+        return self._tree
+
+    def _root(self) -> bytes:
+        return self.commit.cell
+
+    def cell_at(self, path: Path) -> bytes | None:
+        names = tuple(map(self._tree.encoding.key, path))
+        return walk(self._tree, self.commit.cell, names)
+
+    def __repr__(self) -> str:
+        return f"<Snapshot {self.commit.short} {self.commit.message!r}>"

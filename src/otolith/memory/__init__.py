@@ -6,28 +6,25 @@
     mem.note("airline", "Delta", importance=0.9)
     mem.recall("which airline?", k=3)
 
-Read `memory.py`, then `record.py` for where it is kept, `fading.py` for how it fades, and
-`merging.py` for what two branches make of it. Names are loaded when they are first asked for.
+Read `memory.py`, then `storage.py` for where it is kept, `notes.py` for how it fades, and
+`merge.py` for what two branches make of it. Names are loaded when they are first asked for.
 
 Glossary: a *note* is something worth knowing, under a key; its *strength* is what is left of its
 importance; a *step* is a part of the plan; a *tool record* is one call of a tool and what came of
 it; a *task* is all that seen from outside.
 """
 
-from otolith.doors import door
+from otolith.lazy import door
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from otolith.agent.memory.calls import ToolLog, ToolRecord
-    from otolith.agent.memory.choosing import Choice, Item
-    from otolith.agent.memory.fading import strength
-    from otolith.agent.memory.memory import Memory
-    from otolith.agent.memory.merging import RESOLVERS, merge_notes, merge_plans
-    from otolith.agent.memory.note import Note, Version
-    from otolith.agent.memory.plan import Step, StepState
-    from otolith.agent.memory.recalling import Recalled
-    from otolith.agent.memory.task import TaskState
+    from otolith.memory.memory import Memory
+    from otolith.memory.merge import RESOLVERS, merge_notes, merge_plans
+    from otolith.memory.notes import Note, Recalled, Version, strength
+    from otolith.memory.plan import Step, StepState, TaskState
+    from otolith.memory.relevance import Choice, Item
+    from otolith.memory.tool_calls import ToolLog, ToolRecord
 
 __all__ = [
     "RESOLVERS",
@@ -48,21 +45,21 @@ __all__ = [
 ]
 
 _HOME = {
-    "RESOLVERS": "merging",
-    "Choice": "choosing",
-    "Item": "choosing",
+    "Choice": "relevance",
+    "Item": "relevance",
     "Memory": "memory",
-    "Note": "note",
-    "Recalled": "recalling",
+    "Note": "notes",
+    "RESOLVERS": "merge",
+    "Recalled": "notes",
     "Step": "plan",
     "StepState": "plan",
-    "TaskState": "task",
-    "ToolLog": "calls",
-    "ToolRecord": "calls",
-    "Version": "note",
-    "merge_notes": "merging",
-    "merge_plans": "merging",
-    "strength": "fading",
+    "TaskState": "plan",
+    "ToolLog": "tool_calls",
+    "ToolRecord": "tool_calls",
+    "Version": "notes",
+    "merge_notes": "merge",
+    "merge_plans": "merge",
+    "strength": "notes",
 }
 
 __getattr__ = door(__name__, _HOME)

@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from otolith.agent.memory.note import MOST_VERSIONS, Note, Version
-from otolith.agent.memory.plan import Step, in_order
 from otolith.errors import Error
+from otolith.memory.notes import MOST_VERSIONS, Note, Version
+from otolith.memory.plan import Step, in_order
 
 
 def merge_notes(base: Any, ours: Any, theirs: Any) -> Any:

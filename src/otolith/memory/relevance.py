@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from otolith.agent import tokens
-from otolith.agent.conversation.entities import content_words
-from otolith.agent.memory.calls import ToolRecord
-from otolith.agent.memory.recalling import Recalled, relevances
-from otolith.agent.memory.task import TaskState
 from otolith.errors import BadValue
+from otolith.memory.notes import Recalled, relevances
+from otolith.memory.plan import TaskState
+from otolith.memory.tool_calls import ToolRecord
+from otolith.text import tokens
+from otolith.text.words import content_words
 
 _FIRST, _PINNED = 3.0, 2.0
 _PLAN = 0.4

@@ -5,11 +5,11 @@
                      status  how it ended, if somebody said so
               data / NAME    what the task has gathered
               plan / ID      a step: [text, state, place, time, why]
-              notes / KEY    a note, see `note.py`; a forgotten one leaves its key and the time
+              notes / KEY    a note, see `notes.py`; a forgotten one leaves its key and the time
               calls          the calls of tools, the oldest first
 
 Two branches merge the goal, the task and its data by who wrote last, a plan by its steps, notes
-each by its time, and calls by keeping all of them: see `merging.py`.
+each by its time, and calls by keeping all of them: see `merge.py`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from otolith.agent.memory.note import Note
-from otolith.agent.memory.plan import Step, in_order
 from otolith.core import MEMORY, Path, Reading
 from otolith.errors import BadValue
+from otolith.memory.notes import Note
+from otolith.memory.plan import Step, in_order
 
 GOAL, TASK, DATA, PLAN, NOTES, CALLS = "goal", "task", "data", "plan", "notes", "calls"
 ID, STATUS = "id", "status"

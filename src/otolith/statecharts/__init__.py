@@ -7,7 +7,7 @@
     machine = state.lifecycle(chart)          # the same, kept in a state and committed with it
     machine.send("new_task", goal="fly")
 
-Read `stepping.py`, then `plans.py`, then `microsteps.py`; of documents, `formats/`;
+Read `engine/step.py`, then `engine/plan.py`, then `engine/microstep.py`; of documents, `formats/`;
 of machines that last, `machine.py`. Names are loaded when they are first asked for.
 
 Glossary: a *chart* is a definition with the functions its names stand for; a *snapshot* is a
@@ -18,12 +18,13 @@ an *action* is pure and runs inside the step; a *trace* is how a step got where 
 microstep; a *macrostep* is what one external event causes until the chart rests.
 """
 
-from otolith.doors import door
+from otolith.lazy import door
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from otolith.agent.lifecycle.analysis import (
+    from otolith.statecharts.agent_phases import AGENT, Phase
+    from otolith.statecharts.analysis import (
         Change,
         Coverage,
         Finding,
@@ -35,17 +36,15 @@ if TYPE_CHECKING:
         Stage,
         Verdict,
     )
-    from otolith.agent.lifecycle.analysis.scripts import Item
-    from otolith.agent.lifecycle.carrying import Carried
-    from otolith.agent.lifecycle.chart import Chart
-    from otolith.agent.lifecycle.classes import ChartClass, action, effect, guard, to
-    from otolith.agent.lifecycle.effects import Effect
-    from otolith.agent.lifecycle.machine import Machine
-    from otolith.agent.lifecycle.merging import Merging
-    from otolith.agent.lifecycle.phases import AGENT, Phase
-    from otolith.agent.lifecycle.record import Kept, Recorded, Waiting, machines_in
-    from otolith.agent.lifecycle.snapshot import Child, Event, Microstep, Snapshot, Timer
-    from otolith.agent.lifecycle.stepping import Step, advance, posted, start, step, turn
+    from otolith.statecharts.analysis.inputs import Item
+    from otolith.statecharts.chart import Chart
+    from otolith.statecharts.chart_class import ChartClass, action, effect, guard, to
+    from otolith.statecharts.effect_runner import Carried
+    from otolith.statecharts.engine.step import Step, advance, posted, start, step, turn
+    from otolith.statecharts.machine import Machine
+    from otolith.statecharts.merge import Merging
+    from otolith.statecharts.snapshot import Child, Effect, Event, Microstep, Snapshot, Timer
+    from otolith.statecharts.storage import Kept, Recorded, Waiting, machines_in
 
 __all__ = [
     "AGENT",
@@ -89,44 +88,44 @@ __all__ = [
 ]
 
 _HOME = {
-    "AGENT": "phases",
-    "Carried": "carrying",
+    "AGENT": "agent_phases",
+    "Carried": "effect_runner",
     "Change": "analysis",
     "Chart": "chart",
-    "ChartClass": "classes",
+    "ChartClass": "chart_class",
     "Child": "snapshot",
     "Coverage": "analysis",
-    "Effect": "effects",
+    "Effect": "snapshot",
     "Event": "snapshot",
     "Finding": "analysis",
     "Forecast": "analysis",
     "Graph": "analysis",
-    "Item": "analysis.scripts",
-    "Kept": "record",
+    "Item": "analysis.inputs",
+    "Kept": "storage",
     "Machine": "machine",
-    "Merging": "merging",
+    "Merging": "merge",
     "Microstep": "snapshot",
     "Path": "analysis",
     "Paths": "analysis",
-    "Phase": "phases",
-    "Recorded": "record",
+    "Phase": "agent_phases",
+    "Recorded": "storage",
     "Run": "analysis",
     "Snapshot": "snapshot",
     "Stage": "analysis",
-    "Step": "stepping",
+    "Step": "engine.step",
     "Timer": "snapshot",
     "Verdict": "analysis",
-    "Waiting": "record",
-    "action": "classes",
-    "advance": "stepping",
-    "effect": "classes",
-    "guard": "classes",
-    "machines_in": "record",
-    "posted": "stepping",
-    "start": "stepping",
-    "step": "stepping",
-    "to": "classes",
-    "turn": "stepping",
+    "Waiting": "storage",
+    "action": "chart_class",
+    "advance": "engine.step",
+    "effect": "chart_class",
+    "guard": "chart_class",
+    "machines_in": "storage",
+    "posted": "engine.step",
+    "start": "engine.step",
+    "step": "engine.step",
+    "to": "chart_class",
+    "turn": "engine.step",
 }
 
 __getattr__ = door(__name__, _HOME)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from otolith.agent.lifecycle.chart import Chart
+from otolith.statecharts.chart import Chart
 
 
 class Phase(StrEnum):

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
-from otolith.agent.lifecycle.chart import Chart
+from otolith.statecharts.chart import Chart
 
 F = TypeVar("F", bound=Callable[..., Any])
 _ROLE = "__otolith_role__"

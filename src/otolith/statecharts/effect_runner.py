@@ -22,11 +22,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from otolith.agent.lifecycle.bindings import Bindings, Effective
-from otolith.agent.lifecycle.effects import Effect
-from otolith.agent.lifecycle.record import Waiting
-from otolith.agent.lifecycle.snapshot import Event
-from otolith.agent.lifecycle.stepping import Step
+from otolith.statecharts.engine.compiled_chart import Bindings, Effective
+from otolith.statecharts.engine.step import Step
+from otolith.statecharts.snapshot import Effect, Event
+from otolith.statecharts.storage import Waiting
 
 Handler: TypeAlias = Callable[[Effect], Any]
 """Carries out an effect; what it returns, or awaits, is the answer of a service."""

@@ -11,14 +11,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from otolith.agent.lifecycle.carrying import Carried, Carrier, Handler
-from otolith.agent.lifecycle.chart import Chart
-from otolith.agent.lifecycle.effects import Effect
-from otolith.agent.lifecycle.record import Record, Recorded, Waiting
-from otolith.agent.lifecycle.snapshot import Event, Snapshot
-from otolith.agent.lifecycle.stepping import Step, step
 from otolith.core import Branch, Reading, digest
 from otolith.errors import Invalid, KeyNotFound, ReadOnly, Uncommitted
+from otolith.statecharts.chart import Chart
+from otolith.statecharts.effect_runner import Carried, Carrier, Handler
+from otolith.statecharts.engine.step import Step, step
+from otolith.statecharts.snapshot import Effect, Event, Snapshot
+from otolith.statecharts.storage import Record, Recorded, Waiting
 from otolith.types import Clock
 
 _KEY_BYTES = 16
@@ -165,7 +164,8 @@ class Machine:
         An effect is carried out by the handler of its name, or of its kind (`"send"`, `"emit"`,
         `"log"`, `"stop"`): one of `handlers`, or what `@chart.effect` registered. What a service
         returns goes back to the chart as an event, and what that asks for is carried out too, up
-        to `limit` effects. See `carrying.py` for what is promised if the process dies in between.
+        to `limit` effects. See `effect_runner.py` for what is promised if the process dies in
+        between.
 
         Raises:
             Uncommitted: there are edits that are not committed.

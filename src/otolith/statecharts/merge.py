@@ -1,6 +1,6 @@
 """Two branches of one machine, merged: region by region, else by telling one side's events after.
 
-What is merged is what `record.py` keeps, all of it as one value. Both sides went on from the same
+What is merged is what `storage.py` keeps, all of it as one value. Both sides went on from the same
 snapshot, the base, each with events of its own.
 
 1. *By region.* Where the branches moved different regions of a parallel state, each region is taken
@@ -19,15 +19,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from otolith.agent.lifecycle.chart import Chart
-from otolith.agent.lifecycle.effects import Effect
-from otolith.agent.lifecycle.nodes import Node
-from otolith.agent.lifecycle.record import DATA, LOG, OUTBOX, SNAPSHOT, Recorded, Waiting
-from otolith.agent.lifecycle.snapshot import Event, Snapshot
-from otolith.agent.lifecycle.stepping import Step, is_at_rest
-from otolith.agent.lifecycle.values import FrozenDict
 from otolith.core import digest
 from otolith.errors import Error
+from otolith.frozen import FrozenDict
+from otolith.statecharts.chart import Chart
+from otolith.statecharts.engine.chart_layout import Node
+from otolith.statecharts.engine.step import Step, is_at_rest
+from otolith.statecharts.snapshot import Effect, Event, Snapshot
+from otolith.statecharts.storage import DATA, LOG, OUTBOX, SNAPSHOT, Recorded, Waiting
 
 RESOLVER = "lifecycle"
 

@@ -6,7 +6,7 @@
                           outbox      effects that wait to be carried out, by their key
 
 An empty event in the log says that time went by and timers came due. Two branches of a state that
-both moved a chart merge it as one thing: see `merging.py`.
+both moved a chart merge it as one thing: see `merge.py`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from otolith.agent.lifecycle.effects import Effect
-from otolith.agent.lifecycle.snapshot import Snapshot
 from otolith.core import LIFECYCLE, Branch, Path, Reading
 from otolith.errors import Corrupt
+from otolith.statecharts.snapshot import Effect, Snapshot
 
 SNAPSHOT, DATA, LOG, OUTBOX = "snapshot", "data", "log", "outbox"
 

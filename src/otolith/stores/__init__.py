@@ -18,14 +18,15 @@ from otolith.stores.base import (
     Store,
     Swap,
     Usage,
+    check_batch,
+    check_prefix,
+    newest_first,
 )
 from otolith.stores.keyvalue import KeyValueStore, KVStore
 from otolith.stores.layers import CachedStore
 from otolith.stores.memory import MemoryStore
-from otolith.stores.naming import Cache, Disk, Memory, as_store
-from otolith.stores.rules import check_batch, check_prefix, newest_first
 from otolith.stores.sqlite import SqliteStore
-from otolith.stores.url import open_store
+from otolith.stores.url import Cache, Disk, Memory, as_store, open_store
 
 __all__ = [
     "Batch",

@@ -6,8 +6,17 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 
 from otolith.errors import Closed, Fenced, NotFound, QuotaExceeded, StaleRef
-from otolith.stores.base import Batch, Capabilities, Collected, Links, Move, Usage
-from otolith.stores.rules import check_batch, check_prefix, newest_first
+from otolith.stores.base import (
+    Batch,
+    Capabilities,
+    Collected,
+    Links,
+    Move,
+    Usage,
+    check_batch,
+    check_prefix,
+    newest_first,
+)
 from otolith.types import Hash
 
 

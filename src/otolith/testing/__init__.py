@@ -28,36 +28,33 @@ _HOME = {
     "CoreContract": "otolith.testing.repo_contract",
     "RepoContract": "otolith.testing.repo_contract",
     "RepoMachine": "otolith.testing.machine",
-    "ABSENT": "otolith.testing.model",
+    "ABSENT": "otolith.testing.model_values",
     "ModelBranch": "otolith.testing.model",
-    "ModelChange": "otolith.testing.model",
+    "ModelChange": "otolith.testing.model_values",
     "ModelCommit": "otolith.testing.model",
     "ModelRepo": "otolith.testing.model",
-    "brute_changes": "otolith.testing.model",
-    "brute_list_merge": "otolith.testing.model",
-    "brute_merge": "otolith.testing.model",
-    "patched": "otolith.testing.model",
+    "brute_changes": "otolith.testing.model_values",
+    "brute_list_merge": "otolith.testing.model_values",
+    "brute_merge": "otolith.testing.model_values",
+    "patched": "otolith.testing.model_values",
     "Fault": "otolith.testing.faults",
     "FaultyStore": "otolith.testing.faults",
-    "PowerLossVFS": "otolith.testing.powerloss",
+    "PowerLossVFS": "otolith.testing.faults",
 }
 
 if TYPE_CHECKING:
     from otolith.testing.codec_contract import CodecContract, walk_down, walk_up
-    from otolith.testing.faults import Fault, FaultyStore
+    from otolith.testing.faults import Fault, FaultyStore, PowerLossVFS
     from otolith.testing.machine import RepoMachine
-    from otolith.testing.model import (
+    from otolith.testing.model import ModelBranch, ModelCommit, ModelRepo
+    from otolith.testing.model_values import (
         ABSENT,
-        ModelBranch,
         ModelChange,
-        ModelCommit,
-        ModelRepo,
         brute_changes,
         brute_list_merge,
         brute_merge,
         patched,
     )
-    from otolith.testing.powerloss import PowerLossVFS
     from otolith.testing.repo_contract import CoreContract, RepoContract
     from otolith.testing.store_contract import StoreContract, links, node, put, thing
 

@@ -1,4 +1,10 @@
-"""The model itself: commits that hold whole states, refs in a dict, and a stage per handle."""
+"""The model itself: commits that hold whole states, refs in a dict, and a stage per handle.
+
+A repo made of plain dicts and whole copies: slow, small, and obviously right.
+
+Glossary: a *model commit* holds a full copy of its state; a *model branch* is a handle with a
+stage, like `Branch`; `ABSENT` stands where there is no value. Compare what you build with it.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +15,20 @@ from typing import Any
 
 from otolith.codecs import identical
 from otolith.errors import BadPath, KeyNotFound, MergeConflict, NotFound, RefExists, Uncommitted
-from otolith.testing.model.changes import brute_changes
-from otolith.testing.model.joining import (
+from otolith.testing.model_values import (
+    ABSENT,
     POLICY,
     ModelConflict,
+    Path,
     Resolver,
+    State,
+    brute_changes,
     brute_merge,
+    find,
     policy_of,
+    put,
+    remove,
 )
-from otolith.testing.model.places import ABSENT, Path, State, find, put, remove
 
 
 @dataclass(frozen=True, eq=False)

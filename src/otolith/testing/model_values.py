@@ -1,17 +1,266 @@
-"""Three-way merge of nested values, by looking at everything."""
+"""Three-way merge of nested values, by looking at everything.
+
+Reading and writing places in nested dicts and lists, by a path of keys.
+
+What differs between two nested values, by looking at everything.
+
+Two edits of one list, joined by trying every pair of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from decimal import Decimal
+from difflib import SequenceMatcher
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from otolith.codecs import identical
-from otolith.testing.model.lists import brute_list_merge, by_place
-from otolith.testing.model.places import ABSENT, Path, State, find
+from otolith.errors import BadPath, KeyNotFound
+
+Path: TypeAlias = tuple[Any, ...]
+State: TypeAlias = dict[Any, Any]
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+    def __deepcopy__(self, memo: object) -> _Absent:
+        return self
+
+
+ABSENT: Any = _Absent()
+"""Where there is no value."""
+
+
+def find(value: Any, path: Path) -> Any:
+    """Return what is at a path, or ABSENT."""
+    for key in path:
+        if type(value) is list:
+            at = index(key, len(value))
+            value = ABSENT if at is None else value[at]
+        elif type(value) is dict:
+            value = value.get(key, ABSENT)
+        else:
+            return ABSENT
+    return value
+
+
+def put(state: State, path: Path, value: Any) -> State:
+    """Return a copy with a value put at a path; dicts on the way are made.
+
+    Raises:
+        BadPath: something on the way has no parts.
+        KeyNotFound: a list on the way is too short.
+    """
+    changed = deepcopy(state)
+    _write(changed, path, deepcopy(value), ())
+    return changed
+
+
+def remove(state: State, path: Path) -> State:
+    """Return a copy without what is at a path."""
+    if find(state, path) is ABSENT:
+        raise KeyNotFound(f"nothing at {path}")
+    changed = deepcopy(state)
+    holder = find(changed, path[:-1])
+    del holder[index(path[-1], len(holder)) if type(holder) is list else path[-1]]
+    return changed
+
+
+def _write(holder: Any, path: Path, value: Any, above: Path) -> None:
+    here = (*above, path[0])
+    if type(holder) is list:
+        key: Any = index(path[0], len(holder))
+        if key is None:
+            raise KeyNotFound(f"nothing at {here}")
+    elif type(holder) is dict:
+        key = path[0]
+    else:
+        raise BadPath(f"{above} has no parts")
+    if len(path) == 1:
+        holder[key] = value
+        return
+    if type(holder) is dict:
+        holder.setdefault(key, {})
+    _write(holder[key], path[1:], value, here)
+
+
+def index(key: Any, length: int) -> int | None:
+    """Return the index that a key of a path names in a list of this length."""
+    if type(key) is str:
+        digits = key.removeprefix("-")
+        key = int(key) if digits.isdecimal() else None
+    if type(key) is not int or not -length <= key < length:
+        return None
+    return key + length if key < 0 else key
+
+
+class ModelChange(NamedTuple):
+    """One path whose value was added (old is ABSENT), removed (new is ABSENT) or changed."""
+
+    path: Path
+    old: Any
+    new: Any
+
+
+class Edit(NamedTuple):
+    """Elements `start` to `stop` of a list that became others, from `new_start` on."""
+
+    start: int
+    stop: int
+    new_start: int
+    new: list[Any]
+
+
+def brute_changes(old: Any, new: Any, path: Path = ()) -> Iterator[ModelChange]:
+    """Yield every change from one value to another; lists that differ are one change."""
+    if identical(old, new):
+        return
+    if type(old) is dict and type(new) is dict:
+        for key in {**old, **new}:
+            yield from brute_changes(old.get(key, ABSENT), new.get(key, ABSENT), (*path, key))
+    else:
+        yield ModelChange(path, old, new)
+
+
+def edits(old: list[Any], new: list[Any]) -> list[Edit]:
+    """Return how one list became another."""
+    tokens: list[Any] = []
+    before, after = [_token(tokens, part) for part in old], [_token(tokens, part) for part in new]
+    blocks = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    return [Edit(a, b, c, new[c:d]) for tag, a, b, c, d in blocks if tag != "equal"]
+
+
+def _token(tokens: list[Any], part: Any) -> int:
+    """Number values, so that identical ones have one number; they need not be hashable."""
+    for number, known in enumerate(tokens):
+        if identical(known, part):
+            return number
+    tokens.append(part)
+    return len(tokens) - 1
+
+
+def patched(old: Any, changes: Iterable[ModelChange]) -> Any:
+    """Return what a value becomes by changes.
+
+    In a list, removed and changed elements are named by their old index, added ones by their
+    new index.
+    """
+    changed = deepcopy(old)
+    rest = list(changes)
+    if any(change.path == () for change in rest):
+        return rest[-1].new
+    below: dict[Any, list[ModelChange]] = {}
+    for change in rest:
+        below.setdefault(change.path[0], []).append(change._replace(path=change.path[1:]))
+    if type(changed) is list:
+        return _patched_list(changed, below)
+    for key, some in below.items():
+        value = patched(find(changed, (key,)), some)
+        if value is ABSENT:
+            del changed[key]
+        else:
+            changed[key] = value
+    return changed
+
+
+def _patched_list(old: list[Any], below: dict[Any, list[ModelChange]]) -> list[Any]:
+    kept: list[Any] = []
+    added: dict[int, Any] = {}
+    for key, some in below.items():
+        added |= {
+            int(key): change.new for change in some if change.old is ABSENT and not change.path
+        }
+    for at, part in enumerate(old):
+        some = [
+            change for change in below.get(str(at), []) if change.path or change.old is not ABSENT
+        ]
+        value = patched(part, some) if some else part
+        if value is not ABSENT:
+            kept.append(value)
+    for at in sorted(added):
+        kept.insert(at, added[at])
+    return kept
+
+
+def brute_list_merge(
+    base: list[Any], ours: list[Any], theirs: list[Any], *, ours_first: bool, keep_twins: bool
+) -> list[Any] | None:
+    """Return a list with the edits of both sides, or None if they cannot be told apart."""
+    first, second = (ours, theirs) if ours_first else (theirs, ours)
+    if keep_twins and (_moved(base, ours) or _moved(base, theirs)):
+        return _by_content(base, first, second)
+    merged = by_place(base, ours, theirs, ours_first=ours_first, keep_twins=keep_twins)
+    both = _moved(base, ours) & _moved(base, theirs)
+    if merged is None or any(_bag(merged)[part] > _bag(base)[part] for part in both):
+        return None
+    return merged
+
+
+def by_place(
+    base: list[Any], ours: list[Any], theirs: list[Any], *, ours_first: bool, keep_twins: bool
+) -> list[Any] | None:
+    """Return a list with the edits of both sides where they were made; None if two overlap."""
+    mine, yours = edits(base, ours), edits(base, theirs)
+    if any(_clash(a, b) for a in mine for b in yours):
+        return None
+    merged: list[Any] = []
+    at = 0
+    while at <= len(base):
+        sides = [mine, yours] if ours_first else [yours, mine]
+        new = [edit.new for side in sides for edit in side if edit.start == edit.stop == at]
+        if len(new) == 2 and identical(new[0], new[1]) and not keep_twins:
+            new.pop()
+        merged += [part for parts in new for part in parts]
+        cut = next((edit for edit in mine + yours if edit.start == at < edit.stop), None)
+        merged += base[at : at + 1] if cut is None else cut.new
+        at = at + 1 if cut is None else cut.stop
+    return merged
+
+
+def _clash(a: Edit, b: Edit) -> bool:
+    if a.start == a.stop and b.start == b.stop:
+        return False
+    if (a.start, a.stop) == (b.start, b.stop):
+        return not identical(a.new, b.new)
+    if a.start == a.stop or b.start == b.stop:
+        insert, cut = (a, b) if a.start == a.stop else (b, a)
+        return cut.start < insert.start < cut.stop
+    return max(a.start, b.start) < min(a.stop, b.stop)
+
+
+def _moved(base: list[Any], side: list[Any]) -> Counter[str]:
+    """Return the elements that an edit removes and another one puts back."""
+    some = edits(base, side)
+    removed = [part for edit in some for part in base[edit.start : edit.stop]]
+    return _bag(removed) & _bag([part for edit in some for part in edit.new])
+
+
+def _by_content(base: list[Any], first: list[Any], second: list[Any]) -> list[Any]:
+    """Return the first list, with what the second has more, and without what it has less."""
+    known, other = _bag(base), _bag(second)
+    gone, more = known - other, other - known
+    merged = [part for part in first if not _take(gone, part)]
+    fresh = [part for edit in edits(base, second) for part in edit.new]
+    moved = _moved(base, second)
+    extra = [part for part in fresh if not _take(moved, part)]
+    return merged + [part for part in extra if _take(more, part)]
+
+
+def _bag(parts: list[Any]) -> Counter[str]:
+    return Counter(map(repr, parts))
+
+
+def _take(bag: Counter[str], part: Any) -> bool:
+    found = bag[repr(part)] > 0
+    bag[repr(part)] -= found
+    return found
+
 
 POLICY = ".policy"
 

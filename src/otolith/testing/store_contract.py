@@ -1,12 +1,372 @@
-"""Promises about refs: compare and set, all or nothing, fenced, and remembered."""
+"""Promises about refs: compare and set, all or nothing, fenced, and remembered.
+
+Making objects for tests: leaves, nodes that need others, and what points at them.
+
+Promises about collection: what is reached stays, the rest goes, and writers lose nothing.
+
+Promises about a store as a whole: how much it holds, its end, and its return.
+
+Promises about objects: what goes in comes out, by name or by how the name starts.
+
+The promise that covers the rest: whatever is written, it behaves like the reference.
+
+Promises to threads: no update is lost, and nobody pays for the mistake of another.
+
+Every promise of the Store contract as a test: subclass it, and say how to make your store.
+
+class TestMyStore(StoreContract):
+    def make(self, folder):
+        return MyStore(folder / "place")
+"""
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count
+from pathlib import Path
+from threading import Barrier, Thread
+from typing import ClassVar, Protocol, cast
 
-from otolith.errors import Fenced, Invalid, NotFound, StaleRef
-from otolith.stores import Batch, Move, Store, Swap
-from otolith.testing.store_contract.making import put, thing
+import pytest
+from blake3 import blake3
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from otolith.errors import Closed, Error, Fenced, Invalid, NotFound, StaleRef
+from otolith.stores import Batch, Collector, MemoryStore, Move, Object, Store, Swap
+from otolith.types import Hash
+
+_NODE = b"node"
+
+
+def thing(data: bytes | str, *, base: Object | None = None) -> Object:
+    """Return an object with these bytes."""
+    raw = data.encode() if isinstance(data, str) else data
+    return Object(Hash(blake3(raw).digest()), raw, base.hash if base is not None else None)
+
+
+def node(*children: Object, label: str = "") -> Object:
+    """Return an object that needs others; `links` can tell which."""
+    return thing(_NODE + b"".join(child.hash for child in children) + label.encode())
+
+
+def links(data: bytes) -> Iterable[Hash]:
+    """Return what an object made by `node` needs."""
+    body = data[len(_NODE) :] if data.startswith(_NODE) else b""
+    return [Hash(body[at : at + 32]) for at in range(0, len(body) // 32 * 32, 32)]
+
+
+def put(store: Store, name: str, new: Object, *others: Object, time: int = 0) -> None:
+    """Write objects and point a ref at the first."""
+    swap = Swap(name, store.ref(name), new.hash)
+    store.write(Batch(objects=[*others, new], swaps=[swap], time=time))
+
+
+def together(threads: int, *works: Callable[[], None]) -> None:
+    """Run works in several threads that start at once; an error in one is an error here."""
+    todo = [works[min(number, len(works) - 1)] for number in range(threads)]
+    barrier = Barrier(threads)
+    errors: list[BaseException] = []
+
+    def run(work: Callable[[], None]) -> None:
+        barrier.wait()
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - it is raised again below
+            errors.append(error)
+
+    started = [Thread(target=run, args=(work,)) for work in todo]
+    for thread in started:
+        thread.start()
+    for thread in started:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+class Collecting(Store, Collector, Protocol):
+    """A store that is also a collector."""
+
+
+class CollectionPromises:
+    """For stores that can collect; the others skip them."""
+
+    def test_what_no_ref_reaches_is_dropped(self, collector: Collecting) -> None:
+        leaf, lost = thing("leaf"), thing("lost")
+        top = node(leaf)
+        put(collector, "main", top, leaf, lost)
+        done = collector.collect(links)
+        assert (done.kept_objects, done.dropped_objects) == (2, 1)
+        assert collector.read([top.hash, leaf.hash, lost.hash]).keys() == {top.hash, leaf.hash}
+        assert collector.usage().objects == 2
+
+    def test_what_a_remembered_move_reaches_stays(self, collector: Collecting) -> None:
+        a, b = thing("a"), thing("b")
+        put(collector, "main", a, time=10)
+        put(collector, "main", b, time=20)
+        assert collector.collect(links, forget_moves_before=15).dropped_moves == 1
+        assert collector.read([a.hash]) == {a.hash: a.data}
+        assert collector.moves("main") == [Move("main", a.hash, b.hash, 20, "")]
+
+    def test_what_only_forgotten_moves_reach_is_dropped(self, collector: Collecting) -> None:
+        a, b = thing("a" * 200), thing("a" * 201, base=thing("a" * 200))
+        put(collector, "main", a, time=10)
+        put(collector, "main", b, time=20)
+        put(collector, "gone", a, time=10)
+        collector.write(Batch(swaps=[Swap("gone", a.hash, None)], time=11))
+        assert collector.collect(links, forget_moves_before=30).dropped_moves == 4
+        assert collector.read([a.hash, b.hash]) == {b.hash: b.data}
+        assert collector.find(a.hash) == []
+        assert collector.moves("main") == collector.moves("gone") == []
+        assert collector.refs() == {"main": b.hash}
+        with pytest.raises(NotFound):
+            collector.write(Batch(needs=[a.hash]))
+
+    def test_what_was_dropped_can_be_written_again(self, collector: Collecting) -> None:
+        a, b = thing("a" * 200), thing("a" * 201, base=thing("a" * 200))
+        put(collector, "main", a, time=1)
+        put(collector, "main", b, time=2)
+        collector.collect(links, forget_moves_before=3)
+        put(collector, "main", a, time=4)
+        assert collector.read([a.hash, b.hash]) == {a.hash: a.data, b.hash: b.data}
+        assert collector.moves("main") == [Move("main", b.hash, a.hash, 4, "")]
+
+    def test_a_rehearsal_tells_the_same_and_changes_nothing(self, collector: Collecting) -> None:
+        a, b = thing("a"), thing("b")
+        put(collector, "main", a, time=10)
+        put(collector, "main", b, time=20)
+        told = collector.collect(links, forget_moves_before=30, dry_run=True)
+        assert collector.read([a.hash]) == {a.hash: a.data}
+        assert len(collector.moves("main")) == 2
+        done = collector.collect(links, forget_moves_before=30)
+        assert _counts(told) == _counts(done)
+
+    def test_a_clock_that_jumped_leaves_no_hole_in_a_history(self, collector: Collecting) -> None:
+        for number, time in enumerate([10, 50, 20, 60]):
+            put(collector, "main", thing(str(number)), time=time)
+        collector.collect(links, forget_moves_before=30)
+        assert [move.time for move in collector.moves("main")] == [60, 20, 50]
+
+    def test_writers_lose_nothing_to_a_collection_beside_them(self, collector: Collecting) -> None:
+        heads: list[Object] = []
+        numbers = count()
+
+        def write() -> None:
+            for _ in range(25):
+                number = next(numbers)
+                leaf = thing(f"leaf {number % 7}" * 20)
+                top = node(leaf, label=str(number))
+                put(collector, f"ref {number}", top, leaf, thing(f"junk {number}"))
+                heads.append(top)
+
+        def sweep() -> None:
+            for _ in range(5):
+                collector.collect(links)
+
+        together(3, write, sweep)
+        for top in heads:
+            wanted = [top.hash, *links(top.data)]
+            assert len(collector.read(wanted)) == len(wanted)
+
+    @pytest.fixture
+    def collector(self, store: Store) -> Collecting:
+        if not store.capabilities.collects:
+            pytest.skip("this store does not collect")
+        return cast("Collecting", store)
+
+
+def _counts(done: object) -> tuple[object, ...]:
+    names = ("kept_objects", "dropped_objects", "dropped_moves")
+    return tuple(getattr(done, name) for name in names)
+
+
+class LifetimePromises:
+    """A store is made, used, closed, and maybe opened again."""
+
+    def make(self, folder: Path) -> Store:
+        raise NotImplementedError
+
+    def reopen(self, store: Store, folder: Path) -> Store | None:
+        raise NotImplementedError
+
+    def test_usage_grows_with_what_is_stored(self, store: Store) -> None:
+        before = store.usage()
+        noise = b"".join(blake3(b"%d" % number).digest() for number in range(2000))
+        store.write(Batch(objects=[thing(noise)]))
+        after = store.usage()
+        assert after.objects == before.objects + 1
+        assert after.stored_bytes >= before.stored_bytes + len(noise) // 2
+
+    def test_closing_twice_is_harmless_and_anything_else_is_closed(self, tmp_path: Path) -> None:
+        store = self.make(tmp_path)
+        store.close()
+        store.close()
+        calls: list[Callable[[], object]] = [
+            lambda: store.read([thing("a").hash]),
+            lambda: store.write(Batch(objects=[thing("a")])),
+            lambda: store.ref("main"),
+            store.refs,
+            lambda: store.moves("main"),
+            lambda: store.find(b"ab"),
+            store.usage,
+        ]
+        for call in calls:
+            with pytest.raises(Closed):
+                call()
+
+    def test_a_durable_store_has_everything_after_it_is_opened_again(self, tmp_path: Path) -> None:
+        store = self.make(tmp_path)
+        a, b = thing("a" * 300), thing("a" * 310, base=thing("a" * 300))
+        put(store, "main", a, time=1)
+        put(store, "main", b, time=2)
+        store.write(Batch(fences={"lease": 4}))
+        moves, durable = store.moves("main"), store.capabilities.durable
+        again = self.reopen(store, tmp_path)
+        if again is None:
+            assert not durable
+            return
+        assert again.read([a.hash, b.hash]) == {a.hash: a.data, b.hash: b.data}
+        assert (again.ref("main"), again.moves("main")) == (b.hash, moves)
+        with pytest.raises(Fenced):
+            again.write(Batch(fences={"lease": 3}))
+        again.close()
+
+
+class ObjectPromises:
+    """Objects are bytes named by their hash."""
+
+    def test_what_was_written_is_read(self, store: Store) -> None:
+        a, b = thing("a"), thing(bytes(range(256)) * 300)
+        store.write(Batch(objects=[a, b]))
+        assert store.read([a.hash, b.hash]) == {a.hash: a.data, b.hash: b.data}
+
+    def test_an_empty_object_is_an_object(self, store: Store) -> None:
+        empty = thing(b"")
+        store.write(Batch(objects=[empty]))
+        assert store.read([empty.hash]) == {empty.hash: b""}
+
+    def test_what_is_absent_is_left_out(self, store: Store) -> None:
+        a, absent = thing("a"), thing("absent")
+        store.write(Batch(objects=[a]))
+        assert store.read([absent.hash, a.hash]) == {a.hash: a.data}
+
+    def test_writing_an_object_again_is_harmless(self, store: Store) -> None:
+        a = thing("a")
+        store.write(Batch(objects=[a, a]))
+        store.write(Batch(objects=[a]))
+        assert store.read([a.hash]) == {a.hash: a.data}
+        assert store.usage().objects == 1
+
+    def test_an_object_that_is_not_what_its_hash_says_is_refused(self, store: Store) -> None:
+        wrong = Object(thing("a").hash, b"b")
+        with pytest.raises(Invalid):
+            store.write(Batch(objects=[thing("c"), wrong]))
+        assert store.read([wrong.hash, thing("c").hash]) == {}
+
+    def test_a_base_is_only_a_hint(self, store: Store) -> None:
+        old = thing(b"head" + b"x" * 500)
+        never = thing(b"never written" * 20)
+        new = [
+            thing(b"HEAD" + b"x" * 500 + b"more", base=old),
+            thing(b"head" + b"y" * 600, base=never),
+            thing(b"", base=old),
+            thing(b"tiny", base=old),
+        ]
+        store.write(Batch(objects=[old]))
+        store.write(Batch(objects=new))
+        assert store.read([item.hash for item in new]) == {item.hash: item.data for item in new}
+
+    def test_a_long_line_of_bases_reads_back(self, store: Store) -> None:
+        line = [thing(b"head" + bytes(400))]
+        for place in range(60):
+            line.append(thing(line[-1].data[:-4] + b"%04d" % place, base=line[-1]))
+            store.write(Batch(objects=line[-2:]))
+        assert store.read([item.hash for item in line]) == {item.hash: item.data for item in line}
+
+    def test_objects_are_found_by_how_their_hash_starts(self, store: Store) -> None:
+        items = [thing(str(number)) for number in range(400)]
+        store.write(Batch(objects=items))
+        start = items[7].hash[:2]
+        wanted = sorted(item.hash for item in items if item.hash.startswith(start))
+        assert store.find(start) == wanted
+        assert store.find(items[7].hash) == [items[7].hash]
+        assert store.find(items[7].hash[:12] + b"\0") in ([], [items[7].hash])
+
+    def test_no_more_are_found_than_asked_for(self, store: Store) -> None:
+        twin, item = _twins()
+        store.write(Batch(objects=[twin, item]))
+        assert len(store.find(item.hash[:2], limit=1)) == 1
+        assert len(store.find(item.hash[:2], limit=2)) == 2
+
+    def test_a_prefix_of_one_byte_is_too_short(self, store: Store) -> None:
+        with pytest.raises(Invalid):
+            store.find(b"\x01")
+
+
+def _twins() -> tuple[Object, Object]:
+    """Return two objects whose hashes start alike."""
+    seen: dict[bytes, Object] = {}
+    while True:
+        item = thing(str(len(seen)))
+        twin = seen.setdefault(item.hash[:2], item)
+        if twin is not item:
+            return twin, item
+
+
+_NAMES = ("main", "other/ü")
+_POOL = [thing(b"head%d" % number + bytes(150) + b"%d" % number) for number in range(5)]
+_hashes = st.sampled_from([None, *(item.hash for item in _POOL)])
+_batches = st.builds(
+    Batch,
+    objects=st.lists(
+        st.builds(
+            lambda item, base: Object(item.hash, item.data, base), st.sampled_from(_POOL), _hashes
+        ),
+        max_size=3,
+    ),
+    swaps=st.lists(
+        st.builds(Swap, st.sampled_from(_NAMES), _hashes, _hashes),
+        max_size=2,
+        unique_by=lambda swap: swap.name,
+    ),
+    fences=st.dictionaries(st.sampled_from(["lease"]), st.integers(0, 3)),
+    needs=st.lists(st.sampled_from([item.hash for item in _POOL]), max_size=1),
+    time=st.integers(-(2**40), 2**62),
+    note=st.text(st.characters(codec="utf-8"), max_size=5),
+)
+
+
+class ReferencePromise:
+    """Every batch has the same outcome and the same effect as on a MemoryStore."""
+
+    def make(self, folder: Path) -> Store:
+        raise NotImplementedError
+
+    def test_it_behaves_like_the_reference(self, tmp_path_factory: pytest.TempPathFactory) -> None:
+        @settings(max_examples=12, deadline=None)
+        @given(st.lists(_batches, max_size=12))
+        def compare(batches: list[Batch]) -> None:
+            store, model = self.make(tmp_path_factory.mktemp("store")), MemoryStore()
+            for batch in batches:
+                assert _outcome(store, batch) == _outcome(model, batch)
+                assert _content(store) == _content(model)
+            store.close()
+
+        compare()
+
+
+def _outcome(store: Store, batch: Batch) -> type[Error] | None:
+    try:
+        store.write(batch)
+    except Error as error:
+        return type(error)
+    return None
+
+
+def _content(store: Store) -> tuple[object, ...]:
+    objects = store.read([item.hash for item in _POOL])
+    moves = [store.moves(name) for name in _NAMES]
+    return objects, store.refs(), moves, store.usage().objects
 
 
 class RefPromises:
@@ -124,3 +484,83 @@ class RefPromises:
         put(store, "main", a)
         store.write(Batch(swaps=[Swap("main", a.hash, a.hash)]))
         assert len(store.moves("main")) == 1
+
+
+class ThreadPromises:
+    """Several threads share one store."""
+
+    threads: ClassVar[int] = 4
+
+    def test_no_update_of_one_ref_is_lost(self, store: Store) -> None:
+        each = 12
+        put(store, "main", thing("0"))
+
+        def add() -> None:
+            for _ in range(each):
+                while not _add_one(store):
+                    pass
+
+        together(self.threads, add)
+        head = store.ref("main")
+        assert head is not None
+        assert int(store.read([head])[head]) == self.threads * each
+        assert len(store.moves("main")) == self.threads * each + 1
+
+    def test_one_refused_writer_does_not_hurt_the_others(self, store: Store) -> None:
+        good: list[Object] = []
+        bad: list[Object] = []
+        numbers = count()
+
+        def mixed() -> None:
+            for turn in range(10):
+                item = thing(f"item {next(numbers)}")
+                wrong = turn % 2 == 1
+                old = item.hash if wrong else None
+                try:
+                    store.write(
+                        Batch(objects=[item], swaps=[Swap(item.hash.hex(), old, item.hash)])
+                    )
+                    good.append(item)
+                except StaleRef:
+                    bad.append(item)
+
+        together(self.threads, mixed)
+        assert len(good) == len(bad) == self.threads * 5
+        assert len(store.read([item.hash for item in good])) == len(good)
+        assert store.read([item.hash for item in bad]) == {}
+        assert len(store.refs()) == len(good)
+
+
+def _add_one(store: Store) -> bool:
+    head = store.ref("main")
+    assert head is not None
+    new = thing(str(int(store.read([head])[head]) + 1))
+    try:
+        store.write(Batch(objects=[new], swaps=[Swap("main", head, new.hash)]))
+    except StaleRef:
+        return False
+    return True
+
+
+class StoreContract(
+    ObjectPromises,
+    RefPromises,
+    ThreadPromises,
+    LifetimePromises,
+    ReferencePromise,
+    CollectionPromises,
+):
+    """The promises. `make` returns an empty store; `reopen` the same one again, if it can last."""
+
+    def make(self, folder: Path) -> Store:
+        raise NotImplementedError
+
+    def reopen(self, store: Store, folder: Path) -> Store | None:
+        store.close()
+        return None
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Iterator[Store]:
+        store = self.make(tmp_path)
+        yield store
+        store.close()

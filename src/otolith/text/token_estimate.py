@@ -6,7 +6,7 @@ in it; three digits are one, and the space before them one more; line breaks in 
 Chinese and Japanese are about one a sign, other alphabets three for eight letters. Keys and base64
 are two for three letters and digits.
 
-Measured against real vocabularies in `docs/how-to/hold-a-conversation.md`. `otolith.agent.tokens`
+Measured against real vocabularies in `docs/how-to/hold-a-conversation.md`. `otolith.text.tokens`
 is the estimate that a view of a state is cut by: there lines must add up, here they need not.
 """
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from otolith.agent.conversation.entities.lexicon import GERMAN, STOP
+from otolith.text.lexicon import GERMAN, STOP
 
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?|\d+(?:[.,]\d+)*")
 _PARTS = re.compile(r"(?<=[a-z])(?=[A-Z])|_")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from otolith.agent import conversation, memory
+from otolith import conversation, memory
 from otolith.core import (
     CONVERSATION,
     LOOP,
@@ -22,8 +22,8 @@ from otolith.core import (
 )
 
 if TYPE_CHECKING:
-    from otolith.agent.conversation import Message
-    from otolith.agent.memory import Memory, Note, ToolRecord
+    from otolith.conversation import Message
+    from otolith.memory import Memory, Note, ToolRecord
 
 M = TypeVar("M")
 _NOTHING = {"map": b"\x80", "list": b"\x90"}

@@ -1,17 +1,272 @@
-"""How stored arrays and frames look: their outline, and a few rows of those that are short."""
+"""How stored arrays and frames look: their outline, and a few rows of those that are short.
+
+Looks: how a thing is described, whether it is an object in memory or a cell of a tree.
+
+How objects in memory look; no code of the user's is run.
+
+How stored values look: described from the tree, so that a long one is not read to be named.
+
+Values are lifted as they are stored: no class is looked up, no pickle is loaded. Only the first
+rows of a short frame are read as its library would read them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from otolith.agent.tokens import DOTS
-from otolith.agent.viewing.looks import between, frame_pieces, number_of, one_line, printable
-from otolith.agent.viewing.objects import column_head
-from otolith.codecs import FRAMES, Codecs, Opaque, column, labels
-from otolith.core import Cells, Encoding
+from otolith.codecs import FRAMES, AsStored, Codecs, Opaque, column, labels
+from otolith.core import Cells, Encoding, format_path
 from otolith.errors import Corrupt, MissingExtra
-from otolith.types import Tag
+from otolith.state.tracking.fingerprints import is_fixed
+from otolith.text.tokens import DOTS
+from otolith.types import Tag, Tagged
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class Looks(Protocol[T_contra]):
+    """What can be told of a thing."""
+
+    def what(self, thing: T_contra) -> str:
+        """Return what it is: its type, how much is in it, its size."""
+        ...
+
+    def pieces(self, thing: T_contra) -> Iterator[str]:
+        """Yield it as text, bit by bit; whoever has enough stops."""
+        ...
+
+    def parts(self, thing: T_contra) -> Parts | None:
+        """Return what is in it by name, if it has names in it."""
+        ...
+
+
+class Item(NamedTuple):
+    """A thing with a name."""
+
+    name: str
+    thing: Any
+    looks: Looks[Any]
+
+    @property
+    def head(self) -> str:
+        """Its name, and what it is."""
+        return f"{self.name}: {self.looks.what(self.thing)}"
+
+    def text(self, limit: int) -> str:
+        """Return it as text of about so many characters; a longer one ends in dots."""
+        return joined(self.looks.pieces(self.thing), limit)
+
+    def parts(self) -> Parts | None:
+        """Return what is in it."""
+        return self.looks.parts(self.thing)
+
+
+class Parts(NamedTuple):
+    """Things with names, and how many there are; they are looked at when they are shown."""
+
+    items: Iterable[Item]
+    total: int
+    noun: str = "keys"
+
+
+def joined(pieces: Iterator[str], limit: int) -> str:
+    """Return as many pieces as fit; if there were more, dots at the end."""
+    text = ""
+    for piece in pieces:
+        text += piece
+        if len(text) > limit:
+            return text[: max(limit - 1, 0)] + DOTS
+    return text
+
+
+def between(first: str, last: str, parts: Iterable[Iterator[str]]) -> Iterator[str]:
+    """Yield parts with commas between them, in brackets."""
+    yield first
+    for count, part in enumerate(parts):
+        if count:
+            yield ", "
+        yield from part
+    yield last
+
+
+def quoted(text: str) -> str:
+    """Return a text on one line."""
+    return printable(json.dumps(text, ensure_ascii=False))
+
+
+def key_text(key: object) -> str:
+    """Return a key of a dict as text."""
+    return key if isinstance(key, str) and key.isidentifier() else one_line(key)
+
+
+def one_line(value: object) -> str:
+    """Return a plain value as text."""
+    return quoted(value) if isinstance(value, str) else printable(str(value))
+
+
+def printable(text: str) -> str:
+    """Return a text in which every sign can be seen: others are escaped, each by itself."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in text)
+
+
+def dotted(type_name: str) -> str:
+    """Return a stored name of a type as Python spells it."""
+    return printable(type_name.replace(":", ".").removeprefix("builtins."))
+
+
+def number_of(count: int, noun: str) -> str:
+    """Return a count with its noun."""
+    return f"{count:,} {noun}" if count != 1 else f"1 {noun.removesuffix('s')}"
+
+
+def bytes_text(size: int) -> str:
+    """Return a size as a person says it."""
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}"
+    return f"{size} B"
+
+
+def frame_pieces(columns: list[tuple[str, str]], rows: list[list[object]]) -> Iterator[str]:
+    """Yield the columns of a frame with their types, and a few rows."""
+    yield from between("", "", (iter([f"{name} {dtype}"]) for name, dtype in columns))
+    for row in rows:
+        yield " | "
+        yield from between("", "", (iter([one_line(value)]) for value in row))
+
+
+_DATA = ("numpy", "pandas", "polars", "pyarrow", "scipy", "torch")
+_FEW_ROWS, _FEW_LIVE_ELEMENTS, _LONG_TEXT, _DEEPEST = 3, 16, 20_000, 20
+_BRACKETS: dict[type, tuple[str, str]] = {
+    list: ("[", "]"), tuple: ("(", ")"), set: ("{", "}"), frozenset: ("{", "}")
+}  # fmt: skip
+
+
+class ObjectLooks:
+    """Looks of Python objects."""
+
+    def what(self, thing: Any) -> str:
+        kind = type(thing)
+        if kind is dict:
+            return f"dict, {number_of(len(thing), 'keys')}"
+        if kind in _BRACKETS:
+            return f"{kind.__name__}, {number_of(len(thing), 'items')}"
+        if kind is str:
+            return f"str, {number_of(len(thing), 'characters')}" if len(thing) > 80 else "str"
+        if kind in (bytes, bytearray):
+            return f"{kind.__name__}, {bytes_text(len(thing))}"
+        if _library(thing) in _DATA:
+            return data_what(thing)
+        return dotted(f"{kind.__module__}:{kind.__qualname__}")
+
+    def pieces(self, thing: Any) -> Iterator[str]:
+        return self._pieces(thing, 0)
+
+    def _pieces(self, thing: Any, depth: int) -> Iterator[str]:
+        kind = type(thing)
+        if depth > _DEEPEST:
+            yield DOTS
+        elif kind is dict:
+            entries = (self._entry(key, part, depth) for key, part in list(thing.items()))
+            yield from between("{", "}", entries)
+        elif kind in _BRACKETS:
+            parts = (self._part(part, depth) for part in list(thing))
+            yield from between(*_BRACKETS[kind], parts)
+        elif kind is str:
+            yield quoted(thing[:_LONG_TEXT])
+        elif kind in (bytes, bytearray):
+            yield repr(bytes(thing[:_LONG_TEXT]))
+        elif _library(thing) in _DATA:
+            yield from data_pieces(thing)
+        elif is_fixed(kind):
+            yield one_line(thing)
+        elif is_dataclass(thing):
+            named = [(each.name, getattr(thing, each.name, None)) for each in fields(thing)]
+            entries = (self._entry(name, part, depth) for name, part in named)
+            yield from between(f"{kind.__name__}(", ")", entries)
+
+    def _entry(self, key: object, value: object, depth: int) -> Iterator[str]:
+        yield f"{key_text(key)}: "
+        yield from self._part(value, depth)
+
+    def _part(self, value: object, depth: int) -> Iterator[str]:
+        if _is_shown(value):
+            yield from self._pieces(value, depth + 1)
+        else:
+            yield f"<{self.what(value)}>"
+
+    def parts(self, thing: Any) -> Parts | None:
+        if type(thing) is not dict:
+            return None
+        return Parts(
+            (Item(format_path((key,)), part, self) for key, part in list(thing.items())), len(thing)
+        )
+
+
+def _is_shown(value: object) -> bool:
+    kind = type(value)
+    return kind in (dict, str, bytes, bytearray) or kind in _BRACKETS or is_fixed(kind)
+
+
+def _library(thing: object) -> str:
+    return type(thing).__module__.partition(".")[0]
+
+
+def data_what(thing: Any) -> str:
+    """Return what an array or a frame is: its type, its shape, the type of its elements."""
+    name = type(thing).__name__
+    shape = getattr(thing, "shape", None)
+    size = getattr(thing, "nbytes", None)
+    words = [name]
+    if isinstance(shape, tuple) and len(shape) == 2 and hasattr(thing, "columns"):
+        words += [f"{number_of(shape[0], 'rows')} x {number_of(shape[1], 'columns')}"]
+    elif isinstance(shape, tuple):
+        words += [" x ".join(f"{length:,}" for length in shape)] if shape else []
+        words += [str(thing.dtype)] if hasattr(thing, "dtype") else []
+    return ", ".join([*words, *([bytes_text(size)] if isinstance(size, int) else [])])
+
+
+def data_pieces(thing: Any) -> Iterator[str]:
+    """Yield what an array or a frame begins with."""
+    if hasattr(thing, "columns") and hasattr(thing, "shape"):
+        names, types = _columns(thing)
+        rows = [column_head(_column(thing, at)) for at in range(len(names))]
+        yield from frame_pieces(
+            list(zip(names, types, strict=True)), [list(row) for row in zip(*rows, strict=False)]
+        )
+    elif hasattr(thing, "tolist") and hasattr(thing, "ravel"):
+        values = thing.ravel()[:_FEW_LIVE_ELEMENTS].tolist()
+        last = f", {DOTS}]" if thing.size > _FEW_LIVE_ELEMENTS else "]"
+        yield from between("[", last, (iter([one_line(value)]) for value in values))
+
+
+def _columns(frame: Any) -> tuple[list[str], list[str]]:
+    if _library(frame) == "pyarrow":
+        return list(frame.column_names), [str(each) for each in frame.schema.types]
+    dtypes = frame.dtypes
+    return [str(name) for name in frame.columns], [str(each) for each in dtypes]
+
+
+def _column(frame: Any, at: int) -> Any:
+    if _library(frame) == "pandas":
+        return frame.iloc[:_FEW_ROWS, at]
+    return frame.column(at) if _library(frame) == "pyarrow" else frame.to_series(at)
+
+
+def column_head(column: Any) -> list[object]:
+    """Return the first elements of a column of any library."""
+    if _library(column) == "pyarrow":
+        return list(column.slice(0, _FEW_ROWS).to_pylist())
+    if _library(column) == "polars":
+        return list(column.head(_FEW_ROWS).to_list())
+    return list(column.iloc[:_FEW_ROWS].tolist())
+
 
 _SHORT_BYTES = 262_144
 """Of a longer column, or of a frame with longer labels, no rows are shown."""
@@ -157,3 +412,122 @@ def _dtype(code: object) -> str:
     if kind in "Mm" and "[" in text:
         return ("datetime64" if kind == "M" else "timedelta64") + text[text.index("[") :]
     return {"b1": "bool", "O": "object"}.get(kind + size, text)
+
+
+_HEAD_BYTES = 20_000
+_SMALL_BYTES = 65_536
+_LONG_STORED_TEXT = 80
+_DATA_TAGS = (Tag.ARRAY, Tag.FRAME, Tag.TABLE, Tag.POLARS, Tag.SPARSE, Tag.TENSOR, Tag.IMAGE)
+_NAMED = (Tag.MODEL, Tag.CUSTOM, Tag.ENUM, Tag.PICKLE, Tag.LOST)
+_BRACKETS_BY_TAG = {Tag.TUPLE: "()", Tag.SET: "{}", Tag.FROZENSET: "{}"}
+
+
+class StoredLooks:
+    """Looks of cells."""
+
+    def __init__(self, cells: Cells) -> None:
+        self._cells = Cells(cells.objects, Encoding(AsStored()), cells.salt)
+        self._tables = Tables(self._cells)
+
+    def what(self, thing: bytes) -> str:
+        kind, size = self._cells.kind(thing), bytes_text(self._cells.full_size(thing))
+        if kind == "map":
+            return f"dict, {number_of(self._cells.length(thing), 'keys')}, {size}"
+        if kind == "list":
+            return f"list, {number_of(self._cells.length(thing), 'items')}, {size}"
+        if kind == "scalar":
+            return type(self._cells.load(thing)).__name__
+        tagged = self._tagged(thing)
+        if tagged is not None:
+            return f"{self._tag_name(*tagged)}, {size}"
+        return f"{kind}, {size}" if self._cells.full_size(thing) > _LONG_STORED_TEXT else kind
+
+    def _tagged(self, cell: bytes) -> tuple[int, bytes] | None:
+        found: Tagged | None = self._cells.tag(cell) if self._cells.kind(cell) == "tagged" else None
+        return (found.code, found.data) if found and isinstance(found.data, bytes) else None
+
+    def _tag_name(self, code: int, data: bytes) -> str:
+        if code in _DATA_TAGS:
+            return self._tables.what(code, data)
+        if code in _BRACKETS_BY_TAG:
+            count = number_of(self._cells.length(data), "items")
+            return f"{Tag(code).name.lower()}, {count}"
+        if code in _NAMED:
+            name = dotted(str(self._cells.load(self._cells.element(data, 0))))
+            return {Tag.PICKLE: f"pickled {name}", Tag.LOST: f"lost {name}"}.get(Tag(code), name)
+        known = code in Tag.__members__.values()
+        return {"bigint": "int", "text": "str"}.get(
+            name := Tag(code).name.lower() if known else f"tag {code}", name
+        )
+
+    # As text
+
+    def pieces(self, thing: bytes) -> Iterator[str]:
+        kind = self._cells.kind(thing)
+        if kind == "map":
+            yield from between("{", "}", self._entries(thing))
+        elif kind == "list":
+            yield from between("[", "]", map(self.pieces, self._cells.elements(thing)))
+        elif kind in ("str", "bytes"):
+            yield self._atom(thing, kind)
+        elif (tagged := self._tagged(thing)) is not None:
+            yield from self._tag_pieces(thing, *tagged)
+        else:
+            yield one_line(self._cells.load(thing))
+
+    def _entries(self, cell: bytes) -> Iterator[Iterator[str]]:
+        unkey = self._cells.encoding.unkey
+        return (self._entry(unkey(key), part) for key, part in self._cells.entries(cell))
+
+    def _entry(self, key: object, cell: bytes) -> Iterator[str]:
+        yield f"{key_text(key)}: "
+        yield from self.pieces(cell)
+
+    def _atom(self, cell: bytes, kind: str) -> str:
+        """Return a str or bytes; of a long one, what it begins with."""
+        link = self._cells.blob(cell)
+        if link is None:
+            value = self._cells.load(cell)
+            return quoted(value) if isinstance(value, str) else repr(value)
+        data = self._cells.blobs.read(link, 0, _HEAD_BYTES)
+        return quoted(data.decode(errors="ignore")) if kind == "str" else repr(data)
+
+    def _tag_pieces(self, cell: bytes, code: int, data: bytes) -> Iterator[str]:
+        if code in _DATA_TAGS:
+            yield from self._tables.pieces(code, data)
+        elif code == Tag.TUPLE:
+            yield from between("(", ")", map(self.pieces, self._cells.elements(data)))
+        elif code in _BRACKETS_BY_TAG:
+            elements = (self._cells.encoding.unkey(key) for key, _ in self._cells.entries(data))
+            yield from between("{", "}", (iter([self._element(each)]) for each in elements))
+        elif code in (Tag.MODEL, Tag.CUSTOM):
+            yield from self.pieces(self._cells.element(data, 2))
+        elif code == Tag.LOST:
+            yield printable(str(self._cells.load(self._cells.element(data, 1))))
+        elif code == Tag.ENUM:
+            yield from between("", "", map(self.pieces, self._cells.elements(data, 1)))
+        elif code != Tag.PICKLE and self._cells.full_size(cell) <= _SMALL_BYTES:
+            yield self._element(self._cells.load(cell))
+
+    def _element(self, value: object) -> str:
+        return f"<{printable(value.type_name)}>" if isinstance(value, Opaque) else one_line(value)
+
+    # What is in it
+
+    def parts(self, thing: bytes) -> Parts | None:
+        inner: bytes | None = thing
+        tagged = self._tagged(thing)
+        if tagged is not None and tagged[0] == Tag.MODEL:
+            inner = self._cells.element(tagged[1], 2)
+        if inner is None or self._cells.kind(inner) != "map":
+            return None
+        return Parts(self._items(inner), self._cells.length(inner))
+
+    def top(self, root: bytes, count: int) -> Parts:
+        """Return the top names of a whole state, without those that belong to otolith."""
+        return Parts((item for item in self._items(root) if item.name[:1] != "."), count)
+
+    def _items(self, cell: bytes) -> Iterator[Item]:
+        unkey = self._cells.encoding.unkey
+        for key, part in self._cells.entries(cell):
+            yield Item(format_path((unkey(key),)), part, self)

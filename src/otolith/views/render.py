@@ -1,19 +1,31 @@
-"""What changed lately: what is not committed, the last commits, and the latest events."""
+"""What changed lately: what is not committed, the last commits, and the latest events.
+
+Layout: many things in few tokens, each with a line before any gets a page.
+
+First every thing gets its name and what it is. What is left is shared out evenly, those that need
+little first; a thing with names in it that is too long for its share becomes lines of its own, laid
+out by the same rule, but with half of the room for values. What does not fit is counted.
+
+What a view shows of an agent's own rooms: what was said, what it works with, where it is.
+
+View: what an agent knows, as text for a prompt or a person, within a budget of tokens.
+
+`full` shows every name with its type, size and value; `recent` what the last commits changed, what
+is not committed yet, and the latest events. Neither loads a long value, nor any pickle.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from otolith.agent.live import Live
-from otolith.agent.viewing.layout import cost, lay_out
-from otolith.agent.viewing.looks import Item, Looks, Parts, joined, printable
-from otolith.agent.viewing.mind import mind
-from otolith.agent.viewing.objects import ObjectLooks
-from otolith.agent.viewing.stored import StoredLooks
+from otolith import conversation, memory
 from otolith.core import (
+    CONVERSATION,
     EVENTS,
+    LOOP,
+    MEMORY,
     Branch,
     Cells,
     Change,
@@ -23,7 +35,181 @@ from otolith.core import (
     decode_commit,
     differences,
 )
+from otolith.errors import Invalid
+from otolith.state.base import State
+from otolith.state.live import Live
+from otolith.text.tokens import DOTS, count, cut
 from otolith.types import Hash
+from otolith.views.changes import words_of
+from otolith.views.describe import (
+    Item,
+    Looks,
+    ObjectLooks,
+    Parts,
+    StoredLooks,
+    bytes_text,
+    joined,
+    number_of,
+    printable,
+)
+
+_CHARACTERS = 8
+"""More than a token has."""
+
+_FEWEST = 24
+"""Below so many tokens, lines of its own are not worth it."""
+
+_SHORT = 6
+"""A text of so many tokens goes before shares are even; one that is longer is not cut to less."""
+
+_INDENT = "  "
+
+
+def lay_out(parts: Parts, budget: int, *, indent: str = "", is_nested: bool = False) -> list[str]:
+    """Return lines that show things within a budget of tokens, line ends included."""
+    shown, last = _heads(parts, budget // 2 if is_nested else budget, indent)
+    heads = [indent + item.head for item in shown]
+    left = budget - sum(map(cost, [*heads, *last]))
+    texts = _texts(shown, left, indent)
+    lines = [line for head, body in zip(heads, texts, strict=True) for line in _joined(head, body)]
+    return [*lines, *last]
+
+
+def cost(line: str) -> int:
+    """Return what a line costs with its end."""
+    return count(line) + 1
+
+
+def _joined(head: str, body: str | list[str]) -> list[str]:
+    if isinstance(body, list):
+        return [head, *body]
+    return [f"{head} = {body}" if body else head]
+
+
+def _heads(parts: Parts, budget: int, indent: str) -> tuple[list[Item], list[str]]:
+    """Return the things that get a line, and what is said of the others."""
+    shown: list[Item] = []
+    costs: list[int] = []
+    for item in parts.items:
+        costs.append(cost(indent + item.head))
+        if sum(costs) > budget:
+            costs.pop()
+            break
+        shown.append(item)
+    while len(shown) < parts.total:
+        last = f"{indent}{DOTS} {_more(parts.total - len(shown), parts.noun)}"
+        if sum(costs) + cost(last) <= budget:
+            return shown, [last]
+        if not shown:
+            break
+        shown.pop()
+        costs.pop()
+    return shown, []
+
+
+def _more(number: int, noun: str) -> str:
+    return f"{number:,} more {noun}" if number > 1 else f"1 more {noun.removesuffix('s')}"
+
+
+def _texts(items: list[Item], left: int, indent: str) -> list[str | list[str]]:
+    """Share out what is left; return the text or the lines of each thing."""
+    found: list[str | list[str]] = ["" for _ in items]
+    most = max(left * _CHARACTERS // max(len(items), 1) * 4, 80)
+    texts = [item.text(most) if left > 0 else "" for item in items]
+    order = sorted(range(len(items)), key=lambda at: len(texts[at]))
+    for done, at in enumerate(order):
+        share = max(left // (len(order) - done), min(_SHORT, left))
+        found[at], used = _fitted(items[at], texts[at], share, indent)
+        left -= used
+    return found
+
+
+def _fitted(item: Item, text: str, share: int, indent: str) -> tuple[str | list[str], int]:
+    """Return a thing within its share, and what that costs."""
+    needed = count(text) + 1  # for the sign between the head and the text
+    if not text or (needed > share and share <= _SHORT):
+        return "", 0
+    if needed <= share and not text.endswith(DOTS):
+        return text, needed
+    parts = item.parts() if share >= _FEWEST else None
+    if parts is not None and parts.total:
+        lines = lay_out(parts, share, indent=indent + _INDENT, is_nested=True)
+        return lines, sum(map(cost, lines))
+    short = cut(text, share - 1)
+    return short, count(short) + 1
+
+
+_LAST = 6
+
+
+class _Thing(NamedTuple):
+    """What is said of something, and what is in it."""
+
+    words: str
+    value: Any
+
+
+class _MindLooks:
+    """Looks of what an agent has in mind."""
+
+    def __init__(self) -> None:
+        self._objects = ObjectLooks()
+
+    def what(self, thing: _Thing) -> str:
+        return printable(thing.words)
+
+    def pieces(self, thing: _Thing) -> Iterator[str]:
+        return iter(()) if thing.value is None else self._objects.pieces(thing.value)
+
+    def parts(self, thing: _Thing) -> Parts | None:
+        if not isinstance(thing.value, dict):
+            return None
+        items = [Item(str(name), part, self._objects) for name, part in thing.value.items()]
+        return Parts(items, len(items))
+
+
+def mind(state: Reading) -> list[Item]:
+    """Return where runs are, what the agent works with, and the last that was said."""
+    looks = _MindLooks()
+    found = [*_runs(state), *_memory(state), *_threads(state)]
+    return [Item(name, thing, looks) for name, thing in found]
+
+
+def _runs(state: Reading) -> Iterator[tuple[str, _Thing]]:
+    cell = state.cell_at((LOOP, "runs"))
+    for key, _ in () if cell is None else state.cells.entries(cell):
+        name = str(state.cells.encoding.unkey(key))
+        head: Any = state.cells.load(state.cell_at((LOOP, "runs", name, "head")) or b"\x80")
+        words = f"{head.get('phase', '')}, step {head.get('iteration', 0)}"
+        yield f"(run {printable(name)})", _Thing(words, head.get("question") or head.get("task"))
+
+
+def _memory(state: Reading) -> Iterator[tuple[str, _Thing]]:
+    if state.cell_at((MEMORY,)) is None:
+        return
+    held = memory.Memory(state)
+    task = held.task
+    plan = {step.text: str(step.state) for step in held.steps}
+    notes = {note.key: note.value for note in held.notes.all()}
+    if task.goal:
+        yield "(goal)", _Thing(str(task.status), task.goal)
+    if plan:
+        words = f"{len(task.steps_done)} done, {len(task.steps_left)} left"
+        yield "(plan)", _Thing(words, plan)
+    if notes:
+        yield "(notes)", _Thing(number_of(len(notes), "notes"), notes)
+
+
+def _threads(state: Reading) -> Iterator[tuple[str, _Thing]]:
+    if state.cell_at((CONVERSATION,)) is None:
+        return
+    for name, thread in conversation.Conversation(state).threads().items():
+        start = max(thread.messages - _LAST, 0)
+        said = conversation.Conversation(state, thread=name)[start:]
+        lines = {f"[{at}] {each.role}": words_of(each) for at, each in enumerate(said, start)}
+        words = number_of(thread.messages, "messages")
+        yield f"(conversation {printable(name)})", _Thing(words, lines)
+
 
 _EMPTY_MAP = b"\x80"
 _MOST_COMMITS, _MOST_CHANGES, _MOST_EVENTS = 12, 2_000, 20
@@ -223,3 +409,78 @@ def _age(microseconds: int) -> str:
             number = seconds // size
             return f"{number} {unit}{'s' if number > 1 else ''} ago"
     return "just now"
+
+
+FOCUSES = ("recent", "full")
+
+
+def view(
+    state: State | Reading | None,
+    focus: Literal["recent", "full"] = "recent",
+    *,
+    max_tokens: int = 4096,
+) -> str:
+    """Return what is in a state, as text of at most about so many tokens.
+
+    `focus="recent"` shows what changed lately and what happened; "full" shows everything there is,
+    as far as it fits, and says how much does not.
+
+    Raises:
+        Invalid: the focus is not one of the two, or there is no room for anything.
+    """
+    if focus not in FOCUSES:
+        raise Invalid(f"focus {focus!r} is not known", hint=f"use {' or '.join(FOCUSES)}")
+    if max_tokens < 1:
+        raise Invalid(f"max_tokens={max_tokens} is no room", hint="give at least 1")
+    if state is None:
+        return cut("no state: nothing is kept", max_tokens)
+    lines = _lines(state, focus, max_tokens)
+    while len(lines) > 1 and count("\n".join(lines)) > max_tokens:
+        lines.pop()
+    return cut("\n".join(lines), max_tokens)
+
+
+def _lines(state: State | Reading, focus: str, budget: int) -> list[str]:
+    if isinstance(state, Reading):
+        with state.turn():
+            return _kept(state, focus, budget)
+    if isinstance(state, Live):
+        with state.turn():
+            return _live(state, focus, budget)
+    raise Invalid(
+        f"a {type(state).__name__} is no state", hint="use Versioned, Live, a snapshot or None"
+    )
+
+
+def _kept(state: Reading, focus: str, budget: int) -> list[str]:
+    root = state.cell_at(())
+    looks = StoredLooks(state.cells)
+    title = _title(state, bytes_text(state.cells.full_size(root or b"")))
+    left = budget - cost(title)
+    if focus == "full":
+        named, own = looks.top(root or b"\x80", len(state)), mind(state)
+        every = Parts([*own, *named.items], len(own) + named.total) if own else named
+        return [title, *lay_out(every, left)]
+    return [title, *sections_within(recent_sections(state, looks), left)]
+
+
+def _title(state: Reading, size: str) -> str:
+    keys = f"{number_of(len(state), 'keys')}, {size}"
+    if isinstance(state, Snapshot):
+        return f"as it was at {state.commit.short}: {keys}"
+    if not isinstance(state, Branch):
+        return keys
+    head = f"at {state.head.short}" if state.head is not None else "no commit yet"
+    changes = "" if state.is_clean else ", with uncommitted changes"
+    merging = ", in the middle of a merge" if state.merging is not None else ""
+    return printable(f"{state.session}/{state.name} {head}: {keys}{changes}{merging}")
+
+
+def _live(state: Live, focus: str, budget: int) -> list[str]:
+    looks = ObjectLooks()
+    title = f"{type(state).__name__}: {number_of(len(state), 'keys')}, in memory only"
+    left = budget - cost(title)
+    if focus == "full":
+        items = (Item(name, state[name], looks) for name in state)
+        return [title, *lay_out(Parts(items, len(state)), left)]
+    return [title, *sections_within(live_sections(state, looks), left)]

@@ -7,22 +7,21 @@ Variable         what is known of a variable without reading it; `variables_in` 
 Difference       a variable or a file that is not what it was; `workspace_diff` finds them
 ladder           every sandbox, and why it does not work here if it does not
 
-Read `workspace.py` for the host, `worker/session.py` for what runs in the sandbox, and
-`worker/capture.py` for how variables are kept; `premises.py` for the work folder. The names are
+Read `workspace.py` for the host, `worker/worker.py` for what runs in the sandbox, and
+`worker/capture.py` for how variables are kept; `work_folder.py` for the work folder. The names are
 loaded when they are first asked for: a state has this door without paying for what is behind it.
 """
 
-from otolith.doors import door
+from otolith.lazy import door
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from otolith.agent.workspace.comparing import Difference, workspace_diff
-    from otolith.agent.workspace.reading import Variable, variables_in
-    from otolith.agent.workspace.runner import Runner
-    from otolith.agent.workspace.sandbox import ladder
-    from otolith.agent.workspace.step import Step
-    from otolith.agent.workspace.workspace import Workspace
+    from otolith.workspace.diff import Difference, workspace_diff
+    from otolith.workspace.sandbox import ladder
+    from otolith.workspace.step import Runner, Step
+    from otolith.workspace.variables import Variable, variables_in
+    from otolith.workspace.workspace import Workspace
 
 __all__ = [
     "Difference",
@@ -36,14 +35,14 @@ __all__ = [
 ]
 
 _HOME = {
-    "Difference": "comparing",
-    "Runner": "runner",
+    "Difference": "diff",
+    "Runner": "step",
     "Step": "step",
-    "Variable": "reading",
+    "Variable": "variables",
     "Workspace": "workspace",
     "ladder": "sandbox",
-    "variables_in": "reading",
-    "workspace_diff": "comparing",
+    "variables_in": "variables",
+    "workspace_diff": "diff",
 }
 
 __getattr__ = door(__name__, _HOME)

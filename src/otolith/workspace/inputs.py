@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import cloudpickle  # type: ignore[import-untyped]
 
-from otolith.agent.workspace.worker.definitions import CACHES
 from otolith.core import Reading
 from otolith.errors import BadValue
+from otolith.workspace.worker.classes import CACHES
 
 _DATA = frozenset({
     "datetime", "decimal", "numpy", "pandas", "pathlib", "polars", "pyarrow", "scipy", "torch",

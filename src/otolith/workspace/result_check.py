@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from otolith.agent.workspace.messages import Done
 from otolith.codecs import AsStored
 from otolith.core import Branch, Cells, Claim, Encoding, Totals, cell_claims, claims, digest, flaws
 from otolith.core import totals as totals_of
 from otolith.errors import Error, Invalid
 from otolith.types import Hash
+from otolith.workspace.protocol import Done
 
 TABLES = frozenset({".aliases", "ambient", "classes", "code", "data", "last", "objects", "vars"})
 """What a worker may hand over. Signatures are the host's."""

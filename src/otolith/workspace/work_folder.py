@@ -8,20 +8,43 @@ Files are read without following links, so a link that leads out of the folder i
 and nothing more. A file whose size, time, number and kind are those of the last look is not read
 again, unless it changed so recently that the clock may not tell. What cannot be kept (a socket, a
 file that is too long) is left where it is.
+
+Whose a work folder is: which session left it, at which commit, and whether a step was running.
+
+    otolith/folders/DIGEST.json    under $XDG_STATE_HOME, or else ~/.local/state
+        {"folder": path, "number": inode, "repo": salt, "ref": text, "commit": id, "running": bool}
+
+The note is on this machine and not in the state: a state goes to other machines, a folder does not.
+It is out of reach for code in a sandbox that hides files. Where it cannot be written nothing is
+known of the folder, and nothing in it is taken for something that can be removed.
+
+The work folder of a session, and the rules by which nothing in it gets lost.
+
+A folder may be the user's, and users put files into those of a session too. So
+
+1. what is in the folder and in no commit is a *stranger*, and never removed unless told to;
+2. where the state has no files yet, or is as this session left the folder, strangers are the
+   user's, and taken in: by a commit of their own, so that `undo` of a step leaves them alone;
+3. anywhere else somebody has to say what to do with them;
+4. what a step has changed before it was cut off is the step's. It is moved aside, into a folder
+   beside this one.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from otolith.agent.workspace.step import Files
-from otolith.core import WORKSPACE, Branch, Reading
+from otolith.core import WORKSPACE, Branch, Reading, digest
+from otolith.errors import Invalid, NotFound
+from otolith.workspace.step import Files
 
 PLACE = (WORKSPACE, "files")
 _RACY_NANOSECONDS = 50_000_000
@@ -258,3 +281,218 @@ def _remove_all(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink()
+
+
+_LOOKED_AT = 50
+_ROOM_BYTES = 1024
+
+
+class Left(NamedTuple):
+    """How a session left a folder."""
+
+    commit: str
+    was_running: bool
+
+
+class Ownership:
+    """What is noted about one folder."""
+
+    def __init__(self, folder: Path, state: Branch) -> None:
+        self._folder = folder
+        self._state = state
+        name = digest(os.fsencode(folder)).hex()[:32]
+        self._file = _notes() / f"{name}.json"
+        self._is_begun = False
+
+    def left(self) -> Left | None:
+        """Return how this session left the folder; None if it did not, or nobody knows."""
+        try:
+            noted: Any = json.loads(self._file.read_text(encoding="utf-8"))
+            if any(noted[name] != mine for name, mine in self._identity().items()):
+                return None
+            is_same_folder = noted["number"] == self._number()
+            return Left(str(noted["commit"]), bool(noted["running"]) and is_same_folder)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def note(self, *, is_running: bool = False) -> None:
+        """Note that the folder is what the last commit says, or that a step is changing it."""
+        head = self._state.head
+        said = {
+            **self._identity(),
+            "number": self._number(),
+            "commit": "" if head is None else head.id,
+            "running": is_running,
+        }
+        with suppress(OSError):
+            if not self._is_begun:
+                self._begin()
+            _overwrite(self._file, json.dumps(said).encode())
+
+    def _begin(self) -> None:
+        if not self._file.exists():
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _forget_some(self._file)
+        self._is_begun = True
+
+    def _identity(self) -> dict[str, Any]:
+        salt = str(self._state.cells.salt)
+        return {"folder": os.fspath(self._folder), "repo": salt, "ref": self._state.ref}
+
+    def _number(self) -> int:
+        try:
+            return self._folder.stat().st_ino
+        except OSError:
+            return 0
+
+
+def _overwrite(file: Path, note: bytes) -> None:
+    """Write a note in place: who finds half of one knows nothing, and removes nothing.
+
+    Its length stays the same. A file that is cut or replaced is written to the disk at once by some
+    systems, which takes longer than many a step.
+    """
+    padded = note.ljust(-(-len(note) // _ROOM_BYTES) * _ROOM_BYTES)
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        os.pwrite(descriptor, padded, 0)
+        if os.fstat(descriptor).st_size != len(padded):
+            os.ftruncate(descriptor, len(padded))
+    finally:
+        os.close(descriptor)
+
+
+def _notes() -> Path:
+    given = Path(os.environ.get("XDG_STATE_HOME", ""))
+    base = given if given.is_absolute() else Path(os.path.expanduser("~")) / ".local" / "state"  # noqa: PTH111
+    return base / "otolith" / "folders"
+
+
+def _forget_some(mine: Path) -> None:
+    """Remove notes about folders that are no more, of those next to a new one."""
+    notes = sorted(mine.parent.glob("*.json"), key=lambda file: (file.name < mine.name, file.name))
+    for file in notes[:_LOOKED_AT]:
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            folder = json.loads(file.read_text(encoding="utf-8"))["folder"]
+            if not Path(folder).exists():
+                file.unlink()
+
+
+Strangers: TypeAlias = Literal["refuse", "adopt", "discard"]
+"""What becomes of files that are in no commit: an error, part of the state, or nothing."""
+
+_SHOWN = 5
+
+
+class Premises:
+    """A folder that is what a state says, but for what somebody puts there."""
+
+    def __init__(self, path: Path, state: Branch) -> None:
+        self._state = state
+        self._folder = Folder(path)
+        self._ownership = Ownership(path, state)
+        self._is_settled = False
+        self.path = path
+
+    @property
+    def debris(self) -> Path:
+        """Where what a step left unfinished is moved to; no branch has a folder of that name."""
+        return self.path.with_name(f"{self.path.name}@unfinished")
+
+    def settle(self, strangers: Strangers = "refuse") -> Files:
+        """Make folder and state agree, before a step.
+
+        Raises:
+            Invalid: there are strangers, and nobody has said what to do with them.
+        """
+        if strangers not in ("refuse", "adopt", "discard"):
+            hint = "use 'refuse', 'adopt' or 'discard'"
+            raise Invalid(f"strangers={strangers!r} is not known", hint=hint)
+        files = self.move_in(strangers)
+        self._take_in()
+        return files
+
+    def move_in(self, strangers: Strangers = "refuse") -> Files:
+        """Make the folder what the state says, once; strangers that may stay do so."""
+        if self._is_settled:
+            return Files()
+        left = self._ownership.left()
+        was_cut_off = left is not None and left.was_running
+        keep = {} if was_cut_off or strangers == "discard" else self._strangers(left)
+        if strangers == "refuse":
+            self._check(keep, left)
+        if was_cut_off and self.debris.exists():
+            shutil.rmtree(self.debris)
+        aside = self.debris if was_cut_off else None
+        files = self._folder.restore(self._state, keep=keep, aside=aside)
+        self._is_settled = True
+        self._ownership.note()
+        return files
+
+    def enter(self) -> None:
+        """Note that a step is about to change the folder."""
+        self._ownership.note(is_running=True)
+
+    def capture(self) -> Files:
+        """Stage what a step did."""
+        return self._folder.capture(self._state)
+
+    def leave(self) -> None:
+        """Note that all that is in the folder is in the last commit."""
+        self._ownership.note()
+
+    def take_back(self) -> Files:
+        """Make the folder what it was before a step of which nothing is kept."""
+        files = self._folder.restore(self._state)
+        self._ownership.note()
+        return files
+
+    def edited(self) -> dict[str, bytes]:
+        """Return what is in the folder and not, or not like that, in the state."""
+        before, found, _ = self._folder.look(self._state)
+        return {name: cell for name, cell in found.items() if before.get(name) != cell}
+
+    def follow(self, keep: dict[str, bytes]) -> None:
+        """Make the folder what the state says after it has moved, but for what is the user's."""
+        self._folder.restore(self._state, keep=keep)
+        self._ownership.note()
+
+    def _strangers(self, left: Left | None) -> dict[str, bytes]:
+        """Return what is neither in the state nor in the commit that the folder was left at."""
+        known = self._files_of(left)
+        return {name: cell for name, cell in self.edited().items() if known.get(name) != cell}
+
+    def _files_of(self, left: Left | None) -> dict[str, bytes]:
+        try:
+            return {} if left is None or not left.commit else files_in(self._state.at(left.commit))
+        except NotFound:
+            return {}
+
+    def _check(self, found: dict[str, bytes], left: Left | None) -> None:
+        """Refuse strangers, unless there is no doubt that they are to stay."""
+        head = self._state.head
+        is_at_home = left is not None and head is not None and left.commit == head.id
+        names = sorted(name for name in found if not (self.path / name).is_dir())
+        if not names or is_at_home or not files_in(self._state):
+            return
+        shown = ", ".join(names[:_SHOWN])
+        more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+        raise Invalid(
+            f"{self.path} has files that are in no commit of this session: {shown}{more}",
+            hint='restore(strangers="adopt") keeps them and makes them part of the state,'
+            ' restore(strangers="discard") removes them',
+        )
+
+    def _take_in(self) -> None:
+        """Commit what somebody has put into the folder, unless other edits wait to be committed."""
+        look = self._folder.look(self._state)
+        files = look.files
+        names = [*files.added, *files.changed, *files.removed]
+        if not names:
+            return
+        is_clean = self._state.is_clean
+        self._folder.stage(self._state, look)
+        if is_clean:
+            shown = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+            self._state.commit(f"files from outside: {shown}", kind="files")
+            self._ownership.note()

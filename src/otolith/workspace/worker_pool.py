@@ -13,21 +13,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from otolith.agent.workspace.messages import (
+from otolith.errors import Unavailable
+from otolith.workspace.protocol import (
     Ended,
     Fork,
     Forked,
     FromNursery,
     FromWorker,
+    Gone,
     Learn,
     Ready,
     Signal,
     Sweep,
+    Wire,
 )
-from otolith.agent.workspace.runner import Runner
-from otolith.agent.workspace.sandbox import Place, Sandbox, choose, end_below
-from otolith.agent.workspace.wire import Gone, Wire
-from otolith.errors import Unavailable
+from otolith.workspace.sandbox import Place, Sandbox, choose, end_below
+from otolith.workspace.step import Runner
 
 Heard = TypeVar("Heard", Ready, Forked)
 
@@ -198,7 +199,7 @@ class Crew:
         number = str(theirs.fileno())
         most = "" if self._runner.processes is None else str(self._runner.processes)
         arguments = [number, self.sandbox.name, str(self._work), str(int(place.network)), most]
-        module = "otolith.agent.workspace.worker.nursery"
+        module = "otolith.workspace.worker.fork_server"
         environment = _environment(self._runner, self._work)
         command = self.sandbox.command(
             [self._runner.python, "-B", "-m", module, *arguments],

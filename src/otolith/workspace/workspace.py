@@ -2,34 +2,120 @@
 
 The host side. It stages the work folder, lets a worker run a step on the state, takes over what the
 worker hands over, and commits all of it together. It never unpickles.
+
+What is asked for, looked at before anything is run: the code, and what is said of it.
+
+Objects of a session unpickled in the process of the user, only ever because the user says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from keyword import iskeyword
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
-from otolith.agent.workspace.answers import FromState, Sign
-from otolith.agent.workspace.asked import check_code, check_meta
-from otolith.agent.workspace.comparing import Difference, workspace_diff
-from otolith.agent.workspace.conversation import Ending
-from otolith.agent.workspace.crew import Crew
-from otolith.agent.workspace.foreman import Foreman
-from otolith.agent.workspace.giving import Gift, gift_of
-from otolith.agent.workspace.handover import TABLES, accept
-from otolith.agent.workspace.messages import Done, Failure, Run
-from otolith.agent.workspace.output import OnOutput, Output
-from otolith.agent.workspace.premises import Premises, Strangers
-from otolith.agent.workspace.reading import Readable
-from otolith.agent.workspace.runner import Runner
-from otolith.agent.workspace.step import Files, Picture, Step
-from otolith.agent.workspace.trusted import load
+from otolith.codecs import Codecs
 from otolith.core import WORKSPACE, Branch, Commit, Merge, Target
 from otolith.errors import BadValue, Error, Invalid
+from otolith.types import Hash
+from otolith.workspace.diff import Difference, workspace_diff
+from otolith.workspace.inputs import Gift, gift_of
+from otolith.workspace.protocol import Done, Failure, Run
+from otolith.workspace.result_check import TABLES, accept
+from otolith.workspace.step import Files, OnOutput, Output, Picture, Runner, Step
+from otolith.workspace.variables import Readable
+from otolith.workspace.work_folder import Premises, Strangers
+from otolith.workspace.worker.pickle_context import use
+from otolith.workspace.worker.remote_state import Shadow
+from otolith.workspace.worker.variables import Variables
+from otolith.workspace.worker_host import Answers, Ending, Foreman, FromState, Sign
+from otolith.workspace.worker_pool import Crew
+
+_DEEPEST = 50
+OURS = frozenset({"ok", "sandbox", "stopped"})
+"""What a workspace says of each step: whether it went well, where it ran, what ended it."""
+
+
+def check_code(code: str) -> None:
+    """Refuse what is no text.
+
+    Raises:
+        Invalid: it holds half a character, as bytes do that were not decoded as what they are.
+    """
+    try:
+        code.encode()
+    except UnicodeEncodeError as error:
+        line = code.count("\n", 0, error.start) + 1
+        raise Invalid(f"line {line} of the code is no text", hint="read it as UTF-8") from None
+
+
+def check_meta(meta: Mapping[str, Any] | None) -> None:
+    """Refuse what a commit could not keep, before anything is run.
+
+    Raises:
+        Invalid: a word of it is one that a workspace says itself.
+        BadValue: it is not plain data.
+    """
+    if meta is None:
+        return
+    if not _is_plain(dict(meta)):
+        raise BadValue(
+            "the meta of a step is not plain data",
+            hint="use None, bool, numbers, str, bytes, and lists and str-keyed dicts of them",
+        )
+    if taken := sorted(OURS & meta.keys()):
+        raise Invalid(
+            f"{taken[0]!r} in the meta of a step is what a workspace says of it",
+            hint=f"choose another word than {', '.join(sorted(OURS))}",
+        )
+
+
+def _is_plain(value: object, depth: int = 0) -> bool:
+    """Tell whether this is the same after it was written and read, as a commit sees it."""
+    if type(value) is dict and depth < _DEEPEST:
+        return all(type(key) is str and _is_plain(part, depth + 1) for key, part in value.items())
+    if type(value) is list and depth < _DEEPEST:
+        return all(_is_plain(part, depth + 1) for part in value)
+    return value is None or type(value) in (bool, int, float, str, bytes)
+
+
+class Beside:
+    """What a worker would ask a host for, asked in the same process."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+
+    def read(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
+        """Return the objects that are there."""
+        found = zip(hashes, self._answers.read(list(hashes)), strict=True)
+        return {hash: data for hash, data in found if data is not None}
+
+    def map(self, cell: bytes) -> None:
+        """Map nothing: what is loaded here belongs to the user's process."""
+
+    def hand(self, objects: Sequence[bytes]) -> bool:
+        """Hand nothing over: nothing is kept of what is done here."""
+        return False
+
+    def vouches(self, place: str, cell: bytes, signature: bytes) -> bool:
+        """Tell whether a pickle was signed by this repo."""
+        return self._answers.vouches(place, cell, signature)
+
+
+def load(answers: Answers, config: bytes, roots: dict[str, bytes], name: str) -> object:
+    """Return a variable, unpickled after its signature was checked."""
+    host, codecs = Beside(answers), Codecs()
+    shadow = Shadow(host, config, codecs)
+    shadow.start(roots)
+    variables = Variables(shadow, host, codecs, {})
+    variables.namespace["__name__"] = "__main__"
+    variables.namespace["__builtins__"] = __builtins__
+    with use(variables.world):
+        return variables.namespace[name]
+
 
 _GIVE_DATA = "hand over data, or the path of a file that the code reads"
 

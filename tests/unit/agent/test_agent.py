@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 from otolith import Disk, Live, Versioned, events
-from otolith.agent.conversation import Message, Role, Text, ToolCall
-from otolith.agent.loop import (
+from otolith.agent import (
     Agent,
     AgentState,
     Orchestrator,
@@ -21,9 +20,9 @@ from otolith.agent.loop import (
     replay,
     run_in,
 )
-from otolith.agent.loop.models.model import Usage, as_model
-from otolith.agent.loop.state import said
-from otolith.agent.tokens import count
+from otolith.agent.models.base import Usage, as_model
+from otolith.agent.state import said
+from otolith.conversation import Message, Role, Text, ToolCall
 from otolith.errors import (
     BadReply,
     Busy,
@@ -33,6 +32,7 @@ from otolith.errors import (
     TimedOut,
     Unsupported,
 )
+from otolith.text.tokens import count
 
 
 @dataclass

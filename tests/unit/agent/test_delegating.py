@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from otolith import Versioned
-from otolith.agent.loop import AgentState, Orchestrator, Tool, effects_after, replay
+from otolith.agent import AgentState, Orchestrator, Tool, effects_after, replay
 from otolith.errors import Conflict, EffectUnknown, Invalid
 
 

@@ -12,7 +12,7 @@ import pytest
 from otolith import Disk, Versioned
 from otolith.agent import Agent, AnthropicModel, OpenAIModel
 from otolith.errors import Error, ModelFailed
-from tests.unit.agent.loop.provider import Provider, serving
+from tests.unit.agent.provider import Provider, serving
 
 KEY = "sk-very-secret-0123456789"
 

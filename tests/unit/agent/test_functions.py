@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from otolith import Versioned
-from otolith.agent.conversation import Message, Role, Text, ToolCall, ToolResult
-from otolith.agent.loop import Agent, FunctionModel, ScriptedModel, Tool
-from otolith.agent.loop.signature import plain
+from otolith.agent import Agent, FunctionModel, ScriptedModel, Tool
+from otolith.agent.tools import plain
+from otolith.conversation import Message, Role, Text, ToolCall, ToolResult
 from otolith.errors import BadReply, Invalid, TimedOut
 
 

@@ -18,16 +18,14 @@ from otolith import Versioned
 from otolith.agent import (
     Agent,
     AgentState,
-    Message,
     Orchestrator,
-    Role,
     ScriptedModel,
     Tool,
-    ToolCall,
     effects_after,
     ledger_in,
 )
-from otolith.agent.loop.standing import standing, stands_on
+from otolith.agent.ledger import standing, stands_on
+from otolith.conversation import Message, Role, ToolCall
 from otolith.errors import Busy
 
 
@@ -101,7 +99,8 @@ def test_a_state_stands_on_what_no_rollback_has_left_behind():
 BOOKING = """
     import os, sys
     from otolith import Disk, Versioned
-    from otolith.agent import Agent, Message, Role, Tool, ToolCall
+    from otolith.agent import Agent, Tool
+    from otolith.conversation import Message, Role, ToolCall
 
     def pay(amount: int) -> str:
         "Pay."

@@ -15,16 +15,7 @@ from time import monotonic
 import pytest
 
 from otolith import Versioned, events
-from otolith.agent.conversation import (
-    Attachment,
-    Message,
-    Reasoning,
-    Role,
-    Text,
-    ToolCall,
-    ToolResult,
-)
-from otolith.agent.loop import (
+from otolith.agent import (
     Agent,
     AnthropicModel,
     FunctionModel,
@@ -37,10 +28,11 @@ from otolith.agent.loop import (
     Tool,
     Usage,
 )
-from otolith.agent.loop.models.model import as_model, request_hash
+from otolith.agent.models.base import as_model, request_hash
+from otolith.conversation import Attachment, Message, Reasoning, Role, Text, ToolCall, ToolResult
 from otolith.errors import BadReply, Busy, Denied, Invalid, ModelFailed, TimedOut
-from tests.unit.agent.conversation.legality import faults
-from tests.unit.agent.loop.provider import Provider, serving
+from tests.unit.agent.provider import Provider, serving
+from tests.unit.conversation.legality import faults
 
 KEY = "sk-very-secret"
 ASKED = [Message(Role.SYSTEM, (Text("Be brief."),)), Message(Role.USER, (Text("Hi"),))]

@@ -11,8 +11,7 @@ import pytest
 
 from otolith import Disk, Live, Versioned, events
 from otolith import open as open_repo
-from otolith.agent.conversation import Conversation, Message, Role, Text, ToolResult
-from otolith.agent.loop import (
+from otolith.agent import (
     AgentState,
     Orchestrator,
     ScriptedModel,
@@ -23,7 +22,8 @@ from otolith.agent.loop import (
     runs_in,
     tool,
 )
-from otolith.agent.loop.progress import Progress
+from otolith.agent.orchestrator import Progress
+from otolith.conversation import Conversation, Message, Role, Text, ToolResult
 from otolith.errors import (
     BadMessage,
     BadReply,
@@ -609,7 +609,7 @@ def test_a_sub_agent_that_is_not_merged_yet_is_merged_by_the_next_process(repo, 
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("otolith.agent.loop.orchestrator.join", die)
+        patched.setattr("otolith.agent.orchestrator.join", die)
         with pytest.raises(KeyboardInterrupt):
             Boss(repo).run("fly", session="a")
     assert "found" not in repo.session("a")

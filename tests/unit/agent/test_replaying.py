@@ -7,19 +7,9 @@ from typing import Any
 import pytest
 
 from otolith import Versioned
-from otolith.agent import (
-    Agent,
-    AgentState,
-    Message,
-    Orchestrator,
-    Role,
-    ScriptedModel,
-    Tool,
-    ToolCall,
-    replay,
-)
-from otolith.agent.loop import runs_in
-from otolith.agent.loop.state import said
+from otolith.agent import Agent, AgentState, Orchestrator, ScriptedModel, Tool, replay, runs_in
+from otolith.agent.state import said
+from otolith.conversation import Message, Role, ToolCall
 from otolith.core import Commit
 from otolith.errors import Invalid
 

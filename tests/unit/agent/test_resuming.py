@@ -10,16 +10,9 @@ import pytest
 
 from otolith import Disk, Live, Versioned
 from otolith import open as open_repo
-from otolith.agent.conversation import Message, Role, ToolResult
-from otolith.agent.loop import (
-    AgentState,
-    Orchestrator,
-    Tool,
-    effects_after,
-    ledger_in,
-)
-from otolith.agent.loop.journal import Base
-from otolith.agent.loop.record import KeptRun
+from otolith.agent import AgentState, Orchestrator, Tool, effects_after, ledger_in
+from otolith.agent.run_store import Base, KeptRun
+from otolith.conversation import Message, Role, ToolResult
 from otolith.errors import BadMessage, Busy, Conflict, Full, Invalid
 
 

@@ -7,11 +7,11 @@ import json
 
 import pytest
 
-from otolith.agent.conversation import Message, Role, Text
-from otolith.agent.lifecycle import Phase
-from otolith.agent.loop import AgentState, Observation, Working
-from otolith.agent.loop.state import _METHODS
+from otolith.agent import AgentState, Observation, Working
+from otolith.agent.state import _METHODS
+from otolith.conversation import Message, Role, Text
 from otolith.errors import BadValue, Corrupt, IllegalTransition, Invalid, SchemaMismatch
+from otolith.statecharts import Phase
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_a_call_that_the_model_made_is_not_said_twice(executing):
 
 
 def _calls(*ids: str):
-    from otolith.agent.conversation import ToolCall
+    from otolith.conversation import ToolCall
 
     return [ToolCall(id, "search") for id in ids]
 

@@ -17,9 +17,9 @@ import pydantic
 import pytest
 
 from otolith import Versioned
-from otolith.agent.loop import Agent, AgentState, Orchestrator, ScriptedModel, Tool, Toolbox, tool
-from otolith.agent.loop.calling import called
-from otolith.agent.loop.signature import plain, read_docstring, told
+from otolith.agent import Agent, AgentState, Orchestrator, ScriptedModel, Tool, Toolbox, tool
+from otolith.agent.timeouts import called
+from otolith.agent.tools import plain, read_docstring, told
 from otolith.errors import BadValue, Invalid, KeyNotFound, TimedOut
 
 

@@ -6,9 +6,8 @@ import pytest
 
 from otolith import Repo
 from otolith.care import verify
-from otolith.core.history.graph import make_commit
-from otolith.core.trees.hashing import digest
-from otolith.core.trees.layout import Link
+from otolith.core.history.commits import make_commit
+from otolith.core.trees.layout import Link, digest
 from otolith.errors import Error
 from otolith.stores import Batch, MemoryStore, Object, Swap
 

@@ -8,8 +8,8 @@ import json
 import click
 import pytest
 
-from otolith.cli.running.bench import bytes_of
-from otolith.cli.running.cells import cells_of, without_magics
+from otolith.cli.run.cells import cells_of, without_magics
+from otolith.cli.run.workspace import bytes_of
 from otolith.errors import Invalid
 
 

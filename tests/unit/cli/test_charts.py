@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from otolith import Disk, Versioned
-from otolith.agent.lifecycle import AGENT, Chart
 from otolith.cli import program
+from otolith.statecharts import AGENT, Chart
 
 ORDER = {
     "id": "order",

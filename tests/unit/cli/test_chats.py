@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from otolith import Disk, Versioned
-from otolith.agent import Agent, Orchestrator, Reasoning, ScriptedModel, Text
+from otolith.agent import Agent, Orchestrator, ScriptedModel
+from otolith.conversation import Reasoning, Text
 from tests.unit.cli.terminal import data, run
 
 

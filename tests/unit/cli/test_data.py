@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 
-from otolith.cli.screen.values import one_line, to_json
+from otolith.cli.format.values import one_line, to_json
 
 SHOWN = [
     (np.zeros((2, 3)), "<ndarray 2 x 3 of float64>", [[0.0] * 3] * 2),

@@ -7,7 +7,7 @@ from inspect import cleandoc
 import click
 import pytest
 
-from otolith.cli.screen.graph import Lanes
+from otolith.cli.format.history import Lanes
 from otolith.core import Commit
 
 DRAWINGS = {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from otolith import Disk, Versioned
-from otolith.agent import Told
-from otolith.cli.verbs.looking import Found
+from otolith.cli.commands.show import Found
+from otolith.views import Told
 from tests.unit.cli.terminal import data, run
 
 

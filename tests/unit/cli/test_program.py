@@ -10,10 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from otolith import errors
-from otolith.cli import failures, program
-from otolith.cli.failures import exit_code
-from otolith.cli.place import Place
-from otolith.cli.program import VERBS
+from otolith.cli import errors as failures
+from otolith.cli import program
+from otolith.cli.errors import exit_code
+from otolith.cli.location import Place
+from otolith.cli.main import VERBS
 
 REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "cli.md"
 NAMES = [verb for group in VERBS.values() for verb in group]

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from otolith import Disk, Versioned
 from otolith.cli import program
-from otolith.cli.safety import escaped, safe, tame
+from otolith.cli.terminal import escaped, safe, tame
 
 EVIL = "e\x1b[31mvil\x9b2J\u202eeno\u2066x"
 BIDI = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]

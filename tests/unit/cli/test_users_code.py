@@ -6,11 +6,9 @@ import pytest
 
 from otolith import Disk, Versioned
 from otolith.agent import Task
-from otolith.cli.asked import Asked
-from otolith.cli.failures import hint_of
-from otolith.cli.running.agents import inputs_of
-from otolith.cli.running.code import code_of
-from otolith.cli.running.going import Going, under_way
+from otolith.cli.errors import hint_of
+from otolith.cli.options import Asked
+from otolith.cli.run.agents import Going, code_of, inputs_of, under_way
 from otolith.errors import MergeConflict
 from tests.unit.cli.terminal import data, run
 

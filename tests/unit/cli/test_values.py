@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otolith.cli.screen.values import from_json, one_line, to_json
+from otolith.cli.format.values import from_json, one_line, to_json
 from otolith.codecs import Lost, Opaque, identical
 from otolith.errors import BadValue
 from otolith.types import Tag, Tagged

@@ -10,8 +10,8 @@ import pytest
 
 import otolith
 from otolith.codecs import Codecs
-from otolith.codecs.arrays import CODEC, lift_array, lower_array
-from otolith.codecs.chunks import gather
+from otolith.codecs.buffers import gather
+from otolith.codecs.numpy import CODEC, lift_array, lower_array
 from otolith.errors import BadValue, Corrupt, UnknownType
 from otolith.testing import walk_down, walk_up
 from otolith.types import CHUNK_BYTES, Raw, Tag

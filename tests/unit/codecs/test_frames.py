@@ -12,7 +12,7 @@ import pytest
 
 import otolith
 from otolith.codecs import Codecs
-from otolith.codecs.frames import CODEC, column
+from otolith.codecs.pandas import CODEC, column
 from otolith.errors import Corrupt, UnknownType
 from otolith.testing import walk_down, walk_up
 from otolith.types import Tag

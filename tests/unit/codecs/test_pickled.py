@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import otolith
 from otolith.codecs import Codecs, Opaque, derive
-from otolith.codecs.pickled import Pickled
+from otolith.codecs.pickles import Pickled
 from otolith.core import Encoding
 from otolith.errors import BadValue, Corrupt, Denied, Invalid, UnknownType, Untrusted
 from otolith.types import CHUNK_BYTES, Raw, Tag, Tagged

@@ -12,7 +12,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pytest
 
 import otolith
-from otolith.codecs import tables
+from otolith.codecs import arrow
 from otolith.errors import BadValue, Corrupt, UnknownType
 from otolith.types import CHUNK_BYTES, Raw, Tag
 from tests.unit.codecs.storing import again, data_of, encoded, lift, lowered
@@ -230,7 +230,7 @@ def test_one_column_is_made_from_its_own_part():
     data = data_of(table)
     values = data.pop("columns")
 
-    assert tables.column(data, 1, values[1]).equals(table["b"])
+    assert arrow.column(data, 1, values[1]).equals(table["b"])
 
 
 @pytest.mark.parametrize("position", [-1, 2])
@@ -239,7 +239,7 @@ def test_a_column_that_is_not_there_is_refused(position):
     values = data.pop("columns")
 
     with pytest.raises(Corrupt):
-        tables.column(data, position, values[0])
+        arrow.column(data, position, values[0])
 
 
 def test_only_the_changed_column_is_stored_anew():
@@ -403,7 +403,7 @@ def test_columns_of_other_lengths_are_refused():
 
 
 def test_values_of_other_libraries_are_left_to_others():
-    assert tables.CODEC.lowering(pa.RecordBatchReader) is None
+    assert arrow.CODEC.lowering(pa.RecordBatchReader) is None
 
 
 def test_a_change_in_place_touches_one_chunk():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from otolith.agent.conversation.message import Message, Role, Text, ToolCall, ToolResult
+from otolith.conversation.message import Message, Role, Text, ToolCall, ToolResult
 
 
 class Asked(NamedTuple):

@@ -1,4 +1,4 @@
-"""How well topics and references are found: `python -m tests.unit.agent.conversation.scoring`.
+"""How well topics and references are found: `python -m tests.unit.conversation.scoring`.
 
 It scores the dialogues of `tests/dialogues`, which the rules were not written with, beside simple
 answers. What counts as right was settled before the first run.
@@ -19,10 +19,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from otolith.agent.conversation.entities import Entity, content_words, stem
-from otolith.agent.conversation.message import Message, Role, Text, ToolCall, ToolResult
-from otolith.agent.conversation.references import Candidate, Tracker, resolve
-from otolith.agent.conversation.topics import topics_of
+from otolith.conversation.discourse import Candidate, Entity, Tracker, resolve, topics_of
+from otolith.conversation.message import Message, Role, Text, ToolCall, ToolResult
+from otolith.text import content_words, stem
 from tests.dialogues.loading import Dialogue, Reference, dialogues
 
 UNSURE, CLOSE = 0.3, 0.95

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 import otolith
-from otolith.agent.conversation import (
+from otolith.conversation import (
     Attachment,
     Conversation,
     Extra,

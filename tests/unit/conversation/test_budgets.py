@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import otolith
-from otolith.agent.conversation import (
+from otolith.conversation import (
     Attachment,
     Conversation,
     Counter,
@@ -18,9 +18,9 @@ from otolith.agent.conversation import (
     Tokens,
     ToolCall,
 )
-from otolith.agent.conversation.counting import ESTIMATED
-from otolith.agent.conversation.estimating import estimate
-from tests.unit.agent.conversation.legality import faults
+from otolith.conversation.token_counts import ESTIMATED
+from otolith.text.token_estimate import estimate
+from tests.unit.conversation.legality import faults
 
 WORDS = "some words here " * 30
 SENTENCES = "A sentence about flights to New York and aisle seats. " * 400

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import otolith
-from otolith.agent.conversation import (
+from otolith.conversation import (
     Attachment,
     Conversation,
     Message,
@@ -17,9 +17,9 @@ from otolith.agent.conversation import (
     Text,
     ToolCall,
     ToolResult,
-    naming,
+    summaries,
 )
-from otolith.agent.conversation.estimating import estimate
+from otolith.text.token_estimate import estimate
 
 
 @pytest.fixture
@@ -134,14 +134,14 @@ def test_what_functions_close_over_together_is_looked_at_once(monkeypatch):
 
         tools[f"t{number}"] = tool
     looks: list[object] = []
-    parts = naming._parts
+    parts = summaries._parts
 
     def looking(value: object) -> Any:
         looks.append(value)
         return parts(value)
 
-    monkeypatch.setattr(naming, "_parts", looking)
-    names = [naming.name_of(each) for each in tools.values()]
+    monkeypatch.setattr(summaries, "_parts", looking)
+    names = [summaries.name_of(each) for each in tools.values()]
     assert len(set(names)) == 50
     assert len(looks) < 50 * 50 * 20
 

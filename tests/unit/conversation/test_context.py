@@ -7,19 +7,11 @@ from itertools import count
 import pytest
 
 import otolith
-from otolith.agent.conversation import (
-    Conversation,
-    Counter,
-    Extra,
-    Message,
-    Role,
-    Text,
-    ToolCall,
-)
-from otolith.agent.conversation.context.cutting import roundest
-from otolith.agent.conversation.record import Record
+from otolith.conversation import Conversation, Counter, Extra, Message, Role, Text, ToolCall
+from otolith.conversation.context.budget import roundest
+from otolith.conversation.storage import Record
 from otolith.errors import Invalid, OverBudget
-from tests.unit.agent.conversation.legality import faults
+from tests.unit.conversation.legality import faults
 
 PARAGRAPH = "The flight leaves in the morning and arrives at night, with one stop. " * 4
 PROVIDERS = ["openai", "responses", "anthropic", "plain"]

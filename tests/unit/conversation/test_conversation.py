@@ -8,7 +8,7 @@ import pytest
 
 import otolith
 from bench.disk import resting_bytes
-from otolith.agent.conversation import (
+from otolith.conversation import (
     Attachment,
     Conversation,
     Extra,
@@ -19,7 +19,7 @@ from otolith.agent.conversation import (
     ToolCall,
     ToolResult,
 )
-from otolith.agent.conversation.record import Record
+from otolith.conversation.storage import Record
 from otolith.errors import BadMessage, Invalid, ReadOnly
 
 

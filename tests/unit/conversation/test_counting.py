@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 import otolith
-from otolith.agent.conversation import Attachment, Conversation, Counter, Message, Role, Text
-from otolith.agent.conversation.anchors import Anchor, Scale
-from otolith.agent.conversation.counting import ESTIMATED, tokenizer, vocabulary
-from otolith.agent.conversation.estimating import estimate, shorten
+from otolith.conversation import Attachment, Conversation, Counter, Message, Role, Text
+from otolith.conversation.token_counts import ESTIMATED, Anchor, Scale, tokenizer, vocabulary
 from otolith.errors import MissingExtra, NotFound
+from otolith.text.token_estimate import estimate, shorten
 
 # What o200k_base makes of each, as counted with tiktoken and the vocabulary at hand.
 COUNTED = {

@@ -9,9 +9,9 @@ import sys
 import pytest
 
 import otolith
-from otolith.agent.conversation import Conversation, embeddings
-from otolith.agent.memory import Memory
+from otolith.conversation import Conversation, embeddings
 from otolith.errors import BadValue, MissingExtra, NotFound
+from otolith.memory import Memory
 
 NEAR = {"fly": (1, 0), "plane": (0.9, 0.1), "hotel": (0, 1), "room": (0.1, 0.9)}
 

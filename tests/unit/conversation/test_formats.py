@@ -7,7 +7,7 @@ import base64
 import pytest
 
 import otolith
-from otolith.agent.conversation import (
+from otolith.conversation import (
     Attachment,
     Conversation,
     Message,
@@ -19,10 +19,10 @@ from otolith.agent.conversation import (
     read,
     write,
 )
-from otolith.agent.conversation.context import Rules, Source, project
-from otolith.agent.conversation.counting import ESTIMATED
+from otolith.conversation.context import Rules, Source, project
+from otolith.conversation.token_counts import ESTIMATED
 from otolith.errors import BadMessage, BadValue, Invalid
-from tests.unit.agent.conversation.legality import faults
+from tests.unit.conversation.legality import faults
 
 PNG = base64.b64encode(b"\x89PNG").decode()
 CALL = ToolCall("c1", "search", {"to": "NYC"})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import otolith
-from otolith.agent.conversation import Conversation
-from otolith.agent.conversation.summarising import Summaries
+from otolith.conversation import Conversation
+from otolith.conversation.summaries import Summaries
 
 
 @pytest.fixture

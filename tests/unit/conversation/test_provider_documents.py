@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import otolith
-from otolith.agent.conversation import (
+from otolith.conversation import (
     Attachment,
     Conversation,
     Extra,
@@ -17,9 +17,9 @@ from otolith.agent.conversation import (
     read,
     write,
 )
-from otolith.agent.conversation.context import Rules, Source, project
-from tests.unit.agent.conversation.legality import faults
-from tests.unit.agent.conversation.provider_documents import (
+from otolith.conversation.context import Rules, Source, project
+from tests.unit.conversation.legality import faults
+from tests.unit.conversation.provider_documents import (
     ANTHROPIC,
     CHAT,
     DOCUMENTS,

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otolith.agent.conversation.message import Message, Role, Text, ToolCall, ToolResult
-from otolith.agent.conversation.references import Tracker, entities_of, resolve
+from otolith.conversation.discourse import Tracker, entities_of, resolve
+from otolith.conversation.message import Message, Role, Text, ToolCall, ToolResult
 from otolith.errors import BadValue
-from tests.unit.agent.conversation.development import DIALOGUES
+from tests.unit.conversation.development import DIALOGUES
 
 
 def user(text: str) -> Message:

@@ -6,14 +6,14 @@ import re
 from pathlib import Path
 
 from tests.dialogues.loading import dialogues
-from tests.unit.agent.conversation.scoring import (
+from tests.unit.conversation.scoring import (
     every,
     found_labels,
     reference_scores,
     topic_scores,
 )
 
-PAGE = Path(__file__).parents[4] / "docs/explanation/topics-and-references.md"
+PAGE = Path(__file__).parents[3] / "docs/explanation/topics-and-references.md"
 LANGUAGES = {"English": "en", "German": "de"}
 
 

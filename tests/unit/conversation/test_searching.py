@@ -7,7 +7,7 @@ import unicodedata
 import pytest
 
 import otolith
-from otolith.agent.conversation import Conversation, ToolCall
+from otolith.conversation import Conversation, ToolCall
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from itertools import count
 import pytest
 
 import otolith
-from otolith.agent.conversation import Attachment, Conversation, Message, Role, Text, extractive
-from otolith.agent.conversation.summarising import key_of
+from otolith.conversation import Attachment, Conversation, Message, Role, Text, extractive
+from otolith.conversation.summaries import key_of
 from otolith.errors import BadValue, Invalid
 
 PARAGRAPH = "The flight leaves in the morning and arrives at night, with one stop. " * 4

@@ -6,7 +6,7 @@ import pytest
 
 import otolith
 from bench.disk import resting_bytes
-from otolith.agent.conversation import Conversation, Message, Role, Text, ToolCall
+from otolith.conversation import Conversation, Message, Role, Text, ToolCall
 from otolith.errors import BadMessage, Exists
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otolith.agent.conversation.message import Message, Role, Text
-from otolith.agent.conversation.topics import Segmenter, TopicStatus, topics_of
+from otolith.conversation.discourse import Segmenter, TopicStatus, topics_of
+from otolith.conversation.message import Message, Role, Text
 from otolith.errors import BadValue
-from tests.unit.agent.conversation.development import DIALOGUES
+from tests.unit.conversation.development import DIALOGUES
 
 HOUR = 3_600_000_000
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import otolith
-from otolith.agent.conversation import (
+from otolith.conversation import (
     Attachment,
     Conversation,
     Extra,
@@ -19,7 +19,7 @@ from otolith.agent.conversation import (
     read,
     write,
 )
-from tests.unit.agent.conversation.legality import faults
+from tests.unit.conversation.legality import faults
 
 PROVIDERS = ["openai", "responses", "anthropic"]
 ASKED = {"type": "mcp_approval_request", "id": "m1", "name": "rm", "arguments": "{}"}

@@ -7,13 +7,13 @@ import sys
 import threading
 
 import otolith
-from otolith.agent.conversation import ToolCall
+from otolith.conversation import ToolCall
 
 EACH = 25
 WRITER = """
 import sys
 import otolith
-from otolith.agent.conversation import ToolCall
+from otolith.conversation import ToolCall
 
 place, name, count = sys.argv[1:]
 with otolith.open(place, durability="fast") as repo:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from otolith.core.merging.hunks import combine, combine_lines
+from otolith.core.merge.values import combine, combine_lines
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otolith.core.merging.policy import NAMES, Policies, check_pattern, check_policy
+from otolith.core.merge.policies import NAMES, Policies, check_pattern, check_policy
 from otolith.core.paths import format_path
 from otolith.errors import BadPath, BadPolicy
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from otolith.core import CONVERSATION, MEMORY
-from otolith.core.merging.policy import Policies
-from otolith.core.merging.reserved import RESERVED
+from otolith.core.merge.policies import RESERVED, Policies
 
 EVERYTHING = Policies({"**": "ours", "*": "theirs", f"{CONVERSATION}/main": "theirs"})
 

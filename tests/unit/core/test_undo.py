@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from otolith.core.history.undo import Undo
+from otolith.core.history.refs import Undo
 from otolith.errors import NotFound
 from otolith.stores import Move
 from otolith.types import Hash

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from otolith import Disk, Versioned
-from otolith.agent.memory import RESOLVERS, Memory, StepState, ToolRecord
 from otolith.errors import BadValue, KeyNotFound, ReadOnly
+from otolith.memory import RESOLVERS, Memory, StepState, ToolRecord
 
 DAY = 24 * 3600
 

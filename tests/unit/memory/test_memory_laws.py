@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from otolith import Versioned
-from otolith.agent.memory import Memory, Note, ToolRecord, strength
+from otolith.memory import Memory, Note, ToolRecord, strength
 
 importances = st.floats(0, 1)
 ages = st.integers(0, 10**16)

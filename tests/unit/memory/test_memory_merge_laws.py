@@ -8,15 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otolith import Versioned
-from otolith.agent.memory import (
-    Note,
-    Step,
-    StepState,
-    ToolRecord,
-    Version,
-    merge_notes,
-    merge_plans,
-)
+from otolith.memory import Note, Step, StepState, ToolRecord, Version, merge_notes, merge_plans
 
 FEWER = settings(max_examples=max(settings().max_examples // 2, 20))
 

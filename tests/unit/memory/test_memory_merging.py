@@ -7,15 +7,7 @@ import itertools
 import pytest
 
 from otolith import Versioned
-from otolith.agent.memory import (
-    Note,
-    Step,
-    StepState,
-    ToolRecord,
-    Version,
-    merge_notes,
-    merge_plans,
-)
+from otolith.memory import Note, Step, StepState, ToolRecord, Version, merge_notes, merge_plans
 
 
 def note(value, time, **fields):

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from otolith import Cache, Disk, Live, Memory, Versioned, events, view
-from otolith.agent import State, Stateless, state_of
 from otolith.errors import BadPath, KeyNotFound, Unsupported
+from otolith.state import State, Stateless, state_of
 
 # ---------------------------------------------------------------- one agent, any state
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from otolith import Memory, Versioned
-from otolith.agent.tracking import fingerprint, imprint
+from otolith.state.tracking import fingerprints, imprints
 
 SHORT = {"rows": [{"n": 1}, {"n": 2}], "tags": ["a"], "pair": ([1], 2)}
 LONG = {"rows": [{"n": number, "text": "x" * 50} for number in range(1000)], "tags": ["a"]}
@@ -18,13 +18,13 @@ LONG = {"rows": [{"n": number, "text": "x" * 50} for number in range(1000)], "ta
 def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """What was fingerprinted, by type: a reference would keep it from resting."""
     seen: list[str] = []
-    print = fingerprint.fingerprint
+    print = fingerprints.fingerprint
 
     def note(value: object, lower: Any) -> int | None:
         seen.append(type(value).__name__)
         return print(value, lower)
 
-    monkeypatch.setattr(imprint, "fingerprint", note)
+    monkeypatch.setattr(imprints, "fingerprint", note)
     yield seen
     seen.clear()
 

@@ -30,9 +30,10 @@ import numpy as np
 import pydantic
 import pytest
 
-from otolith.agent.schema import Schema, migrate_state
 from otolith.codecs import migration
 from otolith.errors import Invalid, SchemaMismatch, UnknownType
+from otolith.state import Schema
+from otolith.state.schema.schema import migrate_state
 
 pd = pytest.importorskip("pandas")
 
@@ -503,7 +504,7 @@ def test_a_schema_without_pydantic_does_not_import_it():
     script = (
         "import sys\n"
         "from dataclasses import dataclass\n"
-        "from otolith.agent.schema import Schema\n"
+        "from otolith.state import Schema\n"
         "@dataclass\n"
         "class Job:\n"
         "    x: list[int]\n"

@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 
 from otolith import Disk, Live, Memory, Versioned
-from otolith.agent.sourcing import EVERY
 from otolith.errors import BadValue, Invalid, Unsupported
+from otolith.state.stored_events import EVERY
 
 SEEN: list[int] = []
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import otolith
-from otolith.agent.tracking.held import Held
 from otolith.errors import BadValue
+from otolith.state.tracking.held import Held
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from otolith.agent.lifecycle.definition import (
+from otolith.statecharts.definition import (
     Action,
     Assign,
     Block,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from otolith.agent.lifecycle import Chart
+from otolith.statecharts import Chart
 
 EVENTS = ("a", "b", "c")
 GUARDS = ("g", "h")

@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
-from otolith.agent.lifecycle import Chart, Snapshot
-from otolith.agent.lifecycle.definition import Definition, State, Transition
 from otolith.errors import StepFailed
+from otolith.statecharts import Chart, Snapshot
+from otolith.statecharts.definition import Definition, State, Transition
 
 EVENTS = ("e", "f", "g")
 

@@ -7,10 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from otolith import Memory, Versioned
-from otolith.agent.lifecycle import AGENT, Chart
-from otolith.agent.lifecycle.analysis import accepts, coverage, explore, simulate
 from otolith.errors import BadValue
-from tests.unit.agent.lifecycle.random_charts import EVENTS, configs
+from otolith.statecharts import AGENT, Chart
+from otolith.statecharts.analysis import accepts, coverage, explore, simulate
+from tests.unit.statecharts.random_charts import EVENTS, configs
 
 SECOND = 1_000_000
 

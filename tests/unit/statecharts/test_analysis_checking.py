@@ -6,10 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from otolith.agent.lifecycle import AGENT, Chart
-from otolith.agent.lifecycle.analysis import check
 from otolith.errors import StepFailed
-from tests.unit.agent.lifecycle.random_charts import EVENTS, GUARDS, answers, bind_guards, configs
+from otolith.statecharts import AGENT, Chart
+from otolith.statecharts.analysis import check
+from tests.unit.statecharts.random_charts import EVENTS, GUARDS, answers, bind_guards, configs
 
 FINAL = {"type": "final"}
 COUNT = {"type": "xstate.assign", "context": {"n": {"@expr": "context.n + 1"}}}

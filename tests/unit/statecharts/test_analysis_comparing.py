@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from otolith.agent.lifecycle import AGENT, Chart
-from otolith.agent.lifecycle.analysis import diff
-from tests.unit.agent.lifecycle.random_charts import configs
+from otolith.statecharts import AGENT, Chart
+from otolith.statecharts.analysis import diff
+from tests.unit.statecharts.random_charts import configs
 
 OLD: dict[str, Any] = {
     "id": "trip",

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from otolith.agent.lifecycle import AGENT, Chart, advance, start, step
-from otolith.agent.lifecycle.analysis import explore
 from otolith.errors import BadValue, StepFailed
-from tests.unit.agent.lifecycle.random_charts import EVENTS, GUARDS, answers, bind_guards, configs
+from otolith.statecharts import AGENT, Chart, advance, start, step
+from otolith.statecharts.analysis import explore
+from tests.unit.statecharts.random_charts import EVENTS, GUARDS, answers, bind_guards, configs
 
 relaxed = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 

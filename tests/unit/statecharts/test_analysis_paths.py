@@ -7,10 +7,10 @@ import json
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from otolith.agent.lifecycle import AGENT, Chart, advance, start, step
-from otolith.agent.lifecycle.analysis import shortest_paths, simple_paths
 from otolith.errors import NotFound, StepFailed
-from tests.unit.agent.lifecycle.random_charts import EVENTS, configs
+from otolith.statecharts import AGENT, Chart, advance, start, step
+from otolith.statecharts.analysis import shortest_paths, simple_paths
+from tests.unit.statecharts.random_charts import EVENTS, configs
 
 relaxed = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 

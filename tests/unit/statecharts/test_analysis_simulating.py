@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from otolith.agent.lifecycle import AGENT, Chart, Event
-from otolith.agent.lifecycle.analysis import monte_carlo, simulate
 from otolith.errors import BadValue, IllegalTransition, StepFailed
-from tests.unit.agent.lifecycle.random_charts import EVENTS, configs
+from otolith.statecharts import AGENT, Chart, Event
+from otolith.statecharts.analysis import monte_carlo, simulate
+from tests.unit.statecharts.random_charts import EVENTS, configs
 
 SECOND = 1_000_000
 

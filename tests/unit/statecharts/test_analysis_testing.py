@@ -12,9 +12,9 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import invariant, run_state_machine_as_test
 
-from otolith.agent.lifecycle import AGENT, Chart
-from otolith.agent.lifecycle.analysis import machine_of, pytest_cases, shortest_paths, simple_paths
 from otolith.errors import BadValue, MissingExtra
+from otolith.statecharts import AGENT, Chart
+from otolith.statecharts.analysis import machine_of, pytest_cases, shortest_paths, simple_paths
 
 SHOP = {
     "id": "shop",
@@ -56,7 +56,7 @@ def run_pytest(folder, *arguments):
 
 
 def test_cases_of_a_chart_in_a_module_run_green(tmp_path):
-    source = pytest_cases("otolith.agent.lifecycle:AGENT", shortest_paths(AGENT.model))
+    source = pytest_cases("otolith.statecharts:AGENT", shortest_paths(AGENT.model))
     (tmp_path / "test_agent.py").write_text(source)
 
     done = run_pytest(tmp_path, "test_agent.py")
@@ -79,7 +79,7 @@ def test_cases_of_a_model_take_a_fixture_that_is_the_users(tmp_path):
     source = pytest_cases(AGENT.model, simple_paths(AGENT.model, "done"))
     (tmp_path / "test_agent.py").write_text(source)
     (tmp_path / "conftest.py").write_text(
-        "import pytest\nfrom otolith.agent.lifecycle import AGENT\n"
+        "import pytest\nfrom otolith.statecharts import AGENT\n"
         "@pytest.fixture\ndef chart():\n    return AGENT\n"
     )
 

@@ -6,18 +6,8 @@ from enum import Enum
 
 import pytest
 
-from otolith.agent.lifecycle import (
-    AGENT,
-    Chart,
-    ChartClass,
-    Effect,
-    Event,
-    Snapshot,
-    action,
-    guard,
-    to,
-)
 from otolith.errors import BadChart, BadValue, ChartMismatch, IllegalTransition, StepFailed
+from otolith.statecharts import AGENT, Chart, ChartClass, Effect, Event, Snapshot, action, guard, to
 
 
 class Light(Enum):

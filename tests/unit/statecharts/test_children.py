@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from otolith.agent.lifecycle import Chart, Event, Snapshot
 from otolith.errors import BadChart, IllegalTransition
+from otolith.statecharts import Chart, Event, Snapshot
 
 PARENT = """
 <scxml xmlns="http://www.w3.org/2005/07/scxml">

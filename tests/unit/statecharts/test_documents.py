@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from otolith.agent.lifecycle import Chart
 from otolith.errors import BadChart, MissingExtra, NotFound
+from otolith.statecharts import Chart
 
 BOMB = """<?xml version="1.0"?><!DOCTYPE scxml [<!ENTITY a "aaaaaaaaaa">
   <!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;&b;&b;&b;&b;">]>

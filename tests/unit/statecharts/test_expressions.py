@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otolith.agent.lifecycle.expressions import (
+from otolith.statecharts.expressions import (
     ECMASCRIPT,
     PYTHON,
     EvaluationError,

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from otolith import Disk, Versioned
-from otolith.agent.lifecycle import AGENT, Chart, Effect, Event
 from otolith.errors import (
     BadChart,
     ChartMismatch,
@@ -21,6 +20,7 @@ from otolith.errors import (
     StepFailed,
     Uncommitted,
 )
+from otolith.statecharts import AGENT, Chart, Effect, Event
 
 
 class Clock:

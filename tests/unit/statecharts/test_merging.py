@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from otolith import Disk, Versioned
-from otolith.agent.lifecycle import Chart, Machine
+from otolith.statecharts import Chart, Machine
 
 
 @pytest.fixture

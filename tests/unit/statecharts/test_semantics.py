@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from otolith.agent.lifecycle import Chart, Event
 from otolith.errors import StepFailed
+from otolith.statecharts import Chart, Event
 
 
 def scxml(body, **attributes):

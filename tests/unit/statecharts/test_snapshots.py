@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otolith.agent.lifecycle import Chart, Event, Snapshot, posted, turn
-from otolith.agent.lifecycle.values import freeze
 from otolith.errors import BadValue, ChartMismatch, Corrupt
+from otolith.frozen import freeze
+from otolith.statecharts import Chart, Event, Snapshot, posted, turn
 
 TRIP = {
     "id": "trip",

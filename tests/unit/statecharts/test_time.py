@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from otolith.agent.lifecycle import Chart, Snapshot
+from otolith.statecharts import Chart, Snapshot
 
 SECOND = 1_000_000
 FLAT = Chart.from_table({("a", "go"): "b", ("b", "go"): "a"}, initial="a")

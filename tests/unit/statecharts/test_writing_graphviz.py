@@ -9,11 +9,11 @@ import subprocess
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from otolith.agent.lifecycle import AGENT
-from otolith.agent.lifecycle.definition import Definition, State, Transition
-from otolith.agent.lifecycle.formats.graphviz_writing import quoted, to_dot
-from otolith.agent.lifecycle.formats.xstate_reading import read_xstate
-from tests.unit.agent.lifecycle.drawn_charts import HOSTILE, charts, every_state
+from otolith.statecharts import AGENT
+from otolith.statecharts.definition import Definition, State, Transition
+from otolith.statecharts.formats.graphviz import quoted, to_dot
+from otolith.statecharts.formats.xstate_reader import read_xstate
+from tests.unit.statecharts.drawn_charts import HOSTILE, charts, every_state
 
 STRING = r'"(?:[^"\\\n]|\\.)*"'
 VALUE = rf"(?:{STRING}|[\w.]+)"

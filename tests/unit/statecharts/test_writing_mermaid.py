@@ -7,12 +7,11 @@ import re
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from otolith.agent.lifecycle import AGENT
-from otolith.agent.lifecycle.definition import Definition, State, Transition
-from otolith.agent.lifecycle.formats.mermaid_names import escaped
-from otolith.agent.lifecycle.formats.mermaid_writing import to_mermaid
-from otolith.agent.lifecycle.formats.xstate_reading import read_xstate
-from tests.unit.agent.lifecycle.drawn_charts import HOSTILE, charts, every_state
+from otolith.statecharts import AGENT
+from otolith.statecharts.definition import Definition, State, Transition
+from otolith.statecharts.formats.mermaid import escaped, to_mermaid
+from otolith.statecharts.formats.xstate_reader import read_xstate
+from tests.unit.statecharts.drawn_charts import HOSTILE, charts, every_state
 
 TEXT = r"(?:[\w .,/()\[\]=+*\-'!?|@$]|#\d+;)+"
 ID = r"[A-Za-z]\w*"

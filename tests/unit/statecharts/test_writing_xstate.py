@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from otolith.agent.lifecycle import AGENT, Chart
-from otolith.agent.lifecycle.definition import (
+from otolith.errors import BadChart
+from otolith.statecharts import AGENT, Chart
+from otolith.statecharts.definition import (
     Assign,
     Definition,
     Expression,
@@ -18,14 +19,13 @@ from otolith.agent.lifecycle.definition import (
     Literal,
     State,
     Transition,
+    hash_of,
 )
-from otolith.agent.lifecycle.formats.scxml_reading import read_scxml
-from otolith.agent.lifecycle.formats.xstate_reading import read_xstate
-from otolith.agent.lifecycle.formats.xstate_writing import to_xstate
-from otolith.agent.lifecycle.hashing import hash_of
-from otolith.agent.lifecycle.snapshot import Snapshot
-from otolith.errors import BadChart
-from tests.unit.agent.lifecycle.drawn_charts import HOSTILE, charts, every_state
+from otolith.statecharts.formats.scxml_reader import read_scxml
+from otolith.statecharts.formats.xstate_reader import read_xstate
+from otolith.statecharts.formats.xstate_writer import to_xstate
+from otolith.statecharts.snapshot import Snapshot
+from tests.unit.statecharts.drawn_charts import HOSTILE, charts, every_state
 
 BOOKING: dict[str, Any] = {
     "id": "booking",

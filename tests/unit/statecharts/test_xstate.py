@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from otolith.agent.lifecycle import Chart
 from otolith.errors import BadChart
+from otolith.statecharts import Chart
 
 
 def chart_of(states, **more):

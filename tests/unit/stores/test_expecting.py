@@ -10,9 +10,8 @@ import pytest
 
 from otolith.errors import Invalid
 from otolith.stores import Batch, CachedStore, Expectant, MemoryStore, Object, SqliteStore
-from otolith.stores.rules import digest
-from otolith.stores.sqlite.expected import Expected
-from otolith.stores.sqlite.objects import Draft, key_of
+from otolith.stores.base import digest
+from otolith.stores.sqlite.objects import Draft, Expected, key_of
 
 CHUNKS = [bytes([number]) * 60_000 + os.urandom(20) for number in range(8)]
 

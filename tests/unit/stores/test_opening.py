@@ -21,7 +21,7 @@ from otolith.errors import (
     Unsupported,
 )
 from otolith.stores import Batch, SqliteStore
-from otolith.stores.sqlite import opening
+from otolith.stores.sqlite import schema
 from otolith.testing import put, thing
 
 NOBODY = 65534
@@ -32,12 +32,12 @@ SHARE = r"90 36 0:50 / /mnt/my\040share rw - nfs4 server:/x rw"
 @pytest.mark.parametrize("version", ["3.40.1", "3.51.2"])
 def test_an_sqlite_that_can_lose_writes_is_refused(version):
     with pytest.raises(Unsupported, match="lose committed writes"):
-        opening.check_library(version)
+        schema.check_library(version)
 
 
 @pytest.mark.parametrize("version", ["3.51.3", "3.54.1", "4.0.0"])
 def test_a_safe_sqlite_is_taken(version):
-    opening.check_library(version)
+    schema.check_library(version)
 
 
 def test_the_guard_stands_at_the_door(tmp_path, monkeypatch):
@@ -48,8 +48,8 @@ def test_the_guard_stands_at_the_door(tmp_path, monkeypatch):
 
 def test_a_network_file_system_is_refused():
     with pytest.raises(Unsupported, match="network file system"):
-        opening.check_file_system("/mnt/my share/a.db", [LOCAL, SHARE])
-    opening.check_file_system("/mnt/my shared/a.db", [LOCAL, SHARE])
+        schema.check_file_system("/mnt/my share/a.db", [LOCAL, SHARE])
+    schema.check_file_system("/mnt/my shared/a.db", [LOCAL, SHARE])
 
 
 def test_a_missing_directory_is_named(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otolith.agent.tokens import count, cut
+from otolith.text.tokens import count, cut
 
 
 @pytest.mark.parametrize(

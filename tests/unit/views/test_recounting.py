@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from otolith import Versioned, view
-from otolith.agent import AgentState, Orchestrator, ToolCall, ToolRecord, recount
+from otolith.agent import AgentState, Orchestrator
+from otolith.conversation import ToolCall
+from otolith.memory import ToolRecord
+from otolith.views import recount
 
 
 @pytest.fixture

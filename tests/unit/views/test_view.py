@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from otolith import Disk, Live, Memory, Versioned, view
-from otolith.agent.tokens import count
 from otolith.errors import Invalid
+from otolith.text.tokens import count
 from otolith.types import Hash
 
 pd = pytest.importorskip("pandas")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from otolith import Disk, Versioned
-from otolith.agent.workspace import Runner, Step, Workspace
+from otolith.workspace import Runner, Step, Workspace
 
 Run = Callable[[str], Step]
 

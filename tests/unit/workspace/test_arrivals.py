@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from otolith import Disk, Versioned
-from otolith.agent.workspace.arrivals import Arrivals
-from otolith.agent.workspace.sealed import cut, seal
 from otolith.errors import Invalid
-from otolith.stores.rules import digest
+from otolith.stores.base import digest
+from otolith.workspace.protocol import cut, seal
+from otolith.workspace.worker_host import Arrivals
 
 PACKED = [b"p\xc5\xea\x60" + bytes([number]) * 60_000 for number in range(3)]
 

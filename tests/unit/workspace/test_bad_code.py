@@ -9,7 +9,7 @@ from time import monotonic
 import pytest
 
 from otolith import Disk, Versioned
-from otolith.agent.workspace import Runner, Workspace
+from otolith.workspace import Runner, Workspace
 
 
 @pytest.fixture

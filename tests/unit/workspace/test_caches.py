@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from otolith import Disk, Versioned
-from otolith.agent.workspace import Runner, Step
+from otolith.workspace import Runner, Step
 
 Run = Callable[[str], Step]
 

@@ -17,8 +17,8 @@ import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 from otolith import Versioned
-from otolith.agent.workspace import Runner, Workspace
 from otolith.errors import BadValue, Invalid
+from otolith.workspace import Runner, Workspace
 
 
 @dataclass

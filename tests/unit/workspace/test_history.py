@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from otolith import Disk, Versioned
-from otolith.agent.workspace import Runner, Workspace
-from otolith.agent.workspace.handover import accept
-from otolith.agent.workspace.messages import Done, Handed
 from otolith.errors import Invalid, Untrusted
+from otolith.workspace import Runner, Workspace
+from otolith.workspace.protocol import Done, Handed
+from otolith.workspace.result_check import accept
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from otolith import Disk, Versioned
-from otolith.agent.workspace import Runner, Workspace
 from otolith.errors import Invalid
+from otolith.workspace import Runner, Workspace
 
 Open = Callable[..., AbstractContextManager[Workspace]]
 
@@ -195,7 +195,7 @@ def test_a_folder_left_by_another_session_is_not_ours(opened: Open, folder: Path
 CUT_OFF = """
 import sys
 from otolith import Disk, Versioned
-from otolith.agent.workspace import Runner
+from otolith.workspace import Runner
 with Versioned(Disk(sys.argv[1], durability="fast")) as state:
     with state.workspace(runner=Runner(sandbox="limits"), folder=sys.argv[2]) as workspace:
         workspace.run("x = 1")

@@ -15,7 +15,7 @@ from time import monotonic, sleep
 import pytest
 
 from otolith import Disk, Versioned
-from otolith.agent.workspace import Runner, Workspace, ladder
+from otolith.workspace import Runner, Workspace, ladder
 
 RUNGS = ("bubblewrap", "landlock", "limits")
 MOST = 20

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from otolith import Disk, Versioned
-from otolith.agent.workspace import Runner, Workspace
+from otolith.workspace import Runner, Workspace
 
 SAY_SO = """
-from otolith.agent.workspace.worker import pickles, variables
+from otolith.workspace.worker import pickle_groups as pickles, variables
 pickles.python = variables.python = lambda: "3.99"
 """
 MADE = """

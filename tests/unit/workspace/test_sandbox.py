@@ -14,18 +14,10 @@ from typing import Any
 
 import pytest
 
-from otolith.agent.workspace.sandbox import (
-    Limits,
-    Place,
-    by_name,
-    choose,
-    ladder,
-    syscalls,
-    visible,
-)
 from otolith.errors import Invalid, Unsupported
+from otolith.workspace.sandbox import Limits, Place, bubblewrap, by_name, choose, ladder, seccomp
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 # An image that the interpreter of the tests can run in; without one, containers are not tried.
 IMAGE = os.environ.get("OTOLITH_TEST_IMAGE")
 WALLS = ("docker", "podman", "bubblewrap", "landlock")
@@ -38,10 +30,11 @@ import json, os, sys
 from pathlib import Path
 told = json.loads(sys.argv[1])
 sys.path[:] = told["path"]
-from otolith.agent.workspace.sandbox import Limits, Place, by_name
+from otolith.workspace.sandbox import Limits, Place, by_name
 work = Path(told["work"])
 if told["user"] is not None:
-    import ctypes  # now, because the other user may not be able to read it
+    import ctypes, sysconfig
+    sysconfig.get_paths()  # now, because the other user may not be able to read it
     os.setgroups([])
     os.setresgid(*[told["user"]] * 3)
     os.setresuid(*[told["user"]] * 3)
@@ -162,10 +155,10 @@ SACRED = [
     *(Path(folder, _NAME) for folder in (Path.home(), "/etc", "/usr/lib", "/tmp", ROOT)),
     *(
         Path(folder, _NAME)
-        for folder in (sys.prefix, sys.base_prefix, Path(visible.__file__).parent)
+        for folder in (sys.prefix, sys.base_prefix, Path(bubblewrap.__file__).parent)
     ),
 ]
-CHANGED = [visible.__file__, os.path.realpath(sys.executable), json.__file__]
+CHANGED = [bubblewrap.__file__, os.path.realpath(sys.executable), json.__file__]
 
 ORDINARY_LIFE = {
     "write here": "open('note', 'w').write('x'); open(work / 'note', 'a').write('y')",
@@ -275,8 +268,8 @@ def siege(world, tmp_path_factory):
 def attacks(sandbox):
     programs = {name: text for attack in ATTACKS.values() for name, text in attack.items()}
     if sandbox.name in WALLS:
-        names = [*syscalls.REFUSED, *syscalls.OTHERS]
-        numbers = {name: syscalls.number(name, syscalls.machine() or "x86_64") for name in names}
+        names = [*seccomp.REFUSED, *seccomp.OTHERS]
+        numbers = {name: seccomp.number(name, seccomp.machine() or "x86_64") for name in names}
         programs |= {name: program.format(**numbers) for name, program in REFUSED.items()}
         programs |= {str(path): f"open({str(path)!r}, 'x')" for path in SACRED}
         programs |= {path: f"open({path!r}, 'r+b')" for path in CHANGED}
@@ -350,7 +343,7 @@ def test_clone3_is_said_to_be_missing_so_that_threads_fall_back(walls, siege):
     assert siege(walls)["clone3"] == "OSError: [Errno 38] Function not implemented"
 
 
-@pytest.mark.skipif(syscalls.machine() != "x86_64", reason="x32 is a second ABI of x86_64 only")
+@pytest.mark.skipif(seccomp.machine() != "x86_64", reason="x32 is a second ABI of x86_64 only")
 def test_a_call_of_a_foreign_abi_ends_the_process(walls, siege):
     assert siege(walls)["x32"] == "ended with -31"
 
@@ -551,7 +544,7 @@ def test_a_rung_that_is_asked_for_and_missing_is_an_error_with_a_next_move(tmp_p
     """In an interpreter of its own, which finds no programs and has not tried any rung yet."""
     program = """
 import sys
-from otolith.agent.workspace.sandbox import choose, ladder
+from otolith.workspace.sandbox import choose, ladder
 from otolith.errors import Unsupported
 for name in ("bubblewrap", "docker", "podman"):
     try:
@@ -584,9 +577,7 @@ def test_a_rung_that_is_there_and_broken_says_what_it_said(tmp_path):
         "#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2; exit 1\n"
     )
     broken.chmod(0o755)
-    program = (
-        "from otolith.agent.workspace.sandbox import ladder; print(dict(ladder())['bubblewrap'])"
-    )
+    program = "from otolith.workspace.sandbox import ladder; print(dict(ladder())['bubblewrap'])"
 
     said = subprocess.run(
         [sys.executable, "-c", program],
@@ -627,9 +618,9 @@ def test_a_place_has_to_be_there(rung, tmp_path):
 
 def test_on_another_system_only_limits_are_left():
     program = """
-import os, shutil, subprocess, sys, sysconfig, tempfile, otolith.agent
+import os, shutil, subprocess, sys, sysconfig, tempfile, otolith.session
 sys.platform = "darwin"
-from otolith.agent.workspace.sandbox import Limits, choose, ladder
+from otolith.workspace.sandbox import Limits, choose, ladder
 print(choose().name, [name for name, reason in ladder() if reason is None])
 print(any(choose().stops.values()), Limits(processes=5, memory_bytes=9, cpu_seconds=9).ignored())
 """
@@ -643,7 +634,7 @@ def test_where_there_are_no_limits_there_is_no_sandbox():
     program = """
 import sys
 sys.platform, sys.modules["resource"] = "win32", None
-from otolith.agent.workspace.sandbox import Limits, choose
+from otolith.workspace.sandbox import Limits, choose
 from otolith.errors import Unsupported
 for attempt in (choose, Limits().apply):
     try:
@@ -651,7 +642,7 @@ for attempt in (choose, Limits().apply):
     except Unsupported as error:
         print(error.message)
 """
-    program = "import os, shutil, subprocess, sysconfig, tempfile, otolith.agent" + program
+    program = "import os, shutil, subprocess, sysconfig, tempfile, otolith.session" + program
 
     assert subprocess.check_output([sys.executable, "-c", program], text=True).splitlines() == [
         "no sandbox works here",
@@ -666,11 +657,11 @@ def test_a_link_is_shown_hop_by_hop(tmp_path):
     (tmp_path / "hop").symlink_to("real/python")
     (tmp_path / "first").symlink_to("hop")
 
-    assert visible.cover([tmp_path / "first"]) == [tmp_path / "first", tmp_path / "hop", real]
+    assert bubblewrap.cover([tmp_path / "first"]) == [tmp_path / "first", tmp_path / "hop", real]
 
 
 def test_nothing_shown_to_an_interpreter_shows_the_home_or_the_project():
-    shown = [*visible.system(network=True), *visible.interpreter()]
+    shown = [*bubblewrap.system(network=True), *bubblewrap.interpreter()]
 
     assert not any(Path.home().is_relative_to(path) or ROOT.is_relative_to(path) for path in shown)
 
@@ -684,7 +675,7 @@ def test_numbers_of_system_calls_are_those_of_the_kernel_headers():
         for line in header.read_text().splitlines()
         if line.startswith("#define __NR_")
     )
-    ours = syscalls.REFUSED | syscalls.OTHERS
+    ours = seccomp.REFUSED | seccomp.OTHERS
 
     assert {n: x86 for n, (x86, _) in ours.items() if n in defined and int(defined[n]) != x86} == {}
 
@@ -692,8 +683,8 @@ def test_numbers_of_system_calls_are_those_of_the_kernel_headers():
 def test_looking_for_a_sandbox_does_not_load_ctypes():
     program = (
         "import sys; before = 'ctypes' in sys.modules\n"
-        "import otolith.agent; loaded = 'ctypes' in sys.modules\n"
-        "import otolith.agent.workspace.sandbox; print(loaded == ('ctypes' in sys.modules))"
+        "import otolith.session; loaded = 'ctypes' in sys.modules\n"
+        "import otolith.workspace.sandbox; print(loaded == ('ctypes' in sys.modules))"
     )
 
     assert subprocess.check_output([sys.executable, "-c", program], text=True) == "True\n"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from otolith import Disk, Versioned
-from otolith.agent.workspace import Runner, Step, Workspace
 from otolith.errors import Denied, KeyNotFound, NotKept
+from otolith.workspace import Runner, Step, Workspace
 
 Run = Callable[[str], Step]
 

@@ -12,7 +12,7 @@ from time import monotonic
 import pytest
 
 from otolith import Disk, Versioned
-from otolith.agent.workspace import Runner, Step, Workspace
+from otolith.workspace import Runner, Step, Workspace
 
 WAITS = "import time\nreached = [1]\nprint('go', flush=True)\ntime.sleep(60)\nreached.append(2)"
 DEAF = (

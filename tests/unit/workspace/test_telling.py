@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from otolith import Disk, Versioned
-from otolith.agent import variables_in, workspace_diff
-from otolith.agent.workspace import Runner, Variable, Workspace
 from otolith.errors import BadValue, Invalid
+from otolith.workspace import Runner, Variable, Workspace, variables_in, workspace_diff
 
 MOST = 3000
 

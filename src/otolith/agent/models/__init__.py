@@ -1,15 +1,14 @@
 """Models: what an agent thinks with, over HTTP, from a script, or from a record."""
 
-from otolith.doors import door
+from otolith.lazy import door
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from otolith.agent.loop.models.anthropic import AnthropicModel
-    from otolith.agent.loop.models.model import FunctionModel, Model, Recorded, Reply, Usage
-    from otolith.agent.loop.models.openai import OpenAIModel
-    from otolith.agent.loop.models.recording import ReplayModel
-    from otolith.agent.loop.models.scripted import ScriptedModel
+    from otolith.agent.models.anthropic import AnthropicModel
+    from otolith.agent.models.base import FunctionModel, Model, Recorded, Reply, Usage
+    from otolith.agent.models.openai import OpenAIModel
+    from otolith.agent.models.scripted import ReplayModel, ScriptedModel
 
 __all__ = [
     "AnthropicModel",
@@ -25,14 +24,14 @@ __all__ = [
 
 _HOME = {
     "AnthropicModel": "anthropic",
-    "FunctionModel": "model",
-    "Model": "model",
+    "FunctionModel": "base",
+    "Model": "base",
     "OpenAIModel": "openai",
-    "Recorded": "model",
-    "ReplayModel": "recording",
-    "Reply": "model",
+    "Recorded": "base",
+    "ReplayModel": "scripted",
+    "Reply": "base",
     "ScriptedModel": "scripted",
-    "Usage": "model",
+    "Usage": "base",
 }
 
 __getattr__ = door(__name__, _HOME)

@@ -6,12 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from otolith.agent.conversation.formats import read
-from otolith.agent.conversation.message import Message
-from otolith.agent.loop.models.endpoint import Endpoint, clean_key
-from otolith.agent.loop.models.model import OnText, Reply, Usage
-from otolith.agent.loop.models.wire import counted, reply_from, request
-from otolith.agent.loop.tools import Tool
+from otolith.agent.models.base import OnText, Reply, Usage, counted, reply_from, request
+from otolith.agent.models.http import Endpoint, clean_key
+from otolith.agent.tools import Tool
+from otolith.conversation.formats import read
+from otolith.conversation.message import Message
 from otolith.errors import BadReply
 
 _VERSION = "2023-06-01"

@@ -1,18 +1,27 @@
-"""Model: what an agent thinks with, behind one verb, and what a call of it is on record as."""
+"""Model: what an agent thinks with, behind one verb, and what a call of it is on record as.
+
+Checking replies: what a model answers is made fit to be kept, or refused, before it is recorded.
+
+A reply that no conversation can hold must not get on record: the step would be cut off by it each
+time it runs again. What only needs a name is given one: some endpoints leave the ids of calls
+empty, or use the same ones in every answer.
+
+From messages to a request, and from an answer to a reply: what both protocols have in common.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from otolith.agent.conversation.message import Message, Role, Text
-from otolith.agent.loop.calling import settled
-from otolith.agent.loop.signature import name_of, packed, parameters_of, plain
-from otolith.agent.loop.tools import Tool
+from otolith.agent.timeouts import settled
+from otolith.agent.tools import Tool, name_of, packed, parameters_of, plain, whole
+from otolith.conversation.context import all_messages_for
+from otolith.conversation.message import Message, Part, Role, Text, ToolCall
 from otolith.core import digest
-from otolith.errors import BadReply, Invalid
+from otolith.errors import BadReply, BadValue, Invalid
 
 OnText: TypeAlias = Callable[[str], None]
 """Is given each piece of text as it arrives; what it raises ends the call."""
@@ -200,3 +209,88 @@ def request_hash(messages: Sequence[Message], tools: Sequence[Tool]) -> str:
 def _digest(message: Message) -> bytes:
     said = [str(message.role), message.name, message.to_data()["parts"]]
     return digest(packed(said))
+
+
+def checked(reply: Reply) -> Reply:
+    """Return a reply that says something, in whole characters.
+
+    Raises:
+        BadReply: it says nothing, or what no assistant can say.
+    """
+    message = reply.message
+    try:
+        says = bool(message.calls) or bool(message.text.strip())
+        mended = _mended(message.to_data())
+        fit = message if mended == message.to_data() else Message.from_data(mended)
+    except (BadValue, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise BadReply(f"the answer is no message: {error!r}", hint="try again") from error
+    if not says:
+        raise BadReply(
+            f"the answer is empty ({reply.stopped or 'no reason given'})", hint="try again"
+        )
+    if message.results:
+        raise BadReply("the answer has results of tools, which only tools give", hint="try again")
+    if not all(call.name for call in message.calls):
+        raise BadReply("a tool call has no name", hint="try again")
+    return reply if fit is message else replace(reply, message=fit)
+
+
+def with_own_ids(reply: Reply, is_taken: Callable[[str], bool], prefix: str) -> Reply:
+    """Return a reply whose calls have ids that no other call of the conversation has."""
+    ids: set[str] = set()
+
+    def own(part: Part) -> Part:
+        if not isinstance(part, ToolCall):
+            return part
+        name = part.id or f"call-{prefix}-{len(ids)}"
+        if name in ids or is_taken(name):
+            name = f"{name}-{prefix}-{len(ids)}"
+        while name in ids or is_taken(name):
+            name += "-"
+        ids.add(name)
+        return part if name == part.id else replace(part, id=name)
+
+    parts = tuple(map(own, reply.message.parts))
+    if parts == reply.message.parts:
+        return reply
+    return replace(reply, message=replace(reply.message, parts=parts))
+
+
+def _mended(value: Any) -> Any:
+    if isinstance(value, str):
+        return whole(value)
+    if isinstance(value, dict):
+        return {_mended(key): _mended(item) for key, item in value.items()}
+    return [_mended(item) for item in value] if isinstance(value, list) else value
+
+
+def request(messages: Sequence[Message], for_: str) -> dict[str, Any]:
+    """Return messages as a provider accepts them, and the system prompt where that is apart.
+
+    A log may have calls without results, ids that only another provider allows, or files of a kind
+    that this one does not take: what is sent is legal all the same.
+    """
+    sent = all_messages_for(messages, for_)
+    return {"messages": sent.messages} | ({} if sent.system is None else {"system": sent.system})
+
+
+def reply_from(parse: Callable[[], list[Message]], usage: Usage, why: str) -> Reply:
+    """Return a reply of the message that a provider sent.
+
+    Raises:
+        BadReply: it is no message of an assistant, or says nothing at all.
+    """
+    try:
+        found = parse()
+    except BadValue as error:
+        raise BadReply(f"the answer is no message: {error.message}", hint="try again") from error
+    if len(found) != 1 or found[0].role is not Role.ASSISTANT:
+        raise BadReply("the answer is not one message of the assistant", hint="try again")
+    # What was counted is no size of the message: hidden reasoning is in it, and is not sent again.
+    return checked(Reply(found[0], usage, why))
+
+
+def counted(usage: Mapping[str, Any], name: str) -> int:
+    """Return a count of tokens; 0 if it is none."""
+    found = usage.get(name)
+    return found if type(found) is int and found >= 0 else 0

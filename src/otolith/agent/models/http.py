@@ -3,6 +3,8 @@
 What may pass is tried again (429, 5xx, a connection that breaks), with growing pauses, as long as
 nothing of an answer was handed on. Redirects are not followed: they would carry the key elsewhere.
 The key is in no repr, no error and no log: an answer that has it is stripped of it first.
+
+What the bytes of an endpoint say: JSON, events of a stream, refusals, and when to come again.
 """
 
 from __future__ import annotations
@@ -15,11 +17,70 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from otolith.agent.loop.models.answers import data_lines, parsed, seconds_of, shown, told
 from otolith.errors import BadReply, Busy, Denied, Error, Invalid, ModelFailed, TimedOut
+
+_SHOWN_LETTERS = 300
+
+
+def data_lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the data of each event of a stream; its lines are joined, as the standard says."""
+    held, event = b"", []
+    for piece in pieces:
+        held += piece
+        *lines, held = held.replace(b"\r\n", b"\n").split(b"\n")
+        for line in lines:
+            if line.startswith(b"data:"):
+                event.append(line[5:].removeprefix(b" "))
+            elif not line and event:
+                yield b"\n".join(event)
+                event = []
+    if held.startswith(b"data:"):
+        event.append(held[5:].removeprefix(b" "))
+    if event:
+        yield b"\n".join(event)
+
+
+def parsed(data: bytes) -> Any:
+    """Return what JSON says.
+
+    Raises:
+        BadReply: it is none.
+    """
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise BadReply(f"the answer is not JSON: {shown(data)}", hint="try again") from error
+
+
+def told(answer: dict[str, Any]) -> str:
+    """Return what an answer says that is no answer."""
+    error = answer.get("error", answer)
+    text = error.get("message") if isinstance(error, dict) else error
+    return str(text if isinstance(text, str) else error)[:_SHOWN_LETTERS]
+
+
+def shown(data: bytes) -> str:
+    """Return the beginning of bytes as a person can read it."""
+    return repr(data[:_SHOWN_LETTERS].decode("utf-8", "replace"))
+
+
+def seconds_of(text: str | None, *, most: float) -> float | None:
+    """Return how long to wait, given as seconds or as a date; None if neither is."""
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(text).timestamp() - time.time()
+        except ValueError:
+            return None
+    return min(max(0.0, seconds), most)
+
 
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0

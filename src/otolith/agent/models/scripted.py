@@ -1,13 +1,17 @@
-"""A model that says what it was told to say, for tests and demonstrations."""
+"""A model that says what it was told to say, for tests and demonstrations.
+
+Replies on record: what models said in a run, said again to the same questions.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from otolith.agent.conversation.message import Message, Part, Role, Text, ToolCall
-from otolith.agent.loop.models.model import OnText, Reply, reply_of
-from otolith.agent.loop.tools import Tool
+from otolith.agent.models.base import Model, OnText, Recorded, Reply, reply_of, request_hash
+from otolith.agent.tools import Tool
+from otolith.conversation.message import Message, Part, Role, Text, ToolCall
 from otolith.errors import BadReply, Invalid
 
 Line: TypeAlias = (
@@ -76,3 +80,51 @@ def _part(line: Any, id: str) -> Part:
         raise Invalid(f"{line!r} is no line of a script", hint='write {"call": "name", …}')
     arguments = {name: value for name, value in line.items() if name != "call"}
     return ToolCall(id, line["call"], arguments)
+
+
+class ReplayModel:
+    """Answers as it was answered before; what was never asked goes to `then`."""
+
+    name = "replay"
+
+    def __init__(self, recorded: Iterable[Recorded], *, then: Model | None = None) -> None:
+        self._known: dict[str, deque[Reply]] = defaultdict(deque)
+        for each in recorded:
+            self._known[each.request].append(each.reply)
+        self.then = then
+        self.replayed = 0
+        """How many questions were answered from the record."""
+        self.asked = 0
+        """How many went to the other model."""
+
+    @property
+    def speaks(self) -> str:
+        """The form in which the other model is sent a context."""
+        return str(getattr(self.then, "speaks", "openai"))
+
+    def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[Tool] = (),
+        on_text: OnText | None = None,
+    ) -> Reply:
+        """Return the answer that is on record.
+
+        Raises:
+            BadReply: there is none, and nobody else to ask.
+        """
+        known = self._known.get(request_hash(messages, tools))
+        if known:
+            self.replayed += 1
+            reply = known.popleft()
+            if on_text is not None and reply.text:
+                on_text(reply.text)
+            return reply
+        if self.then is None:
+            raise BadReply(
+                "this was never asked: the run went another way than the one on record",
+                hint="give a model to go on with",
+            )
+        self.asked += 1
+        return self.then.complete(messages, tools=tools, on_text=on_text)

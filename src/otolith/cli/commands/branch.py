@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import click
 
-from otolith.cli.asked import Asked
-from otolith.cli.place import Desk, Place, at_hand, find, opened, save, suggesting
-from otolith.cli.safety import safe
-from otolith.cli.screen.output import emit, json_option, page, table
-from otolith.cli.screen.words import commit_json, first_line, moment, oneline
+from otolith.cli.format.history import commit_json, first_line, moment, oneline
+from otolith.cli.location import Desk, Place, at_hand, find, opened, save, suggesting
+from otolith.cli.options import Asked
+from otolith.cli.terminal import emit, json_option, page, safe, table
 from otolith.core import Commit
 from otolith.errors import Exists, Invalid, NotFound, RefExists, Uncommitted
 

@@ -10,10 +10,7 @@ from typing import Any
 
 import click
 
-from otolith.agent import Chart, Item, Kept, machines_in
-from otolith.cli.asked import Asked
-from otolith.cli.place import at_hand
-from otolith.cli.screen.charts import (
+from otolith.cli.format.charts import (
     finding_json,
     finding_lines,
     machine_json,
@@ -23,8 +20,11 @@ from otolith.cli.screen.charts import (
     run_json,
     run_lines,
 )
-from otolith.cli.screen.output import emit, json_option, page
+from otolith.cli.location import at_hand
+from otolith.cli.options import Asked
+from otolith.cli.terminal import emit, json_option, page
 from otolith.errors import Invalid
+from otolith.statecharts import Chart, Item, Kept, machines_in
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _WAITED = re.compile(r"\+(\d+(?:\.\d+)?)(ms|s|m|h)")

@@ -1,4 +1,7 @@
-"""`chat`: what was said in a session, read, searched, and as a model would be sent it."""
+"""`chat`: what was said in a session, read, searched, and as a model would be sent it.
+
+`memory`: what an agent has in mind: its goal and task, its plan, its notes.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,27 @@ from typing import Any
 
 import click
 
-from otolith.agent import Conversation
-from otolith.cli.asked import Asked
-from otolith.cli.failures import worded
-from otolith.cli.place import at_hand
-from otolith.cli.screen.chats import (
+from otolith.cli.errors import worded
+from otolith.cli.format.conversation import (
     Thread,
     context_json,
     context_lines,
     hit_json,
     hit_lines,
+    memory_json,
+    memory_lines,
     message_json,
     message_lines,
     thread_lines,
     topic_json,
     topic_lines,
 )
-from otolith.cli.screen.output import emit, json_option, page
+from otolith.cli.location import at_hand
+from otolith.cli.options import Asked
+from otolith.cli.terminal import emit, json_option, page
+from otolith.conversation import Conversation
 from otolith.errors import KeyNotFound
+from otolith.session import Then
 
 _thread = click.option(
     "--thread", default="main", show_default=True, metavar="NAME", help="Which thread."
@@ -159,3 +165,20 @@ def context(asked: Asked, *, budget: int, form: str, thread: str, ref: str, as_j
             emit(context_json(made))
         else:
             page(context_lines(made), asked)
+
+
+@click.command("memory")
+@click.argument("session", required=False)
+@click.option("--at", "ref", default="@", metavar="REF", help="As of this commit.")
+@json_option
+@click.pass_obj
+def memory(asked: Asked, *, session: str | None, ref: str, as_json: bool) -> None:
+    """Show the goal of an agent, how far its task and its plan are, and what it has noted."""
+    asked = asked if session is None else asked._replace(session=session)
+    with at_hand(asked, read_only=True, is_staged=False) as desk:
+        then = desk.repo.at(desk.commit(ref))
+        assert isinstance(then, Then)
+        if as_json:
+            emit(memory_json(then))
+        else:
+            page(memory_lines(then), asked)

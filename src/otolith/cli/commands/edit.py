@@ -1,4 +1,7 @@
-"""Edits: `set`, `rm` and `restore` stage them, `commit` makes them part of history."""
+"""Edits: `set`, `rm` and `restore` stage them, `commit` makes them part of history.
+
+Going back and forth: `rollback` by a new commit, `undo` and `redo` by moving the branch.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,14 @@ from collections.abc import Callable
 
 import click
 
-from otolith.cli.asked import Asked
-from otolith.cli.place import Desk, at_hand
-from otolith.cli.screen.values import from_json
-from otolith.cli.screen.words import counted, first_line, summary
+from otolith.agent import Entry, effects_after, ledger_in
+from otolith.cli.format.history import counted, first_line, oneline, summary
+from otolith.cli.format.values import from_json, one_line
+from otolith.cli.location import Desk, at_hand
+from otolith.cli.options import Asked
+from otolith.cli.terminal import safe
 from otolith.core import Branch, Commit
-from otolith.errors import BadValue, MergeConflict, StaleRef
+from otolith.errors import BadValue, MergeConflict, StaleRef, Uncommitted
 
 
 @click.command("set", context_settings={"ignore_unknown_options": True})  # -5 is a value
@@ -143,3 +148,64 @@ def landed(
 def _name(desk: Desk, commit: Commit) -> str:
     heads = desk.repo.branches(desk.branch.session)
     return next((name for name, head in heads.items() if head == commit), commit.short)
+
+
+@click.command("rollback")
+@click.argument("ref", required=False)
+@click.option("--steps", type=click.IntRange(min=1), metavar="N", help="Go N commits back.")
+@click.option("--force", is_flag=True, help="Drop staged edits.")
+@click.pass_obj
+def rollback(asked: Asked, ref: str | None, steps: int | None, force: bool) -> None:
+    """Make the state what it was at REF, by a new commit. History stays.
+
+    What tools of an agent have done to the world since stays done, and is listed.
+    """
+    if (ref is None) == (steps is None):
+        raise click.UsageError("name a commit, or say --steps N")
+    with at_hand(asked) as desk:
+        goal = desk.commit(ref if ref is not None else f"@~{steps}")
+        if not desk.branch.is_clean and not force:
+            raise Uncommitted(f"rollback: there are staged edits on {desk.branch.name}")
+        left = effects_after(desk.branch, goal)
+        made = desk.branch.rollback(goal)
+        click.echo(f"{desk.branch.name} is at {oneline(made, {})}")
+        _tell(left)
+        click.echo("`otolith undo` takes it back.")
+
+
+@click.command("undo")
+@click.pass_obj
+def undo(asked: Asked) -> None:
+    """Take back the last commit, merge or rollback. Twice goes two back; `redo` forward again."""
+    with at_hand(asked) as desk:
+        before = desk.head()
+        now = desk.branch.undo()
+        click.echo(f"{desk.branch.name} was at {oneline(before, {})}")
+        click.echo(f"{desk.branch.name} is at  {oneline(now, {})}")
+        _tell(_undone(desk, before, now))
+        click.echo("`otolith redo` goes forward again.")
+
+
+@click.command("redo")
+@click.pass_obj
+def redo(asked: Asked) -> None:
+    """Take back the last undo."""
+    with at_hand(asked) as desk:
+        now = desk.branch.redo()
+        click.echo(f"{desk.branch.name} is at {oneline(now, {})}")
+
+
+def _undone(desk: Desk, before: Commit, now: Commit) -> list[Entry]:
+    """Return the effects that an earlier state does not know of."""
+    known = {entry.key for entry in ledger_in(desk.repo.at(now))}
+    past = ledger_in(desk.repo.at(before))
+    return [entry for entry in past if entry.may_have_happened and entry.key not in known]
+
+
+def _tell(left: list[Entry]) -> None:
+    """List effects that going back does not take back."""
+    if left:
+        click.echo("What was done outside stays done:")
+    for entry in left:
+        sign = "" if entry.status == "done" else f"  ({entry.status}: it may have happened)"
+        click.echo(safe(f"  {entry.tool} {one_line(dict(entry.arguments))}{sign}"))

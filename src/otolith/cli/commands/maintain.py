@@ -1,13 +1,21 @@
-"""`doctor`: is this machine fit for a store, and what to do where it is not."""
+"""`doctor`: is this machine fit for a store, and what to do where it is not.
+
+Keeping a store well: `fsck` checks it, `gc` drops what nothing reaches.
+
+`stats`: how much is stored, and which paths take the room.
+"""
 
 from __future__ import annotations
 
+import heapq
 import os
 import platform
+import re
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
@@ -15,13 +23,229 @@ from typing import NamedTuple
 
 import click
 
-from otolith import __version__
-from otolith.agent import ladder
-from otolith.cli.asked import Asked
-from otolith.cli.place import find, opened
-from otolith.cli.screen.output import emit, json_option, table
-from otolith.cli.screen.words import counted, size
+from otolith import __version__, care
+from otolith.cli.format.history import counted, size
+from otolith.cli.location import find, only_session, opened, seen_from
+from otolith.cli.options import Asked
+from otolith.cli.terminal import emit, end_progress, json_option, page, progress_line, safe, table
+from otolith.core import Branch, Repo, format_path, parse_path
 from otolith.errors import Error, StoreNotFound
+from otolith.stores import Collected, Store, open_store
+from otolith.workspace import ladder
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+_CORRUPT = 5
+
+
+@click.command("fsck")
+@click.option("--quick", "level", flag_value="quick", help="Refs and commits only.")
+@click.option("--full", "level", flag_value="full", default="full", help="All objects, re-hashed.")
+@click.option("--deep", "level", flag_value="deep", help="Also decode every node and value.")
+@click.option("--repair-from", metavar="URL", help="Fetch what is broken from this replica.")
+@json_option
+@click.pass_context
+def fsck(ctx: click.Context, level: str, repair_from: str | None, as_json: bool) -> None:
+    """Check that everything the store can reach is whole. Leaves with 5 if it is not."""
+    asked: Asked = ctx.obj
+    with (
+        opened(find(asked).url, read_only=repair_from is None) as repo,
+        _replica(asked, repair_from) as replica,
+    ):
+        report = care.verify(repo, level=level, repair_from=replica, progress=progress_line())
+    end_progress()
+    if as_json:
+        emit(_report_json(report))
+    else:
+        for line in _report_lines(report):
+            click.echo(line)
+    ctx.exit(0 if report.ok else _CORRUPT)
+
+
+@contextmanager
+def _replica(asked: Asked, url: str | None) -> Iterator[Store | None]:
+    if url is None:
+        yield None
+        return
+    store = open_store(seen_from(asked.directory, url), read_only=True, create=False)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _report_json(report: care.Report) -> dict[str, object]:
+    return {
+        "ok": report.ok,
+        "level": report.level,
+        "commits": report.commits,
+        "objects": report.objects,
+        "bytes": report.bytes,
+        "repaired": report.repaired,
+        "problems": [problem._asdict() for problem in report.problems],
+    }
+
+
+def _report_lines(report: care.Report) -> Iterator[str]:
+    for problem in report.problems:
+        kind = click.style(problem.kind, fg="red", bold=True)
+        yield f"{kind} {safe(f'{problem.name}: {problem.message}')}"
+    if report.repaired:
+        yield f"Repaired {counted(report.repaired, 'object')}."
+    seen = f"{counted(report.commits, 'commit')}, {counted(report.objects, 'object')}"
+    seen += f", {size(report.bytes)} read"
+    if report.ok:
+        yield f"{click.style('Whole', fg='green', bold=True)} ({report.level}): {seen}."
+        return
+    yield f"{click.style('Damaged', fg='red', bold=True)} ({report.level}): {seen}."
+    yield "`otolith fsck --repair-from URL` fetches what is broken from a copy of the store."
+
+
+@click.command("gc")
+@click.option("--dry-run", is_flag=True, help="Only say what would be dropped.")
+@click.option(
+    "--expire", default="14d", show_default=True, metavar="DURATION",
+    help="Keep what undo can reach for so long: 14d, 12h, 30m, or now.",
+)  # fmt: skip
+@json_option
+@click.pass_obj
+def gc(asked: Asked, dry_run: bool, expire: str, as_json: bool) -> None:
+    """Drop what no branch, tag or undo reaches, and give the space back to the file system.
+
+    Others may read and write meanwhile. What is dropped is gone: --dry-run looks first.
+    """
+    expire_seconds = _seconds(expire)
+    with opened(find(asked).url) as repo:
+        done = care.prune(
+            repo, expire_seconds=expire_seconds, dry_run=dry_run, progress=progress_line()
+        )
+    end_progress()
+    if as_json:
+        emit({"dry_run": dry_run} | _collected_json(done))
+        return
+    verb = "Would drop" if dry_run else "Dropped"
+    click.echo(
+        f"{verb} {counted(done.dropped_objects, 'object')}"
+        f" and {counted(done.dropped_moves, 'step')} of undo; {done.kept_objects:,} objects stay."
+    )
+    if not dry_run:
+        longest = f"{done.longest_block_seconds * 1000:.0f} ms"
+        click.echo(f"Freed {size(done.freed_bytes)}; no writer waited longer than {longest}.")
+
+
+def _collected_json(done: Collected) -> dict[str, object]:
+    return {
+        "kept_objects": done.kept_objects,
+        "dropped_objects": done.dropped_objects,
+        "dropped_moves": done.dropped_moves,
+        "freed_bytes": done.freed_bytes,
+        "longest_block_seconds": done.longest_block_seconds,
+    }
+
+
+def _seconds(duration: str) -> float:
+    if duration == "now":
+        return 0.0
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", duration)
+    if found is None:
+        raise click.UsageError(f"{duration!r} is not a duration\nwrite 14d, 12h, 30m, 10s or now")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+_LARGEST = 10
+
+
+class Stats(NamedTuple):
+    """What a store holds."""
+
+    objects: int
+    stored_bytes: int
+    limit_bytes: int | None
+    sessions: int
+    branches: int
+    tags: int
+    commits: int
+    head_bytes: int | None
+    largest: list[tuple[str, int]]
+
+
+@click.command("stats")
+@json_option
+@click.pass_obj
+def stats(asked: Asked, as_json: bool) -> None:
+    """Count objects, bytes, sessions and commits, and list the largest paths at the head."""
+    place = find(asked)
+    with opened(place.url, read_only=True) as repo:
+        sessions = repo.sessions()
+        branch = None
+        if place.session is not None or len(sessions) == 1:
+            branch = repo.session(place.session or only_session(repo), branch=place.branch)
+        found = _count(repo, branch)
+    if as_json:
+        largest = [{"path": path, "bytes": count} for path, count in found.largest]
+        emit(found._asdict() | {"largest": largest})
+    else:
+        page(_lines(found), asked)
+
+
+def _count(repo: Repo, branch: Branch | None) -> Stats:
+    usage = repo.store.usage()
+    sessions = repo.sessions()
+    tags = repo.tags()
+    heads = [head for session in sessions for head in repo.branches(session.id).values()]
+    tips = {commit.id: commit for commit in (*heads, *tags.values())}
+    has_head = branch is not None and branch.head is not None
+    return Stats(
+        objects=usage.objects,
+        stored_bytes=usage.stored_bytes,
+        limit_bytes=usage.limit_bytes,
+        sessions=len(sessions),
+        branches=len(heads),
+        tags=len(tags),
+        commits=sum(1 for _ in repo.archive.graph.log(*tips.values())),
+        head_bytes=branch.size() if branch is not None and has_head else None,
+        largest=_largest(branch) if branch is not None and has_head else [],
+    )
+
+
+def _largest(state: Branch) -> list[tuple[str, int]]:
+    """Return the largest paths: maps are opened, the largest first, while there is room."""
+    closed: list[tuple[str, int]] = []
+    heap: list[tuple[int, str, tuple[object, ...]]] = []
+    for name in state:
+        heapq.heappush(heap, (-state.size(name), name, parse_path(name)))
+    while heap and len(closed) < _LARGEST:
+        negative, path, keys = heapq.heappop(heap)
+        children = list(state.map(keys)) if state.kind(keys) == "map" else []
+        if not children or len(children) > _LARGEST:
+            closed.append((path, -negative))
+            continue
+        for key in children:
+            below = (*keys, key)
+            heapq.heappush(heap, (-state.size(below), format_path(below), below))
+    return closed
+
+
+def _lines(found: Stats) -> Iterator[str]:
+    per_commit = f"  ({size(found.stored_bytes / found.commits)} a commit)" if found.commits else ""
+    limit = f" of {size(found.limit_bytes)}" if found.limit_bytes is not None else ""
+    rows = [
+        ["objects", f"{found.objects:,}"],
+        ["at rest", f"{size(found.stored_bytes)}{limit}{per_commit}"],
+        ["sessions", f"{found.sessions:,}"],
+        ["branches", f"{found.branches:,}"],
+        ["tags", f"{found.tags:,}"],
+        ["commits", f"{found.commits:,}"],
+    ]
+    if found.head_bytes is not None:
+        rows.append(["this state", size(found.head_bytes)])
+    yield from table(rows)
+    if found.largest:
+        yield ""
+        yield "Largest paths of this state:"
+        yield from table(
+            [[f"  {size(count)}", safe(path)] for path, count in found.largest], right=(0,)
+        )
+
 
 _NEEDED = ("apsw", "blake3", "click", "cloudpickle", "msgspec", "xxhash", "zstandard")
 _MOUNTS = Path("/proc/self/mountinfo")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from otolith.cli.failures import worded
-from otolith.cli.place import Desk, at_hand
-from otolith.cli.screen.output import emit, json_option
-from otolith.cli.screen.words import commit_json, conflict_json, conflict_lines, counted, oneline
-from otolith.cli.verbs.editing import landed
+from otolith.cli.commands.edit import landed
+from otolith.cli.errors import worded
+from otolith.cli.format.history import commit_json, conflict_json, conflict_lines, counted, oneline
+from otolith.cli.location import Desk, at_hand
+from otolith.cli.terminal import emit, json_option
 from otolith.core import Merge
 from otolith.errors import Invalid, KeyNotFound, Uncommitted
 

@@ -11,15 +11,14 @@ from typing import Any
 import click
 
 from otolith import care, opening
-from otolith.agent import Schema
-from otolith.cli.asked import Asked
-from otolith.cli.place import find, only_session
-from otolith.cli.safety import safe
-from otolith.cli.screen.output import emit, end_progress, json_option, progress_line, table
-from otolith.cli.screen.words import counted
+from otolith.cli.format.history import counted
+from otolith.cli.location import find, only_session
+from otolith.cli.options import Asked
+from otolith.cli.terminal import emit, end_progress, json_option, progress_line, safe, table
 from otolith.codecs import Codecs
 from otolith.core import Repo
 from otolith.errors import Invalid
+from otolith.state import Schema
 from otolith.types import Tag
 
 _CANNOT = 7

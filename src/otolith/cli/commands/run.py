@@ -1,4 +1,9 @@
-"""Running code on a session: `exec` for one step, `run` for the cells of a notebook or a script."""
+"""Running code on a session: `exec` for one step, `run` for the cells of a notebook or a script.
+
+`shell`: a prompt on a session, where each input is a step and a commit.
+
+`vars`: what a session has in its variables, told without reading any of them.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +15,27 @@ from typing import Any
 
 import click
 
-from otolith.agent import Step
-from otolith.cli.asked import Asked
-from otolith.cli.given import refuse
-from otolith.cli.running.batch import Batch
-from otolith.cli.running.bench import Bench, Limits, bench_at, options
-from otolith.cli.running.cells import cells_of, source_of
-from otolith.cli.running.record import Record
-from otolith.cli.running.stopping import stopping
-from otolith.cli.running.telling import Telling
-from otolith.cli.screen.output import emit, json_option
-from otolith.cli.screen.steps import Printer, save_figures, step_json, summary
-from otolith.cli.screen.words import counted
-from otolith.cli.verbs.agents import begin, max_seconds_option, max_steps_option
+from otolith.cli.commands.agent import begin, max_seconds_option, max_steps_option
+from otolith.cli.format.history import counted
+from otolith.cli.format.workspace import (
+    Printer,
+    description,
+    known,
+    lines_of,
+    one_of,
+    save_figures,
+    step_json,
+    summary,
+    variable_json,
+)
+from otolith.cli.location import at_hand
+from otolith.cli.options import Asked, refuse
+from otolith.cli.run.cells import Batch, Record, Telling, cells_of, source_of
+from otolith.cli.run.repl import Repl, lines_in
+from otolith.cli.run.workspace import Bench, Limits, bench_at, options, stopping
+from otolith.cli.terminal import emit, json_option, page
 from otolith.errors import Invalid
+from otolith.workspace import Step
 
 _FAILED, _INTERRUPTED = 1, 128 + signal.SIGINT
 _FOR_CELLS = ("start", "fresh", "keep_going", "figures", *(each.name for each in fields(Limits)))
@@ -187,3 +199,46 @@ def run(
                 break
     telling.end()
     ctx.exit(_exit_code(is_ok=not telling.failed, was_stopped=telling.was_stopped))
+
+
+@click.command("shell")
+@click.argument("session", required=False)
+@options
+@click.pass_obj
+def shell(asked: Asked, /, *, session: str | None, **limits: Any) -> None:
+    """Type Python at a prompt, on the variables and files of a session.
+
+    Each input is a step and a commit. SESSION is the one at hand unless given. Ctrl-C interrupts
+    the step, Ctrl-D leaves, `:help` lists what else there is. Without a terminal, input is read
+    from standard input.
+    """
+    with bench_at(asked, session, Limits(**limits), mode="warm") as bench, lines_in() as lines:
+        Repl(bench, lines).loop()
+
+
+@click.command("vars")
+@click.argument("session", required=False)
+@click.argument("name", required=False)
+@click.option("--at", "ref", default="@", metavar="REF", help="As of this commit.")
+@json_option
+@click.pass_obj
+def variables(asked: Asked, session: str | None, name: str | None, ref: str, as_json: bool) -> None:
+    """List the variables of a session, or tell all that is known of NAME.
+
+    SESSION is the one at hand unless given. Nothing is unpickled, and no large value is read.
+    """
+    if session is not None:
+        asked = asked._replace(session=session)
+    with at_hand(asked, read_only=True) as desk:
+        found = known(desk.repo.at(desk.commit(ref)))
+    if name is None:
+        if as_json:
+            emit({"variables": [variable_json(each) for each in found.values()]})
+        else:
+            page(lines_of(found), asked)
+        return
+    one = one_of(found, name)
+    if as_json:
+        emit(variable_json(one))
+    else:
+        page(description(one), asked)

@@ -6,11 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from otolith.cli.asked import Asked
-from otolith.cli.place import Desk, at_hand, find, opened
-from otolith.cli.safety import safe
-from otolith.cli.screen.output import emit, json_option, page, table
-from otolith.cli.screen.words import (
+from otolith.cli.format.history import (
     change_json,
     changes_text,
     commit_json,
@@ -21,6 +17,9 @@ from otolith.cli.screen.words import (
     moment,
     oneline,
 )
+from otolith.cli.location import Desk, at_hand, find, opened
+from otolith.cli.options import Asked
+from otolith.cli.terminal import emit, json_option, page, safe, table
 
 
 @click.command("status")

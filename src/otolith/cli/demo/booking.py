@@ -1,6 +1,6 @@
 """The booking of the demo: a scripted model that looks for trains and pays, until it is killed.
 
-    python -m otolith.cli.story.booking STORE RECEIPTS
+    python -m otolith.cli.demo.booking STORE RECEIPTS
 
 RECEIPTS stands for the world: paying appends a line to it. The first process says `paid` when it
 has paid and waits to be killed, before anybody could write down that it did.

@@ -1,6 +1,6 @@
 """The agent of the demo: a process that plans a trip, a commit for each step, until it is killed.
 
-    python -m otolith.cli.story.job STORE
+    python -m otolith.cli.demo.job STORE
 
 It says `number id` when a step is committed. Started again, it goes on after the last one.
 """

@@ -1,4 +1,7 @@
-"""The chapters of the demo: each does something real, shows it, and checks what it claims."""
+"""The chapters of the demo: each does something real, shows it, and checks what it claims.
+
+A voice for the demo: chapters, what is done, and checks that count.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,76 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import click
+
 from otolith import care
-from otolith.agent import Versioned, words_of
-from otolith.cli.place import opened
-from otolith.cli.screen.graph import Lanes
-from otolith.cli.screen.values import one_line
-from otolith.cli.screen.words import changes_text, conflict_lines, first_line, labels, oneline, size
-from otolith.cli.story import booking
-from otolith.cli.story.job import SESSION, STEPS
-from otolith.cli.story.teller import Teller
+from otolith.cli.demo import booking
+from otolith.cli.demo.job import SESSION, STEPS
+from otolith.cli.format.history import (
+    Lanes,
+    changes_text,
+    conflict_lines,
+    first_line,
+    labels,
+    oneline,
+    size,
+)
+from otolith.cli.format.values import one_line
+from otolith.cli.location import opened
 from otolith.core import Branch, Commit, Repo
+from otolith.session import Versioned
+from otolith.views import words_of
+
+
+class Teller:
+    """Prints the story, with pauses on a terminal, and remembers which checks failed."""
+
+    def __init__(self, *, pause_seconds: float) -> None:
+        self._pause_seconds = pause_seconds if sys.stdout.isatty() else 0.0
+        self._is_live = sys.stdout.isatty()
+        self._chapter = 0
+        self.held = 0
+        self.failed: list[str] = []
+
+    def chapter(self, title: str) -> None:
+        """Begin the next part."""
+        self._chapter += 1
+        if self._chapter > 1:
+            time.sleep(self._pause_seconds)
+        click.echo(f"\n{click.style(f'{self._chapter}. {title}', bold=True)}")
+
+    def say(self, text: str) -> None:
+        """Say what happens."""
+        click.echo(f"   {text}")
+
+    def lines(self, lines: Iterable[str]) -> None:
+        """Show what a verb would show."""
+        for line in lines:
+            click.echo(f"     {line}")
+
+    def code(self, text: str) -> None:
+        """Show the line of Python that does it."""
+        click.echo(f"   {click.style('>>> ' + text, fg='cyan')}")
+
+    def live(self, text: str, *, last: bool = False) -> None:
+        """Show work going by: on a terminal in place, elsewhere only how it ended."""
+        if self._is_live:
+            click.echo(f"\r\x1b[K   {text}", nl=last)
+        elif last:
+            self.say(text)
+
+    def check(self, held: bool, claim: str) -> None:
+        """State a claim with the proof just made."""
+        if held:
+            self.held += 1
+            click.echo(f"   {click.style('ok', fg='green', bold=True)}  {claim}")
+        else:
+            self.failed.append(claim)
+            click.echo(f"   {click.style('FAILED', fg='red', bold=True)}  {claim}")
+
 
 _KILL_AFTER = 11
 _AT_MOST_SECONDS = 60
@@ -46,7 +106,7 @@ def tell(url: str, teller: Teller) -> None:
 
 
 def _agent(url: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "otolith.cli.story.job", url]
+    command = [sys.executable, "-m", "otolith.cli.demo.job", url]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own job
 
 
@@ -174,7 +234,7 @@ def _booked(url: str, teller: Teller) -> None:
     teller.chapter("A model calls tools. It dies right after it has paid.")
     with tempfile.TemporaryDirectory(prefix="otolith-demo-") as folder:
         receipts = Path(folder) / "receipts"
-        command = [sys.executable, "-m", "otolith.cli.story.booking", url, str(receipts)]
+        command = [sys.executable, "-m", "otolith.cli.demo.booking", url, str(receipts)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as agent:  # noqa: S603
             assert agent.stdout is not None
             teller.code(f"agent.acting(repo).run({booking.TASK!r})")

@@ -8,10 +8,9 @@ from typing import Any
 
 import click
 
-from otolith.agent import Chart, Effect, Finding, Kept, Path, Paths, Run, Stage
-from otolith.cli.safety import safe
-from otolith.cli.screen.output import table
-from otolith.cli.screen.words import counted
+from otolith.cli.format.history import counted
+from otolith.cli.terminal import safe, table
+from otolith.statecharts import Chart, Effect, Finding, Kept, Path, Paths, Run, Stage
 
 _COLORS = {"error": "red", "warning": "yellow", "note": "blue"}
 

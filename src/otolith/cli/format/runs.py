@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from otolith.agent import AgentState, Event, Outcome, Recorded
-from otolith.cli.safety import safe
-from otolith.cli.screen.output import table
-from otolith.cli.screen.values import one_line, to_json
-from otolith.cli.screen.words import counted, moment
+from otolith.agent import AgentState, Outcome, Recorded
+from otolith.cli.format.history import counted, moment
+from otolith.cli.format.values import one_line, to_json
+from otolith.cli.terminal import safe, table
+from otolith.state import Event
 
 _STOPPED_BY = {"steps": "stopped by --max-steps", "seconds": "stopped by --max-seconds"}
 _TASK_LETTERS, _ANSWER_LETTERS, _ANSWER_LINES = 120, 400, 12

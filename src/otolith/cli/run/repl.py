@@ -1,25 +1,111 @@
-"""A prompt on a workspace: reads input until it is whole, runs it as a step, obeys `:` commands."""
+"""A prompt on a workspace: reads input until it is whole, runs it as a step, obeys `:` commands.
+
+Lines as they are typed: with history and editing on a terminal, from a pipe without.
+
+The history is kept in otolith/history under $XDG_STATE_HOME, or else ~/.local/state.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 from codeop import compile_command
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from traceback import format_exception_only
+from typing import Protocol
 from warnings import catch_warnings, simplefilter
 
 import click
 
-from otolith.cli.failures import hint_of, report, worded
-from otolith.cli.running.bench import Bench
-from otolith.cli.running.prompt import Lines
-from otolith.cli.running.stopping import stopping
-from otolith.cli.safety import safe
-from otolith.cli.screen.output import table
-from otolith.cli.screen.steps import Printer, difference_lines, is_worth_telling, summary
-from otolith.cli.screen.variables import description, known, lines_of, one_of
-from otolith.cli.screen.words import oneline, size
+from otolith.cli.errors import hint_of, report, worded
+from otolith.cli.format.history import oneline, size
+from otolith.cli.format.workspace import (
+    Printer,
+    description,
+    difference_lines,
+    is_worth_telling,
+    known,
+    lines_of,
+    one_of,
+    summary,
+)
+from otolith.cli.run.workspace import Bench, stopping
+from otolith.cli.terminal import safe, table
 from otolith.core import WORKSPACE
 from otolith.errors import Error, Invalid, RefExists
+
+_LONGEST_HISTORY = 10_000
+
+
+class Lines(Protocol):
+    """Gives one line after another."""
+
+    is_terminal: bool
+
+    def next(self, prompt: str) -> str | None:
+        """Return the next line, or None if there is no more."""
+        ...
+
+
+class Typed:
+    """Lines from a terminal."""
+
+    is_terminal = True
+
+    def next(self, prompt: str) -> str | None:
+        try:
+            return input(prompt)
+        except EOFError:
+            print()
+            return None
+
+
+class Piped:
+    """Lines from a file or a pipe: nothing is prompted for."""
+
+    is_terminal = False
+
+    def next(self, prompt: str) -> str | None:
+        line = sys.stdin.readline()
+        return line.rstrip("\n") if line else None
+
+
+@contextmanager
+def lines_in() -> Iterator[Lines]:
+    """Return what is typed; a terminal remembers it for the next time."""
+    if not sys.stdin.isatty():
+        yield Piped()
+        return
+    with _history(history_file()):
+        yield Typed()
+
+
+def history_file() -> Path:
+    """Return where this user's history is kept."""
+    given = Path(os.environ.get("XDG_STATE_HOME", ""))
+    base = given if given.is_absolute() else Path.home() / ".local" / "state"
+    return base / "otolith" / "history"
+
+
+@contextmanager
+def _history(file: Path) -> Iterator[None]:
+    try:
+        import readline
+    except ImportError:  # not on Windows
+        yield
+        return
+    with suppress(OSError):
+        readline.read_history_file(file)
+    readline.set_history_length(_LONGEST_HISTORY)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            readline.write_history_file(file)
+
 
 _LOG_LINES = 20
 

@@ -1,20 +1,27 @@
-"""The workspace at hand: which session, in what sandbox, within which limits, in which folder."""
+"""The workspace at hand: which session, in what sandbox, within which limits, in which folder.
+
+Ctrl-C while a step runs: once interrupts the step and keeps what it did, twice ends it.
+"""
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any, Literal, NamedTuple
 
 import click
 
-from otolith.agent import Repo, Runner, Versioned, Workspace
-from otolith.cli.asked import Asked
-from otolith.cli.failures import worded
-from otolith.cli.place import Desk, Place, find, only_session, opened
+from otolith.cli.errors import worded
+from otolith.cli.location import Desk, Place, find, only_session, opened
+from otolith.cli.options import Asked
 from otolith.errors import Invalid
+from otolith.session import Repo, Versioned
+from otolith.workspace import Runner, Workspace
 
 _BYTES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
 
@@ -118,3 +125,37 @@ def _restore(workspace: Workspace, limits: Limits) -> None:
         hint = "`--strangers adopt` keeps them and makes them part of the session, "
         hint += "`--strangers discard` removes them"
         raise worded(Invalid(error.message, hint=hint)) from None
+
+
+_SAID = b"\ninterrupting; once more ends the step and keeps nothing of it\n"
+
+
+@contextmanager
+def stopping(workspace: Workspace) -> Iterator[Stop]:
+    """Pass interrupts on to the step that runs, for as long as this lasts."""
+    stop = Stop(workspace)
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class Stop:
+    """What is done about an interrupt."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._count = 0
+
+    @property
+    def was_asked(self) -> bool:
+        """Whether there was one."""
+        return self._count > 0
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self._count += 1
+        if self._count == 1 and self._workspace.interrupt():
+            os.write(2, _SAID)  # a stream may be in the middle of something else
+        elif self._count != 2 or not self._workspace.kill():
+            raise KeyboardInterrupt

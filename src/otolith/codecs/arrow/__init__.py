@@ -24,9 +24,8 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from otolith.codecs.arrow_arrays import load, lower
-from otolith.codecs.arrow_buffers import Form
-from otolith.codecs.arrow_types import (
+from otolith.codecs.arrow.arrays import Form, load, lower
+from otolith.codecs.arrow.types import (
     describe,
     describe_field,
     describe_schema,
@@ -34,8 +33,7 @@ from otolith.codecs.arrow_types import (
     schema_of,
     type_of,
 )
-from otolith.codecs.base import Lowering
-from otolith.codecs.exact import VERIFY
+from otolith.codecs.base import VERIFY, Lowering
 from otolith.errors import BadValue, Corrupt
 from otolith.types import Tag, Tagged
 

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyarrow import types as of
 
-from otolith.codecs.exact import VERIFY, parts
+from otolith.codecs.base import VERIFY, parts
 from otolith.errors import BadValue, Corrupt, UnknownType
 
 Words: TypeAlias = Callable[[Any], list[object]]

@@ -7,17 +7,32 @@ labels   what the columns of such a frame are called
 
 from __future__ import annotations
 
-from otolith.codecs.forms import Forms
-from otolith.codecs.frames import arrays, dtypes, indexes, moments, strings, tables
-from otolith.codecs.frames.tables import column, labels
+from otolith.codecs.base import Forms
+from otolith.codecs.pandas import arrays, dtypes, frames
+from otolith.codecs.pandas.frames import column, labels
 from otolith.types import Tag
 
 __all__ = ["CODEC", "column", "labels"]
 
-_KINDS = (tables, indexes, arrays, strings, dtypes, moments)
+_LOWER = (
+    frames.FRAME_LOWER,
+    frames.INDEX_LOWER,
+    arrays.LOWER,
+    dtypes.STRING_LOWER,
+    dtypes.LOWER,
+    dtypes.MOMENT_LOWER,
+)
+_LIFT = (
+    frames.FRAME_LIFT,
+    frames.INDEX_LIFT,
+    arrays.LIFT,
+    dtypes.STRING_LIFT,
+    dtypes.LIFT,
+    dtypes.MOMENT_LIFT,
+)
 
 CODEC = Forms(
     Tag.FRAME,
-    {kind: form for module in _KINDS for kind, form in module.LOWER.items()},
-    {name: read for module in _KINDS for name, read in module.LIFT.items()},
+    {kind: form for table in _LOWER for kind, form in table.items()},
+    {name: read for table in _LIFT for name, read in table.items()},
 )

@@ -21,8 +21,8 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from pandas._libs.sparse import IntIndex  # type: ignore[import-untyped]
 
-from otolith.codecs.forms import Form, Forming, Reading, check, demand
-from otolith.codecs.frames.moments import UNITS, lift_zone, lower_zone
+from otolith.codecs.base import Form, Forming, Reading, check, demand
+from otolith.codecs.pandas.dtypes import UNITS, lift_zone, lower_zone
 
 _MASKED: dict[str, Any] = {
     "IntegerArray": pd.arrays.IntegerArray,

@@ -4,6 +4,15 @@ Index, CategoricalIndex, IntervalIndex, PeriodIndex    array, name
 DatetimeIndex, TimedeltaIndex                          array, name, freq (an offset, or None)
 RangeIndex                                             range [start, stop, step], name
 MultiIndex                                             levels (with their names), codes, sorted
+
+Frames and series: columns as arrays of their own, and the labels they share.
+
+    DataFrame   columns [array], labels (an Index), index, attrs, unique
+    Series      array, name, index, attrs, unique
+
+`unique` is whether labels must be: `flags.allows_duplicate_labels` the other way round. However
+pandas holds the columns, several of a type in one block or each by itself, they are kept one by
+one, so that what changes in one is stored for that one, and one can be read without the others.
 """
 
 from __future__ import annotations
@@ -13,10 +22,92 @@ from typing import Any
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
-from otolith.codecs.forms import Form, Forming, Reading, check, demand
-from otolith.codecs.frames.arrays import plain
+from otolith.codecs.base import Form, Forming, Reading, check, demand
+from otolith.codecs.pandas.arrays import plain
 
 _ARRAY = (np.ndarray, pd.api.extensions.ExtensionArray)
+_MANY = 100
+"""From how many blocks on pandas warns that a frame is in pieces."""
+
+
+def labels(head: dict[str, Any]) -> list[Any]:
+    """Return the labels of the columns, given all of a frame's form but the columns."""
+    return list(check({"type": "DataFrame", "labels": head.get("labels")}, labels=pd.Index)[0])
+
+
+def column(head: dict[str, Any], position: int, array: object) -> Any:
+    """Return the Series of one column of a frame, given all of its form but the columns.
+
+    Raises:
+        Corrupt: the array does not fit the frame.
+    """
+    form = {**head, "array": array}
+    array, labels, index, attrs, unique = check(form, array=_ARRAY, labels=pd.Index, **_SHARED)
+    demand(0 <= position < len(labels), f"a frame has no column {position}")
+    return _finished(_series(array, index, labels[position]), attrs, unique)
+
+
+def _lower_frame(frame: Any) -> Form:
+    return {
+        "type": "DataFrame",
+        # Nothing public gives the rows of a block without making a Series of each.
+        "columns": list(frame._iter_column_arrays()),  # noqa: SLF001
+        "labels": frame.columns,
+        "index": frame.index,
+        **_lower_shared(frame),
+    }
+
+
+def _lower_series(series: Any) -> Form:
+    return {
+        "type": "Series",
+        "array": plain(series.array),
+        "name": series.name,
+        "index": series.index,
+        **_lower_shared(series),
+    }
+
+
+def _lower_shared(table: Any) -> Form:
+    return {"attrs": table.attrs, "unique": not table.flags.allows_duplicate_labels}
+
+
+def _lift_frame(form: Form) -> object:
+    columns, labels, index, attrs, unique = check(form, columns=list, labels=pd.Index, **_SHARED)
+    demand(len(columns) == len(labels), "a frame has more or fewer columns than labels")
+    series = {at: _series(array, index, None) for at, array in enumerate(columns)}
+    # A copy joins columns of one type into one block.
+    frame = pd.DataFrame(series, index=index, copy=len(columns) > _MANY)
+    frame.columns = labels
+    return _finished(frame, attrs, unique)
+
+
+def _lift_series(form: Form) -> object:
+    array, name, index, attrs, unique = check(form, array=_ARRAY, name=object, **_SHARED)
+    return _finished(_series(array, index, name), attrs, unique)
+
+
+def _series(array: Any, index: Any, name: Any) -> Any:
+    demand(isinstance(array, _ARRAY), "a column is not an array")
+    series = pd.Series(array, index=index, name=name, dtype=array.dtype, copy=False)
+    demand(series.dtype == array.dtype, f"pandas has no column of {array.dtype}")
+    return series
+
+
+def _finished(table: Any, attrs: dict[Any, Any], unique: bool) -> Any:  # noqa: FBT001
+    if attrs:
+        table.attrs = attrs
+    if unique:
+        table.flags.allows_duplicate_labels = False
+    return table
+
+
+_SHARED: dict[str, Any] = {"index": pd.Index, "attrs": dict, "unique": bool}
+
+FRAME_LOWER: dict[type, Forming] = {pd.DataFrame: _lower_frame, pd.Series: _lower_series}
+FRAME_LIFT: dict[str, Reading] = {"DataFrame": _lift_frame, "Series": _lift_series}
+
+
 _WORD = 2**63
 
 
@@ -85,7 +176,7 @@ def _lift_multi(form: Form) -> object:
     )
 
 
-LOWER: dict[type, Forming] = {
+INDEX_LOWER: dict[type, Forming] = {
     **dict.fromkeys(
         (pd.Index, pd.CategoricalIndex, pd.IntervalIndex, pd.PeriodIndex), _lower_index
     ),
@@ -94,7 +185,7 @@ LOWER: dict[type, Forming] = {
     pd.MultiIndex: _lower_multi,
 }
 
-LIFT: dict[str, Reading] = {
+INDEX_LIFT: dict[str, Reading] = {
     **dict.fromkeys(("Index", "CategoricalIndex", "IntervalIndex", "PeriodIndex"), _lift_index),
     **dict.fromkeys(("DatetimeIndex", "TimedeltaIndex"), _lift_regular),
     "RangeIndex": _lift_range,

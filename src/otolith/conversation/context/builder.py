@@ -18,17 +18,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from otolith.agent.conversation.context.context import Context, Indices
-from otolith.agent.conversation.context.costs import Costs
-from otolith.agent.conversation.context.cutting import stable_cut
-from otolith.agent.conversation.context.explaining import Missing, changes, stayed
-from otolith.agent.conversation.context.reducing import LEAST_CLAMP, Reducing
-from otolith.agent.conversation.context.sending import LEFT_OUT, PROVIDERS, send
-from otolith.agent.conversation.context.source import Rules, Source
-from otolith.agent.conversation.context.units import Gathering, Reason, Unit
-from otolith.agent.conversation.counting import AROUND
-from otolith.agent.conversation.message import Message, Role, Text
-from otolith.agent.conversation.summarising import LABEL, Summary, ask, key_of, shorten_to
+from otolith.conversation.context.budget import Costs, Rules, Source, stable_cut
+from otolith.conversation.context.context import Context, Indices, Missing, changes, stayed
+from otolith.conversation.context.provider_messages import LEFT_OUT, PROVIDERS, send
+from otolith.conversation.context.reductions import LEAST_CLAMP, Reducing
+from otolith.conversation.context.units import Gathering, Reason, Unit
+from otolith.conversation.message import Message, Role, Text
+from otolith.conversation.summaries import LABEL, Summary, ask, key_of, shorten_to
+from otolith.conversation.token_counts import AROUND
 from otolith.errors import Invalid, OverBudget
 
 _FIRST_READ, _MOST_SUMMARY, _LEAST_SUMMARY = 16, 1024, 32

@@ -1,4 +1,14 @@
-"""Units as a provider is sent them: ids it accepts, parts it takes, roles in the order it wants."""
+"""Units as a provider is sent them: ids it accepts, parts it takes, roles in the order it wants.
+
+Parts as a provider takes them: what it cannot be sent is put into words, or left out, and told.
+
+The writers in `formats/` give back what was read, whatever it was. A request has to be accepted: so
+a file of a kind that a provider does not take becomes a line that names it, and what only another
+provider understands is left out, unless it is words. Reasoning is not told of: it goes to whoever
+signed it and to nobody else, and what it led to is there.
+
+All that was said as a provider accepts it, whatever it takes: a context without a budget.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +17,139 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from otolith.agent.conversation.context.translating import Translation
-from otolith.agent.conversation.formats import (
+from otolith.conversation.context.units import REDACTED, Gathering
+from otolith.conversation.formats import (
     FORMATS,
     anthropic,
     as_sent,
-    chat,
-    plain,
-    responses,
+    openai_chat,
+    openai_responses,
+    transcript,
     without_residue,
 )
-from otolith.agent.conversation.message import Message, Part, ToolCall, ToolResult
+from otolith.conversation.formats.parts import named, refused
+from otolith.conversation.message import (
+    Attachment,
+    Extra,
+    Message,
+    Part,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from otolith.core import digest
+
+PDF = "application/pdf"
+_PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_SOUNDS = ("audio/wav", "audio/mpeg")
+_FILES = (
+    PDF,
+    "application/json",
+    "application/msword",
+    "application/rtf",
+    "application/xml",
+)
+_OFFICE = "application/vnd.openxmlformats-officedocument."
+_SOME_PICTURE, _SOME_FILE = "image/*", "application/*"
+"""What is at an address, as long as nobody has looked."""
+
+
+class Translation:
+    """Messages on their way to one provider, and what is lost on it."""
+
+    def __init__(self, for_: str) -> None:
+        self._for = for_
+        self.losses: dict[int, list[str]] = {}
+        """By the place of a message, what became of parts of it."""
+
+    def message(self, place: int, message: Message) -> Message:
+        """Return a message with those parts that the provider takes."""
+        if self._for == "plain" or all(isinstance(part, Text) for part in message.parts):
+            return message
+        told: list[str] = []
+        parts = tuple(self._parts(message.parts, message.role, told))
+        if not told:
+            return message
+        self.losses[place] = told
+        return replace(without_residue(message), parts=parts)
+
+    def _parts(self, parts: tuple[Part, ...], role: Role, told: list[str]) -> list[Part]:
+        fitted = (self._part(part, role, told) for part in parts)
+        return [part for part in fitted if part is not None]
+
+    def _part(self, part: Part, role: Role, told: list[str]) -> Part | None:
+        if isinstance(part, Attachment) and not _takes(self._for, part, role):
+            told.append(f"{named(part)} is only named")
+            return Text(named(part))
+        if isinstance(part, Extra):
+            return self._extra(part, told)
+        if isinstance(part, ToolResult) and isinstance(part.content, tuple):
+            return self._result(part, told)
+        return part
+
+    def _result(self, result: ToolResult, told: list[str]) -> ToolResult:
+        is_own = self._for == "responses" and "item" in result.extra
+        if is_own or not isinstance(result.content, tuple):
+            return result
+        lost: list[str] = []
+        # Anthropic takes nothing but text from a tool that failed, as if it were not a tool's.
+        role = Role.ASSISTANT if self._for == "anthropic" and result.is_error else Role.TOOL
+        content = tuple(self._parts(result.content, role, lost))
+        told += lost
+        return replace(result, content=content) if lost else result
+
+    def _extra(self, part: Extra, told: list[str]) -> Part | None:
+        if part.type.startswith(f"{self._for}:") or part.type == REDACTED or refused(part):
+            return part
+        words = _document(part)
+        told.append(f"{part.type} is {'said in words' if words else 'left out'}")
+        return Text(words) if words else None
+
+
+def _takes(for_: str, part: Attachment, role: Role) -> bool:
+    """Tell whether a provider takes an attachment of somebody."""
+    if part.data is None and not part.url:
+        return False
+    if for_ == "anthropic":
+        return role in (Role.USER, Role.TOOL) and _anthropic_takes(part)
+    if role is not Role.USER and (for_ != "responses" or role is not Role.TOOL):
+        return False
+    kind, is_here = part.media_type, part.data is not None
+    if kind.startswith("image/"):
+        return kind in _PICTURES or (not is_here and kind == _SOME_PICTURE)
+    if is_here:
+        is_file = kind in _FILES or kind.startswith(("text/", _OFFICE))
+        return is_file or (for_ == "openai" and kind in _SOUNDS)
+    return for_ == "responses" and kind in (PDF, _SOME_FILE) and part.url.startswith("http")
+
+
+def _anthropic_takes(part: Attachment) -> bool:
+    kind = part.media_type
+    if part.data is None:
+        return kind == PDF or kind.startswith("image/")
+    if not kind.startswith("text/"):
+        return kind == PDF or kind in _PICTURES
+    try:
+        part.data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _document(part: Extra) -> str:
+    """Return the words of a document or of something found, given as content; else nothing."""
+    data: Any = part.data if isinstance(part.data, dict) else {}
+    source = data.get("source") if part.type.endswith(":document") else data
+    if not part.type.endswith((":document", ":search_result")) or not isinstance(source, dict):
+        return ""
+    content = source.get("content")
+    if isinstance(content, str):
+        return content
+    blocks = [each for each in content or () if isinstance(each, dict)]
+    texts = [each.get("text") for each in blocks]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
 
 PROVIDERS = ("openai", "responses", "anthropic", "plain")
 LEFT_OUT = "[earlier messages are left out]"
@@ -39,7 +170,7 @@ def send(groups: Iterable[Sequence[Message]], for_: str) -> Sent:
     given = [message for group in _distinct(groups, for_) for message in group]
     messages = [translation.message(place, message) for place, message in enumerate(given)]
     if for_ == "plain":
-        pieces = [plain.as_dicts([message]) for message in messages]
+        pieces = [transcript.as_dicts([message]) for message in messages]
     else:
         pieces = [as_sent(message, FORMATS[for_]) for message in messages]
     losses = {at: f"for {for_}, {'; '.join(told)}" for at, told in translation.losses.items()}
@@ -90,7 +221,9 @@ def _distinct(groups: Iterable[Sequence[Message]], for_: str) -> Iterable[Sequen
 def _answered_in_kind(group: Sequence[Message]) -> Sequence[Message]:
     """Return a group in which a built-in tool is answered by an item of its own kind."""
     calls = (call for message in group for call in message.calls)
-    kinds = {call.id: f"{kind}_output" for call in calls if (kind := responses.item_of(call))}
+    kinds = {
+        call.id: f"{kind}_output" for call in calls if (kind := openai_responses.item_of(call))
+    }
     if not kinds:
         return group
 
@@ -140,14 +273,14 @@ def _renamed(message: Message, names: dict[str, str], tools: dict[str, str]) -> 
 def _introduced(raw: dict[str, Any]) -> dict[str, Any]:
     """Return a message of chat whose speaker has a name that the API takes."""
     name = raw.get("name")
-    return raw | {"name": chat.speaker(name)} if isinstance(name, str) and name else raw
+    return raw | {"name": openai_chat.speaker(name)} if isinstance(name, str) and name else raw
 
 
 def _for_responses(items: str | list[Any]) -> list[Any]:
     """Leave out reasoning that nothing of the assistant's follows, which the API refuses."""
     out: list[Any] = []
-    for item in [responses.as_item(items)] if isinstance(items, str) else reversed(items):
-        follows = bool(out) and responses.is_assistants(out[-1])
+    for item in [openai_responses.as_item(items)] if isinstance(items, str) else reversed(items):
+        follows = bool(out) and openai_responses.is_assistants(out[-1])
         if item.get("type") != "reasoning" or follows:
             out.append(item)
     return out[::-1]
@@ -222,3 +355,12 @@ def _trimmed(content: Any) -> Any:
     if last.get("type") != "text":
         return content
     return [*content[:-1], last | {"text": last["text"].rstrip()}]
+
+
+def all_messages_for(messages: Iterable[Message], for_: str) -> Sent:
+    """Return all messages as a provider wants them.
+
+    Every call has a result and every result its call; ids and names are such as it takes.
+    """
+    units = Gathering.of(enumerate(messages)).units
+    return send(([each for _, each in unit.messages()] for unit in units), for_)

@@ -3,21 +3,29 @@
 A text, a result and a file of text are cut in the middle. Arguments stay an object: first the texts
 in them are cut; if that is not enough, what is long is said as the text of its JSON, cut as well;
 and if there are too many of them, the last ones are left out.
+
+Tiers: what is done to units so that more of them fit, the mildest first.
+
+clamp    a part that is huge keeps its head and its tail, see reductions.py
+repeat   a result that a later call of the same tool with the same arguments gave again says so
+blank    an old result, or an old attachment, says that it was left out
+
+System messages and what was pinned are never touched, and of the last units only huge parts are.
+
+Reducing units: which tier touches which of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from otolith.agent.conversation.context.tiers import changed, each_message
-from otolith.agent.conversation.context.units import APPROVAL, REDACTED, Unit
-from otolith.agent.conversation.counting import Counter
-from otolith.agent.conversation.estimating import LETTERS_PER_TOKEN, shorten
-from otolith.agent.conversation.formats.media import compact
-from otolith.agent.conversation.formats.words import named, words
-from otolith.agent.conversation.message import (
+from otolith.conversation.context.budget import Costs, Rules, roundest
+from otolith.conversation.context.units import APPROVAL, REDACTED, Unit
+from otolith.conversation.formats import without_residue
+from otolith.conversation.formats.parts import arguments_text, compact, named, spoken, words
+from otolith.conversation.message import (
     Attachment,
     Extra,
     Message,
@@ -28,7 +36,104 @@ from otolith.agent.conversation.message import (
     ToolCall,
     ToolResult,
 )
-from otolith.agent.lifecycle.values import thaw
+from otolith.conversation.token_counts import Counter
+from otolith.frozen import thaw
+from otolith.text.token_estimate import LETTERS_PER_TOKEN, shorten
+
+REPEATED = "[the same as the result of a later call]"
+BLANKED = "[left out: an old result]"
+WORTH = 60
+"""A result of fewer characters is not worth leaving out."""
+
+
+def changed(message: Message, change: Callable[[Part], Part | None]) -> Message:
+    """Return a message with its parts changed; None takes one out."""
+    parts = tuple(new for part in message.parts if (new := change(part)) is not None)
+    if len(parts) == len(message.parts) and all(map(_is, parts, message.parts)):
+        return message
+    return replace(without_residue(message), parts=parts, tokens=None)
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other
+
+
+def each_message(unit: Unit, change: Callable[[Message], Message]) -> Unit:
+    """Return a unit with its messages changed."""
+    said = [(at, change(message)) for at, message in unit.said]
+    results = [(at, change(message)) for at, message in unit.results]
+    news, olds = [*said, *results], unit.messages()
+    if all(new is old for (_, new), (_, old) in zip(news, olds, strict=True)):
+        return unit
+    return replace(unit, said=said, results=results)
+
+
+# Repeated and old results
+
+
+def without_repeats(units: Sequence[Unit], protected: int) -> list[Unit]:
+    """Return units in which only the last of equal results says what it was."""
+    seen: set[tuple[str, str, str]] = set()
+    out: list[Unit] = []
+    for place in range(len(units) - 1, -1, -1):
+        unit = units[place]
+        if unit.results:
+            calls = {call.id: call for call in unit.head.calls}
+            again = {
+                result.call_id
+                for _, message in unit.results
+                for result in reversed(message.results)
+                if _is_again(calls.get(result.call_id), result, seen)
+            }
+            if again and place < protected and not unit.stays:
+                unit = _saying(unit, again, REPEATED)
+        out.append(unit)
+    return out[::-1]
+
+
+def _is_again(call: ToolCall | None, result: ToolResult, seen: set[tuple[str, str, str]]) -> bool:
+    if call is None or not _is_worth(result):
+        return False
+    key = call.name, arguments_text(call), spoken(result.content)
+    if key in seen:
+        return True
+    seen.add(key)
+    return False
+
+
+def without_old_results(units: Sequence[Unit], before: int) -> list[Unit]:
+    """Return units in which results and attachments before an index are left out."""
+    return [unit if unit.stays or unit.at >= before else _blanked(unit) for unit in units]
+
+
+def _blanked(unit: Unit) -> Unit:
+    old = {
+        result.call_id for _, each in unit.results for result in each.results if _is_worth(result)
+    }
+    unit = _saying(unit, old, BLANKED) if old else unit
+    if not any(isinstance(part, Attachment) for _, each in unit.messages() for part in each.parts):
+        return unit
+    return each_message(unit, lambda each: changed(each, _without_file))
+
+
+def _without_file(part: Part) -> Part:
+    return Text(f"{named(part)} {BLANKED}") if isinstance(part, Attachment) else part
+
+
+def _is_worth(result: ToolResult) -> bool:
+    if "item" in result.extra:
+        return False
+    return not isinstance(result.content, str) or len(result.content) > WORTH
+
+
+def _saying(unit: Unit, ids: set[str], text: str) -> Unit:
+    def change(part: Part) -> Part:
+        if isinstance(part, ToolResult) and part.call_id in ids:
+            return replace(part, content=text)
+        return part
+
+    return each_message(unit, lambda message: changed(message, change))
+
 
 CLAMPED = "\n[… left out …]\n"
 _IN_WORDS = (None, "custom_tool_call", "custom_tool_call_output")
@@ -175,3 +280,68 @@ def _shortened(value: Any, shorter: Callable[[str], str]) -> Any:
     if isinstance(value, list):
         return [_shortened(item, shorter) for item in value]
     return value
+
+
+LEAST_CLAMP = 48
+_STEP = 16
+
+
+class Reducing:
+    """Makes units smaller, as far as the rules of a context allow."""
+
+    def __init__(self, rules: Rules, costs: Costs, room: int) -> None:
+        self._rules = rules
+        self._costs = costs
+        self._room = room
+
+    @property
+    def limit(self) -> int:
+        """How long a part may be, as it is counted here, before it is huge."""
+        return max(self._costs.counted(self._room // 4), LEAST_CLAMP)
+
+    def mildest(self, units: list[Unit]) -> list[Unit] | None:
+        """Return all units with as few tiers applied as are needed; None if they never fit."""
+        for step in (list, self._clamped, self._repeats, self._old, self._all_old):
+            units = step(units)
+            if self._costs.total(units) <= self._room:
+                return units
+        return None
+
+    def all_tiers(self, units: list[Unit], limit: int) -> list[Unit]:
+        """Return units with all tiers applied."""
+        return self._old(self._repeats(self.clamped(units, limit)))
+
+    def clamped(self, units: list[Unit], limit: int) -> list[Unit]:
+        """Return units without parts of more than so many tokens."""
+        clamp = Clamp(limit, self._costs.counter)
+        return [self._clamped_unit(unit, clamp) for unit in units]
+
+    def _clamped(self, units: list[Unit]) -> list[Unit]:
+        return self.clamped(units, self.limit)
+
+    def _clamped_unit(self, unit: Unit, clamp: Clamp) -> Unit:
+        if all(self._costs.message(each) <= clamp.limit for _, each in unit.messages()):
+            return unit
+        if unit.stays and unit.is_turn:
+            return replace(clamp.unit(replace(unit, stays=False)), stays=True)
+        return clamp.unit(unit)
+
+    def _repeats(self, units: list[Unit]) -> list[Unit]:
+        return without_repeats(units, len(units) - self._rules.keep_last)
+
+    def _old(self, units: list[Unit]) -> list[Unit]:
+        """Blank what is old, by a line that stays where it is for some messages."""
+        line = self._line(units)
+        return without_old_results(units, roundest(max(line - _STEP, 1), line)) if line else units
+
+    def _all_old(self, units: list[Unit]) -> list[Unit]:
+        return without_old_results(units, self._line(units))
+
+    def _line(self, units: list[Unit]) -> int:
+        """Return the index before which results are old: not among the last, nor the last units."""
+        keep, last = self._rules.keep_results, self._rules.keep_last
+        answered = [unit.at for unit in units if unit.results]
+        if len(answered) <= keep:
+            return 0
+        line = answered[-keep] if keep else answered[-1] + 1
+        return min([line, *(unit.at for unit in units[len(units) - last :])])

@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeGuard
 
-from otolith.agent.conversation.formats import without_residue
-from otolith.agent.conversation.message import (
+from otolith.conversation.formats import without_residue
+from otolith.conversation.message import (
     Extra,
     Message,
     Part,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Generic, Protocol, TypeVar
 
-from otolith.agent.conversation.message import Message
+from otolith.conversation.message import Message
 
 
 class Fold(Protocol):

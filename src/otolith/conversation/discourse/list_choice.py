@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from otolith.agent.conversation.entities import Found, Known, ShownList, content_words, stem
-from otolith.agent.conversation.references.asked import Asked
-from otolith.agent.conversation.references.situation import Situation, Weighed
+from otolith.conversation.discourse.candidates import Situation, Weighed
+from otolith.conversation.discourse.entities import Known, ShownList
+from otolith.conversation.discourse.mentions import Found
+from otolith.conversation.discourse.phrases import Asked
+from otolith.text.words import content_words, stem
 
 _ROW, _OLDER, _NOT_CALLED = 0.7, 0.75, 0.45
 _PER_MESSAGE = 0.96

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from otolith.agent.conversation.entities.words import stem
+from otolith.text.words import stem
 
 
 def _stems(text: str) -> frozenset[str]:

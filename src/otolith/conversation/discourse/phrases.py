@@ -1,21 +1,234 @@
-"""Phrases that refer to something: "it", "that file", "the one with breakfast", "sie"."""
+"""Phrases that refer to something: "it", "that file", "the one with breakfast", "sie".
+
+What a phrase asks for, as a value.
+
+Phrases with a place in a list: "the second one", "die letzten beiden", "number 3".
+
+Phrases that compare: "the cheapest one", "der frühere", "the bigger of the two".
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from otolith.agent.conversation.entities import content_words, stem, words_in
-from otolith.agent.conversation.entities.kinds import german_gender, german_number, noun_type
-from otolith.agent.conversation.entities.lexicon import (
+from otolith.conversation.discourse.noun_kinds import german_gender, german_number, noun_type
+from otolith.text.lexicon import (
     DETERMINERS,
     GERMAN_DETERMINERS,
     NUMBER_WORDS,
     PREPOSITIONS,
     word_set,
 )
-from otolith.agent.conversation.references.asked import EMPTY_NOUNS, Asked, last_noun
-from otolith.agent.conversation.references.ordinals import ordinal
-from otolith.agent.conversation.references.superlatives import superlative
+from otolith.text.words import content_words, stem, words_in
+
+EMPTY_NOUNS = frozenset(
+    map(
+        stem,
+        word_set("""
+        one ones option options item items choice result results entry suggestion variant variante
+        treffer vorschlag ergebnis eintrag möglichkeit alternative candidate kandidat two three four
+        five zwei drei vier beiden
+        """),
+    )
+)
+"""Nouns that say nothing of what something is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a phrase asks for."""
+
+    kind: str
+    """Pronoun, definite, demonstrative, name; of a list: ordinal, superlative, described, several,
+    other, next, previous or middle."""
+    number: str = ""
+    genders: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    head: str = ""
+    """The stem of the noun, if there is one that says something."""
+    words: tuple[str, ...] = ()
+    """The stems of the other words."""
+    first: int = 0
+    """The place in a list, from 0; below 0 from its end."""
+    count: int = 1
+    mark: str = ""
+    measures: tuple[str, ...] = ()
+    is_most: bool = False
+    is_german: bool = False
+
+
+def last_noun(text: str) -> str:
+    """Return the stem of the last word that says what something is."""
+    words = [stem(word.text) for word in words_in(text)]
+    kept = [word for word in words if word not in EMPTY_NOUNS and content_words(word)]
+    return kept[-1] if kept else ""
+
+
+_OPENERS = word_set("""
+the that this my der die das den dem zum zur beim im des two three zwei drei beiden
+""")
+_ENGLISH_ORDINALS = (
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+)
+_GERMAN_ORDINALS = (
+    "erst",
+    "zweit",
+    "dritt",
+    "viert",
+    "fünft",
+    "sechst",
+    "siebt",
+    "acht",
+    "neunt",
+    "zehnt",
+)
+_ORDINAL = {word: at for at, word in enumerate(_ENGLISH_ORDINALS)}
+_ORDINAL |= {
+    root + ending: at
+    for at, root in enumerate(_GERMAN_ORDINALS)
+    for ending in ("e", "en", "er", "es", "em", "ere", "erer", "eren")
+}
+_ORDINAL |= {"last": -1, "final": -1, "former": 0, "latter": -1, "penultimate": -2}
+_ORDINAL |= {f"letzt{e}": -1 for e in ("e", "en", "er", "es", "em", "ere", "erer", "eres", "eren")}
+_ORDINAL |= {f"vorletzt{ending}": -2 for ending in ("e", "en", "er", "es", "em")}
+_DIGIT_ORDINAL = re.compile(r"^(\d{1,2})(?:st|nd|rd|th|\.)$")
+_MARKED = re.compile(
+    r"^(?:the |die |der |das )?"
+    r"(?:number|no\.?|nr\.?|option|item|choice|nummer|variante|punkt|vorschlag|answer|#)"
+    r"\s*#?(\d{1,2}|[a-h]|one|two|three|four|five|eins|zwei|drei|vier|fünf)$",
+    re.IGNORECASE,
+)
+_BARE_MARK = re.compile(r"^#?(\d{1,2})[.)]?$")
+
+
+def ordinal(text: str) -> Asked | None:
+    """Return what a phrase with a place in a list asks for; None if it is none."""
+    marked = _MARKED.match(text) or _BARE_MARK.match(text)
+    if marked is not None:
+        mark = str(NUMBER_WORDS.get(marked[1], marked[1]))
+        return Asked("ordinal", "singular", mark=mark)
+    words = re.findall(r"[\w'-]+\.?", text)
+    for at, word in enumerate(words[:3]):
+        digits = _DIGIT_ORDINAL.match(word)
+        place = int(digits[1]) - 1 if digits else _ORDINAL.get(word.rstrip("."))
+        if place is None or (at > 0 and words[0] not in _OPENERS):
+            continue
+        rest = words[at + 1 :]
+        if rest[:2] == ["to", "last"]:
+            place, rest = -(place + 1), rest[2:]
+        before = NUMBER_WORDS.get(words[at - 1], 1) if at else 1
+        count = max(_count(rest[0]) if rest else 1, before)
+        return _placed(place, count, last_noun(" ".join(rest)))
+    return None
+
+
+def _placed(place: int, count: int, head: str) -> Asked:
+    if place < 0:
+        place = -count if count > 1 else place
+    number = "plural" if count > 1 else "singular"
+    return Asked("ordinal", number, head=head, first=place, count=count)
+
+
+def _count(word: str) -> int:
+    """Return how many: "the last two" are two, "the last one" is one."""
+    return int(word) if word.isdecimal() else NUMBER_WORDS.get(word, 1)
+
+
+_SUPERLATIVES = {
+    word: (measures.split(), is_most)
+    for words, measures, is_most in (
+        ("cheapest lowest-priced billigst günstigst preiswertest", "price", False),
+        ("priciest dearest costliest teuerst kostspieligst", "price", True),
+        ("fastest quickest schnellst", "minutes", False),
+        ("slowest langsamst", "minutes", True),
+        ("shortest kürzest", "minutes distance pages", False),
+        ("longest längst", "minutes distance pages", True),
+        ("earliest soonest frühest frühst", "clock date", False),
+        ("latest spätest", "clock date year", True),
+        ("newest neuest jüngst aktuellst", "date year", True),
+        ("oldest ältest", "date year", False),
+        ("best highest-rated top-rated best-rated bestbewertet beliebtest", "rating", True),
+        ("worst schlechtest", "rating", False),
+        ("closest nearest nächstgelegen", "distance", False),
+        ("farthest furthest weitest entferntest", "distance", True),
+        ("biggest largest größt", "area size pages", True),
+        ("smallest kleinst", "area size pages", False),
+        ("heaviest schwerst", "weight", True),
+        ("lightest leichtest", "weight", False),
+        ("highest höchst", "rating percent price", True),
+        ("lowest niedrigst", "price percent rating", False),
+    )
+    for word in words.split()
+}
+_COMPARATIVE = re.compile(
+    r"^(?:the|der|die|das|den|dem) (\w+er|\w+ere[nrsm]?)"
+    r"(?: (?:one|of the two|der beiden|von beiden|(\w+)))?$"
+)
+_PAIRS = """
+cheaper-cheapest faster-fastest quicker-quickest slower-slowest shorter-shortest longer-longest
+earlier-earliest later-latest newer-newest older-oldest better-best worse-worst closer-closest
+nearer-nearest bigger-biggest larger-largest smaller-smallest heavier-heaviest lighter-lightest
+pricier-priciest billiger-billigst günstiger-günstigst teurer-teuerst schneller-schnellst
+langsamer-langsamst kürzer-kürzest länger-längst früher-frühest später-spätest neuer-neuest
+älter-ältest besser-best schlechter-schlechtest größer-größt kleiner-kleinst leichter-leichtest
+"""
+_COMPARATIVES = {one: most for one, _, most in (pair.partition("-") for pair in _PAIRS.split())}
+_ENDINGS = ("e", "en", "er", "es", "em")
+_PHRASED = (
+    (re.compile(r"\b(?:most expensive|highest price)"), ("price",), True),
+    (re.compile(r"\b(?:least expensive|lowest price|best price)"), ("price",), False),
+    (re.compile(r"\b(?:highest|best|top)[ -]rated|\bhighest rating"), ("rating",), True),
+    (re.compile(r"\b(?:lowest|worst)[ -]rated|\blowest rating"), ("rating",), False),
+    (re.compile(r"\bmost recent"), ("date", "year", "clock"), True),
+)
+
+
+def superlative(text: str) -> Asked | None:
+    """Return what a phrase that compares asks for; None if it compares nothing."""
+    for pattern, measures, is_most in _PHRASED:
+        if pattern.search(text):
+            return _asked(measures, pattern.sub("", text), is_most=is_most)
+    comparative = _COMPARATIVE.match(text)
+    if comparative is not None:
+        one = next((each for each in _COMPARATIVES if comparative[1].startswith(each)), "")
+        if one:
+            listed, is_most = _SUPERLATIVES[_COMPARATIVES[one]]
+            return _asked(listed, comparative[2] or "", is_most=is_most, count=2)
+    for word in words_in(text):
+        root = _root(word.lower)
+        if root in _SUPERLATIVES:
+            listed, is_most = _SUPERLATIVES[root]
+            return _asked(listed, text[word.end :], is_most=is_most)
+    return None
+
+
+def _root(word: str) -> str:
+    """Return a superlative without its German ending."""
+    roots = (word.removesuffix(ending) for ending in _ENDINGS)
+    return next((root for root in roots if root != word and root in _SUPERLATIVES), word)
+
+
+def _asked(measures: Iterable[str], rest: str, *, is_most: bool, count: int = 1) -> Asked:
+    return Asked(
+        "superlative",
+        "singular",
+        head=last_noun(rest),
+        measures=tuple(measures),
+        is_most=is_most,
+        count=count,
+    )
+
 
 _PERSON = ("person",)
 _PLACE = ("place",)

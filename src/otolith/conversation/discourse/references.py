@@ -7,26 +7,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from otolith.agent.conversation.entities import (
-    Entity,
-    Found,
-    Known,
-    Moment,
-    content_words,
-    is_german,
-    said,
-)
-from otolith.agent.conversation.folding import Folds
-from otolith.agent.conversation.message import Message
-from otolith.agent.conversation.references.phrases import parsed
-from otolith.agent.conversation.references.situation import Situation, Weighed
-from otolith.agent.conversation.references.tracking import (
-    Tracker,
-    around,
-    clause_start,
-    weighed,
-)
+from otolith.conversation.discourse.candidates import Situation, Weighed
+from otolith.conversation.discourse.entities import Known, Moment, said
+from otolith.conversation.discourse.folds import Folds
+from otolith.conversation.discourse.mentions import Entity, Found
+from otolith.conversation.discourse.phrases import parsed
+from otolith.conversation.discourse.tracker import Tracker, around, clause_start, weighed
+from otolith.conversation.message import Message
 from otolith.errors import BadValue
+from otolith.text.words import content_words, is_german
 
 _LEAST = 0.02
 _MOST = 10
@@ -42,7 +31,9 @@ class Candidate:
     reasons: tuple[str, ...]
 
 
-Judge: TypeAlias = Callable[[str, Sequence[Message], Sequence[Candidate]], Sequence[int] | None]
+ReferenceJudge: TypeAlias = Callable[
+    [str, Sequence[Message], Sequence[Candidate]], Sequence[int] | None
+]
 """A judge of your own, perhaps a model: phrase, messages and candidates in, their order out.
 
 It answers with the places of the candidates it takes, the best first, or None for no opinion. It
@@ -57,7 +48,7 @@ def resolve(
     at: int | None = None,
     start: int | None = None,
     variables: Iterable[str] | Mapping[str, str] = (),
-    judge: Judge | None = None,
+    judge: ReferenceJudge | None = None,
 ) -> list[Candidate]:
     """Return what a phrase may mean, the best first; nothing, if nothing fits.
 
@@ -86,7 +77,7 @@ def resolve_next(
     phrase: str,
     *,
     variables: Iterable[str] | Mapping[str, str] = (),
-    judge: Judge | None = None,
+    judge: ReferenceJudge | None = None,
 ) -> list[Candidate]:
     """Return what a phrase may mean that is said next, after all that a tracker has read."""
     check_phrase(phrase)
@@ -110,7 +101,7 @@ def _judged(
     messages: Sequence[Message],
     stop: int,
     found: list[Candidate],
-    judge: Judge | None,
+    judge: ReferenceJudge | None,
 ) -> list[Candidate]:
     if judge is None or not found:
         return found

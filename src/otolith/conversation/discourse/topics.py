@@ -2,24 +2,37 @@
 
 For each turn (something that a user says, with the answers to it):
 
-1. `leaving.py` adds up what speaks for and against another topic: words shared with the topic and
-   with its last turn, fields of meaning (`fields.py`), what is said and done (`cues.py`), time.
+1. `topics.py` adds up what speaks for and against another topic: words shared with the topic and
+   with its last turn, fields of meaning (`cohesion.py`), what is said and done (`topics.py`), time.
 2. What leaves goes back to an earlier topic if it says so ("back to the flight") and the topic is
    there, or if it shares much more with that one than with the present one. Else it opens a topic.
 
 The answer to a question is looked at with it, so the last turn is decided again as it grows; those
 before it stay as they are. One more message costs a look at its words and at the topics with them.
+
+Phrases by which people open a topic, go back to one, go on with it, or close it.
+
+Topics: what a conversation is about, from which message to which.
+
+Turns and topics while they grow.
+
+How much speaks for it that a turn leaves its topic: each piece of evidence has a weight.
+
+A weight is the logarithm of odds: 0.7 makes leaving twice as likely, -0.7 half as likely. Their
+sum is above 0 if leaving is more likely than not. They were fitted to public dialogues and then
+rounded; `docs/explanation/topics-and-references.md` says which. Cues like "by the way" and silence
+are too rare there: those two weights are guesses, and so is all that is German.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
-from otolith.agent.conversation.entities import said
-from otolith.agent.conversation.folding import Folds
-from otolith.agent.conversation.message import Message, Role
-from otolith.agent.conversation.topics.cohesion import (
+from otolith.conversation.discourse.cohesion import (
     Rarity,
     Vocabulary,
     reply_vocabulary,
@@ -27,11 +40,278 @@ from otolith.agent.conversation.topics.cohesion import (
     shared_words,
     vocabulary,
 )
-from otolith.agent.conversation.topics.cues import cues_in, introduced, reply_act
-from otolith.agent.conversation.topics.leaving import leaving
-from otolith.agent.conversation.topics.subject import Subject, Turn
-from otolith.agent.conversation.topics.topic import Span, Topic, TopicStatus
+from otolith.conversation.discourse.entities import said
+from otolith.conversation.discourse.folds import Folds
+from otolith.conversation.message import Message, Role
 from otolith.errors import BadValue
+from otolith.text.words import content_words
+
+_NEW = (
+    r"by the way|btw|another (?:thing|question|topic)|(?:one|two) more (?:thing|question)s?|"
+    r"(?:a )?different (?:question|topic|thing)|on another note|on a different note|"
+    r"changing (?:the )?(?:topic|subject)|(?:let'?s )?(?:switch|change)(?: the)?(?: topic|"
+    r" subject|ing)|new (?:topic|question|subject)|unrelated|"
+    r"separately|moving on|next (?:topic|question|up)|before i forget|while i'?m at it|"
+    r"totally off[ -]topic|off[ -]topic|quick question|switching gears|speaking of|"
+    r"übrigens|(?:eine )?andere frage|(?:etwas|was) ganz anderes|themenwechsel|"
+    r"ganz anderes thema|neues thema|nächstes thema|nebenbei|apropos|noch (?:eine|ne) frage|"
+    r"bevor ich(?:'s| es) vergesse|außerdem (?:brauche|möchte|wollte|suche)|mal (?:etwas|"
+    r"was) anderes|andere sache|kurze (?:zwischen)?frage|zwischenfrage"
+)
+_BACK_WORDS = (
+    r"(?:going |coming |get(?:ting)? |let'?s (?:go|get) |go(?:ing)? |circling |can we (?:go|"
+    r"get) |i'?d like to (?:go|come) )?back to|(?:to )?return(?:ing)? to|as (?:for|to) the|"
+    r"(?:re)?turning to|(?:about|regarding|concerning) (?:the|that|my|our) [\w -]+ (?:again|"
+    r"from (?:before|earlier))|(?:the|that) [\w-]+ (?:from (?:before|earlier)|we (?:talked|"
+    r"spoke|discussed)|you (?:mentioned|found|showed|suggested))|where were we|earlier (?:you|"
+    r"we|i)|what about (?:the|that) [\w-]+ (?:again|from)|(?:you|we|i) (?:said|"
+    r"mentioned) (?:earlier|before)|remember (?:the|that)|(?:noch ?mal |wieder |"
+    r"jetzt )?zurück z(?:u|um|ur)|(?:noch ?mal|nochmals|wieder) z(?:u|um|ur)|"
+    r"um auf .{3,60} zurückzukommen|was (?:ist|war) (?:nochmal|eigentlich) mit|wegen (?:des|der|"
+    r"dem|meine[srm]?) [\w-]+ (?:von vorhin|nochmal)|von vorhin|von eben|(?:wie|was) (?:war|"
+    r"waren) (?:nochmal|noch mal|noch)|vorhin"
+)
+_AGAIN_WORDS = r"\b(?:anyway|anyhow|so anyway|jedenfalls|wie auch immer|nun gut)\b"
+_ON = (
+    r"^(?:and|but|or|then|so|ok(?:ay)?|yes|yeah|yep|no|nope|sure|great|perfect|good|nice|cool|"
+    r"right|exactly|hm+|well|what about|how about|why|which|really|thanks|thank you|please do|"
+    r"do it|go ahead|sounds good|got it|und|aber|oder|dann|also|ja|nein|gut|super|prima|genau|"
+    r"klar|okay|stimmt|passt|wie wäre|und was|welche[rsnm]?|warum|wirklich|danke|mach das|"
+    r"bitte)\b"
+)
+_CLOSE = (
+    r"\b(?:that'?s (?:all|it|everything)|that (?:is|was) all|that'?ll be all|no(?:thing|"
+    r" more)(?: else| questions)|all (?:set|done|good)|problem solved|(?:it|that) (?:works|"
+    r"worked)(?: now)?|solved|case closed|we'?re done|done with that|"
+    r"thanks?(?: you)?(?: so much| a lot| very much)?(?:[,.!] (?:that|bye|perfect|"
+    r"great).*)?[.!]*$|perfect,? thanks?|great,? thanks?|goodbye|bye|das (?:war'?s|wars|"
+    r"ist alles|wäre alles)|mehr brauche ich nicht|erledigt|problem gelöst|hat geklappt|"
+    r"funktioniert jetzt|vielen dank|danke(?: dir| schön| sehr)?[.!]*$|tschüss)"
+)
+_REFERS = (
+    r"\b(?:it|its|they|them|their|he|him|his|she|her|these|those|that one|this one|"
+    r"the other one|the (?:first|second|third|last|cheapest|former|latter)(?: one)?|both|"
+    r"neither|either of|one of (?:them|those|these)|instead|er|ihn|ihm|sie|ihnen|ihr|"
+    r"diese[rnms]?|jene[rnms]?|davon|damit|dafür|darauf|darüber|dazu|dabei|daran|dort|de(?:r|n|"
+    r"m)(?:selbe[nrm]?|jenige[nrm]?)|beide[nrm]?|stattdessen|(?:der|die|das|den) (?:erste|"
+    r"zweite|dritte|letzte|andere|billigste|günstigste)[nrm]?)\b"
+)
+_GREETS = r"^(?:hi|hello|hey|good (?:morning|afternoon|evening)|hallo|guten (?:tag|morgen|abend))\b"
+_REQUESTS = (
+    r"\bi(?:'d| would| am|'m)?(?: also| really)? (?:need|want|like|looking|trying|planning)\b|"
+    r"\b(?:can|could|would|will) you\b|\bhelp me\b|\b(?:is|are) there\b|"
+    r"^(?:please )?(?:what|where|when|how|who|tell|give|show|get|find|book|remind|schedule|set|"
+    r"check|search|look|make|write|play|add|order)\b|"
+    r"\bich (?:suche|brauche|möchte|will|hätte|würde)\b|\b(?:kannst du|könntest du|können sie|"
+    r"könnten sie|gibt es|hilf mir)\b|"
+    r"^(?:bitte )?(?:was|wo|wann|wie|wer|zeig|such|find|buch|schreib|erinner|plan)[a-zäöü]*\b"
+)
+_INTRODUCED = re.compile(
+    r"\b(?:a|an(?= [aeiouh])|any|some|my|meine?[nrm]?|eine?[nrm]?)\s+"
+    r"((?:[^\W\d_-]+[ -]){0,2}[^\W\d_]+)",
+    re.IGNORECASE,
+)
+_MORE = (
+    r"\bany(?:thing|where)? (?:else|more|other)|\bsomething else|\bwhat else|\bfurther|"
+    r"(?:help|assist) you with|\bwelcome\b|\benjoy\b|\bbye\b|\bhappy to help|"
+    r"\b(?:great|nice|good|wonderful|lovely) (?:day|trip|time|stay|one|evening|night)\b|"
+    r"\bsonst noch|\bnoch etwas|\bgern geschehen|\bviel (?:spaß|erfolg)|\bschönen tag"
+)
+_DONE = (
+    r"\b(?:done|confirmed|booked|reserved|sent|scheduled|added|created|completed?|saved|ordered|"
+    r"success\w*|erledigt|fertig|gebucht|reserviert|gesendet|verschickt|eingetragen|gespeichert|"
+    r"bestellt|angelegt)\b"
+)
+
+_SETS = {
+    "new": re.compile(rf"\b(?:{_NEW})\b", re.IGNORECASE),
+    "back": re.compile(rf"\b(?:{_BACK_WORDS})\b", re.IGNORECASE),
+    "again": re.compile(_AGAIN_WORDS, re.IGNORECASE),
+    "on": re.compile(_ON, re.IGNORECASE),
+    "close": re.compile(_CLOSE, re.IGNORECASE),
+    "refers": re.compile(_REFERS, re.IGNORECASE),
+    "greets": re.compile(_GREETS, re.IGNORECASE),
+    "requests": re.compile(_REQUESTS, re.IGNORECASE),
+}
+_ANYWHERE = ("close", "refers")
+_OFFERS = re.compile(_MORE, re.IGNORECASE)
+_ENDS = re.compile(_DONE, re.IGNORECASE)
+_OPENING, _ENDING = 90, 140
+"""A cue for another topic stands at the beginning of what is said; an offer of more, at the end."""
+
+
+def cues_in(text: str) -> dict[str, str]:
+    """Return the cues in what somebody says, each with the words that it was seen by."""
+    found = {}
+    for name, pattern in _SETS.items():
+        where = text if name in _ANYWHERE else text[:_OPENING]
+        match = pattern.search(where.strip())
+        if match is not None:
+            found[name] = match.group().strip()
+    return found
+
+
+def reply_act(text: str) -> str:
+    """Return what an answer does last: it "asks" something back, it "ends" a matter, or neither."""
+    ending = text.rstrip()[-_ENDING:]
+    if _OFFERS.search(ending):
+        return "ends"
+    if ending.endswith("?"):
+        return "asks"
+    return "ends" if _ENDS.search(ending) else ""
+
+
+def introduced(text: str) -> list[list[str]]:
+    """Return the words of each thing that is spoken of as new: "a hotel", "my knee"."""
+    return [content_words(found[1]) for found in _INTRODUCED.finditer(text[: 2 * _OPENING])]
+
+
+class TopicStatus(StrEnum):
+    """Where a topic stands."""
+
+    ACTIVE = "active"
+    SUSPENDED = "suspended"
+    CLOSED = "closed"
+
+
+class Span(NamedTuple):
+    """Messages in a row: from `start` up to, and not with, `stop`."""
+
+    start: int
+    stop: int
+    why: str
+    """Why a topic begins here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """Something that a conversation is about."""
+
+    id: int
+    label: str
+    keywords: tuple[str, ...]
+    spans: tuple[Span, ...]
+    status: TopicStatus
+
+    @property
+    def first(self) -> int:
+        """The message that opened it."""
+        return self.spans[0].start
+
+    @property
+    def last(self) -> int:
+        """The last message that is about it."""
+        return self.spans[-1].stop - 1
+
+    @property
+    def returns(self) -> int:
+        """How often the conversation came back to it."""
+        return len(self.spans) - 1
+
+    def __contains__(self, message: object) -> bool:
+        return isinstance(message, int) and any(s.start <= message < s.stop for s in self.spans)
+
+
+@dataclass(slots=True)
+class Turn:
+    """Something that a user says, with the answers to it."""
+
+    start: int
+    stop: int
+    asked: Vocabulary = field(default_factory=Vocabulary)
+    all: Vocabulary = field(default_factory=Vocabulary)
+    cues: dict[str, str] = field(default_factory=dict)
+    things: list[list[str]] = field(default_factory=list)
+    """The words of each thing that is spoken of as new: "a hotel"."""
+    gap: int = 0
+    after: str = ""
+    """What the answer before it did last: it asked something back, or it ended a matter."""
+
+
+@dataclass(slots=True)
+class Subject:
+    """A topic as it grows."""
+
+    vocabulary: Vocabulary = field(default_factory=Vocabulary)
+    last: Vocabulary = field(default_factory=Vocabulary)
+    """What its last turn said."""
+    spans: list[Span] = field(default_factory=list)
+    is_closed: bool = False
+    turns: int = 0
+
+    def take(self, turn: Turn) -> None:
+        """Add a turn."""
+        self.vocabulary.take(turn.all)
+        self.last = turn.all
+        self.is_closed = "close" in turn.cues
+        self.turns += 1
+
+    @property
+    def is_young(self) -> bool:
+        """Whether there was only one turn about it: people seldom ask one thing only."""
+        return self.turns < 2
+
+
+_MINUTE = 60_000_000
+_LONG, _VERY_LONG = 30 * _MINUTE, 240 * _MINUTE
+_LONG_GAP, _VERY_LONG_GAP = 1.5, 3.0
+_IN_TOPIC, _IN_LAST_TURN, _ALIKE = -3.5, -6.0, -1.25
+"""For all words shared with the topic, with its last turn, and for the same fields of meaning."""
+_OTHER_FIELD, _NEW_THING = 1.1, 1.5
+_ENOUGH_TO_LEAVE, _MISSING_WORD = 4, -0.5
+"""A turn of fewer words says less of what it is about."""
+_YOUNG = -1.0
+_CUES = {"new": 6.0, "requests": 1.2, "greets": 1.0, "refers": -1.0, "close": -1.0}
+_GOES_ON = -0.7
+_AFTER = {"asks": (-1.6, ""), "ends": (0.8, "the matter before was ended")}
+
+Evidence = Iterator[tuple[float, str]]
+
+
+def leaving(turn: Turn, subject: Subject, rarity: Rarity) -> tuple[float, str]:
+    """Return how much speaks for another topic than the present one, and what does."""
+    found = [*_by_words(turn, subject, rarity), *_by_manner(turn), *_by_place(turn, subject)]
+    told = sorted((each for each in found if each[0] > 0 and each[1]), key=lambda each: -each[0])
+    reasons = [why for _, why in told] or ["shares little with what was said before"]
+    return sum(weight for weight, _ in found), ", ".join(reasons)
+
+
+def _by_words(turn: Turn, subject: Subject, rarity: Rarity) -> Evidence:
+    """Weigh what is spoken of."""
+    topic = subject.vocabulary
+    yield _IN_TOPIC * shared_words(turn.all, topic, rarity)[0], ""
+    yield _IN_LAST_TURN * shared_words(turn.all, subject.last, rarity)[0], ""
+    alike = shared_fields(turn.all, topic)
+    yield _ALIKE * alike, ""
+    if turn.asked.fields and topic.fields and not alike:
+        yield _OTHER_FIELD, "about other things"
+    new = next((each for each in turn.things if each and not topic.words.keys() & each), None)
+    if new is not None:
+        said = " ".join(map(rarity.surface, new))
+        yield _NEW_THING, f"speaks of something new: {said}"
+    yield _MISSING_WORD * max(0, _ENOUGH_TO_LEAVE - len(turn.asked.words)), ""
+
+
+def _by_manner(turn: Turn) -> Evidence:
+    """Weigh how it is said."""
+    for name, weight in _CUES.items():
+        if name in turn.cues:
+            yield weight, repr(turn.cues[name])
+    if "on" in turn.cues and "requests" not in turn.cues:
+        yield _GOES_ON, ""
+
+
+def _by_place(turn: Turn, subject: Subject) -> Evidence:
+    """Weigh what came before it."""
+    if subject.is_young:
+        yield _YOUNG, ""
+    after = "ends" if subject.is_closed else turn.after
+    if after:
+        yield _AFTER[after]
+    if turn.gap >= _LONG:
+        weight = _VERY_LONG_GAP if turn.gap >= _VERY_LONG else _LONG_GAP
+        yield weight, f"{turn.gap // _MINUTE} minutes later"
+
 
 _PULL, _MARGIN, _RETURN = 3.0, 0.1, 0.4
 """How much another topic pulls that a turn fits better; from which fit on it is a return."""
@@ -52,7 +332,7 @@ class Proposal(NamedTuple):
     why: str
 
 
-Judge: TypeAlias = Callable[[Sequence[Message], Sequence[Message], Proposal], int | str | None]
+TopicJudge: TypeAlias = Callable[[Sequence[Message], Sequence[Message], Proposal], int | str | None]
 """A judge of your own, perhaps a model.
 
 What was said before, the turn, and the proposal in; the number of a topic, "new", or None for no
@@ -63,7 +343,7 @@ opinion out.
 class Segmenter:
     """Follows the topics of a conversation, message by message."""
 
-    def __init__(self, judge: Judge | None = None) -> None:
+    def __init__(self, judge: TopicJudge | None = None) -> None:
         self._judge = judge
         self._messages: list[Message] = []
         self._subjects: list[Subject] = []
@@ -234,7 +514,7 @@ class Segmenter:
 _FOLDS = Folds(Segmenter)
 
 
-def topics_of(messages: Sequence[Message], *, judge: Judge | None = None) -> list[Topic]:
+def topics_of(messages: Sequence[Message], *, judge: TopicJudge | None = None) -> list[Topic]:
     """Return the topics of a conversation, in the order in which they came up.
 
     Every message belongs to one span of one topic. `judge` may overrule what the rules say of a

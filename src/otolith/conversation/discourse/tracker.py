@@ -11,23 +11,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from otolith.agent.conversation.entities import (
-    Found,
-    Known,
-    Mention,
-    Read,
-    Register,
-    read,
-    texts_of,
-)
-from otolith.agent.conversation.message import Message, Role
-from otolith.agent.conversation.references.asked import Asked
-from otolith.agent.conversation.references.nouns import noun
-from otolith.agent.conversation.references.phrases import parsed
-from otolith.agent.conversation.references.picking import picked
-from otolith.agent.conversation.references.pronouns import pronoun
-from otolith.agent.conversation.references.situation import Situation, Weighed
-from otolith.agent.conversation.topics import Segmenter
+from otolith.conversation.discourse.candidates import Situation, Weighed, noun, pronoun
+from otolith.conversation.discourse.entities import Known, Read, Register, read, texts_of
+from otolith.conversation.discourse.list_choice import picked
+from otolith.conversation.discourse.mentions import Found, Mention
+from otolith.conversation.discourse.phrases import Asked, parsed
+from otolith.conversation.discourse.topics import Segmenter
+from otolith.conversation.message import Message, Role
 
 _SURE, _AHEAD = 0.45, 1.15
 """A reference is followed if its best answer has such a score, so much better than the next."""

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from otolith.agent.conversation.entities.mention import Found
-from otolith.agent.conversation.entities.words import content_words
+from otolith.conversation.discourse.mentions import Found
+from otolith.text.words import content_words
 
 _NUMBER = r"\d+(?:[.,]\d+)*"
 _MONTHS = (

@@ -4,8 +4,8 @@
     document = write(messages, "openai")
 
 Writing gives back what was read, all of it, if the format is the same: what has no place in a
-message is kept beside it (`residue.py`). Another format gets what it can hold; the head of each
-module says what it cannot. What is no part of a conversation (model, tools …) is not read.
+message is kept beside it (`unknown_fields.py`). Another format gets what it can hold; the head of
+each module says what it cannot. What is no part of a conversation (model, tools …) is not read.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from otolith.agent.conversation.formats import anthropic, chat, plain, responses
-from otolith.agent.conversation.formats.residue import (
+from otolith.conversation.formats import anthropic, openai_chat, openai_responses, transcript
+from otolith.conversation.formats.unknown_fields import (
     OF,
     is_name,
     mark_of,
@@ -23,7 +23,7 @@ from otolith.agent.conversation.formats.residue import (
     patched,
     residue,
 )
-from otolith.agent.conversation.message import Message
+from otolith.conversation.message import Message
 from otolith.errors import BadValue, Invalid
 
 
@@ -45,7 +45,9 @@ class Format(Protocol):
         """Return the document that pieces make up."""
 
 
-FORMATS: dict[str, Any] = {each.NAME: each for each in (chat, responses, anthropic, plain)}
+FORMATS: dict[str, Any] = {
+    each.NAME: each for each in (openai_chat, openai_responses, anthropic, transcript)
+}
 __all__ = ["FORMATS", "Format", "as_sent", "read", "without_residue", "write"]
 
 

@@ -12,16 +12,18 @@ import base64
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from otolith.agent.conversation.formats.media import (
+from otolith.conversation.formats.parts import (
     call_of,
     compact,
     listed,
+    named,
+    refused,
     role_in,
+    spoken,
     text_alone,
     unpacked,
 )
-from otolith.agent.conversation.formats.words import named, refused, spoken
-from otolith.agent.conversation.message import (
+from otolith.conversation.message import (
     Attachment,
     Extra,
     Message,
@@ -32,7 +34,7 @@ from otolith.agent.conversation.message import (
     ToolCall,
     ToolResult,
 )
-from otolith.agent.lifecycle.values import thaw
+from otolith.frozen import thaw
 
 NAME = "anthropic"
 PDF, _TEXT = "application/pdf", "text/plain"

@@ -12,17 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from otolith.agent.conversation.formats.media import (
+from otolith.conversation.formats.parts import (
     arguments_text,
     attached,
     call_of,
     compact,
     data_url,
     listed,
+    named,
+    refused,
     role_in,
+    spoken,
 )
-from otolith.agent.conversation.formats.words import named, refused, spoken
-from otolith.agent.conversation.message import (
+from otolith.conversation.message import (
     Attachment,
     Extra,
     Message,
@@ -33,7 +35,7 @@ from otolith.agent.conversation.message import (
     ToolCall,
     ToolResult,
 )
-from otolith.agent.lifecycle.values import thaw
+from otolith.frozen import thaw
 
 NAME = "responses"
 _INSTRUCTIONS = "instructions"

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from otolith.agent.conversation.formats.words import words
-from otolith.agent.conversation.message import Message, Role, Text
+from otolith.conversation.formats.parts import words
+from otolith.conversation.message import Message, Role, Text
 from otolith.errors import BadValue
 
 NAME = "plain"

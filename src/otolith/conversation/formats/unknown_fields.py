@@ -20,9 +20,9 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from otolith.agent.conversation.formats.media import compact
-from otolith.agent.lifecycle.values import thaw
+from otolith.conversation.formats.parts import compact
 from otolith.core import digest
+from otolith.frozen import thaw
 
 _LEAST, _WORTH = 3, 24
 """From how many letters on a value, and a piece of a text, is looked for in what was written."""

@@ -6,10 +6,9 @@ import heapq
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from otolith.core.history.graph import Commit, Graph
+from otolith.core.history.commits import Commit, Graph
 from otolith.core.paths import Path, format_path
-from otolith.core.trees.cells import Cells
-from otolith.core.trees.walk import walk
+from otolith.core.trees.cells import Cells, walk
 
 
 class Blame(NamedTuple):

@@ -15,8 +15,7 @@ from typing import Any
 
 import msgspec
 
-from otolith.core.trees.hashing import digest
-from otolith.core.trees.layout import COMMIT, cell_links, check_cells, is_link, node_links
+from otolith.core.trees.layout import COMMIT, cell_links, check_cells, digest, is_link, node_links
 from otolith.core.trees.objects import Objects
 from otolith.errors import BadValue, Corrupt, Invalid
 from otolith.stores import Object

@@ -23,9 +23,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from otolith.core.history.graph import Commit, Graph
-from otolith.core.merging.diff import map_differences
-from otolith.core.merging.joins import (
+from otolith.core.history.commits import Commit, Graph
+from otolith.core.merge.diff import map_differences
+from otolith.core.merge.policies import CALL, Policies, Resolver
+from otolith.core.merge.values import (
     Undecided,
     add_up,
     append,
@@ -36,8 +37,6 @@ from otolith.core.merging.joins import (
     text,
     values,
 )
-from otolith.core.merging.policy import Policies, Resolver
-from otolith.core.merging.reserved import CALL
 from otolith.core.paths import EVENTS, POLICY, SNAPSHOTS, Path, format_path
 from otolith.core.trees.cells import EMPTY_MAP, Cells
 

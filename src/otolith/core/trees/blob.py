@@ -13,8 +13,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from otolith.core.trees.hashing import digest
-from otolith.core.trees.layout import BLOB, CHUNK, Link, read_link
+from otolith.core.trees.layout import BLOB, CHUNK, Link, digest, read_link
 from otolith.core.trees.objects import Buffer, Objects
 from otolith.core.trees.sequence import Sequence, SequenceReader, chunk_bytes
 from otolith.errors import Corrupt

@@ -12,8 +12,12 @@ Layout. Byte 0 says what an object is:
 The header of a node is 4 bytes: the letter, the level (0 at the leaves), the number of entries
 (16 bits, little endian). Above level 0 every payload is a *link*: the hash of a child (32 bytes),
 the elements below it and the encoded bytes below it (two varints). At level 0 of a map or list it
-is a *cell* (see places.py): an encoded value, or a link to one, marked by the byte 0xC1 that
+is a *cell* (see cells.py): an encoded value, or a link to one, marked by the byte 0xC1 that
 MessagePack never uses.
+
+Bytes to Hash, and keys to the height at which they end a node; nothing else.
+
+How many bytes a cell would take if it were encoded in full; the inline rule needs it.
 """
 
 from __future__ import annotations
@@ -21,9 +25,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from blake3 import blake3
 from msgspec import MsgspecError
 from msgspec.msgpack import Decoder, Encoder
+from xxhash import xxh3_64_intdigest
 
+from otolith.core.trees.encoding import extension_header_size
 from otolith.errors import Corrupt
 from otolith.types import Hash
 
@@ -192,3 +199,50 @@ def node_links(data: bytes) -> Iterator[Hash]:
     else:
         for cell in node.payloads:
             yield from cell_links(cell)
+
+
+FANOUT_BITS = 5
+"""A node holds 2**5 entries on average."""
+
+_MASK = (1 << FANOUT_BITS) - 1
+_TALLEST = 64 // FANOUT_BITS
+
+
+def digest(data: bytes) -> Hash:
+    """Name an object by the BLAKE3-256 of its plain bytes."""
+    return Hash(blake3(data).digest())
+
+
+def height(key: bytes, salt: int) -> int:
+    """Return how many levels of nodes a key ends: the zero bits its hash ends with, by fives."""
+    bits = xxh3_64_intdigest(key, salt)
+    levels = 0
+    while bits & _MASK == 0 and levels < _TALLEST:
+        levels += 1
+        bits >>= FANOUT_BITS
+    return levels
+
+
+def is_cut(item: bytes, salt: int) -> bool:
+    """Tell whether an element of a sequence may end a node."""
+    return xxh3_64_intdigest(item, salt) & _MASK == 0
+
+
+def full_size(cell: bytes) -> int:
+    """Return the length of the full encoding of the value in a cell."""
+    if cell[0] != MARK:
+        return len(cell)
+    if cell[1] == TAGGED_KIND:
+        payload = full_size(cell[3:])
+        return extension_header_size(payload) + payload
+    return read_link(cell, 2).size
+
+
+def entry_size(key: bytes, cell: bytes) -> int:
+    """Return the length of one entry of a map, encoded in full."""
+    size = len(key)
+    if key[:1] == b"\xff":
+        size -= 1
+    else:
+        size += 1 if size < 32 else 2 if size < 256 else 3 if size < 65536 else 5
+    return size + (len(cell) if cell[0] != MARK else full_size(cell))

@@ -26,10 +26,8 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
-from otolith.core.trees.hashing import height
-from otolith.core.trees.layout import MAP, Link, Node, read_link
+from otolith.core.trees.layout import MAP, Link, Node, entry_size, height, read_link
 from otolith.core.trees.objects import Buffer, Objects
-from otolith.core.trees.weights import entry_size
 from otolith.types import Hash
 
 Entry: TypeAlias = tuple[bytes, Link]

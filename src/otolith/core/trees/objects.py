@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from otolith.core.trees.hashing import digest
 from otolith.core.trees.layout import (
     BLOB,
     LIST,
@@ -13,6 +12,7 @@ from otolith.core.trees.layout import (
     Node,
     cell_links,
     decode_node,
+    digest,
     encode_node,
 )
 from otolith.errors import Corrupt

@@ -21,10 +21,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from typing import NamedTuple, TypeAlias
 
-from otolith.core.trees.hashing import is_cut
-from otolith.core.trees.layout import Link, Node, read_link
+from otolith.core.trees.layout import Link, Node, full_size, is_cut, read_link
 from otolith.core.trees.objects import Buffer, Objects
-from otolith.core.trees.weights import full_size
 from otolith.types import Hash
 
 SHORTEST, LONGEST = 8, 128

@@ -11,23 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from otolith.core.trees.blob import LONGEST as LONGEST_CHUNK
-from otolith.core.trees.encoding import Encoding, container_header_size
-from otolith.core.trees.hashing import height
-from otolith.core.trees.layout import (
-    BLOB,
-    CHUNK,
-    LIST,
-    MAP,
-    PACKED,
-    TAGGED_KIND,
-    Link,
-    Node,
-    decode_node,
-    is_link,
-    read_link,
-)
-from otolith.core.trees.maps import SMALL
-from otolith.core.trees.places import (
+from otolith.core.trees.cells import (
     ATOM_BYTES,
     BYTES_KIND,
     INLINE_BYTES,
@@ -38,8 +22,25 @@ from otolith.core.trees.places import (
     STATE_BYTES,
     TEXT_KIND,
 )
+from otolith.core.trees.encoding import Encoding, container_header_size
+from otolith.core.trees.layout import (
+    BLOB,
+    CHUNK,
+    LIST,
+    MAP,
+    PACKED,
+    TAGGED_KIND,
+    Link,
+    Node,
+    decode_node,
+    entry_size,
+    full_size,
+    height,
+    is_link,
+    read_link,
+)
+from otolith.core.trees.maps import SMALL
 from otolith.core.trees.sequence import ends_node
-from otolith.core.trees.weights import entry_size, full_size
 from otolith.errors import Corrupt, UnknownType
 from otolith.types import Hash
 

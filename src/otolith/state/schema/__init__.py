@@ -6,8 +6,7 @@ fields_of     the fields of a model of any family, each with its check
 Misfit        what a check raises: the path, what was expected, what was found
 """
 
-from otolith.agent.checking.families import Field, fields_of
-from otolith.agent.checking.misfit import Misfit
-from otolith.agent.checking.pydantics import allows_extra
+from otolith.state.schema.checks import Misfit
+from otolith.state.schema.models import Field, allows_extra, fields_of
 
 __all__ = ["Field", "Misfit", "allows_extra", "fields_of"]

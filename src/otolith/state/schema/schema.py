@@ -15,6 +15,8 @@ a pydantic model with extra="allow" takes them. Names that start with a dot belo
 Which schema a state was kept with is written beside it as its *record*, a name and a version; when
 the version of the model has gone up since, `migrate_state` applies the same migrations to the
 top values that stored instances of the model would go through.
+
+A state with a schema: checked as values go in and come out, migrated when it is opened.
 """
 
 from __future__ import annotations
@@ -24,10 +26,13 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, Literal, TypeAlias
 
-from otolith.agent.checking import Field, Misfit, allows_extra, fields_of
 from otolith.codecs import migrate, moved
-from otolith.core import format_path
+from otolith.core import Path, format_path, parse_own_path, parse_path
 from otolith.errors import Invalid, SchemaMismatch
+from otolith.state.base import locked
+from otolith.state.schema.checks import Misfit
+from otolith.state.schema.models import Field, allows_extra, fields_of
+from otolith.state.tracked_branch import Holding
 
 RECORD = ".schema"
 """The top name under which the record of a state's schema is kept."""
@@ -176,3 +181,69 @@ def _kept_otherwise(schema: Schema, what: str) -> SchemaMismatch:
         hint="open it with the schema it was kept with; if the class moved, say so with"
         f" @migration({schema.model.__name__}, …, formerly=…)",
     )
+
+
+class Checked(Holding):
+    """A holding branch that may have a schema."""
+
+    _schema: Schema | None = None
+
+    def _require(self, model: Any) -> None:
+        """Check everything against a model from now on; take an older state through migrations."""
+        self._schema = Schema.of(model)
+        record = self._record()
+        if record is None or record == self._schema.record():
+            return
+        before = {name: super(Checked, self).__getitem__((name,)) for name in map(_top, self)}
+        after = migrate_state(self._schema, record, before)
+        for name in before.keys() - after.keys():
+            del self[(name,)]
+        for name, value in after.items():
+            if name not in before or before[name] is not value:
+                self[(name,)] = value
+        self._stage_record()
+
+    def __getitem__(self, path: str | Path) -> Any:
+        value = super().__getitem__(path)
+        if self._schema is not None:
+            keys = parse_path(path)
+            if len(keys) == 1 and isinstance(keys[0], str):
+                self._schema.check(keys[0], value, when="out")
+        return value
+
+    @locked
+    def __setitem__(self, path: str | Path, value: object) -> None:
+        if self._schema is not None:
+            keys = parse_own_path(path)
+            name = str(keys[0])
+            self._schema.check_name(name)
+            if len(keys) == 1:
+                self._schema.check(name, value, when="in")
+        super().__setitem__(path, value)
+
+    def _check_staged(self) -> None:
+        """Check what would be committed, before it is.
+
+        Raises:
+            SchemaMismatch: a changed value does not fit, or one that must be there is missing.
+        """
+        if self._schema is None:
+            return
+        with self._still():
+            changed = {_top(change.path) for change in self.status()}
+            for name in changed & set(map(_top, self)):
+                self._schema.check(name, super().__getitem__((name,)), when="in")
+            self._schema.complete(map(_top, self))
+        self._stage_record()
+
+    def _record(self) -> Any:
+        cell = self._stage.get((RECORD,))
+        return None if cell is None else self.cells.load(cell)
+
+    def _stage_record(self) -> None:
+        if self._schema is not None and self._record() != self._schema.record():
+            self._stage.put((RECORD,), self.cells.put(self._schema.record()))
+
+
+def _top(path: str) -> str:
+    return str(parse_path(path)[0])

@@ -4,6 +4,8 @@ A value is *held* from when it is read or assigned until the state drops it. No 
 of another: reading a path inside a held value gives the part itself, and holding a value takes in
 those that were held inside it. A value *rests* when nobody else has it or a part of it any more: it
 need not be looked at until it is handed out again.
+
+A value that was handed out, and what it looked like when it was last encoded.
 """
 
 from __future__ import annotations
@@ -11,23 +13,38 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from otolith.agent.tracking.chunks import Chunks
-from otolith.agent.tracking.dicts import Entries
-from otolith.agent.tracking.hold import Hold
-from otolith.agent.tracking.imprint import (
+from otolith.core import Cells, Path, format_path
+from otolith.errors import BadPath, BadValue, KeyNotFound
+from otolith.state.tracking.imprints import (
     Changing,
+    Chunks,
     Endless,
+    Entries,
     Imprint,
     Imprints,
     Lowered,
+    Parts,
     Shape,
+    Unchanging,
     Whole,
     changing,
 )
-from otolith.agent.tracking.lists import Parts
-from otolith.agent.tracking.unchanging import Unchanging
-from otolith.core import Cells, Path, format_path
-from otolith.errors import BadPath, BadValue, KeyNotFound
+
+
+class Hold:
+    """A value that was handed out."""
+
+    __slots__ = ("imprint", "likeness", "lost", "mark", "rests", "value", "was_asked")
+
+    def __init__(self, value: object, imprint: Imprint | None = None) -> None:
+        self.value = value
+        self.imprint = imprint  # None until it is encoded for the first time
+        self.likeness: Imprint | None = None  # of the value that it took the place of
+        self.mark: tuple[Imprint, int] | None = None  # the fingerprint of all that an imprint has
+        self.lost: bytes | None = None  # the cell that stands for it, if it cannot be kept
+        self.was_asked = True  # it was handed out since the last look
+        self.rests = False  # nobody else has it or a part of it, and the last look saw that
+
 
 MISSING = object()
 

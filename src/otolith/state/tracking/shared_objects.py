@@ -3,19 +3,106 @@
 A place is the keys, indexes and fields that lead to it from the top of the state. Places are found
 by the identity of what is there: of lists, dicts and models, and of the memory of arrays. They
 come in the order of their encoded keys, so that equal states have equal groups.
+
+Arrays that look at the memory of other arrays: how they do, so that they can again.
+
+The state has moved: objects that were handed out take on what is there now.
+
+Dicts, lists, sets and bytearrays are changed in place, and whoever has one sees it. What cannot be
+is kept if it is the same as before, and otherwise replaced. An object that is in several places
+takes on what is at the first of them, and no more: places may have come to differ.
 """
 
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from otolith.agent.tracking.fixed import is_fixed, never_changes
-from otolith.agent.tracking.hold import Hold
-from otolith.agent.tracking.views import View, identity, is_array, view_in
 from otolith.codecs import fields_of
 from otolith.core import Path
+from otolith.errors import BadValue
+from otolith.state.tracking.fingerprints import is_fixed, never_changes
+from otolith.state.tracking.held import Hold
+
+STAND_IN = "DummyArray"
+"""What `as_strided` puts between an array and the one that it looks at."""
+
+
+class View(NamedTuple):
+    """How part of an array looks at the whole: from which byte, and in which strides."""
+
+    dtype: Any
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    is_fixed: bool = False  # it cannot be written to, where the whole can
+
+    def dump(self) -> list[Any]:
+        """Return the view as data that can be kept."""
+        kept = [self.dtype, list(self.shape), list(self.strides), self.offset]
+        return [*kept, True] if self.is_fixed else kept
+
+    @classmethod
+    def load(cls, data: Any) -> View:
+        """Return the view that data describes."""
+        dtype, shape, strides, offset, *fixed = data
+        return cls(dtype, tuple(shape), tuple(strides), offset, any(fixed))
+
+    def of(self, whole: Any) -> Any:
+        """Return the part of an array that this view shows, or None if the array is another one."""
+        if not is_array(whole) or not self.fits(whole):
+            return None
+        numpy = sys.modules["numpy"]
+        flat = whole.reshape(-1, order="A").view("u1")
+        part = numpy.ndarray(self.shape, self.dtype, flat, self.offset, self.strides)
+        if self.is_fixed:
+            part.flags.writeable = False
+        return part
+
+    def fits(self, whole: Any) -> bool:
+        """Tell whether an array has what this view shows."""
+        if not whole.flags.forc or whole.dtype.hasobject:
+            return False
+        low, high = _reach(self.shape, self.strides)
+        end = self.offset + high + int(self.dtype.itemsize)
+        return self.offset + low >= 0 and end <= int(whole.nbytes)
+
+
+def is_array(value: object) -> bool:
+    """Tell whether a value is an array of numpy, and not of a subclass."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and type(value) is numpy.ndarray
+
+
+def identity(value: Any) -> int:
+    """Return what two references to one object, or two views of one array, have in common."""
+    while is_array(value) and value.base is not None:
+        value = value.base
+        if type(value).__name__ == STAND_IN:
+            value = value.base
+    return id(value)
+
+
+def view_in(whole: Any, part: Any) -> View | None:
+    """Return how an array looks at another one, or None if it looks beyond it."""
+    if part.size == 0 or part.dtype.hasobject:
+        return None
+    fixed = bool(whole.flags.writeable and not part.flags.writeable)
+    view = View(part.dtype, part.shape, part.strides, _address(part) - _address(whole), fixed)
+    return view if view.fits(whole) else None
+
+
+def _address(array: Any) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def _reach(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
+    """Return how far before and after its first byte an array reaches."""
+    steps = [(length - 1) * stride for length, stride in zip(shape, strides, strict=True)]
+    return sum(min(0, step) for step in steps), sum(max(0, step) for step in steps)
+
 
 _PLAIN = frozenset({dict, list, tuple})
 
@@ -191,3 +278,64 @@ def _group(same: list[tuple[Path, Any]]) -> Group:
         if part is whole or view is not None:
             group.append(Place(path, view))
     return group
+
+
+class Adoption:
+    """One move of the state.
+
+    `live` are the values that may be changed, `fixed` those of other places that stay as they are.
+    `keeps` tells whether an object in several places stays there where they are still the same.
+    """
+
+    def __init__(
+        self,
+        live: Iterable[object],
+        *,
+        fixed: Iterable[object] = (),
+        print: Callable[[object], int | None],
+        keeps: bool = False,
+    ) -> None:
+        stay = list(fixed)
+        _, self._shared = met([*live, *stay])
+        self._taken = self._shared & met(stay)[0] if self._shared and stay else set()
+        self._print = print
+        self._keeps = keeps
+
+    def __call__(self, live: Any, fresh: Any) -> Any:
+        """Return what a place holds from now on: the object that was there, if it can."""
+        if type(live) is not type(fresh) or live is fresh or is_fixed(type(live)):
+            return fresh
+        own = identity(live)
+        if own in self._taken:
+            return live if self._keeps and self._is_same(live, fresh) else fresh
+        if own in self._shared:
+            self._taken.add(own)
+        return self._adopted(live, fresh)
+
+    def _adopted(self, live: Any, fresh: Any) -> Any:
+        if type(live) is dict:
+            new = {key: self(live.get(key), part) for key, part in fresh.items()}
+            live.clear()
+            live.update(new)
+        elif type(live) is list:
+            kept = [self(mine, part) for mine, part in zip(live, fresh, strict=False)]
+            live[:] = [*kept, *fresh[len(kept) :]]
+        elif type(live) is tuple and len(live) == len(fresh):
+            new_parts = tuple(self(mine, part) for mine, part in zip(live, fresh, strict=True))
+            is_same = all(mine is part for mine, part in zip(live, new_parts, strict=True))
+            return live if is_same else new_parts
+        elif type(live) is set:
+            live.clear()
+            live.update(fresh)
+        elif type(live) is bytearray:
+            live[:] = fresh
+        else:
+            return live if self._is_same(live, fresh) else fresh
+        return live
+
+    def _is_same(self, live: object, fresh: object) -> bool:
+        try:
+            mark = self._print(live)
+        except BadValue:  # it was changed into something that cannot be kept
+            return False
+        return mark is not None and mark == self._print(fresh)

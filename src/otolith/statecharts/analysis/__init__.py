@@ -9,21 +9,28 @@ accepts, coverage               would it have taken what was recorded, and how m
 diff              what is different between two versions
 
 All are functions of a `Model` (or, `diff`, of definitions) that change nothing. Read
-`exploring.py`, then `abstraction.py`: why what is not found there cannot happen.
+`explore.py`, then `abstract.py`: why what is not found there cannot happen.
 """
 
-from otolith.agent.lifecycle.analysis.acceptance import Verdict, accepts
-from otolith.agent.lifecycle.analysis.chances import Forecast, monte_carlo
-from otolith.agent.lifecycle.analysis.checking import check
-from otolith.agent.lifecycle.analysis.comparing import Change, diff
-from otolith.agent.lifecycle.analysis.coverage import Coverage, Share, coverage
-from otolith.agent.lifecycle.analysis.exploring import explore
-from otolith.agent.lifecycle.analysis.findings import Finding
-from otolith.agent.lifecycle.analysis.graph import Configuration, Edge, Graph, Trouble
-from otolith.agent.lifecycle.analysis.paths import Path, Paths, shortest_paths, simple_paths
-from otolith.agent.lifecycle.analysis.simulating import Refusal, Run, Stage, simulate
-from otolith.agent.lifecycle.analysis.testing import pytest_cases
-from otolith.agent.lifecycle.analysis.walking import machine_of
+from otolith.statecharts.analysis.check import check
+from otolith.statecharts.analysis.diff import Change, diff
+from otolith.statecharts.analysis.explore import Configuration, Edge, Graph, Trouble, explore
+from otolith.statecharts.analysis.findings import Finding
+from otolith.statecharts.analysis.paths import Path, Paths, shortest_paths, simple_paths
+from otolith.statecharts.analysis.simulate import (
+    Coverage,
+    Forecast,
+    Refusal,
+    Run,
+    Share,
+    Stage,
+    Verdict,
+    accepts,
+    coverage,
+    monte_carlo,
+    simulate,
+)
+from otolith.statecharts.analysis.test_generation import machine_of, pytest_cases
 
 __all__ = [
     "Change",

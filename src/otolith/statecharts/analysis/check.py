@@ -1,17 +1,105 @@
-"""Rivalry: transitions that want the same event, and which of them gets it."""
+"""Rivalry: transitions that want the same event, and which of them gets it.
+
+Data flow: variables that are read or assigned to, and declared nowhere.
+
+Wiring: names that nothing stands for, events that nobody raises, and events nobody hears.
+
+Checking: what is wrong, or likely not meant, with a chart.
+
+Questions about behaviour are answered by exploring the chart with guards that may say either: what
+is not reached then is never reached. If there is too much to explore, a `cut` note says so, and
+only what can be seen without exploring is told.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations, product
+from typing import Any
 
-from otolith.agent.lifecycle.analysis.findings import Finding
-from otolith.agent.lifecycle.analysis.graph import Graph
-from otolith.agent.lifecycle.analysis.parts import arc_named
-from otolith.agent.lifecycle.analysis.reaching import place_of
-from otolith.agent.lifecycle.analysis.surroundings import sample
-from otolith.agent.lifecycle.model import Model
-from otolith.agent.lifecycle.nodes import Arc, Node
+from otolith.statecharts.analysis.explore import Graph, explore
+from otolith.statecharts.analysis.findings import (
+    SEVERITIES,
+    Finding,
+    Part,
+    arc_named,
+    assigned_by,
+    location_of,
+    parts_of,
+    reading_of,
+)
+from otolith.statecharts.analysis.inputs import is_from_inside, sample
+from otolith.statecharts.analysis.reachability import Reach, has_end, place_of
+from otolith.statecharts.definition import (
+    Assign,
+    Call,
+    Datum,
+    Expression,
+    ForEach,
+    Invoke,
+    Literal,
+    Named,
+    Raise,
+    Script,
+    Send,
+)
+from otolith.statecharts.engine.chart_layout import Arc, Node
+from otolith.statecharts.engine.compiled_chart import Model, accepts
+from otolith.statecharts.engine.run import SYSTEM_NAMES
+
+
+def undeclared(model: Model) -> Iterator[Finding]:
+    """Tell of names that nothing declares or assigns, where they are read or assigned to."""
+    parts = list(parts_of(model.definition))
+    names = {"context", "event"} if not model.definition.is_scxml else set()
+    known = SYSTEM_NAMES | names | _declared(model, parts)
+    for part in parts:
+        for name, words in _used(model, part):
+            if name not in known:
+                yield _finding(model, part, name, words)
+
+
+def _declared(model: Model, parts: list[Part]) -> set[str]:
+    found: set[str] = set()
+    dialect = model.definition.dialect
+    for _, value, _ in parts:
+        if isinstance(value, Datum):
+            found.add(value.name)
+        elif isinstance(value, ForEach):
+            found |= {value.item, value.index or value.item}
+        elif isinstance(value, Script):
+            found |= assigned_by(value.text, dialect)
+        elif isinstance(value, Assign) and not model.definition.is_scxml:
+            name, is_nested, _ = location_of(value.location, dialect)
+            if not is_nested:
+                found.add(name)
+    return found
+
+
+def _used(model: Model, part: Part) -> Iterator[tuple[str, str]]:
+    """Yield the names that a part needs, and what it does with them."""
+    value: Any = part.value
+    if isinstance(value, Expression):
+        found = reading_of(value.text, value.dialect)
+        for name in sorted(found.names | found.fields):
+            yield name, f"{value.text} reads {name}"
+    elif isinstance(value, Assign):
+        name, is_nested, found = location_of(value.location, model.definition.dialect)
+        if name and (is_nested or model.definition.is_scxml):
+            yield name, f"{value.location} is assigned to"
+        for inner in sorted(found.names):
+            yield inner, f"{value.location} reads {inner}"
+
+
+def _finding(model: Model, part: Part, name: str, words: str) -> Finding:
+    if model.definition.is_scxml and not model.bindings.actions:
+        message = f"{words}, and nothing declares {name}"
+        return Finding("undeclared", "error", part.state, message, "declare it as data", part.place)
+    message = f"{words}, which nothing declares; it may be missing"
+    hint = "declare it, or start the chart with it"
+    return Finding("undeclared", "warning", part.state, message, hint, part.place)
+
 
 _HINT = "guard one of them, or remove it"
 
@@ -141,3 +229,143 @@ def _is_covered(model: Model, arc: Arc, event: str) -> bool:
                 return False
             is_ours = is_ours or any(group[-1].source is source for group in groups)
     return is_ours
+
+
+_PLATFORM = ("error", "error.execution", "error.communication", "error.platform")
+_HERE = {None, "", "#_internal"}
+
+
+def missing(model: Model) -> Iterator[Finding]:
+    """Tell of names without a function, and of what cannot be read."""
+    for part in parts_of(model.definition):
+        yield from _missing(model, part)
+    for problem in model.problems:
+        yield Finding("unreadable", "error", "", problem, "see the expression language")
+
+
+def _missing(model: Model, part: Part) -> Iterator[Finding]:
+    place, value, state = part
+    bindings = model.bindings
+    if isinstance(value, Named) and value.name not in bindings.guards:
+        words = f"the guard {value.name} is not bound; a step that asks it fails"
+        hint = f"@chart.guard def {value.name}(data, event)"
+        yield Finding("missing_guard", "error", state, words, hint, place)
+    elif isinstance(value, Call) and value.name not in bindings.actions | bindings.effects:
+        words = f"the action {value.name} is not bound; it leaves the step as an effect"
+        hint = f"@chart.action or @chart.effect def {value.name}"
+        yield Finding("missing_action", "note", state, words, hint, place)
+    elif isinstance(value, Invoke):
+        yield from _missing_service(model, part)
+    elif isinstance(value, Expression):
+        for name in sorted(reading_of(value.text, value.dialect).states - model.nodes.keys()):
+            words = f"{value.text} asks for {name}, which is no state of this chart"
+            yield Finding("unknown_state", "warning", state, words, "check the name", place)
+
+
+def _missing_service(model: Model, part: Part) -> Iterator[Finding]:
+    place, invoke, state = part
+    name = invoke.source.value if isinstance(invoke.source, Literal) else None
+    known = model.bindings.charts.keys() | model.bindings.effects.keys()
+    if invoke.content is None and isinstance(name, str) and name not in known:
+        words = f"{name} is no registered chart; the host must run it as a service"
+        yield Finding("missing_service", "note", state, words, f"chart.child({name!r}, ...)", place)
+
+
+# ---------------------------------------------------------------- events
+
+
+def unraised(model: Model) -> Iterator[Finding]:
+    """Tell of transitions for events that only the chart could raise, and never does."""
+    raised = _raised(model)
+    is_prefix = model.definition.matching == "prefix"
+    has_unnamed = any(
+        call.invoke.id is None or call.invoke.id_location
+        for node in model.order
+        for call in node.calls
+    )
+    for arc in model.arcs:
+        for event in arc.events:
+            stem = event.removesuffix(".*")
+            if not is_from_inside(event) or stem in _PLATFORM:
+                continue
+            if has_unnamed and not stem.startswith("done.state"):
+                continue
+            if not any(accepts(event, name, is_prefix=is_prefix) for name in raised):
+                words = f"{arc_named(arc)} waits for {event}, which is never raised"
+                hint = (
+                    "check the name of the state or invoke; only a state with a final one is done"
+                )
+                yield Finding("never_raised", "warning", arc.source.id, words, hint, place_of(arc))
+
+
+def _raised(model: Model) -> set[str]:
+    found = {f"done.state.{node.id}" for node in model.order if node.children and has_end(node)}
+    for node in model.order:
+        for call in node.calls:
+            found |= {f"done.invoke.{call.invoke.id}", f"error.invoke.{call.invoke.id}"}
+    return found | {name for name, _, _ in _sent(model)}
+
+
+def unheard(model: Model) -> Iterator[Finding]:
+    """Tell of events that the chart raises for itself and no transition takes."""
+    is_forwarding = any(call.invoke.is_forwarding for node in model.order for call in node.calls)
+    for name, (place, _, state), is_external in _sent(model):
+        if is_external and is_forwarding:
+            continue
+        if not any(model.matches(arc, name) for arc in model.arcs):
+            words = f"{name} is raised, and no transition takes it"
+            yield Finding("never_handled", "warning", state, words, "check the name", place)
+
+
+def _sent(model: Model) -> Iterator[tuple[str, Part, bool]]:
+    """Yield the events a chart sends to itself, where, and whether through the external queue."""
+    for part in parts_of(model.definition):
+        value = part.value
+        if isinstance(value, Raise):
+            yield value.event, part, False
+        elif isinstance(value, Send) and _is_here(value):
+            name: Any = value.event.value if isinstance(value.event, Literal) else None
+            if isinstance(name, str):
+                yield name, part, True
+
+
+def _is_here(send: Send) -> bool:
+    target = send.target
+    return target is None or (isinstance(target, Literal) and target.value in _HERE)
+
+
+def check(model: Model, *, max_configurations: int = 10_000) -> list[Finding]:
+    """Return what is to say about a chart and the charts inside it, errors first."""
+    graph = explore(model, max_configurations=max_configurations)
+    reach = Reach(model, graph)
+    found = [
+        *missing(model),
+        *undeclared(model),
+        *reach.endless(),
+        *reach.unreachable(),
+        *reach.dead_ends(),
+        *reach.without_final(),
+        *rivals(model, graph),
+        *shadowed(model),
+        *unraised(model),
+        *unheard(model),
+        *reach.idle_timers(),
+        *reach.idle_defaults(),
+    ]
+    told = {finding.place for finding in found if finding.place}
+    found += [each for each in reach.never_taken() if each.place not in told]
+    found += [
+        Finding("cut", "note", "", f"not all was explored: {words}") for words in graph.limits
+    ]
+    for node in model.order:
+        for call in node.calls:
+            if isinstance(call.content, Model):
+                inner = check(call.content, max_configurations=max_configurations)
+                found += [_inside(node.id, each) for each in inner]
+    return sorted(dict.fromkeys(found), key=lambda each: SEVERITIES.index(each.severity))
+
+
+def _inside(state: str, found: Finding) -> Finding:
+    """Say of what was found in a chart inside which state invokes it."""
+    message = f"in what {state} invokes: {found.message}"
+    return replace(found, state=f"{state}/{found.state}", message=message)

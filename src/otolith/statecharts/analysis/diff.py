@@ -12,8 +12,8 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from otolith.agent.lifecycle.analysis.parts import text_of
-from otolith.agent.lifecycle.definition import Definition, State, Transition
+from otolith.statecharts.analysis.findings import text_of
+from otolith.statecharts.definition import Definition, State, Transition
 
 ChangeKind: TypeAlias = Literal[
     "chart",

@@ -1,15 +1,63 @@
-"""Parts of a definition: every guard, value and action in it, and the names they read."""
+"""Findings: what checking a chart says about it.
+
+Parts of a definition: every guard, value and action in it, and the names they read.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from otolith.agent.lifecycle.definition import Definition, Expression, Guard, Named, State
-from otolith.agent.lifecycle.expressions import DIALECTS, Evaluate, ExpressionError
-from otolith.agent.lifecycle.expressions.parsing import Parser
-from otolith.agent.lifecycle.nodes import Arc
+from otolith.statecharts.definition import Definition, Expression, Guard, Named, State
+from otolith.statecharts.engine.chart_layout import Arc
+from otolith.statecharts.expressions import DIALECTS, Evaluate, ExpressionError
+from otolith.statecharts.expressions.parser import Parser
+
+FindingKind: TypeAlias = Literal[
+    "unreachable",
+    "dead_end",
+    "no_final",
+    "endless",
+    "never_taken",
+    "shadowed",
+    "nondeterminism",
+    "after_never",
+    "history_default",
+    "missing_guard",
+    "missing_action",
+    "missing_service",
+    "unreadable",
+    "unknown_state",
+    "undeclared",
+    "never_raised",
+    "never_handled",
+    "cut",
+]
+Severity: TypeAlias = Literal["error", "warning", "note"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing about a chart: errors go wrong, warnings are likely not meant, notes are told.
+
+    What a message says without "may" is proven: it holds for any data and any answer of the guards.
+    """
+
+    kind: FindingKind
+    severity: Severity
+    state: str
+    """The state it is about; several are joined by a comma."""
+    message: str
+    hint: str = ""
+    place: str = ""
+    """Where in the document, if that is known."""
+
+    def __str__(self) -> str:
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{self.severity}: {self.message}{hint}"
 
 
 class Part(NamedTuple):

@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, overload
 
-from otolith.agent.lifecycle.analysis.exploring import explore
-from otolith.agent.lifecycle.analysis.graph import Configuration, Edge, Graph
-from otolith.agent.lifecycle.analysis.scripts import Item, told
-from otolith.agent.lifecycle.model import Model
-from otolith.agent.lifecycle.snapshot import Status
 from otolith.errors import NotFound
+from otolith.statecharts.analysis.explore import Configuration, Edge, Graph, explore
+from otolith.statecharts.analysis.inputs import Item, told
+from otolith.statecharts.engine.compiled_chart import Model
+from otolith.statecharts.snapshot import Status
 
 Goal: TypeAlias = str | tuple[str, ...] | Callable[[Configuration], bool]
 """A state that is to be active, all active states at the bottom, or what is to hold."""

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from otolith.agent.lifecycle.actions import microseconds
-from otolith.agent.lifecycle.analysis.findings import Finding
-from otolith.agent.lifecycle.analysis.graph import Graph, Trouble
-from otolith.agent.lifecycle.analysis.parts import arc_named
-from otolith.agent.lifecycle.definition import Literal, Transition
-from otolith.agent.lifecycle.model import Model
-from otolith.agent.lifecycle.nodes import Arc, Node
-from otolith.agent.lifecycle.running import Failure
-from otolith.agent.lifecycle.snapshot import Microstep
+from otolith.statecharts.analysis.explore import Graph, Trouble
+from otolith.statecharts.analysis.findings import Finding, arc_named
+from otolith.statecharts.definition import Literal, Transition
+from otolith.statecharts.engine.chart_layout import Arc, Node
+from otolith.statecharts.engine.compile import microseconds
+from otolith.statecharts.engine.compiled_chart import Model
+from otolith.statecharts.engine.run import Failure
+from otolith.statecharts.snapshot import Microstep
 
 
 class Reach:

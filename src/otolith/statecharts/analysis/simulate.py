@@ -3,22 +3,257 @@
 Each event is a clock of its own that strikes at random, on average `weight` times a second: the
 next one is drawn among those the chart accepts, and so is the time until it. A timer that is due
 before that fires first. So weights say both how often events happen and how long states last.
+
+Simulating: a script played on a chart with a virtual clock, step by step.
+
+Nothing waits and nothing outside is done: effects are in the steps that asked for them. What the
+chart does not accept, and what fails, ends the run with a report instead of an error.
+
+Acceptance: whether a chart would have taken a run that was recorded.
+
+Coverage: which states, transitions and pairs of transitions runs have been through.
+
+A pair is two transitions taken one right after the other. What pairs there are is what `explore`
+finds with guards answering both ways; if it was cut, `limits` says so.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise, product
 from random import Random
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
-from otolith.agent.lifecycle.analysis.scripts import SECOND, Item, cues_of
-from otolith.agent.lifecycle.analysis.surroundings import Alphabet
-from otolith.agent.lifecycle.model import Model
-from otolith.agent.lifecycle.snapshot import Event, Microstep, Snapshot
-from otolith.agent.lifecycle.stepping import advance, selects, start, step
-from otolith.errors import BadValue, StepFailed
+from otolith.errors import BadValue, IllegalTransition, StepFailed
+from otolith.statecharts.analysis.explore import Graph, explore
+from otolith.statecharts.analysis.findings import arc_named
+from otolith.statecharts.analysis.inputs import SECOND, Alphabet, Cue, Item, cue_of, cues_of
+from otolith.statecharts.engine.compiled_chart import Model
+from otolith.statecharts.engine.step import Step, advance, selects, start, step
+from otolith.statecharts.snapshot import Effect, Event, Microstep, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One step of a run: what was done to the chart, and what came of it."""
+
+    item: Item | None
+    """The item of the script; None for the start."""
+    snapshot: Snapshot
+    effects: tuple[Effect, ...]
+    trace: tuple[Microstep, ...]
+
+    @property
+    def phase(self) -> str:
+        return self.snapshot.phase
+
+    @property
+    def time(self) -> int:
+        """When it happened on the virtual clock, in microseconds."""
+        return self.snapshot.time
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a run ended before its script did."""
+
+    kind: Literal["refused", "failed"]
+    """refused: the chart does not accept the event. failed: the step did not succeed."""
+    index: int
+    """Which item of the script it was; -1 for the start."""
+    item: Item | None
+    phase: str
+    """Where the chart was, and still is."""
+    allowed: tuple[str, ...]
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What became of a script: its steps, the start first, and why it ended early if it did."""
+
+    stages: tuple[Stage, ...]
+    refusal: Refusal | None = None
+
+    @property
+    def is_accepted(self) -> bool:
+        return self.refusal is None
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The machine at the end; None if it could not even start."""
+        return self.stages[-1].snapshot if self.stages else None
+
+    @property
+    def phase(self) -> str:
+        return self.stages[-1].phase if self.stages else ""
+
+    @property
+    def phases(self) -> tuple[str, ...]:
+        return tuple(stage.phase for stage in self.stages)
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        return tuple(effect for stage in self.stages for effect in stage.effects)
+
+    @property
+    def trace(self) -> tuple[Microstep, ...]:
+        return tuple(line for stage in self.stages for line in stage.trace)
+
+
+def simulate(
+    model: Model,
+    events: Iterable[Item],
+    *,
+    data: Mapping[str, Any] | None = None,
+    now: int = 0,
+    is_strict: bool | None = None,
+) -> Run:
+    """Return what a script makes of a chart.
+
+    Args:
+        model: The chart.
+        events: Names, pairs of a name and data, and `("after", seconds)` to let time pass.
+        data: What the chart is started with.
+        now: When it is started, in microseconds since 1970.
+        is_strict: Whether an event that nobody takes ends the run; None: not in SCXML, which
+            drops it.
+
+    Raises:
+        BadValue: an item is none of these.
+    """
+    return play(model, cues_of(events), data=data, now=now, is_strict=is_strict)
+
+
+def play(
+    model: Model,
+    cues: Iterable[Cue],
+    *,
+    data: Mapping[str, Any] | None = None,
+    now: int = 0,
+    is_strict: bool | None = None,
+) -> Run:
+    """Play what was read of a script, or recorded."""
+    if is_strict is None:
+        is_strict = not model.definition.is_scxml
+    stages: list[Stage] = []
+    item: Item | None = None
+    try:
+        stages.append(_stage(None, start(model, data, now=now)))
+        for cue in cues:
+            item = cue.item
+            found = _step(model, stages[-1].snapshot, cue, is_strict=is_strict)
+            stages.append(_stage(item, found))
+    except (IllegalTransition, StepFailed, BadValue) as error:
+        return Run(tuple(stages), _refusal(model, stages, item, error))
+    return Run(tuple(stages))
+
+
+def _step(model: Model, snapshot: Snapshot, cue: Cue, *, is_strict: bool) -> Step:
+    now = snapshot.time + cue.wait if cue.at is None else cue.at
+    if cue.event is None:
+        return advance(model, snapshot, now)
+    return step(model, snapshot, cue.event, now, is_strict=is_strict)
+
+
+def _stage(item: Item | None, found: Step) -> Stage:
+    return Stage(item, found.snapshot, found.effects, found.trace)
+
+
+def _refusal(
+    model: Model,
+    stages: list[Stage],
+    item: Item | None,
+    error: IllegalTransition | StepFailed | BadValue,
+) -> Refusal:
+    index = len(stages) - 1  # the start is a stage, and no item
+    if isinstance(error, IllegalTransition):
+        return Refusal("refused", index, item, error.state, error.allowed, error.message)
+    allowed: tuple[str, ...] = ()
+    if stages and stages[-1].snapshot.status == "running":
+        allowed = model.allowed(model.mask_of(stages[-1].snapshot.configuration))
+    phase = stages[-1].phase if stages else ""
+    return Refusal("failed", index, item, phase, allowed, str(error))
+
+
+Recorded: TypeAlias = Item | tuple[str, Any, int]
+"""An event that happened: name, data and when, in microseconds; or an item of a script.
+
+Without a name, time went by: so `machine.log()` can be handed over as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a chart takes a recorded run; if not, the first event it does not take, and why."""
+
+    is_accepted: bool
+    phase: str
+    """Where the run ends, or where the chart was when it refused."""
+    refusal: Refusal | None
+    run: Run
+
+    @property
+    def index(self) -> int | None:
+        """Which event was not taken; None if all were."""
+        return None if self.refusal is None else self.refusal.index
+
+    @property
+    def event(self) -> str | None:
+        """The name of the event that was not taken."""
+        if self.refusal is None or self.refusal.item is None:
+            return None
+        event = cue_of(self.refusal.item).event
+        return None if event is None else event.name
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """What would have been taken instead."""
+        return () if self.refusal is None else self.refusal.allowed
+
+    def __bool__(self) -> bool:
+        return self.is_accepted
+
+
+def accepts(
+    model: Model,
+    events: Iterable[Recorded],
+    *,
+    start_data: Mapping[str, Any] | None = None,
+    started: int | None = None,
+    is_strict: bool = True,
+) -> Verdict:
+    """Return whether a chart would have taken a recorded run.
+
+    Timers fire at their times between the events, as they would have.
+
+    Args:
+        model: The chart, a newer one than the run was made with perhaps.
+        events: What happened: (name, data, time), with the time in microseconds.
+        start_data: What the run was started with.
+        started: When; the time of the first event if it is not known.
+        is_strict: Whether an event that the chart would drop counts as refused.
+    """
+    cues = [_cue(event) for event in events]
+    if started is None:
+        started = next((cue.at for cue in cues if cue.at is not None), 0)
+    run = play(model, cues, data=start_data, now=started, is_strict=is_strict)
+    refusal = run.refusal
+    phase = run.phase if refusal is None else refusal.phase
+    return Verdict(refusal is None, phase, refusal, run)
+
+
+def _cue(event: Recorded) -> Cue:
+    if isinstance(event, Event) or not isinstance(event, tuple | list) or len(event) != 3:
+        return cue_of(event)
+    parts: Any = event
+    name, data, time = parts
+    if not isinstance(name, str) or type(time) is not int:
+        raise BadValue(
+            f"{event!r} is not a recorded event", hint="write (name, data, microseconds)"
+        )
+    return Cue(Event(name, data) if name else None, at=time)
 
 
 @dataclass(slots=True)
@@ -170,3 +405,95 @@ class _Chances:
         mask = self._model.mask_of(snapshot.configuration)
         for node in self._model.nodes_of(mask):
             forecast.dwell[node.id] = forecast.dwell.get(node.id, 0.0) + passed
+
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What was covered of something and what was not, in words and in document order."""
+
+    covered: tuple[str, ...]
+    missing: tuple[str, ...]
+
+    @property
+    def share(self) -> float:
+        """From 0 to 1; 1 if there was nothing to cover."""
+        total = len(self.covered) + len(self.missing)
+        return len(self.covered) / total if total else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How much of a chart some runs have been through."""
+
+    runs: int
+    refused: int
+    """How many runs the chart did not take to their end; what they did before counts."""
+    states: Share
+    transitions: Share
+    pairs: Share
+    limits: tuple[str, ...] = ()
+
+
+def coverage(
+    model: Model,
+    runs: Iterable[Run | Iterable[Recorded]],
+    *,
+    max_configurations: int = 10_000,
+) -> Coverage:
+    """Return what recorded or simulated runs have covered of a chart."""
+    played = [each if isinstance(each, Run) else accepts(model, each).run for each in runs]
+    graph = explore(model, max_configurations=max_configurations)
+    entered: set[str] = set()
+    taken: set[int] = set()
+    pairs: set[Pair] = set()
+    for run in played:
+        lines = [line for line in run.trace if not line.session]
+        entered.update(name for line in lines for name in line.entered)
+        taken.update(arc for line in lines for arc in line.taken)
+        pairs.update(_pairs(lines))
+    known = sorted(_all_pairs(graph) | pairs)
+    ids = [node.id for node in model.order[1:] if node.kind != "history"]
+    named = [arc_named(arc) for arc in model.arcs]
+    return Coverage(
+        runs=len(played),
+        refused=sum(not run.is_accepted for run in played),
+        states=_share((id, id in entered) for id in ids),
+        transitions=_share((named[arc.index], arc.index in taken) for arc in model.arcs),
+        pairs=_share((f"{named[a]}, then {named[b]}", (a, b) in pairs) for a, b in known),
+        limits=tuple(graph.limits),
+    )
+
+
+def _share(found: Iterable[tuple[str, bool]]) -> Share:
+    listed = list(found)
+    return Share(
+        tuple(name for name, is_covered in listed if is_covered),
+        tuple(name for name, is_covered in listed if not is_covered),
+    )
+
+
+def _pairs(lines: Iterable[Microstep]) -> Iterator[Pair]:
+    taken = [line.taken for line in lines if line.taken]
+    for before, after in pairwise(taken):
+        yield from product(before, after)
+
+
+def _all_pairs(graph: Graph) -> set[Pair]:
+    found: set[Pair] = set()
+    arriving: list[set[int]] = [set() for _ in graph.configurations]
+    leaving: list[set[int]] = [set() for _ in graph.configurations]
+    steps = [(-1, *opening) for opening in graph.opening]
+    steps += [(edge.source, edge.target, edge.trace) for edge in graph.edges]
+    for source, target, trace in steps:
+        lines = [line for line in trace if not line.session and line.taken]
+        found.update(_pairs(lines))
+        if lines:
+            arriving[target].update(lines[-1].taken)
+        if lines and source >= 0:
+            leaving[source].update(lines[0].taken)
+    for before, after in zip(arriving, leaving, strict=True):
+        found.update(product(before, after))
+    return found

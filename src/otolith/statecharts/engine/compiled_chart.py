@@ -4,22 +4,47 @@ Which transitions an event may take depends on the active states and the event's
 guards: that is a `Choice`, kept by `(configuration, event)`. What a set of transitions does is a
 `plans.Plan`. A choice without guards leads to one plan; if that plan runs nothing and nothing
 follows from it, the choice is *plain*, and a step is a look-up and a new snapshot.
+
+Bindings: the Python callables that the names of a chart stand for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
-from otolith.agent.lifecycle.actions import compile_block
-from otolith.agent.lifecycle.bindings import Bindings
-from otolith.agent.lifecycle.compiling import Compiler
-from otolith.agent.lifecycle.definition import Definition, Transition
-from otolith.agent.lifecycle.hashing import hash_of
-from otolith.agent.lifecycle.layout import Layout, keep
-from otolith.agent.lifecycle.nodes import Arc, Node, connect
-from otolith.agent.lifecycle.plans import History, Plan, work_out
-from otolith.agent.lifecycle.snapshot import Microstep
-from otolith.agent.lifecycle.validation import validate
+from otolith.statecharts.definition import Definition, Transition, hash_of, validate
+from otolith.statecharts.engine.chart_layout import Arc, Layout, Node, connect, keep
+from otolith.statecharts.engine.compile import Compiler, compile_block
+from otolith.statecharts.engine.plan import History, Plan, work_out
+from otolith.statecharts.snapshot import Microstep
+
+
+@dataclass(slots=True)
+class Bindings:
+    """Guards, pure actions and effects by name, and what may be invoked or sent through."""
+
+    guards: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    actions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    effects: dict[str, Effective] = field(default_factory=dict)
+    charts: dict[str, Any] = field(default_factory=dict)
+    """What `invoke` finds by name: the compiled models of child charts."""
+    outlets: set[str] = field(default_factory=set)
+    """Types of `send` that the host carries out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """A function that the host calls after the step, and how to."""
+
+    function: Callable[..., Any]
+    retry: int = 0
+    timeout: float | None = None
+    is_repeatable: bool = True
+    """Whether it may be called again with the same key, if nobody knows whether it was."""
+    asks: Callable[..., Any] | None = None
+    """Tells whether an effect that was begun has happened: None or False if not, or its answer."""
 
 
 class Choice:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from otolith.agent.lifecycle.bindings import Bindings
-from otolith.agent.lifecycle.definition import Definition
-from otolith.agent.lifecycle.formats.scxml_reading import read_scxml
-from otolith.agent.lifecycle.microsteps import declare, end, macrostep, microstep, select
-from otolith.agent.lifecycle.model import Model
-from otolith.agent.lifecycle.nodes import Call, Node
-from otolith.agent.lifecycle.running import Failure, Run, blank, frozen
-from otolith.agent.lifecycle.snapshot import Child, Event
-from otolith.agent.lifecycle.values import EMPTY
 from otolith.errors import BadChart, StepFailed
+from otolith.frozen import EMPTY
+from otolith.statecharts.definition import Definition
+from otolith.statecharts.engine.chart_layout import Call, Node
+from otolith.statecharts.engine.compiled_chart import Bindings, Model
+from otolith.statecharts.engine.microstep import declare, end, macrostep, microstep, select
+from otolith.statecharts.engine.run import Failure, Run, blank, frozen
+from otolith.statecharts.formats.scxml_reader import read_scxml
+from otolith.statecharts.snapshot import Child, Event
 
 CHART_TYPES = frozenset(
     {None, "scxml", "http://www.w3.org/TR/scxml", "http://www.w3.org/TR/scxml/", "otolith"}

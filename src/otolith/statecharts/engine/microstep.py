@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from otolith.agent.lifecycle.actions import microseconds
-from otolith.agent.lifecycle.compiling import Get, Test
-from otolith.agent.lifecycle.model import Choice, Model
-from otolith.agent.lifecycle.nodes import Arc, Node
-from otolith.agent.lifecycle.plans import Plan
-from otolith.agent.lifecycle.running import Failure, Run, frozen
-from otolith.agent.lifecycle.snapshot import Event, Timer
-from otolith.agent.lifecycle.values import EMPTY
 from otolith.errors import StepFailed
+from otolith.frozen import EMPTY
+from otolith.statecharts.engine.chart_layout import Arc, Node
+from otolith.statecharts.engine.compile import Get, Test, microseconds
+from otolith.statecharts.engine.compiled_chart import Choice, Model
+from otolith.statecharts.engine.plan import Plan
+from otolith.statecharts.engine.run import Failure, Run, frozen
+from otolith.statecharts.snapshot import Event, Timer
 
 MOST_MICROSTEPS = 1_000
 """How many microsteps a macrostep may take before it is taken for endless."""

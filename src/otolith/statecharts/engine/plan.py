@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from otolith.agent.lifecycle.compiling import Do
-from otolith.agent.lifecycle.layout import Layout
-from otolith.agent.lifecycle.nodes import Arc, Node
-from otolith.agent.lifecycle.snapshot import Microstep
+from otolith.statecharts.engine.chart_layout import Arc, Layout, Node
+from otolith.statecharts.engine.compile import Do
+from otolith.statecharts.snapshot import Microstep
 
 History = Mapping[str, tuple[str, ...]]
 

@@ -12,10 +12,18 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
-from otolith.agent.lifecycle.effects import Effect, EffectKind
-from otolith.agent.lifecycle.snapshot import Child, Event, Microstep, Snapshot, Status, Timer
-from otolith.agent.lifecycle.values import EMPTY, FrozenDict, freeze, with_items
 from otolith.errors import BadValue, StepFailed
+from otolith.frozen import EMPTY, FrozenDict, freeze, with_items
+from otolith.statecharts.snapshot import (
+    Child,
+    Effect,
+    EffectKind,
+    Event,
+    Microstep,
+    Snapshot,
+    Status,
+    Timer,
+)
 
 Model: TypeAlias = Any
 """A `model.Model`. Plans are made of actions, and actions are functions of a run: the arrow points

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from otolith.agent.lifecycle.running import SCXML_PROCESSOR, Failure, Run
-from otolith.agent.lifecycle.snapshot import Event, Timer
-from otolith.agent.lifecycle.values import FrozenDict
+from otolith.frozen import FrozenDict
+from otolith.statecharts.engine.run import SCXML_PROCESSOR, Failure, Run
+from otolith.statecharts.snapshot import Event, Timer
 
 _SCXML_TYPES = frozenset({None, "", "scxml", SCXML_PROCESSOR, "http://www.w3.org/TR/scxml/"})
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.+")

@@ -12,16 +12,23 @@ missing name or member is. `null` and `undefined` are both None, because snapsho
 A *scope* is what an expression sees: the data, the system's variables and which states are active.
 """
 
-from otolith.agent.lifecycle.expressions.compiling import (
+from otolith.statecharts.expressions.compile import (
     Location,
     Statement,
     compile_expression,
     compile_location,
     compile_script,
 )
-from otolith.agent.lifecycle.expressions.dialects import DIALECTS, ECMASCRIPT, PYTHON, Dialect
-from otolith.agent.lifecycle.expressions.operations import Evaluate
-from otolith.agent.lifecycle.expressions.scope import EvaluationError, ExpressionError, Scope
+from otolith.statecharts.expressions.operations import (
+    DIALECTS,
+    ECMASCRIPT,
+    PYTHON,
+    Dialect,
+    Evaluate,
+    EvaluationError,
+    ExpressionError,
+    Scope,
+)
 
 __all__ = [
     "DIALECTS",

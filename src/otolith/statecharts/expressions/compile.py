@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from otolith.agent.lifecycle.expressions import operations
-from otolith.agent.lifecycle.expressions.dialects import Dialect
-from otolith.agent.lifecycle.expressions.operations import Evaluate
-from otolith.agent.lifecycle.expressions.parsing import Parser
-from otolith.agent.lifecycle.expressions.scope import EvaluationError, ExpressionError, Scope
-from otolith.agent.lifecycle.values import freeze, with_item
 from otolith.errors import BadValue
+from otolith.frozen import freeze, with_item
+from otolith.statecharts.expressions import operations
+from otolith.statecharts.expressions.operations import (
+    Dialect,
+    Evaluate,
+    EvaluationError,
+    ExpressionError,
+    Scope,
+)
+from otolith.statecharts.expressions.parser import Parser
 
 _DECLARING = ("var", "let", "const")
 _ASSIGNING = ("=", "+=", "-=", "*=", "/=")

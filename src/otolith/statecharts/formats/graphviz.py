@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from otolith.agent.lifecycle.definition import Definition, State, Transition
-from otolith.agent.lifecycle.formats.labels import state_lines, state_name, transition_label
-from otolith.agent.lifecycle.validation import validate
+from otolith.statecharts.definition import Definition, State, Transition, validate
+from otolith.statecharts.formats.labels import state_lines, state_name, transition_label
 
 _ACTIVE = 'fillcolor="#ffe08a", color="#b36b00", penwidth=3'
 

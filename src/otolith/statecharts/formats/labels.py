@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from otolith.agent.lifecycle.definition import (
+from otolith.statecharts.definition import (
     Action,
     Assign,
     Block,

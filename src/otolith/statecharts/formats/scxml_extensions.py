@@ -23,10 +23,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from otolith.agent.lifecycle.definition import Expression, Guard, Literal, Named, Value
-from otolith.agent.lifecycle.formats.own_forms import read_payload_form
-from otolith.agent.lifecycle.formats.xml_tree import OWN, Element
 from otolith.errors import BadChart
+from otolith.statecharts.definition import Expression, Guard, Literal, Named, Value
+from otolith.statecharts.formats.extensions import read_payload_form
+from otolith.statecharts.formats.xml import OWN, Element
 
 PREFIX = "otolith:"
 

@@ -3,29 +3,356 @@
 It is version 5 wherever that has words for it. What it has none for is written in the data-only
 forms of version 6 (`@xstate.assign`, `{"@expr": ...}`), else in own forms (`own_forms`) and in
 notes under `meta.otolith` (`own_notes`), which the reader reads back. Other tools pass over those.
+
+Slots: the places where XState's JSON keeps the transitions of a state.
+
+XState keeps them by what they wait for: `on` by event, `onDone`, those of an invoke, `after` by
+delay, `always`. That loses their order among each other, and splits one that waits for several
+events: where either matters, the transition is given notes.
+
+The names by which XState's JSON calls the states of a definition.
+
+Actions, guards and values as XState's JSON: version 5 where it has words, else the data of 6.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
-from otolith.agent.lifecycle.definition import (
+from otolith.statecharts.definition import (
+    Action,
+    Assign,
     Block,
+    Call,
+    Cancel,
     Definition,
+    Emit,
     Expression,
+    Guard,
     Invoke,
     Literal,
+    Log,
+    Param,
     Payload,
+    Raise,
+    Send,
     State,
     Transition,
     Value,
+    validate,
 )
-from otolith.agent.lifecycle.formats.own_forms import payload_form, value_form
-from otolith.agent.lifecycle.formats.own_notes import noted
-from otolith.agent.lifecycle.formats.xstate_slots import Slots
-from otolith.agent.lifecycle.formats.xstate_targets import Targets, free_name
-from otolith.agent.lifecycle.formats.xstate_words import actions_data, guard_data, payload_data
-from otolith.agent.lifecycle.validation import validate
+from otolith.statecharts.formats.extensions import (
+    PREFIX,
+    Forms,
+    action_form,
+    noted,
+    payload_form,
+    value_form,
+)
+
+_ALIASES = {
+    "done.invoke.": "xstate.done.actor.",
+    "error.invoke.": "xstate.error.actor.",
+    "done.state.": "xstate.done.state.",
+}
+
+
+class Slot(NamedTuple):
+    """One place: which list, which invoke, and under which key."""
+
+    list: str
+    invoke: int
+    key: str
+
+
+class Slots:
+    """Finds places for the transitions of one state of a chart."""
+
+    def __init__(self, state: State, name: str) -> None:
+        self._state = state
+        self._name = name
+        self._invokes = {invoke.id: at for at, invoke in enumerate(state.invokes) if invoke.id}
+
+    def placed(self) -> Iterator[tuple[Transition, dict[str, Any], list[Slot]]]:
+        """Yield each transition with its notes and its places."""
+        ways = self._state.transitions
+        places = [self._places(way) for way in ways]
+        is_kept = all(len(slots) == 1 for slots in places) and self._is_in_order(places)
+        for order, (way, slots) in enumerate(zip(ways, places, strict=True)):
+            notes: dict[str, Any] = {} if is_kept else {"order": order}
+            if self._is_losing_events(way, slots):
+                notes["events"] = list(way.events)
+            if way.delay is not None and _read_delay(slots[0].key) != way.delay:
+                notes["delay"] = value_form(way.delay)
+            yield way, notes, slots
+
+    def put(
+        self, slot: Slot, config: Any, found: dict[str, Any], invokes: list[dict[str, Any]]
+    ) -> None:
+        """Put a transition at a place, after those that are there."""
+        around = invokes[slot.invoke] if slot.invoke >= 0 else found
+        if slot.list in {"on", "after"}:
+            around, name = around.setdefault(slot.list, {}), slot.key
+        else:
+            name = slot.list
+        there = around.get(name)
+        if there is None:
+            around[name] = config
+        else:
+            around[name] = [*there, config] if isinstance(there, list) else [there, config]
+
+    def _places(self, way: Transition) -> list[Slot]:
+        if way.delay is not None:
+            return [Slot("after", -1, _delay_key(way.delay))]
+        return [self._place(event) for event in way.events] or [Slot("always", -1, "")]
+
+    def _place(self, event: str) -> Slot:
+        if event == f"done.state.{self._state.id}":
+            return Slot("onDone", -1, "")
+        for start, name in (("done.invoke.", "onDone"), ("error.invoke.", "onError")):
+            at = self._invokes.get(event.removeprefix(start)) if event.startswith(start) else None
+            if at is not None:
+                return Slot(name, at, "")
+        for ours, theirs in _ALIASES.items():
+            if event.startswith(ours) and self._event(theirs + event.removeprefix(ours)) == event:
+                return Slot("on", -1, theirs + event.removeprefix(ours))
+        return Slot("on", -1, event)
+
+    def _event(self, key: str) -> str:
+        """Return the event that the reader takes a key of `on` for."""
+        for ours, theirs in _ALIASES.items():
+            if key.startswith(theirs):
+                return ours + key.removeprefix(theirs).removeprefix(f"{self._name}.")
+        return key
+
+    def _is_losing_events(self, way: Transition, slots: list[Slot]) -> bool:
+        if len(slots) > 1 or slots[0].list == "after":
+            return bool(way.events)
+        return slots[0].list == "on" and way.events != (self._event(slots[0].key),)
+
+    def _is_in_order(self, places: list[list[Slot]]) -> bool:
+        """Whether reading place after place gives the transitions as they were."""
+        keys: dict[Slot, int] = {}
+        for slots in places:
+            keys.setdefault(slots[0], len(keys))
+        read = sorted(
+            range(len(places)), key=lambda at: (_rank(places[at][0]), keys[places[at][0]])
+        )
+        return read == list(range(len(places)))
+
+
+def _rank(slot: Slot) -> tuple[int, int, int]:
+    if slot.invoke >= 0:
+        return 2, slot.invoke, int(slot.list == "onError")
+    return {"on": 0, "onDone": 1, "after": 3, "always": 4}[slot.list], 0, 0
+
+
+def _delay_key(delay: Value) -> str:
+    return delay.text if isinstance(delay, Expression) else str(delay.value)
+
+
+def _read_delay(key: str) -> Value:
+    """Return the delay that the reader takes a key of `after` for."""
+    if key.replace(".", "", 1).isdigit():
+        return Literal(float(key) if "." in key else int(key))
+    return Literal(key) if key[:1].isdigit() else Expression(key)
+
+
+Path = tuple[str, ...]
+_NOT_A_KEY = re.compile(r"[.\\]|^#|^__proto__$|^\s|\s$|^$")
+
+
+def free_name(definition: Definition) -> str:
+    """Return the id of the machine: its name, unless a state has it already."""
+    name = definition.name or "machine"
+    taken = {state.id for state, _ in _walk(definition.root)}
+    while name in taken:
+        name += "_"
+    return name
+
+
+class Targets:
+    """Keys and ids of states, and how one is named from another.
+
+    `keys` are what states are called in their parent; `explicit` are the ids that must be said,
+    because they are not the path of keys.
+    """
+
+    def __init__(self, root: State, name: str) -> None:
+        self._root = root
+        self._name = name
+        self.keys: dict[str, str] = {}
+        self._paths: dict[str, Path] = {root.id: ()}
+        for state, parent in _walk(root):
+            self._add(state, parent)
+        paths = self._paths.items()
+        self.explicit = {id for id, path in paths if path and ".".join(path) != id}
+        if any(self._is_unclear(id) for id in self._paths):
+            self.explicit = self._paths.keys() - {root.id}
+
+    def _add(self, state: State, parent: State) -> None:
+        above = self._paths[parent.id]
+        key = state.id.removeprefix(f"{'.'.join(above)}.") if above else state.id
+        if _NOT_A_KEY.search(key):
+            key = re.sub(r"\W+", "_", key).strip("_") or "state"
+        taken = {self.keys.get(child.id) for child in parent.children}
+        while key in taken:
+            key += "_"
+        self.keys[state.id] = key
+        self._paths[state.id] = (*above, key)
+
+    def _is_unclear(self, id: str) -> bool:
+        """Whether the path from the machine's name could be read as one from another state."""
+        words = [*self._name.split("."), *self._paths[id]]
+        return any(".".join(words[:length]) in self.explicit for length in range(1, len(words) + 1))
+
+    def written(self, source: State, target: str) -> str:
+        """Return how a transition of a state names its target."""
+        here, there = self._paths[source.id], self._paths[target]
+        if here and there and here[:-1] == there[:-1]:
+            return there[-1]
+        if len(there) > len(here) and there[: len(here)] == here:
+            return "." + ".".join(there[len(here) :])
+        if target in self.explicit and (len(self.explicit) == len(self.keys) or "." not in target):
+            return f"#{target}"
+        return "#" + ".".join((self._name, *there))
+
+    def inside(self, state: State, target: str) -> str:
+        """Return how a state names one inside of it where it begins."""
+        return ".".join(self._paths[target][len(self._paths[state.id]) :])
+
+
+def _walk(state: State) -> Iterator[tuple[State, State]]:
+    for child in state.children:
+        yield child, state
+        yield from _walk(child)
+
+
+_BUILT_IN = frozenset({"assign", "raise", "sendTo", "sendParent", "cancel", "log", "emit"})
+
+
+def actions_data(block: Block) -> list[Any]:
+    """Return actions as a list, each a name or an object."""
+    return [_action(action) for action in block]
+
+
+def guard_data(guard: Guard) -> Any:
+    """Return a guard: its name, its name and params, or an expression."""
+    if isinstance(guard, Expression):
+        return value_form(guard)
+    if not guard.params:
+        return guard.name
+    params = {param.name: value_form(param.value) for param in guard.params}
+    return {"type": guard.name, "params": params}
+
+
+def payload_data(payload: Payload) -> Any:
+    """Return a payload as named values or one value; None if it is neither."""
+    content = payload.content
+    if content is None:
+        return _named(payload.params)
+    is_taken_for_params = isinstance(content, Literal) and isinstance(content.value, dict | None)
+    return None if payload.params or is_taken_for_params else value_form(content)
+
+
+def _named(params: Iterable[Param]) -> dict[str, Any] | None:
+    """Return params as an object; None if two have one name, or a name means something else."""
+    pairs = [(param.name, value_form(param.value)) for param in params]
+    found = dict(pairs)
+    if len(found) < len(pairs) or any(name.startswith("@") for name in found):
+        return None
+    return found
+
+
+FORMS = Forms(actions_data, guard_data)
+
+
+def _action(action: Action) -> Any:
+    write = _WORDS.get(type(action))
+    found = None if write is None else write(action)
+    return action_form(action, FORMS) if found is None else found
+
+
+def _assign(action: Assign) -> Any:
+    if action.location.startswith("@"):
+        return None
+    return {"type": "@xstate.assign", "context": {action.location: value_form(action.value)}}
+
+
+def _event(event: Value, payload: Payload) -> dict[str, Any] | None:
+    """Return an event as an object; None if its data is not a set of fields beside its type."""
+    given = None if payload.content is not None else _named(payload.params)
+    if given is None or "type" in given:
+        return None
+    return {"type": value_form(event), **given}
+
+
+def _raise(action: Raise) -> Any:
+    event = _event(Literal(action.event), action.payload)
+    return None if event is None else {"type": "@xstate.raise", "event": event}
+
+
+def _send(action: Send) -> Any:
+    """Return a send to somebody, or a late event for oneself; the rest has no word."""
+    if action.event is None or action.type is not None or action.id_location is not None:
+        return None
+    event = _event(action.event, action.payload)
+    if event is None or (action.target is None and action.delay is None):
+        return None
+    if isinstance(action.event, Literal) and not isinstance(action.event.value, str):
+        return None
+    found: dict[str, Any] = {"type": "@xstate.raise", "event": event}
+    if action.target is not None:
+        found = {"type": "@xstate.sendTo", "target": value_form(action.target), "event": event}
+        if isinstance(action.target, Literal) and not _is_address(action.target.value):
+            return None
+    if action.delay is not None:
+        if isinstance(action.delay, Literal) and action.delay.value is None:
+            return None
+        found["delay"] = value_form(action.delay)
+    return found if action.id is None else {**found, "id": action.id}
+
+
+def _is_address(target: Any) -> bool:
+    return isinstance(target, str) and target.startswith("#_")
+
+
+def _cancel(action: Cancel) -> Any:
+    return {"type": "@xstate.cancel", "id": value_form(action.id)}
+
+
+def _log(action: Log) -> Any:
+    if action.value is None:
+        return None
+    found: dict[str, Any] = {"type": "@xstate.log", "args": [value_form(action.value)]}
+    return {**found, "label": action.label} if action.label else found
+
+
+def _emit(action: Emit) -> Any:
+    event = _event(action.event, action.payload)
+    return None if event is None else {"type": "@xstate.emit", "event": event}
+
+
+def _call(action: Call) -> Any:
+    short = action.name.removeprefix("@").removeprefix("xstate.")
+    is_taken = short != action.name and short in _BUILT_IN
+    params = _named(action.params)
+    if is_taken or action.name.startswith(PREFIX) or params is None:
+        return None
+    return {"type": action.name, "params": params} if params else action.name
+
+
+_WORDS: dict[type[Action], Callable[[Any], Any]] = {
+    Assign: _assign,
+    Raise: _raise,
+    Send: _send,
+    Cancel: _cancel,
+    Log: _log,
+    Emit: _emit,
+    Call: _call,
+}
 
 
 def to_xstate(definition: Definition) -> dict[str, Any]:

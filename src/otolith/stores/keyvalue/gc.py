@@ -13,19 +13,20 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 
 from otolith.errors import Busy, Corrupt, Unsupported
-from otolith.stores.base import Collected, Links, Move
-from otolith.stores.keyvalue.calls import Calls
-from otolith.stores.keyvalue.draft import Draft
-from otolith.stores.keyvalue.records import (
+from otolith.stores.base import Collected, Links, Move, digest
+from otolith.stores.keyvalue.kv import Calls
+from otolith.stores.keyvalue.root import (
     OBJECT,
     PART,
+    Draft,
     Entry,
+    Parts,
+    View,
     encode_root,
     object_key,
     part_key,
+    swap_root,
 )
-from otolith.stores.keyvalue.view import Parts, View, swap_root
-from otolith.stores.rules import digest
 from otolith.types import Hash
 
 Progress = Callable[[str, int, int], None]

@@ -28,14 +28,30 @@ from otolith.errors import (
     StaleRef,
     Unavailable,
 )
-from otolith.stores.base import Batch, Capabilities, Collected, Links, Move, Usage
-from otolith.stores.keyvalue.calls import Calls
-from otolith.stores.keyvalue.collect import Collection, check_collects
-from otolith.stores.keyvalue.draft import Draft
-from otolith.stores.keyvalue.kv import KVStore
-from otolith.stores.keyvalue.records import ROOT, object_key, part_key
-from otolith.stores.keyvalue.view import Parts, Superseded, View, swap_root
-from otolith.stores.rules import check_batch, check_prefix, digest, newest_first
+from otolith.stores.base import (
+    Batch,
+    Capabilities,
+    Collected,
+    Links,
+    Move,
+    Usage,
+    check_batch,
+    check_prefix,
+    digest,
+    newest_first,
+)
+from otolith.stores.keyvalue.gc import Collection, check_collects
+from otolith.stores.keyvalue.kv import Calls, KVStore
+from otolith.stores.keyvalue.root import (
+    ROOT,
+    Draft,
+    Parts,
+    Superseded,
+    View,
+    object_key,
+    part_key,
+    swap_root,
+)
 from otolith.types import Hash
 
 _T = TypeVar("_T")

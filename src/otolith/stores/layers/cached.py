@@ -23,8 +23,8 @@ from otolith.stores.base import (
     Move,
     Store,
     Usage,
+    digest,
 )
-from otolith.stores.rules import digest
 from otolith.types import Hash
 
 

@@ -14,24 +14,252 @@ one; objects and refs land in one transaction, so nothing is ever in flight. Row
 an object is written after the objects it needs and after its base, so the upper goes before the
 lower, which is rule 3. The newest row of all is never deleted, because ids must not come again
 while another process remembers them.
+
+Short turns with the write lock, sized so that no writer waits long.
+
+Forgetting old moves, from the old end of each ref's history.
+
+Marking what a collection must keep: objects that are reached, and rows they differ from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from time import monotonic
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from time import monotonic, perf_counter, sleep
 
 import apsw
+from blake3 import blake3
 
+from otolith.errors import Corrupt
 from otolith.stores.base import Collected, Links
 from otolith.stores.sqlite.connections import Connections, roll_back
-from otolith.stores.sqlite.forget import Forgetting
-from otolith.stores.sqlite.history import History
-from otolith.stores.sqlite.marking import BASE, OBJECT, Marking
-from otolith.stores.sqlite.objects import Objects
-from otolith.stores.sqlite.query import ask
-from otolith.stores.sqlite.refs import Refs
-from otolith.stores.sqlite.steps import Steps
+from otolith.stores.sqlite.delta import Damaged, base_of
+from otolith.stores.sqlite.objects import Objects, key_of
+from otolith.stores.sqlite.refs import History, MoveRow, Refs, Row, Side
+from otolith.stores.sqlite.sql import FSCK, ask
+
+_TARGET_SECONDS = 0.012
+_FIRST_SIZE = 100
+_LARGEST_SIZE = 4000
+_PAUSE_SECONDS = 0.006  # longer than a waiting writer sleeps between two tries
+
+
+class Steps:
+    """Runs transactions, learns how much fits into one, and leaves room for others between."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self.connection = connection
+        self._size = _FIRST_SIZE
+        self.longest_seconds = 0.0
+
+    def reset(self) -> None:
+        """Start small again, for another kind of work."""
+        self._size = _FIRST_SIZE
+
+    @contextmanager
+    def step(self) -> Iterator[int]:
+        """Hold the write lock; the number is how many things to do with it."""
+        self.connection.execute("begin immediate")
+        started = perf_counter()
+        try:
+            yield self._size
+            if self.connection.in_transaction:
+                self.connection.execute("commit")
+        except BaseException:
+            roll_back(self.connection)
+            raise
+        held = perf_counter() - started
+        self.longest_seconds = max(self.longest_seconds, held)
+        self._learn(held)
+        sleep(_PAUSE_SECONDS)
+
+    def _learn(self, held: float) -> None:
+        if held > _TARGET_SECONDS:
+            self._size = max(10, self._size // 2)
+        elif held < _TARGET_SECONDS / 2:
+            self._size = min(_LARGEST_SIZE, self._size * 3 // 2)
+
+
+class Forgetting:
+    """Cuts histories before a time.
+
+    Clocks jump, so times need not ascend along a history; it is cut below its lowest move that is
+    young enough, and never gets a hole.
+    """
+
+    def __init__(self, connections: Connections, refs: Refs, history: History, before: int) -> None:
+        self._connections = connections
+        self._refs = refs
+        self._history = history
+        self._before = before
+
+    def doomed(self) -> set[int]:
+        """Return the moves that would go."""
+        return {move.seq for row in self._rows() for move in self._old_end(row)[1]}
+
+    def run(self, steps: Steps, tell: Callable[[str, int, int], None]) -> int:
+        """Forget them; return how many went."""
+        rows = self._rows()
+        forgotten = 0
+        for place, row in enumerate(rows):
+            forgotten += self._shorten(steps, row)
+            tell("forget", place + 1, len(rows))
+        return forgotten
+
+    def _rows(self) -> list[Row]:
+        if self._before <= 0:
+            return []
+        with self._connections.reading() as connection:
+            return self._refs.rows(connection)
+
+    def _old_end(self, row: Row) -> tuple[MoveRow | None, list[MoveRow]]:
+        """Return the lowest move that stays, and those below it, newest first."""
+        with self._connections.reading() as connection:
+            chain = self._history.chain(connection, row.last, None)
+        keep = 0
+        for place, move in enumerate(chain):
+            if move.time >= self._before:
+                keep = place + 1
+        return (chain[keep - 1] if keep else None), chain[keep:]
+
+    def _shorten(self, steps: Steps, row: Row) -> int:
+        lowest, old = self._old_end(row)
+        forgotten = 0
+        while old:
+            with steps.step() as size:
+                some = old[-size:]
+                rest = old[: len(old) - len(some)]
+                above = rest[-1] if rest else lowest
+                if above is not None:
+                    self._history.cut(steps.connection, above, some[0])
+                elif not self._release(steps, row):
+                    break
+                steps.connection.executemany(
+                    "delete from move where seq=?", [(move.seq,) for move in reversed(some)]
+                )
+            old = rest
+            forgotten += len(some)
+        return forgotten
+
+    def _release(self, steps: Steps, row: Row) -> bool:
+        """Let a ref forget its last move, unless it has moved again meanwhile."""
+        connection = steps.connection
+        now = self._refs.get(connection, row.name)
+        if now is None or now.last != row.last:
+            return False
+        if now.hash is None:
+            change = self._refs.drop(connection, now)
+        else:
+            change = self._refs.put(connection, now, now.name, now.hash, 0)
+        self._refs.add_to_total(connection, change)
+        return True
+
+
+OBJECT, BASE = 1, 2
+_PAGE_BITS = 16
+
+
+class Marks:
+    """Two bits for every row id, in pages, because ids only grow and old ones go."""
+
+    def __init__(self) -> None:
+        self._pages: dict[int, bytearray] = {}
+
+    def get(self, number: int) -> int:
+        page = self._pages.get(number >> _PAGE_BITS)
+        return page[number & 0xFFFF] if page is not None else 0
+
+    def add(self, number: int, mark: int) -> None:
+        page = self._pages.get(number >> _PAGE_BITS)
+        if page is None:
+            page = self._pages[number >> _PAGE_BITS] = bytearray(1 << _PAGE_BITS)
+        page[number & 0xFFFF] |= mark
+
+
+class Marking:
+    """A walk over objects that can be interrupted and fed with new roots."""
+
+    def __init__(self, path: str, objects: Objects, links: Links) -> None:
+        self._path = path
+        self._objects = objects
+        self._links = links
+        self._seen: set[int] = set()
+        self._todo: list[int] = []
+        self.marks = Marks()
+        self.kept = 0
+
+    def feed(self, sides: Iterable[Side]) -> None:
+        """Add roots: hashes, or keys of objects."""
+        for side in sides:
+            if side is not None:
+                self._reach(side if isinstance(side, int) else key_of(side))
+
+    def feed_rows(self, connection: apsw.Connection, after: int) -> int:
+        """Add every row newer than one as a root; return the newest."""
+        query = "select id, cast(data as blob) from object where id>? and key<>0 order by id"
+        for number, row in ask(connection, query, (after,)):
+            after = number
+            try:
+                self._visit(connection, number, row)
+            except Damaged as error:
+                raise self._corrupt(f"row {number}", error) from error
+        return after
+
+    def walk(self, connection: apsw.Connection, until: float | None = None) -> bool:
+        """Follow the roots; stop when the time is up and tell whether all was followed."""
+        while self._todo:
+            if until is not None and monotonic() > until:
+                return False
+            self._visit_key(connection, self._todo.pop())
+        return True
+
+    def _reach(self, key: int) -> None:
+        if key not in self._seen:
+            self._seen.add(key)
+            self._todo.append(key)
+
+    def _visit_key(self, connection: apsw.Connection, key: int) -> None:
+        rows = ask(
+            connection,
+            "select id, cast(data as blob) from object where key >> 32 = ?1 >> 32 and key = ?1",
+            (key,),
+        )
+        damage = None
+        for number, row in rows:
+            try:
+                self._visit(connection, number, row, key)
+            except Damaged as error:
+                damage = error
+        if damage is not None and not any(self.marks.get(number) & OBJECT for number, _ in rows):
+            # Nothing may be dropped on the word of an object that cannot be read.
+            raise self._corrupt(f"object {key & (1 << 64) - 1:016x}", damage)
+
+    def _visit(
+        self, connection: apsw.Connection, number: int, row: bytes, key: int | None = None
+    ) -> None:
+        if self.marks.get(number) & OBJECT:
+            return
+        data = self._objects.plain(connection, number, row)
+        if key is not None and key_of(blake3(data).digest()) != key:
+            raise Damaged("its bytes do not have its hash")
+        self.marks.add(number, OBJECT)
+        self.kept += 1
+        self._mark_bases(connection, row)
+        for child in self._links(data):
+            self._reach(key_of(child))
+
+    def _mark_bases(self, connection: apsw.Connection, row: bytes) -> None:
+        base = base_of(row)
+        while base is not None and not self.marks.get(base):
+            self.marks.add(base, BASE)
+            base = base_of(self._objects.row(connection, base))
+        if base is not None:
+            self.marks.add(base, BASE)
+
+    def _corrupt(self, what: str, error: Damaged) -> Corrupt:
+        return Corrupt(f"{self._path}: {what}: {error}; nothing was dropped", hint=FSCK)
+
 
 Progress = Callable[[str, int, int], None]
 

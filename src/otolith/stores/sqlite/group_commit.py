@@ -18,10 +18,9 @@ from otolith.errors import Error, NotFound, ReadOnly, Unavailable
 from otolith.stores.base import Batch, Move
 from otolith.stores.sqlite.connections import Connections, roll_back
 from otolith.stores.sqlite.delta import Base
-from otolith.stores.sqlite.failures import explained
-from otolith.stores.sqlite.history import History
 from otolith.stores.sqlite.objects import Draft, Objects
-from otolith.stores.sqlite.refs import Refs, Row
+from otolith.stores.sqlite.refs import History, Refs, Row
+from otolith.stores.sqlite.sql import explained
 from otolith.types import Hash
 
 

@@ -1,9 +1,14 @@
-"""The object table: rows found by the head of a hash, proven by the whole of it."""
+"""The object table: rows found by the head of a hash, proven by the whole of it.
+
+Rows of objects that will probably be written soon, made ready ahead of the write.
+"""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from struct import Struct
+from threading import Lock
 from typing import NamedTuple
 
 import apsw
@@ -20,8 +25,7 @@ from otolith.stores.sqlite.delta import (
     depth_of,
     encode,
 )
-from otolith.stores.sqlite.failures import FSCK
-from otolith.stores.sqlite.query import ask
+from otolith.stores.sqlite.sql import FSCK, ask
 from otolith.types import Hash
 
 # A flipped bit can turn a blob into text or NULL, hence the casts.
@@ -272,3 +276,44 @@ def _present(
         bindings = (*some, *[some[0]] * (_HANDFUL - len(some)))
         found.update((number, key) for number, key in ask(connection, query, bindings))
     return found
+
+
+_LIMIT_BYTES = 256 << 20
+
+
+class Expected:
+    """Drafts by their hash, within a limit: the oldest are dropped, and made again if needed."""
+
+    def __init__(self, *, limit_bytes: int = _LIMIT_BYTES) -> None:
+        self._limit = limit_bytes
+        self._drafts: OrderedDict[Hash, Draft] = OrderedDict()
+        self._bytes = 0
+        self._lock = Lock()
+
+    def put(self, draft: Draft) -> None:
+        """Keep a draft for a while."""
+        with self._lock:
+            if draft.hash in self._drafts:
+                return
+            self._drafts[draft.hash] = draft
+            self._bytes += _size(draft)
+            while self._bytes > self._limit:
+                _, dropped = self._drafts.popitem(last=False)
+                self._bytes -= _size(dropped)
+
+    def take(self, item: Object) -> Draft | None:
+        """Return the draft of an object, if there is one, and let go of it."""
+        with self._lock:
+            draft = self._drafts.pop(item.hash, None)
+            if draft is None:
+                return None
+            self._bytes -= _size(draft)
+        return draft if draft.data == item.data else None
+
+    def forget(self) -> None:
+        """Let go of all drafts."""
+        self._drafts, self._bytes, self._lock = OrderedDict(), 0, Lock()
+
+
+def _size(draft: Draft) -> int:
+    return len(draft.data) + len(draft.row)

@@ -18,16 +18,26 @@ from typing import Literal
 import apsw
 
 from otolith.errors import Invalid
-from otolith.stores.base import Batch, Capabilities, Collected, Links, Move, Object, Usage
-from otolith.stores.rules import check_frame, check_object, check_prefix, digest, newest_first
-from otolith.stores.sqlite import opening
-from otolith.stores.sqlite.collect import Collection
+from otolith.stores.base import (
+    Batch,
+    Capabilities,
+    Collected,
+    Links,
+    Move,
+    Object,
+    Usage,
+    check_frame,
+    check_object,
+    check_prefix,
+    digest,
+    newest_first,
+)
+from otolith.stores.sqlite import schema
 from otolith.stores.sqlite.connections import Connections
-from otolith.stores.sqlite.expected import Expected
-from otolith.stores.sqlite.history import History
-from otolith.stores.sqlite.objects import Draft, Objects
-from otolith.stores.sqlite.refs import Refs
-from otolith.stores.sqlite.turns import Turns
+from otolith.stores.sqlite.gc import Collection
+from otolith.stores.sqlite.group_commit import Turns
+from otolith.stores.sqlite.objects import Draft, Expected, Objects
+from otolith.stores.sqlite.refs import History, Refs
 from otolith.types import Hash
 
 _CAPABILITIES = Capabilities(verified=True, durable=True, shared=True, collects=True)
@@ -55,11 +65,11 @@ class SqliteStore:
         if durability not in {"full", "fast"}:
             raise Invalid(f"durability {durability!r} is not known", hint="use 'full' or 'fast'")
         file = os.path.abspath(path)  # noqa: PTH100 - a symlink stays what the user named
-        place = opening.Place(file, durability, limit_bytes, read_only, busy_timeout_seconds, vfs)
+        place = schema.Place(file, durability, limit_bytes, read_only, busy_timeout_seconds, vfs)
         create = create and not read_only
-        opening.check_library(apsw.sqlite_lib_version())
-        opening.check_path(Path(file), create=create)
-        opening.check_file_system(str(Path(file).resolve()), opening.mounts())
+        schema.check_library(apsw.sqlite_lib_version())
+        schema.check_path(Path(file), create=create)
+        schema.check_file_system(str(Path(file).resolve()), schema.mounts())
         self._connections = Connections(place, create=create)
         self._objects = Objects(file)
         self._refs = Refs(file, remembers=True)

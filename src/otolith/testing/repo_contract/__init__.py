@@ -15,15 +15,16 @@ from pathlib import Path
 import pytest
 
 from otolith.core import Branch, Repo
-from otolith.testing.repo_contract.conflicts import ConflictPromises
-from otolith.testing.repo_contract.handles import HandlePromises
+from otolith.testing.repo_contract.concurrency import RacePromises, SharingPromises
 from otolith.testing.repo_contract.history import HistoryPromises
 from otolith.testing.repo_contract.making import SESSION
-from otolith.testing.repo_contract.merging import MergePromises
-from otolith.testing.repo_contract.races import RacePromises
-from otolith.testing.repo_contract.sharing import SharingPromises
-from otolith.testing.repo_contract.state import StatePromises
-from otolith.testing.repo_contract.values import CopyPromises, HeldPromises
+from otolith.testing.repo_contract.merging import ConflictPromises, MergePromises
+from otolith.testing.repo_contract.state import (
+    CopyPromises,
+    HandlePromises,
+    HeldPromises,
+    StatePromises,
+)
 
 __all__ = ["CoreContract", "RepoContract"]
 

@@ -1,15 +1,23 @@
-"""What a state promises: paths, values, staged edits, equal roots for equal content."""
+"""What a state promises: paths, values, staged edits, equal roots for equal content.
+
+What a state promises about the values it hands out: they are held, or they are copies.
+
+What handles promise: lists, maps, sets, counters and bytes, each edited in place.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
+from datetime import date
 from pathlib import Path
+from threading import Barrier, Thread
 from typing import Any
 
 import pytest
 
 from otolith.core import Branch, Repo
-from otolith.errors import BadPath, BadValue, Closed, KeyNotFound, ReadOnly
+from otolith.errors import BadPath, BadValue, Closed, Error, KeyNotFound, ReadOnly, Unstorable
 from otolith.testing.repo_contract.making import SESSION
 
 WIDE = {f"key {number:04}": f"value {number}" * 3 for number in range(600)}
@@ -226,3 +234,339 @@ class StatePromises:
         for act in (state.commit, lambda: repo.session("x"), repo.sessions, state.refresh):
             with pytest.raises(Closed):
                 act()
+
+
+THREADS, COMMITS = 8, 20
+
+
+class Unkept:
+    """An object that nothing can keep."""
+
+    def __reduce__(self) -> str:
+        raise TypeError("this object cannot be kept")
+
+
+UNKEPT = [Unkept(), [1, {"x": Unkept()}], {"x": lambda: 1}]
+
+
+class EitherPromises:
+    """Promises about values, whoever holds them."""
+
+    @pytest.mark.parametrize("value", UNKEPT, ids=["object", "list", "dict"])
+    def test_a_handle_names_a_value_that_cannot_be_kept_and_changes_nothing(
+        self, state: Branch, value: Any
+    ) -> None:
+        state["a/b"] = 1
+        state.list("log").append(1)
+        writes: list[Callable[[], None]] = [
+            lambda: state.map("a").__setitem__("b", value),
+            lambda: state.list("log").append(value),
+            lambda: state.list("a/new").append(value),
+            lambda: state.list("log").insert(0, value),
+        ]
+        for write in writes:
+            with pytest.raises(BadValue, match=r"^(a|log)"):
+                write()
+        assert state.to_dict() == {"a": {"b": 1}, "log": [1]}
+        assert state.policies() == {"log": "append"}
+
+
+class CopyPromises(EitherPromises):
+    """Promises of a bare branch: what goes in and comes out is a copy."""
+
+    @pytest.mark.parametrize("value", UNKEPT, ids=["object", "list", "dict"])
+    def test_a_value_that_cannot_be_kept_is_named_and_changes_nothing(
+        self, state: Branch, value: Any
+    ) -> None:
+        state["a/b"] = 1
+        with pytest.raises(BadValue, match=r"^a/b"):
+            state["a/b"] = value
+        assert state.to_dict() == {"a": {"b": 1}}
+
+    def test_what_contains_itself_is_refused(self, state: Branch) -> None:
+        loop: list[Any] = []
+        loop.append(loop)
+        with pytest.raises(BadValue, match="nested deeper"):
+            state["loop"] = loop
+
+    def test_changing_a_value_that_was_read_changes_nothing(self, state: Branch) -> None:
+        state["a"] = {"b": [1]}
+        state["a"]["b"].append(2)
+        assert state["a"] == {"b": [1]}
+
+    def test_changing_a_value_after_it_was_set_changes_nothing(self, state: Branch) -> None:
+        value = {"b": [1]}
+        state["a"] = value
+        value["b"].append(2)
+        assert state["a"] == {"b": [1]}
+
+
+class HeldPromises(EitherPromises):
+    """Promises of a state: what it hands out is what it keeps."""
+
+    def reopen(self, repo: Repo, folder: Path) -> Repo | None:
+        raise NotImplementedError
+
+    def test_a_path_gives_the_same_object_each_time(self, state: Branch) -> None:
+        value = {"b": [1]}
+        state["a"] = value
+        assert state["a"] is value
+        state.commit()
+        assert state["a"] is value
+        assert state["a/b"] is value["b"]
+
+    def test_a_change_of_what_was_read_is_part_of_the_next_commit(
+        self, repo: Repo, tmp_path: Path
+    ) -> None:
+        state = repo.session(SESSION)
+        state["a"] = {"b": [1], "c": {1}}
+        state.commit()
+        state["a"]["b"].append(2)
+        state["a/c"].add(2)
+        assert not state.is_clean
+        assert [change.path for change in state.status()] == ["a/b/1", "a/c"]
+        state.commit()
+        assert state.status() == []
+        again = self.reopen(repo, tmp_path) or repo
+        found = again.session(SESSION)
+        assert found.to_dict() == {"a": {"b": [1, 2], "c": {1, 2}}}
+        again.close()
+
+    def test_a_change_of_what_was_set_is_part_of_the_next_commit(self, state: Branch) -> None:
+        value = {"b": [1]}
+        state["a"] = value
+        value["b"].append(2)
+        assert state["a"] == {"b": [1, 2]}
+        assert state.at(state.commit())["a"] == {"b": [1, 2]}
+
+    def test_a_change_before_a_snapshot_is_not_in_it(self, state: Branch) -> None:
+        state["a"] = [1]
+        old = state.at(state.commit())
+        state["a"].append(2)
+        assert (old["a"], state["a"]) == ([1], [1, 2])
+
+    def test_reading_makes_no_commit(self, repo: Repo) -> None:
+        state = repo.session(SESSION)
+        state["s"], state["m"], state["t"] = {"b", "a", "c"}, {"z": 1, "a": {3, 1}}, ([1], {2})
+        made = state.commit()
+        other = repo.session(SESSION)
+        other.to_dict()
+        assert other.is_clean
+        assert other.commit("nothing") == made
+
+    def test_discarding_takes_back_what_was_changed_in_place(self, state: Branch) -> None:
+        state["a"] = value = {"b": [1]}
+        state.commit()
+        value["b"].append(2)
+        state.discard()
+        assert value == {"b": [1]}
+        assert state["a"] is value
+
+    @pytest.mark.parametrize("value", UNKEPT, ids=["object", "list", "dict"])
+    def test_a_value_that_cannot_be_kept_is_named_by_the_commit_and_nothing_is_lost(
+        self, repo: Repo, state: Branch, value: Any
+    ) -> None:
+        state["a/b"], state["c"] = 1, [1]
+        first = state.commit()
+        state["a/b"], state["new"] = value, [2]
+        state["c"].append(2)
+        with pytest.raises(Unstorable, match="a/b") as refused:
+            state.commit()
+        assert list(refused.value.values) == ["a/b"]
+        assert repo.session(SESSION).head == first
+        assert (state["a/b"], state["c"], state["new"]) == (value, [1, 2], [2])
+        state["a/b"] = 2
+        assert state.at(state.commit()).to_dict() == {"a": {"b": 2}, "c": [1, 2], "new": [2]}
+
+    def test_what_contains_itself_is_named_by_the_commit(self, state: Branch) -> None:
+        loop: list[Any] = []
+        loop.append(loop)
+        state["loop"], state["a"] = loop, 1
+        with pytest.raises(Unstorable, match="has itself inside") as refused:
+            state.commit()
+        assert list(refused.value.values) == ["loop"]
+        loop.clear()
+        assert state.at(state.commit()).to_dict() == {"loop": [], "a": 1}
+
+    def test_one_object_under_two_names_is_one_again(self, repo: Repo, tmp_path: Path) -> None:
+        state = repo.session(SESSION)
+        shared = [1]
+        state["a"], state["b"] = shared, {"x": [shared]}
+        state.commit()
+        again = self.reopen(repo, tmp_path) or repo
+        found = again.session(SESSION)
+        found["a"].append(2)
+        assert found["b"] == {"x": [[1, 2]]}
+        assert found.at(found.commit()).to_dict() == {"a": [1, 2], "b": {"x": [[1, 2]]}}
+        again.close()
+
+    def test_eight_threads_share_one_state(self, repo: Repo) -> None:
+        state, gate, failures = repo.session(SESSION), Barrier(THREADS), list[Error]()
+        for number in range(THREADS):
+            state[f"worker {number}"] = {"log": [], "seen": set()}
+        state.commit()
+
+        def work(number: int) -> None:
+            gate.wait()
+            try:
+                for step in range(COMMITS):
+                    mine = state[f"worker {number}"]
+                    mine["log"].append(step)
+                    mine["seen"].add(step)
+                    state[f"worker {(number + step) % THREADS}"]["seen"].copy()
+                    state.commit(f"{number}: {step}")
+            except Error as error:
+                failures.append(error)
+
+        threads = [Thread(target=work, args=(number,)) for number in range(THREADS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        whole = {"log": list(range(COMMITS)), "seen": set(range(COMMITS))}
+        assert failures == []
+        assert repo.session(SESSION).to_dict() == {f"worker {n}": whole for n in range(THREADS)}
+
+
+SOME = [{"number": number, "text": "some text " * 4} for number in range(300)]
+
+
+class HandlePromises:
+    """Promises about values that are read and written in part."""
+
+    @pytest.mark.parametrize("start", [[], [1, 2, 3], SOME], ids=["empty", "short", "long"])
+    def test_a_list_handle_does_what_a_list_does(self, state: Branch, start: list[Any]) -> None:
+        state["log"] = deepcopy(start)
+        handle, model = state.list("log"), list(start)
+        for some in (handle, model):
+            some.append("a")
+            some.extend(["b", "c"])
+            some.insert(0, "first")
+            some.insert(-1, "before last")
+            some.insert(9999, "last")
+            some[1:2] = ["x", "y", "z"]
+            some[-2] = {"changed": True}
+            some[5:3] = ["between"]
+            del some[0]
+            del some[-1]
+            del some[2:4]
+            some.extend(["more"])
+            state.commit()
+        assert list(handle) == model == state["log"]
+        assert (len(handle), handle[-1], handle[1:-1:2]) == (len(model), model[-1], model[1:-1:2])
+        assert handle.index("more") == model.index("more")
+
+    def test_a_list_handle_refuses_what_is_not_there(self, state: Branch) -> None:
+        log = state.list("log")
+        log.append(1)
+        for index in (1, -2):
+            with pytest.raises(IndexError, match="log has 1"):
+                log[index]
+        with pytest.raises(BadValue, match="no step"):
+            log[::2] = [1]
+
+    def test_a_handle_on_something_else_is_refused(self, state: Branch) -> None:
+        state["x"] = "text"
+        for make in (state.list, state.map, state.set, state.counter, state.blob):
+            with pytest.raises(BadPath, match="x is a str"):
+                make("x")
+
+    def test_a_handle_on_nothing_stages_nothing(self, state: Branch) -> None:
+        reads = (
+            len(state.list("a")),
+            len(state.map("b")),
+            len(state.set("c")),
+            state.counter("d").value,
+            state.blob("e").read(),
+        )
+        state.set("c").discard("x")
+        assert reads == (0, 0, 0, 0, b"")
+        assert state.to_dict() == {}
+
+    def test_a_map_handle_takes_keys_of_any_plain_kind(self, state: Branch) -> None:
+        seats = state.map("seats")
+        model = {
+            5: "a",
+            "5": "b",
+            None: "c",
+            (1, 2): "d",
+            date(2026, 1, 2): "e",
+            b"x": "f",
+            "": "g",
+        }
+        seats.update(model)
+        del seats[5]
+        model.pop(5)
+        assert dict(seats) == model == state["seats"]
+        assert (len(seats), seats[None], (1, 2) in seats, 5 in seats) == (6, "c", True, False)
+        with pytest.raises(KeyNotFound, match="seats has no key 5"):
+            del seats[5]
+
+    def test_a_map_handle_refuses_keys_that_no_dict_has(self, state: Branch) -> None:
+        with pytest.raises(BadValue, match="cannot be a key"):
+            state.map("m")[["a"]] = 1
+        assert state.is_clean
+
+    @pytest.mark.parametrize("count", [20, 2000])
+    def test_a_scan_yields_keys_with_a_prefix_in_order(self, state: Branch, count: int) -> None:
+        found = state.map("found")
+        found.update({f"{kind}/{number:05}": number for kind in "abc" for number in range(count)})
+        found[3] = "not a str"
+        state.commit()
+        assert list(found.scan("b/")) == [(f"b/{number:05}", number) for number in range(count)]
+        assert next(found.scan("b/", start="b/00007")) == ("b/00007", 7)
+        assert [key for key, _ in found.scan("c/0001")] == [
+            f"c/{number:05}" for number in range(10, min(count, 20))
+        ]
+        assert len(list(found.scan())) == 3 * count
+
+    def test_a_set_handle_does_what_a_set_does(self, state: Branch) -> None:
+        tags = state.set("tags")
+        tags.add("a")
+        tags.update(range(1000))
+        tags.discard("missing")
+        tags -= {1, 2}
+        tags |= {"b"}
+        state.commit()
+        assert state["tags"] == {"a", "b", *range(1000)} - {1, 2}
+        assert (len(tags), "b" in tags, 2 in tags) == (1000, True, False)
+        with pytest.raises(BadValue, match="tags"):
+            tags.add([])
+
+    def test_a_counter_adds_up(self, state: Branch) -> None:
+        spent = state.counter("spent")
+        assert (spent.add(), spent.add(4), spent.add(-2)) == (1, 5, 3)
+        assert (spent.value, int(spent), state["spent"]) == (3, 3, 3)
+
+    def test_a_counter_that_cannot_add_changes_nothing(self, state: Branch) -> None:
+        state["x"] = None
+        for amount in (1, "1"):
+            with pytest.raises(BadValue, match="x"):
+                state.counter("x").add(amount)
+        assert (state["x"], state.policies()) == (None, {})
+
+    @pytest.mark.parametrize("size", [0, 10, 5000, 300_000])
+    def test_a_blob_handle_does_what_bytes_do(self, state: Branch, size: int) -> None:
+        model = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
+        state["file"] = model
+        blob = state.blob("file")
+        for start, stop, data in ((0, 0, b"head"), (size, size + 9, b"t" * 70_000), (3, 1, b"mid")):
+            blob.splice(start, stop, data)
+            model = model[:start] + data + model[max(start, stop) :]
+            state.commit()
+            assert (len(blob), blob.read()) == (len(model), model)
+        blob.append(b"end")
+        assert blob.read(-3) == b"end"
+        assert blob.read(5, 1000) == model[5:1000]
+
+    def test_a_blob_handle_takes_a_stream_of_pieces(self, state: Branch) -> None:
+        state.blob("file").write(bytes([number]) * 1000 for number in range(200))
+        whole = state.blob("file").read()
+        assert state["file"] == whole == b"".join(bytes([n]) * 1000 for n in range(200))
+
+    def test_two_handles_on_one_value_see_each_other(self, state: Branch) -> None:
+        one, two = state.list("log"), state.list("log")
+        one.append(1)
+        two.append(2)
+        state["log/0"] = 3
+        assert list(one) == list(two) == [3, 2]

@@ -15,14 +15,14 @@ reads a line of anybody's code; then it forks workers, and each calls `limits.ap
 Start it from a thread that lives as long as the sandbox shall: bubblewrap dies with the *thread*
 that started it, because that is what the kernel calls a parent.
 
-Read `place.py` for the promises, then a rung: `bubblewrap.py`, `landlock.py`, `container.py`,
-`bare.py`. What the rungs share is in `visible.py` (what an interpreter must see), `bpf.py` (which
-system calls are refused) and `lineage.py` (how everything that was started is ended).
+Read `base.py` for the promises, then a rung: `bubblewrap.py`, `landlock.py`, `container.py`,
+`landlock.py`. What the rungs share is in `bubblewrap.py` (what an interpreter must see),
+`seccomp.py` (which system calls are refused) and `limits.py` (how everything that was started is
+ended).
 """
 
-from otolith.agent.workspace.sandbox.choosing import by_name, choose, ladder
-from otolith.agent.workspace.sandbox.limits import Limits
-from otolith.agent.workspace.sandbox.lineage import below, end_below
-from otolith.agent.workspace.sandbox.place import Place, Sandbox
+from otolith.workspace.sandbox.base import Place, Sandbox
+from otolith.workspace.sandbox.choose import by_name, choose, ladder
+from otolith.workspace.sandbox.limits import Limits, below, end_below
 
 __all__ = ["Limits", "Place", "Sandbox", "below", "by_name", "choose", "end_below", "ladder"]

@@ -2,7 +2,7 @@
 
 The image brings the system; this interpreter, its packages and otolith are mounted into it at their
 own paths, so the image needs a C library they can run with and nothing else. A daemon inherits no
-descriptors and a killed client stops no container; `handover.py` makes up for both.
+descriptors and a killed client stops no container; `container_init.py` makes up for both.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from otolith.agent.workspace.sandbox import bpf, kernel, visible
-from otolith.agent.workspace.sandbox.place import Place, keep_word, promises
 from otolith.errors import Invalid
+from otolith.workspace.sandbox import bubblewrap, kernel, seccomp
+from otolith.workspace.sandbox.base import Place, keep_word, promises
 
 PROGRAMS = ("docker", "podman")
 
@@ -71,7 +71,7 @@ class Container:
 
     def enter(self, place: Place) -> None:
         kernel.refuse_new_privileges()
-        kernel.filter_calls(bpf.socket_families(network=place.network, private_files=True))
+        kernel.filter_calls(seccomp.socket_families(network=place.network, private_files=True))
 
     def _client(self, place: Place, environment: Mapping[str, str]) -> list[str]:
         if self.image is None:
@@ -95,7 +95,7 @@ def _where(place: Place) -> Iterator[str]:
     if not place.network:
         yield "--network=none"
     yield f"--workdir={place.work}"
-    for path in visible.cover([*visible.interpreter(), *place.readable]):
+    for path in bubblewrap.cover([*bubblewrap.interpreter(), *place.readable]):
         if path != place.work:
             yield f"{_mount(path)},readonly"
     yield _mount(place.work)

@@ -14,9 +14,9 @@ import struct
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from otolith.agent.workspace.sandbox import bpf
-from otolith.agent.workspace.sandbox.syscalls import machine, number
 from otolith.errors import Unsupported
+from otolith.workspace.sandbox import seccomp
+from otolith.workspace.sandbox.seccomp import machine, number
 
 if TYPE_CHECKING:
     import ctypes
@@ -65,7 +65,7 @@ def drop_capabilities() -> None:
 
 
 def filter_calls(families: Iterable[int], refused: Iterable[str] = ()) -> None:
-    """Install the filter of `bpf.py` for every thread of this process and all its children."""
+    """Install the filter of `seccomp.py` for every thread of this process and all its children."""
     import ctypes
 
     here = machine()
@@ -73,7 +73,7 @@ def filter_calls(families: Iterable[int], refused: Iterable[str] = ()) -> None:
         raise Unsupported(
             f"there is no system call filter for {os.uname().machine}", hint="use x86_64 or aarch64"
         )
-    code = bpf.program(here, families, refused)
+    code = seccomp.program(here, families, refused)
     held = ctypes.create_string_buffer(code, len(code))  # the kernel reads it during the call
     wanted = struct.pack("@HP", len(code) // 8, ctypes.addressof(held))
     if call("seccomp", _SET_MODE_FILTER, _ALL_THREADS, wanted) != 0:

@@ -21,12 +21,11 @@ import types
 from contextlib import suppress
 from typing import Any
 
-from otolith.agent.workspace.worker import traits
-from otolith.agent.workspace.worker.describing import describe
-from otolith.agent.workspace.worker.notes import Captured, Notes
-from otolith.agent.workspace.worker.pickles import Pickles
-from otolith.agent.workspace.worker.traits import traits_of
-from otolith.agent.workspace.worker.variables import Variables
+from otolith.workspace.worker import value_traits
+from otolith.workspace.worker.captured import Captured, Notes, describe
+from otolith.workspace.worker.pickle_groups import Pickles
+from otolith.workspace.worker.value_traits import traits_of
+from otolith.workspace.worker.variables import Variables
 
 _OURS = frozenset({"__builtins__", "__name__", "__doc__", "__annotations__"})
 _NEVER_DATA = (types.FunctionType, types.BuiltinFunctionType, type, types.MethodType)
@@ -152,7 +151,7 @@ class Capture:
         if entry["kind"] == "data":
             if name not in self._cells:
                 return False  # it is leaned on, and not here
-            if any(entry.get(trait) != old.get(trait) for trait in traits.NAMES):
+            if any(entry.get(trait) != old.get(trait) for trait in value_traits.NAMES):
                 return True
             return not self._shadow.cells.same(self._cells[name], self._shadow.cell("data", name))
         if entry["kind"] == "object":
@@ -161,7 +160,7 @@ class Capture:
         return {**old, **entry} != old
 
 
-_RELATIONS = ("leaning_in", "leaning_on", *traits.NAMES)
+_RELATIONS = ("leaning_in", "leaning_on", *value_traits.NAMES)
 
 
 def _is_ours(name: str) -> bool:

@@ -1,10 +1,38 @@
-"""What is known of a variable without reading it: type, shape, columns, size, how it begins."""
+"""What is known of a variable without reading it: type, shape, columns, size, how it begins.
+
+What is found out about variables while they are captured, before it is written down.
+
+Why a variable could not be kept, and what to do instead.
+"""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass, field
 from reprlib import Repr
 from typing import Any
+
+
+@dataclass
+class Captured:
+    """What became of the variables."""
+
+    created: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+    lost: dict[str, str] = field(default_factory=dict)
+    pickles: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Notes:
+    """One look in progress."""
+
+    step: int
+    done: Captured = field(default_factory=Captured)
+    entries: dict[str, dict[str, Any]] = field(default_factory=dict)  # of what is here
+    about: dict[str, dict[str, Any]] = field(default_factory=dict)  # what is known of new objects
+
 
 _PREVIEW = 200
 _COLUMNS = 50
@@ -80,3 +108,33 @@ def _try(ask: Any) -> Any:
         return ask()
     except Exception as error:  # noqa: BLE001  # a repr is the user's, and may raise anything
         return error
+
+
+def why(error: Exception) -> str:
+    """Return what went wrong, in one line."""
+    first = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {first[0][:200]}" if first else type(error).__name__
+
+
+def hint(value: object) -> str:
+    """Return what to do instead of keeping a value."""
+    name = type(value).__name__.lower()
+    for word, hint in _HINTS.items():
+        if word in name:
+            return hint
+    return "keep what it is made from, and make it again"
+
+
+_HINTS = {
+    "generator": "consume it, and keep the list",
+    "iterator": "consume it, and keep the list",
+    "textiowrapper": "keep the path, and open it again",
+    "buffered": "keep the path, and open it again",
+    "connection": 'register it: workspace.resource("name", factory="module:function")',
+    "cursor": "fetch the rows, and keep them",
+    "socket": 'register it: workspace.resource("name", factory="module:function")',
+    "lock": "make a new one; nothing holds it after a restart",
+    "thread": "join it, and keep the result",
+    "match": "keep match.groups() or match.groupdict()",
+    "coroutine": "await it, and keep the result",
+}

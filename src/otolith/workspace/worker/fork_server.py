@@ -1,6 +1,6 @@
 """The process that forks workers: started once, inside the sandbox, with everything imported.
 
-    python -m otolith.agent.workspace.worker.nursery FD SANDBOX WORK NETWORK PROCESSES
+    python -m otolith.workspace.worker.fork_server FD SANDBOX WORK NETWORK PROCESSES
 
 It runs no code of the session. It forks when told to, passes signals on, tells when a worker is no
 more, and imports what steps have imported, so that the next worker finds it there. Whoever loses
@@ -20,20 +20,21 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
-from otolith.agent.workspace.messages import (
+from otolith.workspace.protocol import (
     Ended,
     Fork,
     Forked,
     FromNursery,
+    Gone,
     Learn,
     Ready,
     Signal,
     Sweep,
     ToNursery,
+    Wire,
 )
-from otolith.agent.workspace.sandbox import Limits, Place, below, by_name, end_below, kernel
-from otolith.agent.workspace.wire import Gone, Wire
-from otolith.agent.workspace.worker.session import live
+from otolith.workspace.sandbox import Limits, Place, below, by_name, end_below, kernel
+from otolith.workspace.worker.worker import live
 
 _COUNT_SECONDS = 0.1
 

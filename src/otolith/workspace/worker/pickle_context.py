@@ -3,6 +3,8 @@
 There is one world to a worker. Functions are bound to the live namespace, never to a copy of it;
 classes are found by their id, so that `isinstance` holds between pickles; code is found in the
 source it came from.
+
+Objects that are data of their own: a pickle that meets one of them refers to it.
 """
 
 from __future__ import annotations
@@ -10,21 +12,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
 from types import CellType, CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
-from otolith.agent.tracking.sharing import part_at
-from otolith.agent.tracking.views import View
-from otolith.agent.workspace.worker.ambience import Ambience
-from otolith.agent.workspace.worker.namespace import Namespace
-from otolith.agent.workspace.worker.patches import named
-from otolith.agent.workspace.worker.sources import Sources, Way, untrapped
-from otolith.agent.workspace.worker.traits import by_rows
 from otolith.codecs import Codecs
 from otolith.core import Path
+from otolith.state.tracking.shared_objects import View, identity, is_array, part_at, view_in
 from otolith.types import Piece, Tagged
+from otolith.workspace.worker.module_state import named
+from otolith.workspace.worker.namespace import Namespace
+from otolith.workspace.worker.process_state import Ambience
+from otolith.workspace.worker.sources import Sources, Way, untrapped
+from otolith.workspace.worker.value_traits import by_rows
 
 
 class World:
@@ -229,3 +231,36 @@ def _lift(data: Any) -> Any:
     if type(data) is list:
         return [_lift(part) for part in data]
     return data
+
+
+class Reference(NamedTuple):
+    """Where an object is among the variables that are data."""
+
+    name: str
+    steps: Path
+    view: list[Any] | None = None
+
+
+@dataclass
+class References:
+    """Objects that are data of their own, by identity; arrays also by that of their memory."""
+
+    things: dict[int, Reference] = field(default_factory=dict)
+    memory: dict[int, list[tuple[Any, Reference]]] = field(default_factory=dict)
+
+    def add(self, thing: object, reference: Reference) -> None:
+        """Note where an object is."""
+        self.things.setdefault(id(thing), reference)
+        if is_array(thing):
+            self.memory.setdefault(identity(thing), []).append((thing, reference))
+
+    def find(self, thing: Any) -> Reference | None:
+        """Return where an object is, or the array that it is a view of."""
+        found = self.things.get(id(thing))
+        if found is not None or not is_array(thing):
+            return found
+        for whole, reference in self.memory.get(identity(thing), ()):
+            view = view_in(whole, thing)
+            if view is not None:
+                return Reference(reference.name, reference.steps, view.dump())
+        return None

@@ -3,26 +3,119 @@
 Each is pickled by itself first, to see what it meets; `capture` has the theory. In here, a *node*
 is a variable, a class, or something that a step has set in a library (`ambience`), and a *group* is
 the nodes of one pickle.
+
+Which variables share objects: those have to be kept, and fetched, together.
+
+Only objects that can change count. What many unrelated objects have in common by nature does not:
+numbers and texts, types, functions of libraries, constants of classes.
 """
 
 from __future__ import annotations
 
+import types
+from collections.abc import Iterable, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from otolith.agent.tracking.sharing import Order, levels, places_of
-from otolith.agent.workspace.worker import pickling
-from otolith.agent.workspace.worker import world as making
-from otolith.agent.workspace.worker.classes import Definition, circles
-from otolith.agent.workspace.worker.describing import describe
-from otolith.agent.workspace.worker.links import shareable, united
-from otolith.agent.workspace.worker.loss import hint, why
-from otolith.agent.workspace.worker.memory import adrift
-from otolith.agent.workspace.worker.notes import Notes
-from otolith.agent.workspace.worker.pickling import Dump
-from otolith.agent.workspace.worker.references import Reference, References
-from otolith.agent.workspace.worker.variables import Variables, python
 from otolith.core import digest
+from otolith.state.tracking.fingerprints import is_fixed
+from otolith.state.tracking.shared_objects import Order, identity, is_array, levels, places_of
 from otolith.types import Raw
+from otolith.workspace.worker import pickle_context, pickler
+from otolith.workspace.worker.captured import Notes, describe, hint, why
+from otolith.workspace.worker.classes import Definition, circles
+from otolith.workspace.worker.mapped_memory import adrift
+from otolith.workspace.worker.namespace import Namespace
+from otolith.workspace.worker.pickle_context import Reference, References
+from otolith.workspace.worker.pickler import Dump
+from otolith.workspace.worker.variables import Variables, python
+
+_APART_TYPES = (
+    tuple,
+    frozenset,
+    type,
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.MethodWrapperType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.ModuleType,
+    types.CodeType,
+    types.MappingProxyType,
+    property,
+    staticmethod,
+    classmethod,
+)
+_APART_BY_NAME = frozenset({
+    "dtype", "cython_function_or_method", "fused_cython_function", "Pattern", "ufunc",
+    "StringDtype", "CategoricalDtype", "DatetimeTZDtype", "Timestamp", "Timedelta", "Interval",
+    "Period", "NaTType", "NAType", "_lru_list_elem", "DataType", "Tagged", "Raw",
+})  # fmt: skip
+
+
+def shareable(met: Mapping[int, object], namespace: Namespace) -> dict[int, object]:
+    """Return what can be shared between variables, by identity; arrays by that of their memory."""
+    constants = _constants({type(thing) for thing in met.values()})
+    return {
+        identity(thing) if is_array(thing) else id: thing
+        for id, thing in met.items()
+        if id not in constants and _can_change(thing, namespace)
+    }
+
+
+def _can_change(thing: Any, namespace: Namespace) -> bool:
+    kind = type(thing)
+    if kind is types.FunctionType:
+        return thing.__globals__ is namespace
+    return not (_is_apart(kind) or thing is namespace)
+
+
+def _is_apart(kind: type) -> bool:
+    """Tell whether instances of a type are in many unrelated objects by nature."""
+    known = _known.get(kind)
+    if known is None:
+        names = (parent.__name__ for parent in kind.__mro__)
+        known = (
+            is_fixed(kind) or issubclass(kind, _APART_TYPES) or not _APART_BY_NAME.isdisjoint(names)
+        )
+        _known[kind] = known
+    return known
+
+
+_known: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
+
+
+def _constants(kinds: Iterable[type]) -> set[int]:
+    """Return the identities of what is in classes: it is the same for all their instances."""
+    return {
+        id(constant)
+        for kind in kinds
+        for parent in kind.__mro__
+        for constant in vars(parent).values()
+    }
+
+
+def united(shared: Mapping[str, Iterable[int]]) -> list[list[str]]:
+    """Return names in groups: those that have an identity in common are in one."""
+    leader: dict[str, str] = {name: name for name in shared}
+    owner: dict[int, str] = {}
+
+    def lead(name: str) -> str:
+        while leader[name] != name:
+            leader[name] = leader[leader[name]]
+            name = leader[name]
+        return name
+
+    for name, identities in shared.items():
+        for each in identities:
+            other = owner.setdefault(each, name)
+            leader[lead(name)] = lead(other)
+    groups: dict[str, list[str]] = {}
+    for name in sorted(shared):
+        groups.setdefault(lead(name), []).append(name)
+    return list(groups.values())
+
 
 _SMALL_HEAD = 1 << 20
 _CLASS, _SETTING = "class ", "setting "  # no variable has a space in its name
@@ -125,7 +218,7 @@ class Pickles:
         if settings := [node for node in nodes if node.startswith(_SETTING)]:
             value["settings"] = [Placed(_name(node), objects[node]) for node in settings]
         try:
-            return pickling.dump(
+            return pickler.dump(
                 value,
                 self._variables.world,
                 class_id=classes.id_of,
@@ -168,7 +261,7 @@ class Pickles:
     ) -> bool:
         probes = [found[node] for node in group]
         dump: Dump | Exception = probes[0]
-        if len(group) > 1 or references.things or pickling.needs_views(probes[0]):
+        if len(group) > 1 or references.things or pickler.needs_views(probes[0]):
             dump = self._try_dump(group, objects, references, probes)
         if not isinstance(dump, Dump):
             for node in group:
@@ -230,7 +323,7 @@ class Pickles:
         if any(node.startswith(_APART) for node in group) or entry is None:
             return False
         try:
-            again = pickling.load(head, self._variables.buffers(entry))["variables"]
+            again = pickler.load(head, self._variables.buffers(entry))["variables"]
         except Exception:  # noqa: BLE001  # then it is another one, in any case
             return False
         if again.keys() != set(group):
@@ -272,7 +365,7 @@ class Placed:
         self._made = node, thing
 
     def __reduce__(self) -> Any:
-        return making.placed, self._made
+        return pickle_context.placed, self._made
 
 
 def group_id(names: list[str]) -> str:

@@ -19,18 +19,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
-from otolith.agent.workspace.worker.arrivals import Arrivals
-from otolith.agent.workspace.worker.homemade import Homemade
-from otolith.agent.workspace.worker.namespace import Namespace
-from otolith.agent.workspace.worker.patches import ABSENT, Patches
-from otolith.agent.workspace.worker.settings import (
+from otolith.workspace.worker.library_settings import (
     SETTINGS,
     Values,
     changed,
     is_constant,
     is_plain,
 )
-from otolith.agent.workspace.worker.sources import Sources
+from otolith.workspace.worker.module_state import ABSENT, Arrivals, Homemade, Patches
+from otolith.workspace.worker.namespace import Namespace
+from otolith.workspace.worker.sources import Sources
 
 _NOT_OURS = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})
 _INSIDE = "/"  # between the name of a setting and one of its entries; no place of a patch has it

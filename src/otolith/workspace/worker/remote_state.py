@@ -14,15 +14,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from otolith.agent.holding import Holding
-from otolith.agent.workspace.messages import Handed
-from otolith.agent.workspace.worker.handing import HandingBuffer
-from otolith.agent.workspace.worker.mapping import MappingCells, Mappings
-from otolith.agent.workspace.worker.remote import Host, RemoteStore
-from otolith.agent.workspace.worker.traits import with_traits
 from otolith.codecs import Codecs
 from otolith.core import ALIASES, Archive, Cells, Path
 from otolith.errors import BadValue
+from otolith.state.tracked_branch import Holding
+from otolith.workspace.protocol import Handed
+from otolith.workspace.worker.mapped_memory import MappingCells, Mappings
+from otolith.workspace.worker.remote_store import HandingBuffer, Host, RemoteStore
+from otolith.workspace.worker.value_traits import with_traits
 
 TABLES = (ALIASES, "ambient", "classes", "code", "data", "last", "objects", "signatures", "vars")
 """What a workspace is made of. Signatures are the host's: a worker reads them and writes none."""

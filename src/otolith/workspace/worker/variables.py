@@ -19,16 +19,16 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from otolith.agent.workspace.worker import pickling
-from otolith.agent.workspace.worker.classes import Classes
-from otolith.agent.workspace.worker.namespace import Namespace
-from otolith.agent.workspace.worker.remote import Host
-from otolith.agent.workspace.worker.shadow import Shadow
-from otolith.agent.workspace.worker.sources import Sources
-from otolith.agent.workspace.worker.world import World
 from otolith.codecs import Codecs
 from otolith.errors import Untrusted
 from otolith.types import Piece, Raw
+from otolith.workspace.worker import pickler
+from otolith.workspace.worker.classes import Classes
+from otolith.workspace.worker.namespace import Namespace
+from otolith.workspace.worker.pickle_context import World
+from otolith.workspace.worker.remote_state import Shadow
+from otolith.workspace.worker.remote_store import Host
+from otolith.workspace.worker.sources import Sources
 
 
 class Variables:
@@ -151,7 +151,7 @@ class Variables:
         buffers = self.buffers(entry)
         head = bytes(memory(entry["head"]))
         kept = {**entry, "head": Raw(head), "buffers": [Raw(each) for each in buffers]}
-        made = pickling.load(head, buffers)
+        made = pickler.load(head, buffers)
         # Only now: what could not be loaded must not be taken for what nobody needs.
         self.stored[place] = head, self.shadow.imprints.of(kept, cell)
         return made

@@ -1,32 +1,206 @@
-"""The life of a worker: told once what there is, then a step at a time, each handed over."""
+"""The life of a worker: told once what there is, then a step at a time, each handed over.
+
+Running the code of one step: its value, what it raised, and what it drew.
+
+The value of a step in words: as a notebook would show it, up to a limit.
+"""
 
 from __future__ import annotations
 
 import io
 import os
+import signal
 import socket
 import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from pprint import pformat
+from reprlib import Repr
 from time import perf_counter
 from typing import Any
 
-from otolith.agent.tracking.fixed import is_fixed
-from otolith.agent.tracking.views import is_array
-from otolith.agent.workspace.messages import Begin, Done, Ran, Run, ToWorker
-from otolith.agent.workspace.sandbox import Limits
-from otolith.agent.workspace.wire import Gone, Wire
-from otolith.agent.workspace.worker.ambience import Ambience
-from otolith.agent.workspace.worker.capture import Capture
-from otolith.agent.workspace.worker.describing import describe, type_name
-from otolith.agent.workspace.worker.execution import Outcome, execute, failure_of
-from otolith.agent.workspace.worker.pickling import unpacked
-from otolith.agent.workspace.worker.remote import RemoteHost
-from otolith.agent.workspace.worker.shadow import Shadow
-from otolith.agent.workspace.worker.showing import show
-from otolith.agent.workspace.worker.variables import Variables
 from otolith.codecs import Codecs
 from otolith.errors import BadValue, Invalid
+from otolith.state.tracking.fingerprints import is_fixed
+from otolith.state.tracking.shared_objects import is_array
 from otolith.types import Tagged
+from otolith.workspace.protocol import Begin, Done, Failure, Figure, Gone, Ran, Run, ToWorker, Wire
+from otolith.workspace.sandbox import Limits
+from otolith.workspace.worker.capture import Capture
+from otolith.workspace.worker.captured import describe, type_name
+from otolith.workspace.worker.namespace import Namespace
+from otolith.workspace.worker.pickler import unpacked
+from otolith.workspace.worker.process_state import Ambience
+from otolith.workspace.worker.remote_state import Shadow
+from otolith.workspace.worker.remote_store import RemoteHost
+from otolith.workspace.worker.sources import Sources, untrapped
+from otolith.workspace.worker.variables import Variables
+
+_MOST_FIGURES = 50
+_OURS = str(Path(__file__).parent)
+
+
+@dataclass
+class Outcome:
+    """How a step ended."""
+
+    value: Any = None
+    failure: Failure | None = None
+    was_interrupted: bool = False
+    figures: list[Figure] = field(default_factory=list)
+
+
+def execute(source: str, namespace: Namespace, sources: Sources) -> Outcome:
+    """Run code. Whatever it raises is part of the outcome."""
+    outcome, worker = Outcome(), os.getpid()
+    try:
+        compiled = sources.compile(source)
+        for name in untrapped(compiled.body):
+            namespace.warm_if_cold(name)
+        with _interruptible():
+            exec(compiled.body, namespace)  # noqa: S102  # this is what a worker is for
+            if compiled.value is not None:
+                outcome.value = eval(compiled.value, namespace)  # noqa: S307
+    except BaseException as error:  # noqa: BLE001  # a step may raise anything, exits included
+        outcome.was_interrupted = isinstance(error, KeyboardInterrupt)
+        outcome.failure = failure_of(error)
+    if os.getpid() != worker:
+        os._exit(0)  # it was forked by the code, and came out of it like its parent
+    _hold_interrupts()
+    outcome.figures = _figures()
+    _flush()
+    return outcome
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let interrupts through; one that came before the code began to run comes now."""
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        yield
+    finally:
+        _hold_interrupts()
+
+
+def _hold_interrupts() -> None:
+    """Let those that come from now on wait for the next step; drop those that came too late."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Return what is told of an exception: of its frames, those of the session's code."""
+    trace = error.__traceback__
+    while trace is not None and not trace.tb_frame.f_code.co_filename.startswith("<step "):
+        trace = trace.tb_next
+    lines = traceback.TracebackException(type(error), error, trace, compact=True)
+    # Of how a variable is fetched, the code that used it need not know.
+    shown = [frame for frame in lines.stack if not frame.filename.startswith(_OURS)]
+    lines.stack = traceback.StackSummary.from_list(shown)
+    where = [frame.lineno for frame in lines.stack if frame.filename.startswith("<step ")]
+    if isinstance(error, SyntaxError):
+        where = [error.lineno]
+    return Failure(
+        type=type(error).__qualname__,
+        message=_message(error),
+        traceback=_text(lambda: "".join(lines.format())),
+        line=where[0] if where else None,
+    )
+
+
+def _message(error: BaseException) -> str:
+    said = _text(lambda: str(error))
+    hint = getattr(error, "hint", "")
+    return f"{said} ({hint})" if isinstance(hint, str) and hint and hint not in said else said
+
+
+def _text(ask: Any) -> str:
+    try:
+        return str(ask()).encode("utf-8", "replace").decode()
+    except Exception as error:  # noqa: BLE001  # the words of somebody else's exception
+        return f"<{type(error).__name__} while it was put into words>"
+
+
+def _figures() -> list[Figure]:
+    """Return what was drawn, and close it, as a notebook does at the end of a cell."""
+    pyplot: Any = sys.modules.get("matplotlib.pyplot")
+    if pyplot is None:
+        return []
+    found: list[Figure] = []
+    for number in pyplot.get_fignums()[:_MOST_FIGURES]:
+        sink = io.BytesIO()
+        try:
+            pyplot.figure(number).savefig(sink, format="png")
+        except Exception:  # noqa: BLE001, S112  # drawing runs the user's code
+            continue
+        found.append(Figure(number, sink.getvalue()))
+    pyplot.close("all")
+    return found
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:  # noqa: BLE001, S112  # code may have put anything there
+            continue
+
+
+_WIDTH = 100
+_MOST_PARTS = 2000
+_CONTAINERS = (dict, list, tuple, set, frozenset)
+
+
+def show(value: object, *, most: int) -> str:
+    """Return what a value looks like; what is left out is said. Nothing that it raises gets out."""
+    try:
+        text = _shown_text(value, most)
+    except Exception as error:  # noqa: BLE001  # a repr is the user's, and may raise anything
+        text = f"<{type_name(value)}, whose repr raised {type(error).__name__}>"
+    text = text.encode("utf-8", "replace").decode()
+    rest = len(text) - most
+    return text if rest <= 0 else f"{text[:most]}\n… {rest:,} more characters"
+
+
+def _shown_text(value: object, most: int) -> str:
+    if _is_longer(value, most):
+        return _bounded(most).repr(value)
+    if isinstance(value, _CONTAINERS):
+        return pformat(value, width=_WIDTH, sort_dicts=False, compact=True)
+    return repr(value)
+
+
+def _is_longer(value: Any, most: int) -> bool:
+    """Tell whether a value has so many parts that it must not be put into words as a whole."""
+    waiting: list[Iterable[Any]] = [[value]]
+    left, seen = _MOST_PARTS, 0
+    while waiting:
+        for part in waiting.pop():
+            left -= 1
+            seen += len(part) if isinstance(part, str | bytes | bytearray) else 0
+            if left < 0 or seen > most:
+                return True
+            if isinstance(part, dict):
+                waiting += [part.keys(), part.values()]
+            elif isinstance(part, _CONTAINERS):
+                waiting.append(part)
+    return False
+
+
+def _bounded(most: int) -> Repr:
+    """Return what shows the beginning of everything, with dots where something is left out."""
+    short = Repr()
+    short.maxlist = short.maxtuple = short.maxset = short.maxfrozenset = 100
+    short.maxdict = short.maxdeque = short.maxarray = 100
+    short.maxstring = short.maxother = most
+    short.maxlong = 1000
+    short.maxlevel = 4
+    return short
+
 
 _MOST_VALUE_BYTES = 16 << 20
 

@@ -1,0 +1,39 @@
+"""Live Python values over a branch: tracking, schema, events."""
+
+from otolith.lazy import door
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from otolith.state.base import State
+    from otolith.state.event_log import Event, EventLog
+    from otolith.state.frames import Frame
+    from otolith.state.live import Live, Stateless, state_of
+    from otolith.state.schema.schema import Schema
+    from otolith.state.stored_events import events
+
+__all__ = [
+    "Event",
+    "EventLog",
+    "Frame",
+    "Live",
+    "Schema",
+    "State",
+    "Stateless",
+    "events",
+    "state_of",
+]
+
+_HOME = {
+    "Event": "event_log",
+    "EventLog": "event_log",
+    "Frame": "frames",
+    "Live": "live",
+    "Schema": "schema.schema",
+    "State": "base",
+    "Stateless": "live",
+    "events": "stored_events",
+    "state_of": "live",
+}
+
+__getattr__ = door(__name__, _HOME)
