@@ -275,7 +275,20 @@ _NAMES: dict[str, str] = {
 }
 
 # Things that got another name later: by their module of today.
-_RENAMED: dict[str, str] = {}
+_RENAMED: dict[str, str] = {
+    "otolith.local_repo:Home": "otolith.local_repo:LocalRepo",
+    "otolith.session:Then": "otolith.session:SessionSnapshot",
+    "otolith.state.base:locked": "otolith.state.base:synchronized",
+    "otolith.state.event_log:Run": "otolith.state.event_log:CommonRange",
+    "otolith.state.event_log:Shared": "otolith.state.event_log:EventOrigins",
+    "otolith.state.live:Containers": "otolith.state.live:PathDict",
+    "otolith.state.schema.schema:Checked": "otolith.state.schema.schema:SchemaGuard",
+    "otolith.state.stored_events:KeptEvents": "otolith.state.stored_events:StoredEventLog",
+    "otolith.state.tracked_branch:Holding": "otolith.state.tracked_branch:TrackedBranch",
+    "otolith.state.tracked_branch:Looking": "otolith.state.tracked_branch:ChangeTracker",
+    "otolith.views.changes:Told": "otolith.views.changes:ChangeLine",
+    "otolith.views.changes:recount": "otolith.views.changes:change_report",
+}
 
 
 def today(name: str) -> str:

@@ -29,7 +29,7 @@ class Parts(TypedDict, total=False):
     cache_bytes: int
 
 
-class Home(core.Repo):
+class LocalRepo(core.Repo):
     """A repo whose parts have defaults. Each is an argument, and only asked for if not given."""
 
     def __init__(

@@ -29,12 +29,12 @@ from otolith.core import (
     split_ref,
 )
 from otolith.errors import BadValue, Invalid, RefNotFound, Unstorable, Unsupported
-from otolith.local_repo import Home, Parts
-from otolith.state.base import locked
+from otolith.local_repo import LocalRepo, Parts
+from otolith.state.base import synchronized
 from otolith.state.event_log import EventLog
 from otolith.state.frames import HasFrames
-from otolith.state.schema.schema import Checked
-from otolith.state.stored_events import KeptEvents
+from otolith.state.schema.schema import SchemaGuard
+from otolith.state.stored_events import StoredEventLog
 from otolith.state.tracking.held import Hold
 from otolith.stores import KVStore, Store, as_store
 from otolith.types import Hash
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from otolith.workspace import Runner, Workspace
 
 
-class Then(HasFrames, Snapshot):
+class SessionSnapshot(HasFrames, Snapshot):
     """What `at()` returns on a Versioned state."""
 
     def __init__(self, archive: Archive, commit: Commit) -> None:
@@ -56,7 +56,7 @@ class Then(HasFrames, Snapshot):
     @cached_property
     def events(self) -> EventLog:
         """What had happened by then."""
-        return KeptEvents(self, tips=lambda: (self.commit,), resolve=self._archive.refs.resolve)
+        return StoredEventLog(self, tips=lambda: (self.commit,), resolve=self._archive.refs.resolve)
 
     @property
     def conversation(self) -> Conversation:
@@ -77,19 +77,21 @@ class Then(HasFrames, Snapshot):
         return statecharts.Machine(self, chart, name=name)
 
     @property
-    def user(self) -> Then:
+    def user(self) -> SessionSnapshot:
         """The user's state that the commit saw."""
         return self._seen("user")
 
     @property
-    def app(self) -> Then:
+    def app(self) -> SessionSnapshot:
         """The application's state that the commit saw."""
         return self._seen("app")
 
-    def _seen(self, scope: str) -> Then:
+    def _seen(self, scope: str) -> SessionSnapshot:
         for ref, id in self.commit.reads.items():
             if split_ref(ref)[0] == scope:
-                return Then(self._archive, self._archive.graph.commit(Hash(bytes.fromhex(id))))
+                return SessionSnapshot(
+                    self._archive, self._archive.graph.commit(Hash(bytes.fromhex(id)))
+                )
         raise RefNotFound(
             f"commit {self.commit.short} saw no {scope}",
             hint=f"open the session with repo.session(id, {scope}=…) before committing",
@@ -99,7 +101,7 @@ class Then(HasFrames, Snapshot):
 MAIN = "main"
 
 
-class Versioned(Checked, HasFrames):
+class Versioned(SchemaGuard, HasFrames):
     """What an agent knows, kept in a store: `Versioned(Disk("agent.db"))`.
 
     It is what `repo.session(id)` returns as well. Opening finds the last commit; values are read
@@ -133,9 +135,9 @@ class Versioned(Checked, HasFrames):
                 raise Invalid(f"{', '.join(parts)}: the repo has its own", hint="leave it out")
             self.repo = store
         else:
-            self.repo = Home(as_store("memory:" if store is None else store), **parts)
+            self.repo = LocalRepo(as_store("memory:" if store is None else store), **parts)
         super().__init__(self.repo.archive, scope_ref(scope, session, branch))
-        self._begin()
+        self._init_tracking()
         self._skipped: dict[Path, Hold] = {}
         self._scopes = self._linked(user=user, app=app)
         if schema is not None:
@@ -147,8 +149,8 @@ class Versioned(Checked, HasFrames):
         return self._events
 
     @cached_property
-    def _events(self) -> KeptEvents:
-        return KeptEvents(
+    def _events(self) -> StoredEventLog:
+        return StoredEventLog(
             self,
             tips=lambda: (self.head, self.merging),
             resolve=self.resolve,
@@ -188,7 +190,7 @@ class Versioned(Checked, HasFrames):
     def _open(self, ref: str) -> Self:
         return type(self)(self.repo, schema=self._schema, **_address(ref))
 
-    @locked
+    @synchronized
     def commit(
         self,
         message: str = "",
@@ -218,7 +220,7 @@ class Versioned(Checked, HasFrames):
             raise _unstorable(failures, self._held.values())
         self._check_staged()
         self._skip(failures)
-        with self._still():
+        with self._scan_suspended():
             if self._events.is_waiting and not self.is_clean:
                 self._events.settle()
             return super().commit(
@@ -233,7 +235,7 @@ class Versioned(Checked, HasFrames):
 
     def _unstorable(self) -> dict[Path, BadValue]:
         """Look at everything; return what cannot be kept and was not skipped before."""
-        failures = self._look()
+        failures = self._stage_changes()
         known = {path for path in failures if self._held.at(path) is self._skipped.get(path)}
         return {path: error for path, error in failures.items() if path not in known}
 
@@ -244,7 +246,7 @@ class Versioned(Checked, HasFrames):
             kind = f"{type(hold.value).__module__}.{type(hold.value).__qualname__}"
             self.events.append("skipped", path=format_path(path), type=kind, why=error.message)
 
-    @locked
+    @synchronized
     def shelve(self) -> None:
         """Put the staged edits away in the store, for another process to go on with.
 
@@ -257,11 +259,11 @@ class Versioned(Checked, HasFrames):
             raise _unstorable(failures, self._held.values())
         super().shelve()
 
-    def at(self, target: Target) -> Then:
+    def at(self, target: Target) -> SessionSnapshot:
         """Return the state as it was, with what it saw of its user and application."""
-        return Then(self.repo.archive, self.resolve(target))
+        return SessionSnapshot(self.repo.archive, self.resolve(target))
 
-    def checkout(self, target: Target) -> Then:
+    def checkout(self, target: Target) -> SessionSnapshot:
         """Return the state as it was at a commit, read-only: another word for `at`."""
         return self.at(target)
 
@@ -302,7 +304,7 @@ class Versioned(Checked, HasFrames):
         Raises:
             Unsupported: the repo has no key to sign with.
         """
-        if not isinstance(self.repo, Home):
+        if not isinstance(self.repo, LocalRepo):
             raise Unsupported("this repo signs nothing", hint="open it with otolith.open")
         place = self._work_folder() if folder is None else Folder(folder)
         return workspace.Workspace(self, place, sign=self.repo.sign, runner=runner)
@@ -327,17 +329,17 @@ class Versioned(Checked, HasFrames):
     ) -> None:
         self.close()
 
-    status = locked(Branch.status)
-    diff = locked(Branch.diff)
-    fork = locked(Branch.fork)
-    merge = locked(Branch.merge)
-    rollback = locked(Branch.rollback)
-    undo = locked(Branch.undo)
-    redo = locked(Branch.redo)
-    unshelve = locked(Branch.unshelve)
-    refresh = locked(Branch.refresh)
-    resolve_conflict = locked(Branch.resolve_conflict)
-    policy = locked(Branch.policy)
+    status = synchronized(Branch.status)
+    diff = synchronized(Branch.diff)
+    fork = synchronized(Branch.fork)
+    merge = synchronized(Branch.merge)
+    rollback = synchronized(Branch.rollback)
+    undo = synchronized(Branch.undo)
+    redo = synchronized(Branch.redo)
+    unshelve = synchronized(Branch.unshelve)
+    refresh = synchronized(Branch.refresh)
+    resolve_conflict = synchronized(Branch.resolve_conflict)
+    policy = synchronized(Branch.policy)
 
 
 class _Address(TypedDict):
@@ -370,7 +372,7 @@ def _unstorable(failures: dict[Path, BadValue], held: dict[Path, object]) -> Uns
     )
 
 
-class Repo(Home):
+class Repo(LocalRepo):
     """What `otolith.open` returns. Threads may share it, and the states it gives."""
 
     def session(
@@ -390,9 +392,11 @@ class Repo(Home):
         """
         return Versioned(self, session=id, branch=branch, user=user, app=app, schema=schema)
 
-    def at(self, target: Commit | str) -> Then:
+    def at(self, target: Commit | str) -> SessionSnapshot:
         """Return the state at a commit, read-only, with what it saw of its user and application."""
-        return Then(self.archive, target if isinstance(target, Commit) else self.resolve(target))
+        return SessionSnapshot(
+            self.archive, target if isinstance(target, Commit) else self.resolve(target)
+        )
 
     def user(self, id: str, *, branch: str = MAIN, schema: Any = None) -> Versioned:
         """Return what is kept about a user, across sessions."""

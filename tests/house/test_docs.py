@@ -25,7 +25,7 @@ from otolith.core.handles import (
     SetHandle,
 )
 from otolith.memory import Memory
-from otolith.session import Then
+from otolith.session import SessionSnapshot
 from otolith.state import EventLog, Frame
 from otolith.statecharts import Chart, Machine, Snapshot
 from tests.house.source import ROOT
@@ -42,7 +42,7 @@ DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
 CLASSES = [
     (otolith.Repo, "Repo"),
     (otolith.Versioned, "Versioned"),
-    (Then, "Versioned"),
+    (SessionSnapshot, "Versioned"),
     (otolith.Event, "Event"),
     (EventLog, "EventLog"),
     (otolith.Live, "Live"),

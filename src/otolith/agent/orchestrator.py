@@ -45,7 +45,7 @@ from otolith.errors import (
     Unavailable,
     Unsupported,
 )
-from otolith.local_repo import Home
+from otolith.local_repo import LocalRepo
 from otolith.session import Versioned
 from otolith.state.live import Live
 from otolith.stores import KVStore, Store, as_store
@@ -450,7 +450,7 @@ class Orchestrator(Settling):
                 raise Invalid(f"this is session {where.session}", hint="give a repo for others")
             return KeptRun(where, self.name)
         if not isinstance(where, Repo):
-            where = self.where = Home(as_store(where))
+            where = self.where = LocalRepo(as_store(where))
         return KeptRun(Versioned(where, session=session), self.name)
 
 

@@ -99,7 +99,7 @@ class EventLog(Mirror[state.EventLog]):
         return Event(plain, self._lane)
 
 
-T = TypeVar("T", bound=session.Versioned | session.Then)
+T = TypeVar("T", bound=session.Versioned | session.SessionSnapshot)
 
 
 class Reading(Mapped[T]):
@@ -154,7 +154,7 @@ class Reading(Mapped[T]):
         return repr(self.plain)
 
 
-class Snapshot(Reading[session.Then]):
+class Snapshot(Reading[session.SessionSnapshot]):
     """What `await state.at(target)` returns: a state as it was, read-only."""
 
     @property

@@ -181,7 +181,7 @@ class Branch(Reading, MutableMapping[str, Any]):
     def status(self) -> list[Change]:
         """Return the staged edits."""
         after = self._root()
-        return _own(differences(self._tree.frozen(), self._head_cell(), after))
+        return _without_reserved(differences(self._tree.frozen(), self._head_cell(), after))
 
     def at(self, target: Target) -> Snapshot:
         """Return the state as it was."""
@@ -202,7 +202,7 @@ class Branch(Reading, MutableMapping[str, Any]):
         """
         before = self.resolve(old).cell if old is not None else self._head_cell()
         after = self.resolve(new).cell if new is not None else self._root()
-        return _own(differences(self._tree.frozen(), before, after))
+        return _without_reserved(differences(self._tree.frozen(), before, after))
 
     def log(
         self,
@@ -262,9 +262,9 @@ class Branch(Reading, MutableMapping[str, Any]):
         try:
             commit = self._joining.land(details, fences or {})
         except Error:
-            self._turned()  # what others committed may have been merged in already
+            self._on_state_replaced()  # what others committed may have been merged in already
             raise
-        self._arrive(commit)
+        self._set_head(commit)
         return commit
 
     def fork(self, name: str, *, at: Target = "@") -> Self:
@@ -296,9 +296,9 @@ class Branch(Reading, MutableMapping[str, Any]):
         details = _details(self._archive, message or f"merge {name}", author, "merge", None)
         result = self._joining.merge(theirs, details)
         if result.commit is not None:
-            self._arrive(result.commit)
+            self._set_head(result.commit)
         else:
-            self._turned()
+            self._on_state_replaced()
         return result
 
     @property
@@ -315,7 +315,7 @@ class Branch(Reading, MutableMapping[str, Any]):
         else:
             self._root()  # whatever is to be staged is staged before the side is
             self._joining.take(parse_path(path), take)
-            self._turned()
+            self._on_state_replaced()
 
     def rollback(self, target: Target | None = None, *, steps: int | None = None) -> Commit:
         """Go back to an earlier state by a new commit; staged edits are dropped, history stays."""
@@ -332,7 +332,7 @@ class Branch(Reading, MutableMapping[str, Any]):
         except Error:
             self.discard()
             raise
-        self._arrive(commit)
+        self._set_head(commit)
         return commit
 
     def undo(self) -> Commit:
@@ -354,7 +354,7 @@ class Branch(Reading, MutableMapping[str, Any]):
         self._joining.shelf, self._knows_shelf = None, False  # what was put away stays there
         self._stage.reset(self._head_cell())
         self._tree.objects.clear()
-        self._turned()
+        self._on_state_replaced()
 
     def shelve(self) -> None:
         """Put the staged edits away in the store, for another process to go on with.
@@ -391,28 +391,28 @@ class Branch(Reading, MutableMapping[str, Any]):
         self._joining.parent = parents[1] if len(parents) > 1 else None
         self._stage.reset(held.cell)
         self._joining.reload()
-        self._turned()
+        self._on_state_replaced()
 
     def refresh(self) -> Commit | None:
         """Look at what others committed; staged edits are merged when they are committed."""
         head = self._archive.refs.head(self.ref)
         if head is not None and (self.head is None or head.id != self.head.id) and self.is_clean:
-            self._arrive(head)
+            self._set_head(head)
         return self.head
 
     def _move_to(self, hash: Hash, note: str) -> Commit:
         goal = self._archive.graph.commit(hash)
         self._archive.move(self.ref, self._archive.store.ref(self.ref), goal, note=note)
-        self._arrive(goal)
+        self._set_head(goal)
         return goal
 
-    def _arrive(self, commit: Commit) -> None:
+    def _set_head(self, commit: Commit) -> None:
         self._joining.head = commit
         self._joining.forget()
         self._stage.reset(commit.cell)
-        self._turned()
+        self._on_state_replaced()
 
-    def _turned(self) -> None:
+    def _on_state_replaced(self) -> None:
         """Called when the staged state has become another one."""
 
     def _open(self, ref: str) -> Self:
@@ -434,7 +434,7 @@ class Branch(Reading, MutableMapping[str, Any]):
         return f"<Branch {self.session}/{self.name} {where}>"
 
 
-def _own(changes: Iterator[Change]) -> list[Change]:
+def _without_reserved(changes: Iterator[Change]) -> list[Change]:
     """Leave out what belongs to otolith."""
     return [change for change in changes if not change.path.startswith(".")]
 

@@ -85,7 +85,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def locked(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+def synchronized(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
     """Let a method run as one turn."""
 
     @wraps(method)

@@ -30,7 +30,7 @@ from otolith.types import Hash
 _KEY = EVENTS.encode()
 
 
-class Run(NamedTuple):
+class CommonRange(NamedTuple):
     """Elements `start` to `stop` of a list; in an earlier one they are `shift` places before."""
 
     start: int
@@ -38,28 +38,32 @@ class Run(NamedTuple):
     shift: int
 
 
-class Shared(NamedTuple):
+class EventOrigins(NamedTuple):
     """What a list has in common with an earlier one: its front, its end, and a run in between."""
 
-    front: Run
-    between: Run
-    end: Run
+    front: CommonRange
+    between: CommonRange
+    end: CommonRange
 
     def place(self, index: int) -> int | None:
         """Return where an element of the later list is in the earlier one."""
         return next((index - run.shift for run in self if run.start <= index < run.stop), None)
 
 
-def all_of(length: int) -> Shared:
+def all_of(length: int) -> EventOrigins:
     """Return what a list has in common with itself."""
-    return Shared(Run(0, length, 0), Run(length, length, 0), Run(length, length, 0))
+    return EventOrigins(
+        CommonRange(0, length, 0), CommonRange(length, length, 0), CommonRange(length, length, 0)
+    )
 
 
-def shared(cells: Cells, old: bytes | None, new: bytes) -> Shared:
+def shared(cells: Cells, old: bytes | None, new: bytes) -> EventOrigins:
     """Return what a list has in common with an earlier one, None if there was none."""
     length = cells.length(new)
     if old is None:
-        return Shared(Run(0, 0, 0), Run(0, 0, 0), Run(length, length, 0))
+        return EventOrigins(
+            CommonRange(0, 0, 0), CommonRange(0, 0, 0), CommonRange(length, length, 0)
+        )
     if cells.same(old, new):
         return all_of(length)
     start, before, after = list_middle(cells, old, new)
@@ -67,13 +71,13 @@ def shared(cells: Cells, old: bytes | None, new: bytes) -> Shared:
     before, after, start = before[ahead:], after[ahead:], start + ahead
     back = _alike(before[::-1], after[::-1])
     stop = start + len(after) - back
-    end = Run(stop, length, len(after) - len(before))
+    end = CommonRange(stop, length, len(after) - len(before))
     # After a merge, what the later side has is followed by what came since.
     at = _found(before[: len(before) - back], after[: len(after) - back])
-    between = Run(stop, stop, 0)
+    between = CommonRange(stop, stop, 0)
     if at is not None:
-        between = Run(start + at, start + at + len(before) - back, at)
-    return Shared(Run(0, start, 0), between, end)
+        between = CommonRange(start + at, start + at + len(before) - back, at)
+    return EventOrigins(CommonRange(0, start, 0), between, end)
 
 
 def _found(run: list[bytes], items: list[bytes]) -> int | None:
@@ -142,7 +146,7 @@ class Origins:
                     yield from self._known(part._replace(start=start, stop=stop))
         yield from (_Span(start, stop, commit.id) for start, stop in rest)
 
-    def _shared(self, commit: Commit, old: bytes | None, new: bytes) -> Shared:
+    def _shared(self, commit: Commit, old: bytes | None, new: bytes) -> EventOrigins:
         """Return what a commit's events have in common with a parent's; a step only appends."""
         if old is None or len(commit.parents) > 1 or commit.kind == "rollback":
             return shared(self._cells, old, new)
@@ -274,7 +278,7 @@ class EventLog(Sequence[Event]):
         """Return the events of a range."""
 
     @abstractmethod
-    def _common(self, target: Commit | str) -> Shared:
+    def _common(self, target: Commit | str) -> EventOrigins:
         """Return what this log has in common with that of a commit."""
 
     @overload

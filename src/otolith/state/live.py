@@ -20,7 +20,7 @@ from otolith import environment
 from otolith.core import Change, Commit, Path, Target, format_path, parse_own_path, parse_path
 from otolith.errors import BadPath, BadValue, KeyNotFound, Unsupported
 from otolith.state.base import State
-from otolith.state.event_log import Event, EventLog, Reducer, Shared, check_words
+from otolith.state.event_log import Event, EventLog, EventOrigins, Reducer, check_words
 from otolith.state.stored_events import count_of
 from otolith.state.tracking.held import index_of, put_part, remove_part
 from otolith.types import Clock
@@ -29,7 +29,7 @@ T = TypeVar("T")
 _NOTHING = object()
 
 
-class Containers(MutableMapping[str, Any]):
+class PathDict(MutableMapping[str, Any]):
     """Values by path. A path goes down through dicts and lists; threads take turns."""
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ class Containers(MutableMapping[str, Any]):
 class Counter:
     """A number that is added to."""
 
-    def __init__(self, state: Containers, path: str | Path) -> None:
+    def __init__(self, state: PathDict, path: str | Path) -> None:
         self._state = state
         self._path = parse_path(path)
 
@@ -207,7 +207,7 @@ class LiveEvents(EventLog):
         some = self._all[start:stop]
         return [_event(each.kind, each.time, each.agent, each.index, each.data) for each in some]
 
-    def _common(self, target: Commit | str) -> Shared:
+    def _common(self, target: Commit | str) -> EventOrigins:
         raise _no_commit(target)
 
     def rebuild(
@@ -243,7 +243,7 @@ def _no_commit(target: Commit | str) -> Unsupported:
     )
 
 
-class Live(Containers):
+class Live(PathDict):
     """What an agent knows, in memory: any object, by reference, for as long as the process lives.
 
     A path goes down through dicts and lists. Threads take turns.

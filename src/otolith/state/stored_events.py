@@ -26,9 +26,9 @@ from otolith.state.event_log import (
     Bound,
     Event,
     EventLog,
+    EventOrigins,
     Origins,
     Reducer,
-    Shared,
     check_words,
     shared,
 )
@@ -154,7 +154,7 @@ _PATH = (EVENTS,)
 _EMPTY = b"\x90"
 
 
-class KeptEvents(EventLog):
+class StoredEventLog(EventLog):
     """The events of a branch or a snapshot.
 
     `tips` gives the commits that the state rests on; without a clock nothing can be recorded.
@@ -174,10 +174,10 @@ class KeptEvents(EventLog):
         self._clock = clock
         self._origins = Origins(state.cells)
         self._snapshots = Snapshots(state)
-        self._commons: dict[tuple[str, bytes], Shared] = {}
+        self._commons: dict[tuple[str, bytes], EventOrigins] = {}
 
     @classmethod
-    def of(cls, state: Reading) -> KeptEvents:
+    def of(cls, state: Reading) -> StoredEventLog:
         """Return the events of a plain branch or snapshot."""
         if isinstance(state, Branch):
             return cls(state, tips=lambda: (state.head, state.merging), resolve=state.resolve)
@@ -261,7 +261,7 @@ class KeptEvents(EventLog):
                 return self._origins.find(tip, at)
         return None
 
-    def _shared(self, commit: Commit, log: bytes) -> Shared:
+    def _shared(self, commit: Commit, log: bytes) -> EventOrigins:
         """Return what a commit's events have in common with a list of events."""
         key = commit.id, log
         if key not in self._commons:
@@ -271,7 +271,7 @@ class KeptEvents(EventLog):
             self._commons[key] = shared(self._state.cells, old, log)
         return self._commons[key]
 
-    def _common(self, target: Commit | str) -> Shared:
+    def _common(self, target: Commit | str) -> EventOrigins:
         with self._state.turn():
             return self._shared(self._commit(target), self._cell())
 
@@ -349,7 +349,7 @@ def events(
         return []
     log = getattr(state, "events", None)
     if log is None and isinstance(state, Reading):
-        log = KeptEvents.of(state)
+        log = StoredEventLog.of(state)
     if not isinstance(log, EventLog):
         raise Invalid(
             f"a {type(state).__name__} is no state", hint="use Versioned, Live, a snapshot or None"

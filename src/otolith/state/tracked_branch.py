@@ -26,7 +26,7 @@ from otolith.core import (
     parse_path,
 )
 from otolith.errors import BadPath, BadValue, KeyNotFound, NotKept
-from otolith.state.base import locked
+from otolith.state.base import synchronized
 from otolith.state.tracking.aliases import Aliases
 from otolith.state.tracking.fingerprints import is_fixed
 from otolith.state.tracking.held import MISSING, Held, Hold, put_part, remove_part
@@ -36,10 +36,10 @@ from otolith.state.tracking.shared_objects import Adoption
 _UNREAD = b""
 
 
-class Looking(Branch):
+class ChangeTracker(Branch):
     """A branch that knows what it handed out. Threads take turns."""
 
-    def _begin(self, *shapes: Shape) -> None:
+    def _init_tracking(self, *shapes: Shape) -> None:
         """Start with nothing handed out. `shapes` take imprints in ways of their own."""
         self._turns = RLock()
         self._held = Held(self.cells, shapes)
@@ -117,11 +117,11 @@ class Looking(Branch):
     def _root(self) -> bytes:
         with self.turn():
             if not self._is_still:
-                self._look()
+                self._stage_changes()
             return super()._root()
 
     @contextmanager
-    def _still(self) -> Iterator[None]:
+    def _scan_suspended(self) -> Iterator[None]:
         """Do not look: what matters is known."""
         before, self._is_still = self._is_still, True
         try:
@@ -129,7 +129,7 @@ class Looking(Branch):
         finally:
             self._is_still = before
 
-    def _look(self) -> dict[Path, BadValue]:
+    def _stage_changes(self) -> dict[Path, BadValue]:
         """Stage what changed in place; return what cannot be kept, for which a `Lost` is staged."""
         awake = {path: hold for path, hold in self._held if not hold.rests}
         # First who else has it, then what it looks like: after that, nobody can change it.
@@ -204,13 +204,13 @@ class Looking(Branch):
         except BadValue:
             return True
 
-    def _turned(self) -> None:
+    def _on_state_replaced(self) -> None:
         root = self._stage.root()
         if self._seen_root is None or not self.cells.same(root, self._seen_root):
-            self._renew()
+            self._refresh_values()
         self._seen_root = root
 
-    def _renew(self) -> None:
+    def _refresh_values(self) -> None:
         """Bring what was handed out up to date with the stage, in place where that can be done."""
         self._aliases_cell = _UNREAD
         self._follow_aliases()
@@ -251,7 +251,7 @@ class Looking(Branch):
             return None
 
 
-class Holding(Looking):
+class TrackedBranch(ChangeTracker):
     """A branch that holds the values it hands out.
 
     The same path gives the same object. Handles write to the objects that are held.
@@ -259,7 +259,7 @@ class Holding(Looking):
 
     # Reading
 
-    @locked
+    @synchronized
     def __getitem__(self, path: str | Path) -> Any:
         keys = self._checked_keys(parse_path(path))
         value = self._held.get(keys)
@@ -300,7 +300,7 @@ class Holding(Looking):
             self._stage.names(keys)
         return keys
 
-    @locked
+    @synchronized
     def get(self, path: str | Path, default: Any = None) -> Any:
         """Return the value at a path, or the default if nothing is there.
 
@@ -314,7 +314,7 @@ class Holding(Looking):
         except KeyNotFound:
             return default
 
-    @locked
+    @synchronized
     def __contains__(self, path: object) -> bool:
         if not isinstance(path, str | tuple):
             return False
@@ -325,16 +325,16 @@ class Holding(Looking):
             return False
 
     def __iter__(self) -> Iterator[str]:
-        with self.turn(), self._still():
+        with self.turn(), self._scan_suspended():
             return iter(list(super().__iter__()))
 
     def __len__(self) -> int:
-        with self.turn(), self._still():
+        with self.turn(), self._scan_suspended():
             return super().__len__()
 
     # Writing
 
-    @locked
+    @synchronized
     def __setitem__(self, path: str | Path, value: object) -> None:
         keys = self._checked_keys(parse_own_path(path))
         unit = self._entered(keys[:-1])
@@ -359,7 +359,7 @@ class Holding(Looking):
         except BadValue:
             return None  # a commit will say so
 
-    @locked
+    @synchronized
     def __delitem__(self, path: str | Path) -> None:
         keys = self._checked_keys(parse_own_path(path))
         unit = self._entered(keys[:-1])
@@ -395,12 +395,12 @@ class Holding(Looking):
 
     # What handles do
 
-    @locked
+    @synchronized
     def cell_at(self, path: Path) -> bytes | None:
         self._look_at(self._held.near(path))
         return super().cell_at(path)
 
-    @locked
+    @synchronized
     def write_cell(self, path: Path, cell: bytes | None) -> None:
         unit = self._entered(path)
         if unit is None:
@@ -421,7 +421,7 @@ class Holding(Looking):
             put_part(hold.value, unit, path[len(unit) :], new)
         self._joining.settled(path)
 
-    @locked
+    @synchronized
     def extend_cell(self, path: Path, cells: list[bytes]) -> None:
         unit = self._entered(path)
         if unit is None:

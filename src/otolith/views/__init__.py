@@ -5,19 +5,19 @@ from otolith.lazy import door
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from otolith.views.changes import Told, recount, words_of
+    from otolith.views.changes import ChangeLine, change_report, words_of
     from otolith.views.render import view
 
 __all__ = [
-    "Told",
-    "recount",
+    "ChangeLine",
+    "change_report",
     "view",
     "words_of",
 ]
 
 _HOME = {
-    "Told": "changes",
-    "recount": "changes",
+    "ChangeLine": "changes",
+    "change_report": "changes",
     "view": "render",
     "words_of": "changes",
 }

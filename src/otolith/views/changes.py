@@ -30,7 +30,7 @@ _NOTHING = {"map": b"\x80", "list": b"\x90"}
 _MOST, _LETTERS, _CALL_LETTERS = 20, 300, 160
 
 
-class Told(NamedTuple):
+class ChangeLine(NamedTuple):
     """One thing that changed of what an agent said, has in mind, or does."""
 
     what: str
@@ -73,7 +73,9 @@ class _Pair(NamedTuple):
         return sorted(found)
 
 
-def recount(state: Branch, old: Target | None = None, new: Target | None = None) -> list[Told]:
+def change_report(
+    state: Branch, old: Target | None = None, new: Target | None = None
+) -> list[ChangeLine]:
     """Return what an agent said, planned, noted and did between two commits, in short.
 
     By default: in the last commit, or in `new`. Of many messages the first are told, and the others
@@ -87,7 +89,7 @@ def recount(state: Branch, old: Target | None = None, new: Target | None = None)
     return [*_said(pair), *_has_in_mind(pair), *_runs(pair)]
 
 
-def _said(pair: _Pair) -> Iterator[Told]:
+def _said(pair: _Pair) -> Iterator[ChangeLine]:
     for thread in pair.names((CONVERSATION,)):
         if thread.startswith("."):
             continue
@@ -103,7 +105,7 @@ def _said(pair: _Pair) -> Iterator[Told]:
         yield from islice(told, _MOST)
         more = sum(1 for _ in told)
         if more:
-            yield Told("message", thread, "changed", f"and {more:,} more")
+            yield ChangeLine("message", thread, "changed", f"and {more:,} more")
 
 
 def _at(log: Sequence[M], index: int) -> M | None:
@@ -116,11 +118,11 @@ def _says(sides: tuple[Message | None, Message | None]) -> bool:
     return bare[0] != bare[1]
 
 
-def _message(place: str, was: Message | None, now: Message | None) -> Told:
+def _message(place: str, was: Message | None, now: Message | None) -> ChangeLine:
     how = "added" if was is None else "removed" if now is None else "changed"
     message = now or was
     assert message is not None
-    return Told("message", place, how, f"{message.role}: {words_of(message)}")
+    return ChangeLine("message", place, how, f"{message.role}: {words_of(message)}")
 
 
 def words_of(message: Message) -> str:
@@ -143,7 +145,7 @@ def _short(text: str, most: int = _LETTERS) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-def _has_in_mind(pair: _Pair) -> Iterator[Told]:
+def _has_in_mind(pair: _Pair) -> Iterator[ChangeLine]:
     if not any(True for _ in pair.changes((MEMORY,))):
         return
     now = memory.Memory(pair.new)
@@ -155,22 +157,22 @@ def _has_in_mind(pair: _Pair) -> Iterator[Told]:
     yield from _calls(pair, was, now)
 
 
-def _task(pair: _Pair, was: Memory | None, now: Memory) -> Iterator[Told]:
+def _task(pair: _Pair, was: Memory | None, now: Memory) -> Iterator[ChangeLine]:
     goal = "" if was is None else was.goal
     if now.goal != goal:
-        yield Told("goal", "goal", "changed" if goal else "added", _short(now.goal))
+        yield ChangeLine("goal", "goal", "changed" if goal else "added", _short(now.goal))
     if not pair.is_same((MEMORY, "task", "status")):  # somebody said how it ended
-        yield Told("task", "status", "changed", now.task.status)
+        yield ChangeLine("task", "status", "changed", now.task.status)
     for name in sorted({str(change.keys[0]) for change in pair.changes((MEMORY, "data"))}):
         before = was is not None and name in was.task.data
         if name in now.task.data:
             text = _short(str(now.task.data[name]))
-            yield Told("task", name, "changed" if before else "added", text)
+            yield ChangeLine("task", name, "changed" if before else "added", text)
         else:
-            yield Told("task", name, "removed", "")
+            yield ChangeLine("task", name, "removed", "")
 
 
-def _calls(pair: _Pair, was: Memory | None, now: Memory) -> Iterator[Told]:
+def _calls(pair: _Pair, was: Memory | None, now: Memory) -> Iterator[ChangeLine]:
     """Tell which calls came, went or are others now; not how long they took this time."""
     before = () if was is None else was.tool_calls
     for at in islice(pair.touched((MEMORY, "calls")), _MOST):
@@ -178,9 +180,9 @@ def _calls(pair: _Pair, was: Memory | None, now: Memory) -> Iterator[Told]:
         if old is None or new is None:
             call = new or old
             assert call is not None
-            yield Told("call", call.id, "removed" if new is None else "added", _call(call))
+            yield ChangeLine("call", call.id, "removed" if new is None else "added", _call(call))
         elif _came_to(old) != _came_to(new):
-            yield Told("call", new.id, "changed", _call(new))
+            yield ChangeLine("call", new.id, "changed", _call(new))
 
 
 def _came_to(call: ToolRecord) -> tuple[object, ...]:
@@ -193,29 +195,31 @@ def _call(call: ToolRecord) -> str:
     return _short(f"{call.name}({_short(_arguments(call.arguments), _CALL_LETTERS)}){took}{failed}")
 
 
-def _steps(was: Memory | None, now: Memory) -> Iterator[Told]:
+def _steps(was: Memory | None, now: Memory) -> Iterator[ChangeLine]:
     before = {} if was is None else {step.id: step for step in was.steps}
     for step in now.steps:
         known = before.pop(step.id, None)
         if known is None or known.state is not step.state:
             how = "added" if known is None else "changed"
-            yield Told("step", _short(step.text), how, str(step.state))
+            yield ChangeLine("step", _short(step.text), how, str(step.state))
     for step in before.values():
-        yield Told("step", _short(step.text), "removed", str(step.state))
+        yield ChangeLine("step", _short(step.text), "removed", str(step.state))
 
 
-def _note(pair: _Pair, was: Memory | None, now: Memory, key: str) -> Iterator[Told]:
+def _note(pair: _Pair, was: Memory | None, now: Memory, key: str) -> Iterator[ChangeLine]:
     before = None if was is None else was.notes.get(key)
     after = now.notes.get(key)
     if after is None:
         if before is not None:
-            yield Told("note", key, "removed", _short(str(before.value)))
+            yield ChangeLine("note", key, "removed", _short(str(before.value)))
     elif before is None:
-        yield Told("note", key, "added", _short(str(after.value)))
+        yield ChangeLine("note", key, "added", _short(str(after.value)))
     elif not pair.is_same((MEMORY, "notes", key, "value")):
-        yield Told("note", key, "changed", _short(str(after.value)))
+        yield ChangeLine("note", key, "changed", _short(str(after.value)))
     else:
-        yield Told("note", key, "changed", ", ".join(_about(before, after)) or "written again")
+        yield ChangeLine(
+            "note", key, "changed", ", ".join(_about(before, after)) or "written again"
+        )
 
 
 def _about(before: Note, after: Note) -> Iterator[str]:
@@ -230,13 +234,13 @@ def _about(before: Note, after: Note) -> Iterator[str]:
         yield f"replaced by {after.replaced_by}"
 
 
-def _runs(pair: _Pair) -> Iterator[Told]:
+def _runs(pair: _Pair) -> Iterator[ChangeLine]:
     for name in pair.names((LOOP, "runs")):
         was, now = (_head(state, name) for state in pair)
         if now is not None and (was is None or _where(was) != _where(now)):
             text = f"step {now.get('iteration', 0)}, {now.get('phase', '')}"
             how = "added" if was is None else "changed"
-            yield Told("run", name, how, _short(f"{text}: {_why(now)}"))
+            yield ChangeLine("run", name, how, _short(f"{text}: {_why(now)}"))
 
 
 def _head(state: Reading | None, name: str) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from otolith import Versioned, view
 from otolith.agent import AgentState, Orchestrator
 from otolith.conversation import ToolCall
 from otolith.memory import ToolRecord
-from otolith.views import recount
+from otolith.views import change_report
 
 
 @pytest.fixture
@@ -26,7 +26,10 @@ def state() -> Versioned:
 
 
 def lines(state: Versioned, *commits: str) -> list[str]:
-    return [f"{each.how} {each.what} {each.name}: {each.text}" for each in recount(state, *commits)]
+    return [
+        f"{each.how} {each.what} {each.name}: {each.text}"
+        for each in change_report(state, *commits)
+    ]
 
 
 def test_what_the_last_commit_brought_is_told(state):
@@ -140,7 +143,7 @@ def test_nothing_is_told_of_a_state_without_any(state):
     plain["a"] = 1
     plain.commit()
 
-    assert recount(plain) == []
+    assert change_report(plain) == []
 
 
 @pytest.mark.parametrize("focus", ["recent", "full"])

@@ -31,7 +31,7 @@ from otolith.cli.options import Asked
 from otolith.cli.terminal import emit, json_option, page
 from otolith.conversation import Conversation
 from otolith.errors import KeyNotFound
-from otolith.session import Then
+from otolith.session import SessionSnapshot
 
 _thread = click.option(
     "--thread", default="main", show_default=True, metavar="NAME", help="Which thread."
@@ -177,7 +177,7 @@ def memory(asked: Asked, *, session: str | None, ref: str, as_json: bool) -> Non
     asked = asked if session is None else asked._replace(session=session)
     with at_hand(asked, read_only=True, is_staged=False) as desk:
         then = desk.repo.at(desk.commit(ref))
-        assert isinstance(then, Then)
+        assert isinstance(then, SessionSnapshot)
         if as_json:
             emit(memory_json(then))
         else:

@@ -45,7 +45,7 @@ from otolith.core import (
     parse_path,
 )
 from otolith.errors import KeyNotFound
-from otolith.views import Told, recount
+from otolith.views import ChangeLine, change_report
 from otolith.workspace import Difference, workspace_diff
 
 
@@ -63,7 +63,7 @@ class Found(NamedTuple):
 
     changes: Sequence[Changed]
     work: Sequence[Difference] = ()
-    told: Sequence[Told] = ()
+    told: Sequence[ChangeLine] = ()
 
     def to_json(self) -> dict[str, object]:
         """Return it for programs."""
@@ -136,7 +136,7 @@ def show(asked: Asked, what: str, as_json: bool) -> None:
         found = Found(
             _changes_of(desk, commit),
             workspace_diff(desk.branch, new=commit),
-            recount(desk.branch, new=commit),
+            change_report(desk.branch, new=commit),
         )
         if as_json:
             emit(commit_json(commit) | found.to_json())
@@ -178,7 +178,7 @@ def diff(
         old, new = range_of(desk, refs)
         found = Found(desk.branch.diff(old, new))
         if old is not None:
-            told = recount(desk.branch, old, new)
+            told = change_report(desk.branch, old, new)
             found = found._replace(work=workspace_diff(desk.branch, old, new), told=told)
         if as_json:
             emit(found.to_json())

@@ -17,7 +17,7 @@ from otolith.cli.terminal import safe, table
 from otolith.conversation import Attachment, Context, Hit, Message, Reasoning, Text, Topic
 
 if TYPE_CHECKING:
-    from otolith.session import Then
+    from otolith.session import SessionSnapshot
 
 
 _COLORS = {"system": "magenta", "user": "green", "assistant": "cyan", "tool": "yellow"}
@@ -166,7 +166,7 @@ def _shown(message: dict[str, Any]) -> str:
 _SIGNS = {"pending": " ", "active": ">", "done": "x", "failed": "!", "skipped": "-"}
 
 
-def memory_lines(then: Then) -> Iterator[str]:
+def memory_lines(then: SessionSnapshot) -> Iterator[str]:
     """Yield the goal, the plan, the data of the task and the notes; what is empty is left out."""
     task = then.memory.task
     parts = [*_plan(then), *_data(then), *_notes(then)]
@@ -180,7 +180,7 @@ def memory_lines(then: Then) -> Iterator[str]:
         yield f"{counted(calls, 'call')} of tools"
 
 
-def _plan(then: Then) -> Iterator[str]:
+def _plan(then: SessionSnapshot) -> Iterator[str]:
     for number, step in enumerate(then.memory.steps):
         if not number:
             yield "Plan"
@@ -188,12 +188,12 @@ def _plan(then: Then) -> Iterator[str]:
         yield safe(f"  [{_SIGNS.get(step.state, '?')}] {step.text}{why}")
 
 
-def _data(then: Then) -> list[str]:
+def _data(then: SessionSnapshot) -> list[str]:
     rows = [[f"  {safe(name)}", one_line(value)] for name, value in then.memory.task.data.items()]
     return ["Data of the task", *table(rows)] if rows else []
 
 
-def _notes(then: Then) -> list[str]:
+def _notes(then: SessionSnapshot) -> list[str]:
     rows = []
     for note in then.memory.notes.all():
         about = ["pinned"] * note.is_pinned + [f"from {note.source}"] * bool(note.source)
@@ -203,7 +203,7 @@ def _notes(then: Then) -> list[str]:
     return ["Notes", *table(rows)] if rows else []
 
 
-def memory_json(then: Then) -> dict[str, Any]:
+def memory_json(then: SessionSnapshot) -> dict[str, Any]:
     """Return it for programs."""
     memory = then.memory
     steps = [

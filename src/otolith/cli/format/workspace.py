@@ -19,7 +19,7 @@ from otolith.cli.location import suggesting
 from otolith.cli.terminal import end_progress, safe, table
 from otolith.core import Reading
 from otolith.errors import KeyNotFound
-from otolith.views import Told
+from otolith.views import ChangeLine
 from otolith.workspace import Difference, Step, Variable, variables_in
 
 _SHOWN = 12
@@ -110,7 +110,7 @@ def difference_lines(found: Iterable[Difference]) -> Iterator[str]:
             yield from map(safe, _names(f"    columns {how}", getattr(columns, how)))
 
 
-def told_lines(found: Iterable[Told]) -> Iterator[str]:
+def told_lines(found: Iterable[ChangeLine]) -> Iterator[str]:
     """Yield a line for each thing that an agent said, planned, noted or did."""
     for told in found:
         sign, color = _SIGNS[told.how]

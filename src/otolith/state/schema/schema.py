@@ -29,10 +29,10 @@ from typing import Any, Literal, TypeAlias
 from otolith.codecs import migrate, moved
 from otolith.core import Path, format_path, parse_own_path, parse_path
 from otolith.errors import Invalid, SchemaMismatch
-from otolith.state.base import locked
+from otolith.state.base import synchronized
 from otolith.state.schema.checks import Misfit
 from otolith.state.schema.models import Field, allows_extra, fields_of
-from otolith.state.tracked_branch import Holding
+from otolith.state.tracked_branch import TrackedBranch
 
 RECORD = ".schema"
 """The top name under which the record of a state's schema is kept."""
@@ -183,7 +183,7 @@ def _kept_otherwise(schema: Schema, what: str) -> SchemaMismatch:
     )
 
 
-class Checked(Holding):
+class SchemaGuard(TrackedBranch):
     """A holding branch that may have a schema."""
 
     _schema: Schema | None = None
@@ -194,7 +194,7 @@ class Checked(Holding):
         record = self._record()
         if record is None or record == self._schema.record():
             return
-        before = {name: super(Checked, self).__getitem__((name,)) for name in map(_top, self)}
+        before = {name: super(SchemaGuard, self).__getitem__((name,)) for name in map(_top, self)}
         after = migrate_state(self._schema, record, before)
         for name in before.keys() - after.keys():
             del self[(name,)]
@@ -211,7 +211,7 @@ class Checked(Holding):
                 self._schema.check(keys[0], value, when="out")
         return value
 
-    @locked
+    @synchronized
     def __setitem__(self, path: str | Path, value: object) -> None:
         if self._schema is not None:
             keys = parse_own_path(path)
@@ -229,7 +229,7 @@ class Checked(Holding):
         """
         if self._schema is None:
             return
-        with self._still():
+        with self._scan_suspended():
             changed = {_top(change.path) for change in self.status()}
             for name in changed & set(map(_top, self)):
                 self._schema.check(name, super().__getitem__((name,)), when="in")

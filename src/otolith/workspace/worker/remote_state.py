@@ -17,7 +17,7 @@ from typing import Any
 from otolith.codecs import Codecs
 from otolith.core import ALIASES, Archive, Cells, Path
 from otolith.errors import BadValue
-from otolith.state.tracked_branch import Holding
+from otolith.state.tracked_branch import TrackedBranch
 from otolith.workspace.protocol import Handed
 from otolith.workspace.worker.mapped_memory import MappingCells, Mappings
 from otolith.workspace.worker.remote_store import HandingBuffer, Host, RemoteStore
@@ -43,7 +43,7 @@ class _Archive(Archive):
         return cells
 
 
-class Shadow(Holding):
+class Shadow(TrackedBranch):
     """The tables of a workspace, of which a worker reads what it needs."""
 
     def __init__(self, host: Host, config: bytes, codecs: Codecs) -> None:
@@ -58,7 +58,7 @@ class Shadow(Holding):
         )
         archive.mappings = Mappings(host)
         super().__init__(archive, _REF)
-        self._begin(archive.mappings.imprint)
+        self._init_tracking(archive.mappings.imprint)
         self._tops: dict[str, bytes] = {}
 
     @property
@@ -155,7 +155,7 @@ class Shadow(Holding):
 
     def look(self) -> dict[str, BadValue]:
         """Stage what changed in place; return why variables cannot be kept as data, by name."""
-        return {str(path[1]): error for path, error in self._look().items()}
+        return {str(path[1]): error for path, error in self._stage_changes().items()}
 
     # Handing over
 
