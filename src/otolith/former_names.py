@@ -276,6 +276,10 @@ _NAMES: dict[str, str] = {
 
 # Things that got another name later: by their module of today.
 _RENAMED: dict[str, str] = {
+    "otolith.core.backend:Archive": "otolith.core.backend:Backend",
+    "otolith.core.branch:Shelf": "otolith.core.branch:Stash",
+    "otolith.core.committer:Joining": "otolith.core.committer:Committer",
+    "otolith.core.state:Reading": "otolith.core.state:StateReader",
     "otolith.local_repo:Home": "otolith.local_repo:LocalRepo",
     "otolith.session:Then": "otolith.session:SessionSnapshot",
     "otolith.state.base:locked": "otolith.state.base:synchronized",

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from otolith import conversation, core, memory, statecharts, workspace
 from otolith.core import (
-    Archive,
+    Backend,
     Branch,
     Commit,
     Path,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 class SessionSnapshot(HasFrames, Snapshot):
     """What `at()` returns on a Versioned state."""
 
-    def __init__(self, archive: Archive, commit: Commit) -> None:
+    def __init__(self, archive: Backend, commit: Commit) -> None:
         super().__init__(archive.cells(), commit)
         self._archive = archive
 

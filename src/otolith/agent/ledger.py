@@ -33,7 +33,7 @@ from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
 from otolith.agent.state import Observation
-from otolith.core import LOOP, Branch, Commit, Path, Reading, Target, digest
+from otolith.core import LOOP, Branch, Commit, Path, StateReader, Target, digest
 from otolith.errors import Busy, Corrupt, Invalid, NotFound
 from otolith.frozen import EMPTY, freeze, thaw
 from otolith.state.live import Live
@@ -116,18 +116,18 @@ class Entry:
             raise Corrupt(f".loop/ledger/{key} is no entry", hint="run otolith fsck") from error
 
 
-def key_of(*parts: Any, state: Reading) -> str:
+def key_of(*parts: Any, state: StateReader) -> str:
     """Return a name for a call: that of the same call of the same step, and of no other."""
     return digest(state.cells.encoding.encode(list(parts)))[:_KEY_BYTES].hex()
 
 
-def ledger_in(state: Reading) -> list[Entry]:
+def ledger_in(state: StateReader) -> list[Entry]:
     """Return what was done to the world by a state's past, the oldest first."""
     with state.turn():
         return sorted(_entries(state), key=lambda entry: (entry.time, entry.key))
 
 
-def entry_at(state: Reading, key: str) -> Entry | None:
+def entry_at(state: StateReader, key: str) -> Entry | None:
     """Return the entry of a key, if there is one."""
     with state.turn():
         cell = state.cell_at((*LEDGER, key))
@@ -161,7 +161,7 @@ def effects_after(state: Branch, target: Target | None = None) -> list[Entry]:
     return sorted(found.values(), key=lambda entry: (entry.time, entry.key))
 
 
-def _heads(state: Branch, branches: list[str]) -> Iterator[Reading]:
+def _heads(state: Branch, branches: list[str]) -> Iterator[StateReader]:
     """Yield other branches of a session as they are now, where they still are."""
     for branch in branches:
         try:
@@ -184,7 +184,7 @@ def refuse_forks(state: Branch, commit: Commit, name: str) -> None:
         )
 
 
-def _forks(state: Reading) -> Iterator[tuple[str, str]]:
+def _forks(state: StateReader) -> Iterator[tuple[str, str]]:
     """Yield the sub-agents of all runs of a state, and their branches."""
     cells, runs = state.cells, state.cell_at((LOOP, "runs"))
     for key, _ in cells.entries(runs) if runs is not None else ():
@@ -194,7 +194,7 @@ def _forks(state: Reading) -> Iterator[tuple[str, str]]:
             yield kept[1], kept[2]
 
 
-def ends(state: Branch, goal: Commit | None) -> Iterator[Reading]:
+def ends(state: Branch, goal: Commit | None) -> Iterator[StateReader]:
     """Yield where a branch came to since a commit: the head, and what each rollback left behind."""
     yield state
     if state.head is None:
@@ -207,7 +207,7 @@ def ends(state: Branch, goal: Commit | None) -> Iterator[Reading]:
             yield from (state.at(parent) for parent in commit.parents[:1])
 
 
-def _entries(state: Reading) -> Iterator[Entry]:
+def _entries(state: StateReader) -> Iterator[Entry]:
     cell = state.cell_at(LEDGER)
     if cell is None:
         return
@@ -216,7 +216,7 @@ def _entries(state: Reading) -> Iterator[Entry]:
         yield _entry(state, str(cells.encoding.unkey(key)), value)
 
 
-def _entry(state: Reading, key: str, cell: bytes) -> Entry:
+def _entry(state: StateReader, key: str, cell: bytes) -> Entry:
     kept: Any = state.cells.load(cell)
     return Entry.from_data(key, kept)
 

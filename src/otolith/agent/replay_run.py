@@ -25,7 +25,7 @@ from otolith.agent.orchestrator import Orchestrator
 from otolith.agent.run_store import replies_in, run_in
 from otolith.agent.subagents import bound
 from otolith.agent.tools import KEY, Tool, Toolbox, plain
-from otolith.core import Commit, Reading, Target
+from otolith.core import Commit, StateReader, Target
 from otolith.errors import BadValue, Denied, Error
 from otolith.frozen import thaw
 from otolith.session import Versioned
@@ -235,7 +235,7 @@ class _Record:
         return fresh + sum(past.model.asked for past in self._runs.values())
 
 
-def _later(before: Reading, views: Iterable[Reading]) -> list[Entry]:
+def _later(before: StateReader, views: Iterable[StateReader]) -> list[Entry]:
     """Return the effects that are in the ledgers of later states only."""
     past = {entry.key for entry in ledger_in(before) if entry.status != "begun"}
     found: dict[str, Entry] = {}

@@ -46,7 +46,7 @@ from otolith.agent.state import SCHEMA, AgentState, Observation, Working
 from otolith.conversation import Conversation
 from otolith.conversation.message import Message
 from otolith.conversation.storage import Record
-from otolith.core import LOOP, Path, Reading
+from otolith.core import LOOP, Path, StateReader
 from otolith.errors import Conflict, Corrupt, Invalid, MergeConflict
 from otolith.memory import Memory, ToolRecord
 from otolith.session import Versioned
@@ -55,21 +55,21 @@ from otolith.statecharts.agent_phases import Phase
 MAIN = "main"
 
 
-def value_at(state: Reading, path: Path) -> Any:
+def value_at(state: StateReader, path: Path) -> Any:
     """Return what is kept at a path; None if there is nothing."""
     with state.turn():
         cell = state.cell_at(path)
         return None if cell is None else state.cells.load(cell)
 
 
-def runs_in(state: Reading) -> list[str]:
+def runs_in(state: StateReader) -> list[str]:
     """Return the names of the runs that are kept in a state."""
     cell = state.cell_at((LOOP, "runs"))
     keys = [] if cell is None else [key for key, _ in state.cells.entries(cell)]
     return [str(state.cells.encoding.unkey(key)) for key in keys]
 
 
-def run_in(state: Reading, name: str = MAIN) -> AgentState | None:
+def run_in(state: StateReader, name: str = MAIN) -> AgentState | None:
     """Return where a run is in a state, or was in one of the past; None if it has not begun.
 
     Raises:
@@ -91,18 +91,18 @@ def run_in(state: Reading, name: str = MAIN) -> AgentState | None:
     return AgentState.from_data({**head, "memory": memory, "messages": messages})
 
 
-def code_in(state: Reading, name: str = MAIN) -> str:
+def code_in(state: StateReader, name: str = MAIN) -> str:
     """Return what a run was run by last: the name of a class, an agent or a task."""
     head = value_at(state, (LOOP, "runs", name, "head"))
     return str(head.get("code", "")) if isinstance(head, dict) else ""
 
 
-def replies_in(state: Reading, name: str = MAIN) -> list[Recorded]:
+def replies_in(state: StateReader, name: str = MAIN) -> list[Recorded]:
     """Return what models have answered in a run, the oldest first."""
     return [Recorded.from_data(each) for each in _elements(state, (LOOP, "runs", name, "replies"))]
 
 
-def _elements(state: Reading, path: Path, start: int = 0) -> list[Any]:
+def _elements(state: StateReader, path: Path, start: int = 0) -> list[Any]:
     with state.turn():
         cell, load = state.cell_at(path), state.cells.load
         return [] if cell is None else [load(each) for each in state.cells.elements(cell, start)]

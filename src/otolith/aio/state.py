@@ -109,10 +109,10 @@ class Reading(Mapped[T]):
         super().__init__(lambda: plain, Lane(threads))
         self.plain: T = plain
 
-    names = awaited(core.Reading.names)
-    size = awaited(core.Reading.size)
-    kind = awaited(core.Reading.kind)
-    to_dict = awaited(core.Reading.to_dict)
+    names = awaited(core.StateReader.names)
+    size = awaited(core.StateReader.size)
+    kind = awaited(core.StateReader.kind)
+    to_dict = awaited(core.StateReader.to_dict)
 
     async def __getitem__(self, path: str | Path) -> Any:
         return await self.run(lambda plain: plain[path])

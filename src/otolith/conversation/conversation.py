@@ -42,7 +42,7 @@ from otolith.conversation.threads import (
     threads_in,
 )
 from otolith.conversation.token_counts import LATEST, Anchor, Counter, Scale, as_counter, estimated
-from otolith.core import WORKSPACE, Branch, Reading
+from otolith.core import WORKSPACE, Branch, StateReader
 from otolith.errors import BadMessage, BadValue, Error, Invalid, OverBudget
 from otolith.state.base import clock_of
 from otolith.types import Clock
@@ -62,7 +62,7 @@ class Log(Sequence[Message]):
 
     def __init__(
         self,
-        state: Reading,
+        state: StateReader,
         *,
         thread: str = MAIN,
         clock: Clock | None = None,

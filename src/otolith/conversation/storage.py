@@ -52,7 +52,7 @@ from weakref import WeakKeyDictionary
 
 from otolith.conversation.message import Message, Role
 from otolith.conversation.search import Index
-from otolith.core import CONVERSATION, Branch, Cells, Path, Reading, digest
+from otolith.core import CONVERSATION, Branch, Cells, Path, StateReader, digest
 from otolith.errors import BadValue, Corrupt, ReadOnly
 from otolith.text.token_estimate import ESTIMATE
 
@@ -132,7 +132,7 @@ _ID_BYTES = 6
 class Record:
     """The place of one thread in a state."""
 
-    def __init__(self, state: Reading, thread: str) -> None:
+    def __init__(self, state: StateReader, thread: str) -> None:
         self.state = state
         self.thread = thread
         self.path: Path = (CONVERSATION, thread)

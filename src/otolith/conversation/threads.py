@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, overload
 from otolith.conversation.append import check_text
 from otolith.conversation.message import Message, Role
 from otolith.conversation.storage import ABOUT, CALLS, FILES, PINS, STAYS, SUMMARIES, USAGE, Record
-from otolith.core import CONVERSATION, Reading
+from otolith.core import CONVERSATION, StateReader
 from otolith.errors import Exists, Invalid
 from otolith.frozen import freeze, thaw
 
@@ -47,7 +47,7 @@ def check_name(name: Any) -> str:
     return str(name)
 
 
-def threads_in(state: Reading) -> dict[str, Thread]:
+def threads_in(state: StateReader) -> dict[str, Thread]:
     """Return the threads of a state, by name."""
     cell, prefix = state.cell_at((CONVERSATION,)), f".{ABOUT}."
     found: dict[str, Thread] = {}

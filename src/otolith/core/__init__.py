@@ -7,7 +7,7 @@ a *branch* is a ref with a stage on top; a *snapshot* is a state as it was; a *p
 a merge finds two answers. No clock, randomness, file or thread is used here; they are arguments.
 """
 
-from otolith.core.backend import Archive
+from otolith.core.backend import Backend
 from otolith.core.branch import Branch, Target
 from otolith.core.committer import Merge
 from otolith.core.history.blame import Blame
@@ -30,7 +30,7 @@ from otolith.core.paths import (
     parse_path,
 )
 from otolith.core.repo import Repo, Session
-from otolith.core.state import Reading, Snapshot
+from otolith.core.state import Snapshot, StateReader
 from otolith.core.trees.cells import Cells
 from otolith.core.trees.encoding import Encoding
 from otolith.core.trees.layout import digest
@@ -54,7 +54,7 @@ __all__ = [
     "MEMORY",
     "SNAPSHOTS",
     "WORKSPACE",
-    "Archive",
+    "Backend",
     "Blame",
     "Branch",
     "Buffer",
@@ -66,10 +66,10 @@ __all__ = [
     "Encoding",
     "Merge",
     "Path",
-    "Reading",
     "Repo",
     "Session",
     "Snapshot",
+    "StateReader",
     "Stats",
     "Target",
     "Totals",

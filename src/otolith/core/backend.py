@@ -62,7 +62,7 @@ class Config(NamedTuple):
         return cls(fields["format"], fields["salt"])
 
 
-class Archive:
+class Backend:
     """Objects, refs and commits of one store, with the clock and the author that were given."""
 
     def __init__(

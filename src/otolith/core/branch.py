@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, Self
 
-from otolith.core.backend import Archive
-from otolith.core.committer import Joining, Merge
+from otolith.core.backend import Backend
+from otolith.core.committer import Committer, Merge
 from otolith.core.history.blame import Blame
 from otolith.core.history.commits import Commit, make_commit
 from otolith.core.history.refs import Undo, sibling_ref, split_ref, stage_ref
@@ -21,7 +21,7 @@ from otolith.core.merge.policies import check_pattern, check_policy
 from otolith.core.merge.three_way import Conflict
 from otolith.core.paths import POLICY, Path, format_path, parse_own_path, parse_path
 from otolith.core.stage import Stage
-from otolith.core.state import Reading, Snapshot
+from otolith.core.state import Snapshot, StateReader
 from otolith.core.trees.cells import EMPTY_MAP, Cells
 from otolith.core.trees.layout import cell_links
 from otolith.core.trees.objects import Buffer
@@ -30,10 +30,10 @@ from otolith.stores import Batch, Object, Swap
 from otolith.types import Hash
 
 
-class Shelf:
+class Stash:
     """Where the staged edits of one branch are put away."""
 
-    def __init__(self, archive: Archive, branch_ref: str) -> None:
+    def __init__(self, archive: Backend, branch_ref: str) -> None:
         self._archive = archive
         self.ref = stage_ref(branch_ref)
 
@@ -84,17 +84,17 @@ Target = Commit | str
 """A commit, or an expression that names one."""
 
 
-class Branch(Reading, MutableMapping[str, Any]):
+class Branch(StateReader, MutableMapping[str, Any]):
     """One branch of a session, with edits of its own. Use one handle per thread."""
 
-    def __init__(self, archive: Archive, ref: str) -> None:
+    def __init__(self, archive: Backend, ref: str) -> None:
         self._archive = archive
         self._tree = archive.cells()
         self.ref = ref
         self.scope, self.session, self.name = split_ref(ref)
         self._knows_shelf = False
         self._stage = Stage(self._tree, EMPTY_MAP)
-        self._joining = Joining(archive, self._tree, self._stage, ref)
+        self._joining = Committer(archive, self._tree, self._stage, ref)
         self._joining.head = archive.refs.head(ref)
         self._stage.reset(self._head_cell())
 
@@ -362,7 +362,7 @@ class Branch(Reading, MutableMapping[str, Any]):
         Raises:
             StaleRef: since `unshelve`, another process has put edits away. Nothing was written.
         """
-        shelf = Shelf(self._archive, self.ref)
+        shelf = Stash(self._archive, self.ref)
         seen = self._joining.shelf if self._knows_shelf else shelf.takedown()
         self._knows_shelf = True
         if self.is_clean:
@@ -379,7 +379,7 @@ class Branch(Reading, MutableMapping[str, Any]):
     def unshelve(self) -> None:
         """Go on with the edits that were put away, if there are any; committing takes them down."""
         self._require_clean("unshelve")
-        shelf = Shelf(self._archive, self.ref)
+        shelf = Stash(self._archive, self.ref)
         self._knows_shelf = True
         held = shelf.load()
         if held is None:
@@ -444,7 +444,7 @@ def _hashes(reads: Mapping[str, Commit] | None) -> dict[str, Hash]:
 
 
 def _details(
-    archive: Archive, message: str, author: str | None, kind: str, meta: Mapping[str, Any] | None
+    archive: Backend, message: str, author: str | None, kind: str, meta: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     return {
         "now": archive.clock(),

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from otolith.core.backend import Archive
+from otolith.core.backend import Backend
 from otolith.core.history.commits import Commit, make_commit
 from otolith.core.merge.policies import Policies
 from otolith.core.merge.three_way import SIDES, Conflict, Merger
@@ -53,10 +53,10 @@ class Merge:
         return not self.conflicts
 
 
-class Joining:
+class Committer:
     """The head of a branch at hand, and what waits to be joined to it."""
 
-    def __init__(self, archive: Archive, cells: Cells, stage: Stage, ref: str) -> None:
+    def __init__(self, archive: Backend, cells: Cells, stage: Stage, ref: str) -> None:
         self._archive = archive
         self._cells = cells
         self._stage = stage

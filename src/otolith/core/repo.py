@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from otolith.core.backend import Archive
+from otolith.core.backend import Backend
 from otolith.core.branch import Branch
 from otolith.core.history.commits import Commit
 from otolith.core.history.refs import scope_ref, split_ref, tag_ref
@@ -38,7 +38,7 @@ class Repo:
         entropy: Callable[[int], bytes],
         cache_bytes: int = 64 << 20,
     ) -> None:
-        self.archive = Archive(
+        self.archive = Backend(
             store,
             codec=codec,
             clock=clock,

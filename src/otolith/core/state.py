@@ -21,7 +21,7 @@ _HIDDEN = b"."
 """How the names that belong to otolith begin."""
 
 
-class Reading(Holder, Mapping[str, Any]):
+class StateReader(Holder, Mapping[str, Any]):
     """A state as a read-only mapping: a path gives the value there, the top names are its keys."""
 
     @abstractmethod
@@ -100,7 +100,7 @@ class Reading(Holder, Mapping[str, Any]):
         return BlobHandle(self, parse_path(path))
 
 
-class Snapshot(Reading):
+class Snapshot(StateReader):
     """What `at()` returns."""
 
     def __init__(self, cells: Cells, commit: Commit) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from otolith.core import MEMORY, Reading, Snapshot
+from otolith.core import MEMORY, Snapshot, StateReader
 from otolith.errors import BadValue, KeyNotFound
 from otolith.memory import relevance as choosing
 from otolith.memory.notes import (
@@ -50,7 +50,7 @@ from otolith.types import Clock
 class View:
     """A part of the memory of a state; of one that is only read, as late as its commit."""
 
-    def __init__(self, state: Reading, *, clock: Clock | None = None) -> None:
+    def __init__(self, state: StateReader, *, clock: Clock | None = None) -> None:
         self.state = state
         self._clock = clock_of(state) if clock is None else clock
         self._record = Record(state)
@@ -64,7 +64,7 @@ class View:
 class Notes(Mapping[str, Note]):
     """The notes that are not forgotten, by key; each is read when it is asked for."""
 
-    def __init__(self, state: Reading, record: Record) -> None:
+    def __init__(self, state: StateReader, record: Record) -> None:
         self._state = state
         self._record = record
 
@@ -96,7 +96,7 @@ class Noting(View):
 
     def __init__(
         self,
-        state: Reading,
+        state: StateReader,
         *,
         clock: Clock | None = None,
         half_life_seconds: float = HALF_LIFE_SECONDS,

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from otolith.core import MEMORY, Path, Reading
+from otolith.core import MEMORY, Path, StateReader
 from otolith.errors import BadValue
 from otolith.memory.notes import Note
 from otolith.memory.plan import Step, in_order
@@ -29,7 +29,7 @@ ID, STATUS = "id", "status"
 class Record:
     """The place of a memory in a state."""
 
-    def __init__(self, state: Reading) -> None:
+    def __init__(self, state: StateReader) -> None:
         self._state = state
 
     def value(self, *path: str) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
-from otolith.core import Path, Reading
+from otolith.core import Path, StateReader
 from otolith.errors import BadValue, Corrupt
 
 _FIELDS = ("id", "name", "arguments", "result", "error", "duration_ms", "time")
@@ -65,7 +65,7 @@ def _is_same(one: object, other: object) -> bool:
 class ToolLog(Sequence[ToolRecord]):
     """The calls of a state, the oldest first; a slice is a list."""
 
-    def __init__(self, state: Reading, path: Path) -> None:
+    def __init__(self, state: StateReader, path: Path) -> None:
         self._state = state
         self._path = path
 

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, runtime_checkable
 
-from otolith.core import Change, Commit, Path, Reading, Repo, Target
+from otolith.core import Change, Commit, Path, Repo, StateReader, Target
 from otolith.state.event_log import EventLog
 from otolith.types import Clock
 
@@ -96,7 +96,7 @@ def synchronized(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate
     return run
 
 
-def clock_of(state: Reading) -> Clock | None:
+def clock_of(state: StateReader) -> Clock | None:
     """Return the clock of a state that goes on; one that is only read has none."""
     repo: object = getattr(state, "repo", None)
     return repo.clock if isinstance(repo, Repo) else None

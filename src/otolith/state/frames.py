@@ -10,7 +10,7 @@ from typing import Any
 
 from otolith.codecs import FRAMES, labels
 from otolith.codecs import column as read_column
-from otolith.core import Path, Reading, format_path, parse_path
+from otolith.core import Path, StateReader, format_path, parse_path
 from otolith.errors import BadPath, KeyNotFound
 from otolith.types import Tag
 
@@ -25,7 +25,7 @@ class Frame(Mapping[Any, Any]):
     It is a copy; to change the frame, change the frame.
     """
 
-    def __init__(self, state: Reading, path: Path) -> None:
+    def __init__(self, state: StateReader, path: Path) -> None:
         self._cells = state.cells
         self.path = format_path(path)
         cell = state.cell_at(path)
@@ -79,7 +79,7 @@ class Frame(Mapping[Any, Any]):
         return f"<{self.library} frame {self.path}, {len(self)} columns>"
 
 
-class HasFrames(Reading):
+class HasFrames(StateReader):
     """A state whose frames can be read by columns."""
 
     def frame(self, path: str | Path) -> Frame:

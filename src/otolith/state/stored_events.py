@@ -19,7 +19,17 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from otolith.core import EVENTS, SNAPSHOTS, Branch, Cells, Commit, Path, Reading, Snapshot, digest
+from otolith.core import (
+    EVENTS,
+    SNAPSHOTS,
+    Branch,
+    Cells,
+    Commit,
+    Path,
+    Snapshot,
+    StateReader,
+    digest,
+)
 from otolith.errors import BadValue, Corrupt, Invalid, ReadOnly, Unsupported
 from otolith.state.base import State
 from otolith.state.event_log import (
@@ -84,7 +94,7 @@ class _Series:
 class Snapshots:
     """The snapshots of one state: those that are kept in it, and those that wait to be."""
 
-    def __init__(self, state: Reading) -> None:
+    def __init__(self, state: StateReader) -> None:
         self._state = state
         self._waiting: dict[Path, _Taken] = {}
 
@@ -162,7 +172,7 @@ class StoredEventLog(EventLog):
 
     def __init__(
         self,
-        state: Reading,
+        state: StateReader,
         *,
         tips: Callable[[], Sequence[Commit | None]],
         resolve: Callable[[str], Commit] | None = None,
@@ -177,7 +187,7 @@ class StoredEventLog(EventLog):
         self._commons: dict[tuple[str, bytes], EventOrigins] = {}
 
     @classmethod
-    def of(cls, state: Reading) -> StoredEventLog:
+    def of(cls, state: StateReader) -> StoredEventLog:
         """Return the events of a plain branch or snapshot."""
         if isinstance(state, Branch):
             return cls(state, tips=lambda: (state.head, state.merging), resolve=state.resolve)
@@ -331,7 +341,7 @@ class StoredEventLog(EventLog):
 
 
 def events(
-    state: State | Reading | None,
+    state: State | StateReader | None,
     *,
     kind: str | Collection[str] | None = None,
     since: Bound = None,
@@ -348,7 +358,7 @@ def events(
     if state is None:
         return []
     log = getattr(state, "events", None)
-    if log is None and isinstance(state, Reading):
+    if log is None and isinstance(state, StateReader):
         log = StoredEventLog.of(state)
     if not isinstance(log, EventLog):
         raise Invalid(

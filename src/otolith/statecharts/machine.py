@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from otolith.core import Branch, Reading, digest
+from otolith.core import Branch, StateReader, digest
 from otolith.errors import Invalid, KeyNotFound, ReadOnly, Uncommitted
 from otolith.statecharts.chart import Chart
 from otolith.statecharts.effect_runner import Carried, Carrier, Handler
@@ -28,7 +28,7 @@ class Machine:
 
     def __init__(
         self,
-        state: Reading,
+        state: StateReader,
         chart: Chart,
         *,
         name: str = "main",

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from otolith.core import LIFECYCLE, Branch, Path, Reading
+from otolith.core import LIFECYCLE, Branch, Path, StateReader
 from otolith.errors import Corrupt
 from otolith.statecharts.snapshot import Effect, Snapshot
 
@@ -56,7 +56,7 @@ class Waiting(NamedTuple):
 class Record:
     """The place of one machine in a state."""
 
-    def __init__(self, state: Reading, name: str) -> None:
+    def __init__(self, state: StateReader, name: str) -> None:
         self._state = state
         self.path: Path = (LIFECYCLE, name)
 
@@ -132,7 +132,7 @@ class Kept(NamedTuple):
     outbox: tuple[Waiting, ...]
 
 
-def machines_in(state: Reading) -> dict[str, Kept]:
+def machines_in(state: StateReader) -> dict[str, Kept]:
     """Return the machines that are kept in a state, by name. No chart is needed for that."""
     found: dict[str, Kept] = {}
     cell = state.cell_at((LIFECYCLE,))

@@ -15,8 +15,8 @@ from otolith.core import (
     Branch,
     Change,
     Path,
-    Reading,
     Snapshot,
+    StateReader,
     Target,
     differences,
 )
@@ -44,8 +44,8 @@ class ChangeLine(NamedTuple):
 class _Pair(NamedTuple):
     """A state, and an earlier one or None."""
 
-    old: Reading | None
-    new: Reading
+    old: StateReader | None
+    new: StateReader
 
     def changes(self, path: Path, kind: str = "map") -> Iterator[Change]:
         """Yield what differs below a path."""
@@ -243,7 +243,7 @@ def _runs(pair: _Pair) -> Iterator[ChangeLine]:
             yield ChangeLine("run", name, how, _short(f"{text}: {_why(now)}"))
 
 
-def _head(state: Reading | None, name: str) -> dict[str, Any] | None:
+def _head(state: StateReader | None, name: str) -> dict[str, Any] | None:
     cell = None if state is None else state.cell_at((LOOP, "runs", name, "head"))
     found: Any = None if cell is None or state is None else state.cells.load(cell)
     return found if isinstance(found, dict) else None

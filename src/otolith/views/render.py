@@ -30,8 +30,8 @@ from otolith.core import (
     Cells,
     Change,
     Commit,
-    Reading,
     Snapshot,
+    StateReader,
     decode_commit,
     differences,
 )
@@ -168,14 +168,14 @@ class _MindLooks:
         return Parts(items, len(items))
 
 
-def mind(state: Reading) -> list[Item]:
+def mind(state: StateReader) -> list[Item]:
     """Return where runs are, what the agent works with, and the last that was said."""
     looks = _MindLooks()
     found = [*_runs(state), *_memory(state), *_threads(state)]
     return [Item(name, thing, looks) for name, thing in found]
 
 
-def _runs(state: Reading) -> Iterator[tuple[str, _Thing]]:
+def _runs(state: StateReader) -> Iterator[tuple[str, _Thing]]:
     cell = state.cell_at((LOOP, "runs"))
     for key, _ in () if cell is None else state.cells.entries(cell):
         name = str(state.cells.encoding.unkey(key))
@@ -184,7 +184,7 @@ def _runs(state: Reading) -> Iterator[tuple[str, _Thing]]:
         yield f"(run {printable(name)})", _Thing(words, head.get("question") or head.get("task"))
 
 
-def _memory(state: Reading) -> Iterator[tuple[str, _Thing]]:
+def _memory(state: StateReader) -> Iterator[tuple[str, _Thing]]:
     if state.cell_at((MEMORY,)) is None:
         return
     held = memory.Memory(state)
@@ -200,7 +200,7 @@ def _memory(state: Reading) -> Iterator[tuple[str, _Thing]]:
         yield "(notes)", _Thing(number_of(len(notes), "notes"), notes)
 
 
-def _threads(state: Reading) -> Iterator[tuple[str, _Thing]]:
+def _threads(state: StateReader) -> Iterator[tuple[str, _Thing]]:
     if state.cell_at((CONVERSATION,)) is None:
         return
     for name, thread in conversation.Conversation(state).threads().items():
@@ -292,7 +292,7 @@ def sections_within(sections: Iterable[Section], budget: int) -> list[str]:
     return lines
 
 
-def recent_sections(state: Reading, looks: StoredLooks) -> Iterator[Section]:
+def recent_sections(state: StateReader, looks: StoredLooks) -> Iterator[Section]:
     """Yield what is not committed, what the agent has in mind, events, then the latest commits."""
     head = state.head if isinstance(state, Branch) else getattr(state, "commit", None)
     now = _now(state, head)
@@ -312,7 +312,7 @@ def recent_sections(state: Reading, looks: StoredLooks) -> Iterator[Section]:
         yield Section(_commit_title(commit, now), _changes(state.cells, before, snapshot, looks))
 
 
-def _now(state: Reading, head: Commit | None) -> int:
+def _now(state: StateReader, head: Commit | None) -> int:
     """Return the time to count from: that of the repo's clock, or that of a state as it was."""
     repo = getattr(state, "repo", None)
     if repo is not None:
@@ -338,7 +338,7 @@ def _line(cells: Cells, commit: Commit | None, *, skip: int = 0) -> Iterator[Com
         commit = decode_commit(hash, cells.objects.data(hash))
 
 
-def _changes(cells: Cells, before: Commit | None, after: Reading, looks: StoredLooks) -> Parts:
+def _changes(cells: Cells, before: Commit | None, after: StateReader, looks: StoredLooks) -> Parts:
     root = before.cell if before is not None else _EMPTY_MAP
     found = differences(cells, root, after.cell_at(()) or _EMPTY_MAP)
     own = (change for change in found if not change.path.startswith("."))
@@ -348,7 +348,9 @@ def _changes(cells: Cells, before: Commit | None, after: Reading, looks: StoredL
     return Parts(items, len(some), "changes" if len(some) < _MOST_CHANGES else "changes, or more")
 
 
-def _change_item(change: Change, old: Reading | None, new: Reading, looks: StoredLooks) -> Item:
+def _change_item(
+    change: Change, old: StateReader | None, new: StateReader, looks: StoredLooks
+) -> Item:
     before = old.cell_at(change.keys) if old is not None and change.kind != "added" else None
     after = new.cell_at(change.keys) if change.kind != "removed" else None
     name = f"{_SIGNS[change.kind]} {printable(change.path)}"
@@ -357,7 +359,7 @@ def _change_item(change: Change, old: Reading | None, new: Reading, looks: Store
     return Item(name, after if after is not None else before, looks)
 
 
-def _events(state: Reading, looks: StoredLooks, now: int) -> Parts:
+def _events(state: StateReader, looks: StoredLooks, now: int) -> Parts:
     log = state.cell_at((EVENTS,))
     length = state.cells.length(log) if log is not None else 0
     items: list[Item] = []
@@ -415,7 +417,7 @@ FOCUSES = ("recent", "full")
 
 
 def view(
-    state: State | Reading | None,
+    state: State | StateReader | None,
     focus: Literal["recent", "full"] = "recent",
     *,
     max_tokens: int = 4096,
@@ -440,8 +442,8 @@ def view(
     return cut("\n".join(lines), max_tokens)
 
 
-def _lines(state: State | Reading, focus: str, budget: int) -> list[str]:
-    if isinstance(state, Reading):
+def _lines(state: State | StateReader, focus: str, budget: int) -> list[str]:
+    if isinstance(state, StateReader):
         with state.turn():
             return _kept(state, focus, budget)
     if isinstance(state, Live):
@@ -452,7 +454,7 @@ def _lines(state: State | Reading, focus: str, budget: int) -> list[str]:
     )
 
 
-def _kept(state: Reading, focus: str, budget: int) -> list[str]:
+def _kept(state: StateReader, focus: str, budget: int) -> list[str]:
     root = state.cell_at(())
     looks = StoredLooks(state.cells)
     title = _title(state, bytes_text(state.cells.full_size(root or b"")))
@@ -464,7 +466,7 @@ def _kept(state: Reading, focus: str, budget: int) -> list[str]:
     return [title, *sections_within(recent_sections(state, looks), left)]
 
 
-def _title(state: Reading, size: str) -> str:
+def _title(state: StateReader, size: str) -> str:
     keys = f"{number_of(len(state), 'keys')}, {size}"
     if isinstance(state, Snapshot):
         return f"as it was at {state.commit.short}: {keys}"

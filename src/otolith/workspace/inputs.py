@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import cloudpickle  # type: ignore[import-untyped]
 
-from otolith.core import Reading
+from otolith.core import StateReader
 from otolith.errors import BadValue
 from otolith.workspace.worker.classes import CACHES
 
@@ -42,7 +42,7 @@ class Gift(NamedTuple):
     pickle: bytes
 
 
-def gift_of(values: Mapping[str, object], state: Reading, *, are_objects: bool = False) -> Gift:
+def gift_of(values: Mapping[str, object], state: StateReader, *, are_objects: bool = False) -> Gift:
     """Return variables as a worker can take them; none as data, if `are_objects`.
 
     Raises:
@@ -60,7 +60,7 @@ def gift_of(values: Mapping[str, object], state: Reading, *, are_objects: bool =
     return Gift(cells, _pickled(objects))
 
 
-def _cell(value: object, state: Reading) -> bytes | None:
+def _cell(value: object, state: StateReader) -> bytes | None:
     try:
         return state.cells.put(value) if _is_data(value) else None
     except (BadValue, RecursionError):  # it is too deep, or goes round in circles

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from otolith.core import WORKSPACE, Branch, Reading
+from otolith.core import WORKSPACE, Branch, StateReader
 from otolith.errors import Denied, KeyNotFound, NotKept
 from otolith.workspace.result_check import TABLES
 
@@ -28,7 +28,7 @@ from otolith.workspace.result_check import TABLES
 class Tables:
     """The workspace in a state, as it is now."""
 
-    def __init__(self, state: Reading) -> None:
+    def __init__(self, state: StateReader) -> None:
         self._state = state
 
     def cell(self, *path: str) -> bytes | None:
@@ -138,7 +138,7 @@ class Readable:
         )
 
 
-def variables_in(state: Reading) -> list[Variable]:
+def variables_in(state: StateReader) -> list[Variable]:
     """Return what a state knows of its variables, by name."""
     index = Tables(state).entry("vars")
     entries = index.items() if isinstance(index, dict) else ()

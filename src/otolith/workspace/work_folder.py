@@ -42,7 +42,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from otolith.core import WORKSPACE, Branch, Reading, digest
+from otolith.core import WORKSPACE, Branch, StateReader, digest
 from otolith.errors import Invalid, NotFound
 from otolith.workspace.step import Files
 
@@ -206,7 +206,7 @@ class Folder:
         )
 
 
-def files_in(state: Reading) -> dict[str, bytes]:
+def files_in(state: StateReader) -> dict[str, bytes]:
     """Return the cells of the files that a state has."""
     cell = state.cell_at(PLACE)
     if cell is None:

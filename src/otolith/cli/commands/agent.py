@@ -57,7 +57,7 @@ from otolith.cli.run.agents import (
     under_way,
 )
 from otolith.cli.terminal import emit, json_option, page, safe, table
-from otolith.core import Commit, Reading
+from otolith.core import Commit, StateReader
 from otolith.errors import Invalid, KeyNotFound
 from otolith.session import Versioned
 from otolith.state import events as events_of
@@ -333,7 +333,7 @@ def _show_record(asked: Asked, name: str, ref: str | None, *, as_json: bool) -> 
             page(recorded_lines(recorded) if recorded else silent, asked)
 
 
-def _silent(desk: Desk, state: Reading, name: str, asked: Asked) -> Iterator[str]:
+def _silent(desk: Desk, state: StateReader, name: str, asked: Asked) -> Iterator[str]:
     """Yield that a run asked no model, and how to see what others asked."""
     yield f"run {safe(name)} asked no model"
     for other in (each for each in runs_in(state) if replies_in(state, each)):

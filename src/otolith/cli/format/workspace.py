@@ -17,7 +17,7 @@ from otolith.cli.format.history import commit_json, counted, screen_width, size
 from otolith.cli.format.values import to_json
 from otolith.cli.location import suggesting
 from otolith.cli.terminal import end_progress, safe, table
-from otolith.core import Reading
+from otolith.core import StateReader
 from otolith.errors import KeyNotFound
 from otolith.views import ChangeLine
 from otolith.workspace import Difference, Step, Variable, variables_in
@@ -173,7 +173,7 @@ def step_json(step: Step, saved: Sequence[Path] = ()) -> dict[str, Any]:
     }
 
 
-def known(state: Reading) -> dict[str, Variable]:
+def known(state: StateReader) -> dict[str, Variable]:
     """Return what is known of the variables of a state, by name."""
     return {found.name: found for found in variables_in(state)}
 

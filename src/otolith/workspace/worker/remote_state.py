@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from otolith.codecs import Codecs
-from otolith.core import ALIASES, Archive, Cells, Path
+from otolith.core import ALIASES, Backend, Cells, Path
 from otolith.errors import BadValue
 from otolith.state.tracked_branch import TrackedBranch
 from otolith.workspace.protocol import Handed
@@ -29,7 +29,7 @@ TABLES = (ALIASES, "ambient", "classes", "code", "data", "last", "objects", "sig
 _REF = "session/workspace/main"
 
 
-class _Archive(Archive):
+class _Archive(Backend):
     """An archive whose cells map what is long."""
 
     mappings: Mappings
