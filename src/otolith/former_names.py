@@ -276,6 +276,10 @@ _NAMES: dict[str, str] = {
 
 # Things that got another name later: by their module of today.
 _RENAMED: dict[str, str] = {
+    "otolith.stores.base:Expectant": "otolith.stores.base:Prefetcher",
+    "otolith.stores.sqlite.group_commit:Ticket": "otolith.stores.sqlite.group_commit:PendingWrite",
+    "otolith.stores.sqlite.group_commit:Turns": "otolith.stores.sqlite.group_commit:GroupCommit",
+    "otolith.stores.sqlite.objects:Expected": "otolith.stores.sqlite.objects:Prepared",
     "otolith.core.backend:Archive": "otolith.core.backend:Backend",
     "otolith.core.branch:Shelf": "otolith.core.branch:Stash",
     "otolith.core.committer:Joining": "otolith.core.committer:Committer",

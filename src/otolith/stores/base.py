@@ -174,7 +174,7 @@ class Collector(Protocol):
 
 
 @runtime_checkable
-class Expectant(Protocol):
+class Prefetcher(Protocol):
     """A store that can make use of objects before they are written."""
 
     def expect(self, objects: Sequence[bytes]) -> list[Hash]:

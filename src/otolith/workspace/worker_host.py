@@ -33,7 +33,7 @@ from msgspec.structs import replace
 
 from otolith.core import Branch, Cells, Claim, cell_claims, claims, totals
 from otolith.errors import Error, Invalid
-from otolith.stores import Expectant
+from otolith.stores import Prefetcher
 from otolith.types import CHUNK_BYTES, Hash
 from otolith.workspace.protocol import (
     Begin,
@@ -103,7 +103,7 @@ class Arrivals:
             raise Invalid(f"{error}", hint="nothing was committed") from None
         finally:
             os.close(descriptor)
-        if isinstance(self._store, Expectant):
+        if isinstance(self._store, Prefetcher):
             return list(map(self._look, pieces, self._store.expect(pieces)))
         return list(map(self._look, pieces))
 

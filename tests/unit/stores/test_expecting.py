@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from otolith.errors import Invalid
-from otolith.stores import Batch, CachedStore, Expectant, MemoryStore, Object, SqliteStore
+from otolith.stores import Batch, CachedStore, MemoryStore, Object, Prefetcher, SqliteStore
 from otolith.stores.base import digest
-from otolith.stores.sqlite.objects import Draft, Expected, key_of
+from otolith.stores.sqlite.objects import Draft, Prepared, key_of
 
 CHUNKS = [bytes([number]) * 60_000 + os.urandom(20) for number in range(8)]
 
@@ -45,13 +45,13 @@ def test_other_bytes_under_an_expected_name_are_refused(store: SqliteStore) -> N
 def test_a_layer_expects_for_the_store_in_it(tmp_path: Path) -> None:
     for inner in (MemoryStore(), SqliteStore(tmp_path / "b.db")):
         layer = CachedStore(inner)
-        assert isinstance(layer, Expectant)
+        assert isinstance(layer, Prefetcher)
         assert layer.expect(CHUNKS) == list(map(digest, CHUNKS))
         layer.close()
 
 
 def test_no_more_is_expected_than_the_limit_allows() -> None:
-    expected = Expected(limit_bytes=1000)
+    expected = Prepared(limit_bytes=1000)
     drafts = [draft(bytes([number]) * 200) for number in range(10)]
     for each in drafts:
         expected.put(each)

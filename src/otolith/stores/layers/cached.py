@@ -18,9 +18,9 @@ from otolith.stores.base import (
     Capabilities,
     Collected,
     Collector,
-    Expectant,
     Links,
     Move,
+    Prefetcher,
     Store,
     Usage,
     digest,
@@ -62,7 +62,7 @@ class CachedStore:
         self._remember({item.hash: bytes(item.data) for item in batch.objects})
 
     def expect(self, objects: Sequence[bytes]) -> list[Hash]:
-        if isinstance(self._inner, Expectant):
+        if isinstance(self._inner, Prefetcher):
             return self._inner.expect(objects)
         return list(map(digest, objects))
 

@@ -24,7 +24,7 @@ from otolith.stores.sqlite.sql import explained
 from otolith.types import Hash
 
 
-class Ticket:
+class PendingWrite:
     """One batch that waits to be written."""
 
     __slots__ = ("added", "batch", "done", "drafts", "error")
@@ -37,7 +37,7 @@ class Ticket:
         self.added: list[tuple[Hash, Base]] = []
 
 
-class Turns:
+class GroupCommit:
     """Writes batches for all threads of this process."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Turns:
         self._objects = objects
         self._refs = refs
         self._history = history
-        self._waiting: deque[Ticket] = deque()
+        self._waiting: deque[PendingWrite] = deque()
         self._failure = ""
         self._version: int | None = None  # of the data, as of our last commit
         self._alone = False
@@ -56,7 +56,7 @@ class Turns:
 
     def write(self, batch: Batch, drafts: Sequence[Draft]) -> None:
         """Write a batch, together with those of other threads that wait."""
-        ticket = Ticket(batch, drafts)
+        ticket = PendingWrite(batch, drafts)
         self._waiting.append(ticket)
         try:
             with self._connections.lock:
@@ -85,7 +85,7 @@ class Turns:
                 hint="check the disk, then open the store again",
             )
 
-    def _serve(self, own: Ticket) -> None:
+    def _serve(self, own: PendingWrite) -> None:
         tickets = []
         while self._waiting:
             tickets.append(self._waiting.popleft())
@@ -99,7 +99,7 @@ class Turns:
             self._waiting.extend(each for each in tickets if not each.done and each is not own)
             raise
 
-    def _settle(self, tickets: list[Ticket]) -> None:
+    def _settle(self, tickets: list[PendingWrite]) -> None:
         try:
             self._transact(tickets)
         except apsw.IOError as error:
@@ -114,7 +114,7 @@ class Turns:
             for ticket in tickets:
                 self._settle([ticket])
 
-    def _transact(self, tickets: list[Ticket]) -> None:
+    def _transact(self, tickets: list[PendingWrite]) -> None:
         connection = self._connections.writer()
         self._committing = False
         connection.execute("begin immediate")
@@ -142,13 +142,13 @@ class Turns:
         self._version = None
         self._objects.recent.clear()  # it may have seen rows whose ids will now be given again
 
-    def _finish(self, tickets: list[Ticket]) -> None:
+    def _finish(self, tickets: list[PendingWrite]) -> None:
         for ticket in tickets:
             for name, item in ticket.added:
                 self._objects.recent.put(name, item)
             ticket.done = True
 
-    def _apply(self, connection: apsw.Connection, ticket: Ticket) -> None:
+    def _apply(self, connection: apsw.Connection, ticket: PendingWrite) -> None:
         batch = ticket.batch
         ticket.error, ticket.added = None, []
         try:
@@ -195,7 +195,7 @@ class Turns:
         )
 
 
-def _fail(tickets: list[Ticket], error: Error) -> None:
+def _fail(tickets: list[PendingWrite], error: Error) -> None:
     for ticket in tickets:
         if not ticket.done:
             ticket.error, ticket.done = error, True

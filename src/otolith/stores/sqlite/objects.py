@@ -281,7 +281,7 @@ def _present(
 _LIMIT_BYTES = 256 << 20
 
 
-class Expected:
+class Prepared:
     """Drafts by their hash, within a limit: the oldest are dropped, and made again if needed."""
 
     def __init__(self, *, limit_bytes: int = _LIMIT_BYTES) -> None:

@@ -35,8 +35,8 @@ from otolith.stores.base import (
 from otolith.stores.sqlite import schema
 from otolith.stores.sqlite.connections import Connections
 from otolith.stores.sqlite.gc import Collection
-from otolith.stores.sqlite.group_commit import Turns
-from otolith.stores.sqlite.objects import Draft, Expected, Objects
+from otolith.stores.sqlite.group_commit import GroupCommit
+from otolith.stores.sqlite.objects import Draft, Objects, Prepared
 from otolith.stores.sqlite.refs import History, Refs
 from otolith.types import Hash
 
@@ -74,9 +74,9 @@ class SqliteStore:
         self._objects = Objects(file)
         self._refs = Refs(file, remembers=True)
         self._history = History(file, self._objects)
-        self._expected = Expected()
+        self._expected = Prepared()
         self._connections.after_fork.append(self._expected.forget)
-        self._turns = Turns(self._connections, self._objects, self._refs, self._history)
+        self._turns = GroupCommit(self._connections, self._objects, self._refs, self._history)
 
     @property
     def path(self) -> str:
