@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 import otolith
-from otolith.agent import run_in
+from otolith.agent import load_run
 from otolith.care import verify
 from otolith.statecharts import AGENT, Chart
 from tests.compat.make_golden_rooms import BOOKING, GOLDEN_ROOMS, Booker, own_values, pay
@@ -88,7 +88,7 @@ def test_a_run_that_paused_goes_on_and_pays_nothing_twice(repo):
 
 
 def test_a_task_that_ended_is_found(repo):
-    run = run_in(repo.session("task"))
+    run = load_run(repo.session("task"))
 
     assert run is not None
     assert (run.phase, run.final_answer) == ("done", 2.0)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from otolith.agent.agent import Agent, Task
     from otolith.agent.invocation import Outcome
     from otolith.agent.ledger import Entry, effects_after, ledger_in
-    from otolith.agent.model_step import Acting
+    from otolith.agent.model_step import ModelOrchestrator
     from otolith.agent.models import (
         AnthropicModel,
         FunctionModel,
@@ -41,18 +41,18 @@ if TYPE_CHECKING:
     )
     from otolith.agent.orchestrator import Orchestrator
     from otolith.agent.replay_run import Replay, replay
-    from otolith.agent.run_store import code_in, replies_in, run_in, runs_in
-    from otolith.agent.state import AgentState, Observation, Working
+    from otolith.agent.run_store import list_runs, load_run, replies_in, run_code_name
+    from otolith.agent.state import AgentState, Observation, WorkingMemory
     from otolith.agent.tools import Tool, Toolbox, tool
 
 __all__ = [
-    "Acting",
     "Agent",
     "AgentState",
     "AnthropicModel",
     "Entry",
     "FunctionModel",
     "Model",
+    "ModelOrchestrator",
     "Observation",
     "OpenAIModel",
     "Orchestrator",
@@ -66,19 +66,19 @@ __all__ = [
     "Tool",
     "Toolbox",
     "Usage",
-    "Working",
-    "code_in",
+    "WorkingMemory",
     "effects_after",
     "ledger_in",
+    "list_runs",
+    "load_run",
     "replay",
     "replies_in",
-    "run_in",
-    "runs_in",
+    "run_code_name",
     "tool",
 ]
 
 _HOME = {
-    "Acting": "model_step",
+    "ModelOrchestrator": "model_step",
     "Agent": "agent",
     "AgentState": "state",
     "AnthropicModel": "models",
@@ -98,14 +98,14 @@ _HOME = {
     "Tool": "tools",
     "Toolbox": "tools",
     "Usage": "models",
-    "Working": "state",
-    "code_in": "run_store",
+    "WorkingMemory": "state",
+    "run_code_name": "run_store",
     "effects_after": "ledger",
     "ledger_in": "ledger",
     "replay": "replay_run",
     "replies_in": "run_store",
-    "run_in": "run_store",
-    "runs_in": "run_store",
+    "load_run": "run_store",
+    "list_runs": "run_store",
     "tool": "tools",
 }
 

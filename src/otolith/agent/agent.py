@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from otolith.agent.invocation import Outcome
 from otolith.agent.ledger import Entry
-from otolith.agent.model_step import Acting, Acts, Inputs, prompt_of
+from otolith.agent.model_step import Acts, Inputs, ModelOrchestrator, prompt_of
 from otolith.agent.models.base import Model, OnText, as_model
 from otolith.agent.run_store import MAIN
 from otolith.agent.state import AgentState
@@ -36,8 +36,8 @@ class Does(Protocol):
     def limits(self) -> dict[str, Any]: ...
     def acting(
         self, state: Any = None, *, result: Any = str, inputs: dict[str, Any] | Inputs | None = None
-    ) -> Acting: ...
-    def doing(self, acting: Acting) -> AbstractContextManager[Acting]: ...
+    ) -> ModelOrchestrator: ...
+    def doing(self, acting: ModelOrchestrator) -> AbstractContextManager[ModelOrchestrator]: ...
 
 
 class Task(Generic[R]):
@@ -114,7 +114,9 @@ class Task(Generic[R]):
         """Return what the model is told: what to do, and with what."""
         return prompt_of(self.signature.text, self.name, plain(inputs))
 
-    def acting(self, state: Any = None, *, inputs: dict[str, Any] | None = None) -> Acting:
+    def acting(
+        self, state: Any = None, *, inputs: dict[str, Any] | None = None
+    ) -> ModelOrchestrator:
         """Return what runs this task in a state, a repo or a store.
 
         Without `inputs`, a call that was begun goes on with what its prompt tells of them.
@@ -140,7 +142,7 @@ class Task(Generic[R]):
         return answer if self._kind is Any else fitted(answer, self._kind, what="the result")
 
 
-def _handed_over(outcome: Outcome, acting: Acting, session: str) -> Outcome:
+def _handed_over(outcome: Outcome, acting: ModelOrchestrator, session: str) -> Outcome:
     if outcome.state.is_over and not acting.is_handed_over(session):
         acting.hand_over(session)
     return outcome
@@ -200,7 +202,7 @@ class Agent:
         self._parts: dict[str, Any] = dict(parts)
         self._parts["can_ask"] = parts.get("can_ask", "human" in parts)
         self._instructions = instructions
-        self._under_way: list[Acting] = []
+        self._under_way: list[ModelOrchestrator] = []
 
     def __repr__(self) -> str:
         return f"<Agent {self.name} of {self.model.name}, {len(self.tools)} tools>"
@@ -230,10 +232,10 @@ class Agent:
         result: Any = str,
         inputs: dict[str, Any] | Inputs | None = None,
         model: Model | None = None,
-    ) -> Acting:
+    ) -> ModelOrchestrator:
         """Return what runs this agent in a state, a repo or a store."""
         where = Versioned() if state is None and self._acts == "code" else state
-        made = Acting(
+        made = ModelOrchestrator(
             where,
             instructions=self._instructions,
             result=result,
@@ -273,7 +275,7 @@ class Agent:
         return dict(self._limits)
 
     @contextmanager
-    def doing(self, acting: Acting) -> Iterator[Acting]:
+    def doing(self, acting: ModelOrchestrator) -> Iterator[ModelOrchestrator]:
         """Let `stop` reach what runs meanwhile."""
         self._under_way.append(acting)
         try:

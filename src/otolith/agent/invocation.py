@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from otolith.agent.live_run import LooseRun
-from otolith.agent.run_store import KeptRun
+from otolith.agent.live_run import LiveRun
+from otolith.agent.run_store import StoredRun
 from otolith.agent.state import AgentState
 from otolith.errors import Conflict, Invalid, KeyNotFound
 
@@ -17,7 +17,7 @@ ANSWERED, ANSWERED_AT_ONCE = "answered", "answered at once"
 """What commits say with which somebody has answered a question: by `answer=`, or by `human=`."""
 
 
-class Wish(NamedTuple):
+class RunRequest(NamedTuple):
     """What a caller wants of a run; see `Orchestrator.run`."""
 
     input: str | None
@@ -25,7 +25,7 @@ class Wish(NamedTuple):
     again: bool
 
 
-class Beginning(NamedTuple):
+class RunStart(NamedTuple):
     """The state to start with, and, if it is another one than the run is at, what to commit."""
 
     state: AgentState
@@ -33,7 +33,7 @@ class Beginning(NamedTuple):
     message: str = ""
 
 
-def beginning(run: KeptRun | LooseRun, at: AgentState | None, wish: Wish) -> Beginning:
+def start_of(run: StoredRun | LiveRun, at: AgentState | None, wish: RunRequest) -> RunStart:
     """Return what a call starts with; `at` is where the run is, None if it has not begun.
 
     Raises:
@@ -49,11 +49,11 @@ def beginning(run: KeptRun | LooseRun, at: AgentState | None, wish: Wish) -> Beg
     if at.is_paused and wish.answer is not None:
         if wish.input not in (None, at.task):
             raise Conflict(f"it was asked about {at.task!r}", hint="leave out the input")
-        return Beginning(at.answered(wish.answer), at, ANSWERED)
+        return RunStart(at.answered(wish.answer), at, ANSWERED)
     _refuse_answer(wish, f"the run is {at.phase}")
     is_same = wish.input == at.task and not (wish.again and at.is_over)
     if wish.input is None or is_same:
-        return Beginning(at, at)
+        return RunStart(at, at)
     if not at.is_over:
         raise Conflict(
             f"session {run.session} is in the middle of {at.task!r}",
@@ -62,12 +62,12 @@ def beginning(run: KeptRun | LooseRun, at: AgentState | None, wish: Wish) -> Beg
     return _task(run, wish.input, at)
 
 
-def _task(run: KeptRun | LooseRun, input: str, at: AgentState) -> Beginning:
+def _task(run: StoredRun | LiveRun, input: str, at: AgentState) -> RunStart:
     fresh = AgentState.from_user_input(input, session=at.session, messages=at.messages)
-    return Beginning(replace(fresh, iteration=at.iteration), at, f"begin {run.name}")
+    return RunStart(replace(fresh, iteration=at.iteration), at, f"begin {run.name}")
 
 
-def _refuse_answer(wish: Wish, why: str) -> None:
+def _refuse_answer(wish: RunRequest, why: str) -> None:
     if wish.answer is not None:
         raise Invalid(
             f"nobody was asked anything: {why}",

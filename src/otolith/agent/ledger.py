@@ -230,7 +230,7 @@ _GUARD = Lock()
 
 
 @contextmanager
-def alive() -> Iterator[str]:
+def register_owner() -> Iterator[str]:
     """Give a run its name, and let it be known as alive until it ends, however it does."""
     name = f"{_process(os.getpid())}/{uuid4().hex[:8]}"
     _RUNNING.add(name)
@@ -241,7 +241,7 @@ def alive() -> Iterator[str]:
 
 
 @contextmanager
-def alone_in(state: object) -> Iterator[None]:
+def exclusive(state: object) -> Iterator[None]:
     """Let nobody else run in a state meanwhile: what a step stages there must be its own.
 
     Nothing is staged in a state without history, so that others may.
@@ -303,7 +303,7 @@ def _began(pid: int) -> str | None:
     return "-"
 
 
-def standing(state: Branch) -> Iterator[Commit]:
+def effective_history(state: Branch) -> Iterator[Commit]:
     """Yield the commits that a state stands on, the latest first."""
     heap = [] if state.head is None else [(-state.head.time, state.head.id, state.head)]
     seen: set[str] = set()
@@ -317,9 +317,9 @@ def standing(state: Branch) -> Iterator[Commit]:
             heapq.heappush(heap, (-below.time, below.id, below))
 
 
-def stands_on(state: Branch, goal: Commit) -> bool:
+def is_in_effect(state: Branch, goal: Commit) -> bool:
     """Tell whether a commit is one of those that a state stands on."""
-    for commit in standing(state):
+    for commit in effective_history(state):
         if commit.id == goal.id:
             return True
         if commit.time < goal.time:

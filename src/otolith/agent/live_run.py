@@ -11,7 +11,7 @@ from weakref import finalize
 from otolith.agent.context_window import Window
 from otolith.agent.ledger import Entry
 from otolith.agent.models.base import Recorded, Usage
-from otolith.agent.run_events import happenings
+from otolith.agent.run_events import events_of_step
 from otolith.agent.run_store import MAIN, Base
 from otolith.agent.state import AgentState
 from otolith.agent.tools import packed
@@ -35,7 +35,7 @@ _REMEMBERED: dict[int, dict[tuple[str, str], _Remembered]] = {}
 """Runs by the id of their state: a Live state is a mapping, and cannot be a key."""
 
 
-class LooseRun:
+class LiveRun:
     """A run that ends with its process."""
 
     is_kept = False
@@ -66,7 +66,7 @@ class LooseRun:
     ) -> AgentState:
         """Remember a step, as long as the state lives."""
         self._kept.at = after
-        for kind, data in happenings(before, after):
+        for kind, data in events_of_step(before, after):
             self.state.events.append(kind, agent=self.name, **data)
         self.state.commit(message)
         return after

@@ -23,7 +23,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import msgspec
 
 from otolith.agent.context_window import Window
-from otolith.agent.ledger import standing
+from otolith.agent.ledger import effective_history
 from otolith.agent.models.base import Reply
 from otolith.agent.orchestrator import Orchestrator
 from otolith.agent.run_store import Base
@@ -130,7 +130,7 @@ class Coding:
 
     def _is_put(self) -> bool:
         """Tell whether the inputs were put since the task began, by whichever process."""
-        for commit in standing(self.workspace.state):
+        for commit in effective_history(self.workspace.state):
             if commit.message.startswith("begin ") and "run" in commit.meta:
                 return False
             if commit.message.startswith("put ") and commit.kind == "run":
@@ -185,7 +185,7 @@ class Coding:
     def _since(self) -> Iterator[Commit]:
         """Yield the commits of the step that is under way, the latest first."""
         base = self._orchestrator.base
-        for commit in standing(self.workspace.state):
+        for commit in effective_history(self.workspace.state):
             if commit.id == base.commit:
                 return
             yield commit
@@ -237,7 +237,7 @@ _CUT_OFF = ("length", "max_tokens")
 _SHORTER = "Your answer was cut off. Give all of it, in fewer words."
 
 
-class Acting(Orchestrator):
+class ModelOrchestrator(Orchestrator):
     """Thinks with a model, and acts by tool calls or by code."""
 
     def __init__(

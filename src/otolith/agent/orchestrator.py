@@ -24,15 +24,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, TextIO, TypeAlias
 
-from otolith.agent.invocation import ANSWERED_AT_ONCE, Ended, Outcome, Wish, beginning
-from otolith.agent.ledger import Entry, alive, alone_in, effects_after, refuse_forks
-from otolith.agent.live_run import LooseRun
+from otolith.agent.invocation import ANSWERED_AT_ONCE, Ended, Outcome, RunRequest, start_of
+from otolith.agent.ledger import Entry, effects_after, exclusive, refuse_forks, register_owner
+from otolith.agent.live_run import LiveRun
 from otolith.agent.models.base import Model, OnText, as_model
 from otolith.agent.run_events import clipped
-from otolith.agent.run_store import MAIN, KeptRun
+from otolith.agent.run_store import MAIN, StoredRun
 from otolith.agent.state import AgentState
-from otolith.agent.step_context import Stepping, Stopped
-from otolith.agent.subagents import branch_of, join
+from otolith.agent.step_context import StepContext, Stopped
+from otolith.agent.subagents import branch_of, merge_subagents
 from otolith.agent.tools import Tool, Toolbox, plain, whole
 from otolith.core import Repo, Target
 from otolith.errors import (
@@ -99,7 +99,7 @@ def _shown(text: str) -> str:
 _OPEN = ("begun", "unknown")
 
 
-class Settling(Stepping):
+class Settling(StepContext):
     """What a user decides about effects."""
 
     def unknown_effects(self, session: str = MAIN) -> list[Entry]:
@@ -153,19 +153,19 @@ class Settling(Stepping):
         state.commit("effects that stay in the world")
         return left
 
-    def _open(self, session: str) -> KeptRun | LooseRun:
+    def _open(self, session: str) -> StoredRun | LiveRun:
         raise NotImplementedError
 
 
-def _under_way(run: KeptRun | LooseRun) -> Iterator[KeptRun | LooseRun]:
+def _under_way(run: StoredRun | LiveRun) -> Iterator[StoredRun | LiveRun]:
     """Yield a run, and those of its sub-agents that are not merged yet."""
     yield run
-    if not isinstance(run, KeptRun):
+    if not isinstance(run, StoredRun):
         return
     heads = run.state.repo.branches(run.session, scope=run.state.scope)
     for name, branch in run.forks(run.iteration).items():
         if branch in heads:
-            yield from _under_way(KeptRun(branch_of(run.state, branch), name))
+            yield from _under_way(StoredRun(branch_of(run.state, branch), name))
 
 
 Where: TypeAlias = Repo | Store | KVStore | Versioned | Live | str | None
@@ -264,11 +264,11 @@ class Orchestrator(Settling):
             self._deadline = None if max_seconds is None else time.monotonic() + max_seconds
             run = self._run = self._open(session)
             run.code = self.code
-            with alone_in(run.state), alive() as run.sign:
+            with exclusive(run.state), register_owner() as run.sign:
                 _kept_before(run)
                 before = run.load()
                 self._join(run)
-                state, before, message = beginning(run, before, Wish(input, answer, again))
+                state, before, message = start_of(run, before, RunRequest(input, answer, again))
                 if message:
                     state = self._kept(run, state, before, message)
                 return self._loop(run, state, max_steps)
@@ -308,7 +308,7 @@ class Orchestrator(Settling):
             raise KeyNotFound(f"nothing has begun in session {session}", hint="run(input)")
         if not before.is_over:
             run.code = self.code
-            with alone_in(run.state):
+            with exclusive(run.state):
                 _kept_before(run)
                 run.keep(before.to_error(why), before, f"abandon {self.name}")
                 run.hand_over()
@@ -321,7 +321,7 @@ class Orchestrator(Settling):
 
     def _loop(
         self,
-        run: KeptRun | LooseRun,
+        run: StoredRun | LiveRun,
         state: AgentState,
         max_steps: int | None,
     ) -> Outcome:
@@ -356,7 +356,7 @@ class Orchestrator(Settling):
         left = self._seconds_left
         return "seconds" if left is not None and left <= 0 else None
 
-    def _one(self, run: KeptRun | LooseRun, before: AgentState) -> AgentState:
+    def _one(self, run: StoredRun | LiveRun, before: AgentState) -> AgentState:
         """Make one step."""
         self._enter(run, before.iteration)
         try:
@@ -376,7 +376,7 @@ class Orchestrator(Settling):
             self._leave()
         return self._joined(run, kept)
 
-    def _tell_open(self, run: KeptRun | LooseRun) -> None:
+    def _tell_open(self, run: StoredRun | LiveRun) -> None:
         """Record which calls this step had begun before it was cut off, and did not come back to.
 
         Nobody knows whether they happened, and no call asks about them any more.
@@ -389,14 +389,14 @@ class Orchestrator(Settling):
 
     def _kept(
         self,
-        run: KeptRun | LooseRun,
+        run: StoredRun | LiveRun,
         after: AgentState,
         before: AgentState,
         message: str,
     ) -> AgentState:
         return self._joined(run, run.keep(after, before, message))
 
-    def _joined(self, run: KeptRun | LooseRun, after: AgentState) -> AgentState:
+    def _joined(self, run: StoredRun | LiveRun, after: AgentState) -> AgentState:
         self.joins = []
         self._join(run)
         if self.on_step is not None:
@@ -407,13 +407,13 @@ class Orchestrator(Settling):
         """Give back what a run took; called when it ends, however it does."""
 
     @staticmethod
-    def _join(run: KeptRun | LooseRun) -> None:
+    def _join(run: StoredRun | LiveRun) -> None:
         """Merge what sub-agents did, where that is still to be done."""
-        if isinstance(run, KeptRun) and run.joins:
-            join(run, run.joins)
+        if isinstance(run, StoredRun) and run.joins:
+            merge_subagents(run, run.joins)
             run.joined()
 
-    def _failed(self, run: KeptRun | LooseRun, before: AgentState, error: Exception) -> None:
+    def _failed(self, run: StoredRun | LiveRun, before: AgentState, error: Exception) -> None:
         """Commit that a step failed; the run stays where it was before it.
 
         A model is asked anew when it runs again, unless the step did something to the world because
@@ -441,17 +441,17 @@ class Orchestrator(Settling):
 
     # Small things
 
-    def _open(self, session: str) -> KeptRun | LooseRun:
+    def _open(self, session: str) -> StoredRun | LiveRun:
         where = self.where
         if where is None or isinstance(where, Live):
-            return LooseRun(where, self.name, session)
+            return LiveRun(where, self.name, session)
         if isinstance(where, Versioned):
             if session not in (MAIN, where.session):
                 raise Invalid(f"this is session {where.session}", hint="give a repo for others")
-            return KeptRun(where, self.name)
+            return StoredRun(where, self.name)
         if not isinstance(where, Repo):
             where = self.where = LocalRepo(as_store(where))
-        return KeptRun(Versioned(where, session=session), self.name)
+        return StoredRun(Versioned(where, session=session), self.name)
 
 
 def _as_method(step: Callable[..., AgentState]) -> Callable[[Orchestrator, AgentState], AgentState]:
@@ -473,13 +473,13 @@ def _no_state(returned: object) -> Invalid:
     return Invalid(f"a step returned {type(returned).__name__}, not an AgentState", hint=hint)
 
 
-def _kept_before(run: KeptRun | LooseRun) -> None:
+def _kept_before(run: StoredRun | LiveRun) -> None:
     """Commit what the user has staged before the run: a step that fails drops only its own."""
     if isinstance(run.state, Versioned) and not run.state.is_clean:
         run.state.commit("before the run")
 
 
-def _dropped(run: KeptRun | LooseRun) -> None:
+def _dropped(run: StoredRun | LiveRun) -> None:
     """Drop what a step has staged before it failed."""
     if isinstance(run.state, Versioned):
         run.state.discard()

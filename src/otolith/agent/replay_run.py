@@ -22,8 +22,8 @@ from otolith.agent.ledger import Entry, ends, ledger_in, refuse_forks
 from otolith.agent.models.base import Model, Recorded
 from otolith.agent.models.scripted import ReplayModel
 from otolith.agent.orchestrator import Orchestrator
-from otolith.agent.run_store import replies_in, run_in
-from otolith.agent.subagents import bound
+from otolith.agent.run_store import load_run, replies_in
+from otolith.agent.subagents import copy_for
 from otolith.agent.tools import KEY, Tool, Toolbox, plain
 from otolith.core import Commit, StateReader, Target
 from otolith.errors import BadValue, Denied, Error
@@ -31,7 +31,7 @@ from otolith.frozen import thaw
 from otolith.session import Versioned
 
 
-class Recalled:
+class RecordedTools:
     """What the calls of one run with effects came to, in their order; each is recalled once."""
 
     def __init__(self, entries: Iterable[Entry], *, may_act: bool) -> None:
@@ -134,7 +134,7 @@ def replay(
     refuse_forks(state, goal, orchestrator.name)
     fork = state.fork(branch, at=goal)
     record = _Record(state, goal, model=model, may_act=may_act, human=human)
-    twin = bound(orchestrator, fork, orchestrator.name)
+    twin = copy_for(orchestrator, fork, orchestrator.name)
     record.recast(twin)
     outcome = twin.resume(state.session, **limits)
     return Replay(outcome, fork, record.replayed, record.asked)
@@ -144,7 +144,7 @@ class _Past(NamedTuple):
     """What is on record of one run: its model's replies, its calls, what people told it."""
 
     model: ReplayModel
-    calls: Recalled
+    calls: RecordedTools
     human: Human
 
 
@@ -184,7 +184,7 @@ class _Record:
             twin.model = self._model
 
     def _past(self, name: str, *, is_sub: bool) -> _Past:
-        calls = Recalled(
+        calls = RecordedTools(
             (entry for entry in self._ledger if entry.run == name), may_act=self._may_act
         )
         answers = self._answers(name, _AT_ONCE if is_sub else _ANSWERS)
@@ -220,8 +220,8 @@ class _Record:
         since = takewhile(lambda each: each.time > self._goal.time, self._state.log())
         for commit in [*since][::-1]:
             if commit.message in words and commit.meta.get("run") == name:
-                before = run_in(self._state.at(commit.parents[0]), name)
-                after = run_in(self._state.at(commit), name)
+                before = load_run(self._state.at(commit.parents[0]), name)
+                after = load_run(self._state.at(commit), name)
                 if before is not None and after is not None:
                     yield before.question, after.messages[-1].text
 

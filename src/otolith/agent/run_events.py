@@ -14,7 +14,7 @@ _MOST_LETTERS = 100  # so that an event is short enough to stand in its node
 _ENDS = {Phase.DONE: "success", Phase.ERROR: "error", Phase.WAITING_FEEDBACK: "question"}
 
 
-def happenings(
+def events_of_step(
     before: AgentState | None, after: AgentState
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the events of a step: a kind and data each, in the order in which they happened."""

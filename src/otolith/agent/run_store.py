@@ -41,8 +41,8 @@ from uuid import uuid4
 from otolith.agent.context_window import Sent, Window
 from otolith.agent.ledger import LEDGER, Entry, entry_at, key_of, ledger_in
 from otolith.agent.models.base import Recorded, Usage
-from otolith.agent.run_events import happenings
-from otolith.agent.state import SCHEMA, AgentState, Observation, Working
+from otolith.agent.run_events import events_of_step
+from otolith.agent.state import SCHEMA, AgentState, Observation, WorkingMemory
 from otolith.conversation import Conversation
 from otolith.conversation.message import Message
 from otolith.conversation.storage import Record
@@ -62,14 +62,14 @@ def value_at(state: StateReader, path: Path) -> Any:
         return None if cell is None else state.cells.load(cell)
 
 
-def runs_in(state: StateReader) -> list[str]:
+def list_runs(state: StateReader) -> list[str]:
     """Return the names of the runs that are kept in a state."""
     cell = state.cell_at((LOOP, "runs"))
     keys = [] if cell is None else [key for key, _ in state.cells.entries(cell)]
     return [str(state.cells.encoding.unkey(key)) for key in keys]
 
 
-def run_in(state: StateReader, name: str = MAIN) -> AgentState | None:
+def load_run(state: StateReader, name: str = MAIN) -> AgentState | None:
     """Return where a run is in a state, or was in one of the past; None if it has not begun.
 
     Raises:
@@ -91,7 +91,7 @@ def run_in(state: StateReader, name: str = MAIN) -> AgentState | None:
     return AgentState.from_data({**head, "memory": memory, "messages": messages})
 
 
-def code_in(state: StateReader, name: str = MAIN) -> str:
+def run_code_name(state: StateReader, name: str = MAIN) -> str:
     """Return what a run was run by last: the name of a class, an agent or a task."""
     head = value_at(state, (LOOP, "runs", name, "head"))
     return str(head.get("code", "")) if isinstance(head, dict) else ""
@@ -368,10 +368,10 @@ def share(
     fresh: tuple[Observation, ...],
 ) -> None:
     """Stage what a step changed; `fresh` are the calls that have ended in it."""
-    now, past = after.memory, Working() if before is None else before.memory
+    now, past = after.memory, WorkingMemory() if before is None else before.memory
     if before is None or (before.phase in _BEFORE_A_TASK and after.phase is not before.phase):
         _begin(memory, now.goal, is_next=before is not None and before.is_over)
-        past = Working()
+        past = WorkingMemory()
     if now is not past:
         _change(memory, now, past)
     for call in fresh:
@@ -389,7 +389,7 @@ def _begin(memory: Memory, goal: str, *, is_next: bool) -> None:
         memory.goal = goal
 
 
-def _change(memory: Memory, now: Working, past: Working) -> None:
+def _change(memory: Memory, now: WorkingMemory, past: WorkingMemory) -> None:
     if past.goal and now.goal != past.goal:
         memory.goal = now.goal
     if now.steps != past.steps and (now.steps or past.steps):
@@ -403,7 +403,7 @@ def _change(memory: Memory, now: Working, past: Working) -> None:
             memory.note(key, value)
 
 
-class KeptRun(Journal):
+class StoredRun(Journal):
     """A run in a state that has history."""
 
     is_kept = True
@@ -442,7 +442,7 @@ class KeptRun(Journal):
         self.state.refresh()
         head = self._head()
         self._calls, self._step_id = head.get("calls_from", 0), head.get("step_id", "")
-        return run_in(self.state, self.name)
+        return load_run(self.state, self.name)
 
     def _head(self) -> dict[str, Any]:
         head = value_at(self.state, (*self.path, "head"))
@@ -493,7 +493,7 @@ class KeptRun(Journal):
         self._put("head", after.head_data() | apart)
         if joins:
             self._put("joins", list(joins))
-        for kind, data in happenings(before, after):
+        for kind, data in events_of_step(before, after):
             self.state.events.append(kind, agent=self.name, **data)
         meta = {"run": self.name, "iteration": after.iteration, "phase": str(after.phase)}
         self.state.commit(message, meta=meta)

@@ -66,7 +66,7 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class Working:
+class WorkingMemory:
     """What an agent has in mind while it works; every change is another value."""
 
     goal: str = ""
@@ -88,11 +88,11 @@ class Working:
         done = set(self.completed)
         return tuple(step for step in self.steps if step not in done)
 
-    def plan(self, steps: Iterable[str]) -> Working:
+    def plan(self, steps: Iterable[str]) -> WorkingMemory:
         """Return it with another plan; what is completed stays so."""
         return replace(self, steps=tuple(steps))
 
-    def done(self, step: str) -> Working:
+    def done(self, step: str) -> WorkingMemory:
         """Return it with a step done.
 
         Raises:
@@ -102,11 +102,11 @@ class Working:
             raise Invalid(f"the plan has no step {step!r}", hint=f"it has {list(self.steps)}")
         return self if step in self.completed else replace(self, completed=(*self.completed, step))
 
-    def note(self, key: str, value: Any) -> Working:
+    def note(self, key: str, value: Any) -> WorkingMemory:
         """Return it with a note."""
         return replace(self, notes={**self.notes, key: value})
 
-    def record(self, call: Observation) -> Working:
+    def record(self, call: Observation) -> WorkingMemory:
         """Return it with one more tool call."""
         return replace(self, tool_calls=(*self.tool_calls, call))
 
@@ -124,7 +124,7 @@ class Working:
         }
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Working:
+    def from_data(cls, data: Mapping[str, Any]) -> WorkingMemory:
         """Return what `to_data` gave."""
         calls = tuple(map(Observation.from_data, data["tool_calls"]))
         return cls(data["goal"], data["steps"], data["completed"], data["notes"], calls)
@@ -162,7 +162,7 @@ class AgentState:
     task: str = ""
     """What the user asked for last."""
     messages: tuple[Message, ...] = ()
-    memory: Working = field(default_factory=Working)
+    memory: WorkingMemory = field(default_factory=WorkingMemory)
     iteration: int = 0
     """How many steps of the loop are behind it."""
     final_answer: Any = None
@@ -189,7 +189,7 @@ class AgentState:
             raise Invalid(f"{text!r} is no task", hint="say in words what is to be done")
         if not text.strip():
             raise Invalid("there is nothing to do: the input is empty", hint="say what you want")
-        start = cls(session, task=text, messages=messages, memory=Working(goal=text))
+        start = cls(session, task=text, messages=messages, memory=WorkingMemory(goal=text))
         return start.say(said(Role.USER, text)).to_planning()
 
     # What it is
@@ -262,7 +262,7 @@ class AgentState:
         """Return it with a note."""
         return self.remember(self.memory.note(key, value))
 
-    def remember(self, memory: Working) -> AgentState:
+    def remember(self, memory: WorkingMemory) -> AgentState:
         """Return it with something else in mind: all of it, tool calls too."""
         return replace(self, memory=memory)
 
@@ -352,7 +352,7 @@ class AgentState:
                 phase=Phase(found["phase"]),
                 task=_text(found["task"]),
                 messages=tuple(map(Message.from_data, found["messages"])),
-                memory=Working.from_data(found["memory"]),
+                memory=WorkingMemory.from_data(found["memory"]),
                 iteration=_count(found["iteration"]),
                 final_answer=found["final_answer"],
                 error=_text(found["error"]),

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from otolith.agent.invocation import Ended, Outcome
-from otolith.agent.live_run import LooseRun
+from otolith.agent.live_run import LiveRun
 from otolith.agent.models.base import (
     Model,
     OnText,
@@ -31,11 +31,11 @@ from otolith.agent.models.base import (
     reply_of,
     with_own_ids,
 )
-from otolith.agent.run_store import Base, KeptRun
+from otolith.agent.run_store import Base, StoredRun
 from otolith.agent.state import Observation
-from otolith.agent.subagents import Runs, delegated
-from otolith.agent.timeouts import settled
-from otolith.agent.tool_runner import Hands
+from otolith.agent.subagents import Runs, run_subagent
+from otolith.agent.timeouts import await_if_needed
+from otolith.agent.tool_runner import ToolRunner
 from otolith.agent.tools import Tool, Toolbox, plain
 from otolith.conversation.message import Message, ToolCall
 from otolith.errors import Invalid, ModelFailed, Unsupported
@@ -52,7 +52,7 @@ class Stopped(BaseException):
         self.why = why
 
 
-def asked(
+def complete_by_deadline(
     model: Model,
     messages: Sequence[Message],
     tools: Sequence[Tool],
@@ -69,7 +69,9 @@ def asked(
     def ask(tell: OnText | None) -> Reply:
         # The word of a protocol is not proof: a user's model may return anything, or a coroutine.
         try:
-            return checked(reply_of(settled(model.complete(messages, tools=tools, on_text=tell))))
+            return checked(
+                reply_of(await_if_needed(model.complete(messages, tools=tools, on_text=tell)))
+            )
         except CancelledError as error:  # no Exception, so that nobody would record it
             raise ModelFailed("the model was cancelled", hint="run it again") from error
 
@@ -137,7 +139,7 @@ class Acts(Protocol):
     def acting(self, state: Any = None) -> Any: ...
 
 
-class Stepping:
+class StepContext:
     """What a step may use."""
 
     model: Model | None
@@ -149,7 +151,7 @@ class Stepping:
         """Forget what runs: for a copy that is to run elsewhere."""
         self.joins: list[str] = []
         """Branches of sub-agents that are merged when the step is committed."""
-        self.above: Stepping | None = None
+        self.above: StepContext | None = None
         """The orchestrator whose step this one is part of."""
         self.recast: Callable[[Any], None] | None = None
         """What is done to sub-agents before they run: a replay gives them their record."""
@@ -157,9 +159,9 @@ class Stepping:
         self._counting = threading.Lock()  # a step may ask and call from several threads
         self._stop = threading.Event()
         self._deadline: float | None = None
-        self._run: KeptRun | LooseRun | None = None
+        self._run: StoredRun | LiveRun | None = None
         self._base: Base | None = None
-        self._hands: Hands | None = None
+        self._hands: ToolRunner | None = None
         self._known: list[Recorded] = []
         self._ids: set[str] = set()
         self._tasks: dict[str, str] = {}
@@ -167,13 +169,13 @@ class Stepping:
         self._asked = 0
         self._requests = Requests()
 
-    def _enter(self, run: KeptRun | LooseRun, iteration: int) -> None:
+    def _enter(self, run: StoredRun | LiveRun, iteration: int) -> None:
         self._base = run.base(iteration)
-        self._hands = Hands(self.tools, run, self._base)
+        self._hands = ToolRunner(self.tools, run, self._base)
         self._known, self._asked, self.joins = run.replies(iteration), 0, []
         self._ids, self._tasks, self._answers = set(), {}, {}
 
-    def _leave(self) -> Hands | None:
+    def _leave(self) -> ToolRunner | None:
         hands, self._hands, self._base = self._hands, None, None
         return hands
 
@@ -214,7 +216,7 @@ class Stepping:
             if known is not None:
                 self._known.remove(known)
                 return self._noted(known.reply)
-        said = asked(self.model, messages, offered, self._text(), self._deadline)
+        said = complete_by_deadline(self.model, messages, offered, self._text(), self._deadline)
         reply = with_own_ids(said, self._is_taken, f"{base.iteration}-{number}")
         run.record(Recorded(base.iteration, number, request, self.model.name, reply), base)
         return self._noted(reply)
@@ -278,7 +280,7 @@ class Stepping:
         told += [] if answer is None else [answer]
         runs: Any = other.acting() if isinstance(other, Acts) else other
         branch = self._fork_for(name)
-        outcome = delegated(self, runs, task, name=name, branch=branch, answers=told, **limits)
+        outcome = run_subagent(self, runs, task, name=name, branch=branch, answers=told, **limits)
         if outcome.ended == "stopped" and self.is_stopping:
             raise Stopped
         left = self._seconds_left
@@ -289,7 +291,7 @@ class Stepping:
     def _fork_for(self, name: str) -> tuple[str, str]:
         """Return the branch for a sub-agent of this step: the same if the step runs again."""
         run = self._running()
-        if not isinstance(run, KeptRun) or not self.base.commit:
+        if not isinstance(run, StoredRun) or not self.base.commit:
             raise Unsupported(
                 "there is no history to fork", hint="give a store or a Versioned state"
             )
@@ -322,7 +324,7 @@ class Stepping:
 
         return tell
 
-    def _running(self) -> KeptRun | LooseRun:
+    def _running(self) -> StoredRun | LiveRun:
         if self._run is None:
             raise Invalid("nothing runs", hint="call run() first")
         return self._run

@@ -14,8 +14,8 @@ from itertools import count, takewhile
 from typing import Any, Protocol, TypeVar
 
 from otolith.agent.invocation import ANSWERED, Outcome
-from otolith.agent.ledger import stands_on
-from otolith.agent.run_store import Base, KeptRun
+from otolith.agent.ledger import is_in_effect
+from otolith.agent.run_store import Base, StoredRun
 from otolith.core import Commit, Merge
 from otolith.errors import MergeConflict, RefExists
 from otolith.session import Versioned
@@ -51,7 +51,7 @@ class Delegates(Protocol):
 O = TypeVar("O", bound=Runs)  # noqa: E741
 
 
-def delegated(
+def run_subagent(
     parent: Delegates,
     other: Runs,
     task: str,
@@ -73,7 +73,7 @@ def delegated(
         fork = state.fork(where, at=source)
     except RefExists:  # this step was cut off after it had begun
         fork = branch_of(state, where)
-    twin = bound(other, fork, name)
+    twin = copy_for(other, fork, name)
     twin.above = parent
     if parent.recast is not None:
         parent.recast(twin)
@@ -98,7 +98,7 @@ def branch_of(state: Versioned, name: str) -> Versioned:
     return Versioned(state.repo, session=state.session, branch=name, scope=state.scope)
 
 
-def bound(orchestrator: O, state: Versioned, name: str) -> O:
+def copy_for(orchestrator: O, state: Versioned, name: str) -> O:
     """Return an orchestrator like this one that runs in a state, under a name."""
     twin = copy(orchestrator)
     twin.where, twin.name = state, name
@@ -106,7 +106,7 @@ def bound(orchestrator: O, state: Versioned, name: str) -> O:
     return twin
 
 
-def join(run: KeptRun, branches: list[str]) -> None:
+def merge_subagents(run: StoredRun, branches: list[str]) -> None:
     """Merge what sub-agents did, each by its branch.
 
     Raises:
@@ -118,7 +118,7 @@ def join(run: KeptRun, branches: list[str]) -> None:
         assert head is not None
         was = state.head
         merged = state.merge(head, message=f"merge {branch}")
-        if merged.commit == was and not stands_on(state, head):
+        if merged.commit == was and not is_in_effect(state, head):
             merged = _merged_again(run, branch, head)
         if merged.commit is None:
             paths = tuple(str(conflict.path) for conflict in state.conflicts)
@@ -130,7 +130,7 @@ def join(run: KeptRun, branches: list[str]) -> None:
             )
 
 
-def _merged_again(run: KeptRun, branch: str, head: Commit) -> Merge:
+def _merged_again(run: StoredRun, branch: str, head: Commit) -> Merge:
     """Merge what history has already, and the state has not, since it was rolled back.
 
     A merge of the same commit does nothing, so it is one of the same content: made anew, from where

@@ -21,7 +21,7 @@ from otolith.errors import TimedOut
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
 
 
-def called(
+def call_with_retries(
     function: Callable[..., Any],
     arguments: Mapping[str, Any],
     *,
@@ -48,11 +48,11 @@ def _once(
     function: Callable[..., Any], arguments: Mapping[str, Any], timeout_seconds: float | None
 ) -> Any:
     if timeout_seconds is None and not inspect.iscoroutinefunction(function):
-        return settled(function(**arguments))
+        return await_if_needed(function(**arguments))
     return _in_a_thread(function, arguments, timeout_seconds)
 
 
-def settled(result: Any) -> Any:
+def await_if_needed(result: Any) -> Any:
     """Return what an awaitable comes to; anything else as it is."""
     if not inspect.isawaitable(result):
         return result

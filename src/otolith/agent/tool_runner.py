@@ -26,7 +26,7 @@ from typing import Any, Protocol
 from otolith.agent.ledger import Entry, Status, is_alive
 from otolith.agent.run_store import Base
 from otolith.agent.state import Observation
-from otolith.agent.timeouts import called, settled
+from otolith.agent.timeouts import await_if_needed, call_with_retries
 from otolith.agent.tools import KEY, Tool, Toolbox, packed, plain, whole
 from otolith.conversation.message import ToolCall
 from otolith.errors import BadValue, Busy, EffectUnknown, Error, KeyNotFound, TimedOut
@@ -36,7 +36,7 @@ _MOST_LETTERS = 4000
 _TIMED_OUT = "TimedOut: "
 
 
-class Booking(Protocol):
+class EffectLog(Protocol):
     """Where effects are written down."""
 
     name: str
@@ -49,10 +49,10 @@ class Booking(Protocol):
     def write(self, key: str, entry: Entry | None, base: Base | None = None) -> None: ...
 
 
-class Hands:
+class ToolRunner:
     """Calls tools in one step."""
 
-    def __init__(self, toolbox: Toolbox, book: Booking, base: Base) -> None:
+    def __init__(self, toolbox: Toolbox, book: EffectLog, base: Base) -> None:
         self._toolbox = toolbox
         self._book = book
         self._base = base
@@ -128,7 +128,7 @@ class Hands:
             )
         if tool.asks is not None:
             try:
-                answer = settled(tool.asks(entry.key, thaw(entry.arguments)))
+                answer = await_if_needed(tool.asks(entry.key, thaw(entry.arguments)))
             except Exception as error:  # whatever a user's function raises
                 raise _unknown(entry, f"asking failed: {error!r}") from error
             if answer is None or answer is False:
@@ -150,7 +150,7 @@ class Hands:
         error, result = "", None
         try:
             result = plain(
-                called(
+                call_with_retries(
                     tool.function,
                     given,
                     timeout_seconds=tool.timeout_seconds,

@@ -17,8 +17,8 @@ from otolith.agent import (
     Reply,
     ScriptedModel,
     Tool,
+    load_run,
     replay,
-    run_in,
 )
 from otolith.agent.models.base import Usage, as_model
 from otolith.agent.state import said
@@ -54,7 +54,7 @@ def analysing(agent: Any) -> Any:
 
 
 def _run(state: Versioned) -> AgentState:
-    found = run_in(state)
+    found = load_run(state)
     assert found is not None
     return found
 

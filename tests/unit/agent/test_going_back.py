@@ -24,7 +24,7 @@ from otolith.agent import (
     effects_after,
     ledger_in,
 )
-from otolith.agent.ledger import standing, stands_on
+from otolith.agent.ledger import effective_history, is_in_effect
 from otolith.conversation import Message, Role, ToolCall
 from otolith.errors import Busy
 
@@ -89,11 +89,15 @@ def test_a_state_stands_on_what_no_rollback_has_left_behind():
     back = state.rollback(made[1])
     state["n"] = 9
     on = state.commit("on")
-    assert [each.id for each in standing(state)] == [each.id for each in (on, back, *made[1::-1])]
+    assert [each.id for each in effective_history(state)] == [
+        each.id for each in (on, back, *made[1::-1])
+    ]
     again = state.rollback(made[3])
-    assert [each.id for each in standing(state)] == [each.id for each in (again, *made[::-1])]
-    assert stands_on(state, made[3])
-    assert not stands_on(state, on)
+    assert [each.id for each in effective_history(state)] == [
+        each.id for each in (again, *made[::-1])
+    ]
+    assert is_in_effect(state, made[3])
+    assert not is_in_effect(state, on)
 
 
 BOOKING = """

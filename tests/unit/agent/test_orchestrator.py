@@ -18,8 +18,8 @@ from otolith.agent import (
     Tool,
     effects_after,
     ledger_in,
-    run_in,
-    runs_in,
+    list_runs,
+    load_run,
     tool,
 )
 from otolith.agent.orchestrator import Progress
@@ -70,7 +70,7 @@ def test_every_step_is_a_commit_that_says_where_it_is(repo):
         "step 4", "step 3", "step 2", "step 1", "begin main",
     ]  # fmt: skip
     assert commits[0].meta["phase"] == "done"
-    assert runs_in(repo.session("a")) == ["main"]
+    assert list_runs(repo.session("a")) == ["main"]
 
 
 def test_a_function_will_do_instead_of_a_class(repo):
@@ -564,7 +564,7 @@ def test_a_sub_agent_works_on_a_fork_and_hands_back_a_merge(repo):
     state = repo.session("a")
     assert outcome.answer == "three flights"
     assert (state["found"], state["asked"]) == (3, True)
-    assert runs_in(state) == ["finder", "main"]
+    assert list_runs(state) == ["finder", "main"]
     assert [m.text for m in Conversation(state, thread="finder").messages()] == [
         "find flights",
         "three flights",
@@ -609,7 +609,7 @@ def test_a_sub_agent_that_is_not_merged_yet_is_merged_by_the_next_process(repo, 
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("otolith.agent.orchestrator.join", die)
+        patched.setattr("otolith.agent.orchestrator.merge_subagents", die)
         with pytest.raises(KeyboardInterrupt):
             Boss(repo).run("fly", session="a")
     assert "found" not in repo.session("a")
@@ -635,7 +635,7 @@ def test_a_run_can_be_looked_at_as_it_was(repo):
     Counter(repo).run("count", session="a")
     state = repo.session("a")
     second = next(commit for commit in state.log() if commit.message == "step 2")
-    then = run_in(state.at(second))
+    then = load_run(state.at(second))
     assert then is not None
     assert (then.iteration, then.data["count"]) == (2, 1)
 

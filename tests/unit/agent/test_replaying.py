@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from otolith import Versioned
-from otolith.agent import Agent, AgentState, Orchestrator, ScriptedModel, Tool, replay, runs_in
+from otolith.agent import Agent, AgentState, Orchestrator, ScriptedModel, Tool, list_runs, replay
 from otolith.agent.state import said
 from otolith.conversation import Message, Role, ToolCall
 from otolith.core import Commit
@@ -152,7 +152,7 @@ def test_a_replay_begins_at_any_commit_also_in_the_middle_of_a_call(state):
         ScriptedModel([{"call": "pay", "amount": 5}, "paid"]), tools=[Tool(pay, effects="once")]
     )
     agent.run("go", state)
-    commits = [each for each in state.log() if runs_in(state.at(each))]
+    commits = [each for each in state.log() if list_runs(state.at(each))]
     assert "begun pay" in [each.message for each in commits]
     for number, commit in enumerate(commits):
         again = replay(agent.acting(), state, at=commit, branch=f"again-{number}")

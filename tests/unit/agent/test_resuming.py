@@ -11,7 +11,7 @@ import pytest
 from otolith import Disk, Live, Versioned
 from otolith import open as open_repo
 from otolith.agent import AgentState, Orchestrator, Tool, effects_after, ledger_in
-from otolith.agent.run_store import Base, KeptRun
+from otolith.agent.run_store import Base, StoredRun
 from otolith.conversation import Message, Role, ToolResult
 from otolith.errors import BadMessage, Busy, Conflict, Full, Invalid
 
@@ -424,16 +424,16 @@ def test_a_call_that_another_begins_right_after_one_has_looked_is_not_made_twice
     first = payer(repo, paid)
     second = Payer(repo, tools=[Tool(pay, effects="once")])
     other = threading.Thread(target=second.run, args=("x",))
-    look = KeptRun.entry
+    look = StoredRun.entry
 
-    def look_then_wait(self: KeptRun, key: str) -> Any:
+    def look_then_wait(self: StoredRun, key: str) -> Any:
         found = look(self, key)
         if threading.current_thread() is not other and not other.is_alive():
             other.start()
             assert is_begun.wait(30)
         return found
 
-    monkeypatch.setattr(KeptRun, "entry", look_then_wait)
+    monkeypatch.setattr(StoredRun, "entry", look_then_wait)
     with pytest.raises(Conflict, match="another process"):
         first.run("x")
     may_end.set()
@@ -448,7 +448,7 @@ def test_two_processes_that_begin_one_step_at_different_commits_are_told_apart(t
     with Versioned(Disk(tmp_path / "a.db")) as one, Versioned(Disk(tmp_path / "a.db")) as two:
         Orchestrator(one, step=lambda s: s).run("go", max_steps=0)
         two.refresh()
-        first, second = KeptRun(one), KeptRun(two)
+        first, second = StoredRun(one), StoredRun(two)
         bases = [Base(0, f"{number}" * 64, one.ref) for number in (1, 2)]
         with (
             pytest.raises(Conflict, match="another process"),

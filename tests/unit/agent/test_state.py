@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from otolith.agent import AgentState, Observation, Working
+from otolith.agent import AgentState, Observation, WorkingMemory
 from otolith.agent.state import _METHODS
 from otolith.conversation import Message, Role, Text
 from otolith.errors import BadValue, Corrupt, IllegalTransition, Invalid, SchemaMismatch
@@ -77,7 +77,7 @@ def test_what_is_over_accepts_nothing(executing):
 def test_a_new_state_cannot_change_the_history_of_an_old_one(executing):
     before = executing.to_data()
     call = Observation("c1", "search", {"to": {"city": "NYC"}}, {"flights": [1, 2]})
-    later = executing.record_observation(call).with_data(seen=[1]).remember(Working(goal="x"))
+    later = executing.record_observation(call).with_data(seen=[1]).remember(WorkingMemory(goal="x"))
     assert executing.to_data() == before
     with pytest.raises(TypeError):
         later.data["seen"].append(2)
@@ -129,7 +129,7 @@ def test_a_question_pauses_and_its_answer_goes_on(executing):
 
 
 def test_a_state_comes_back_from_json_as_it_was(executing):
-    memory = Working(goal="g").plan(["a", "b"]).done("a").note("k", {"x": [1]})
+    memory = WorkingMemory(goal="g").plan(["a", "b"]).done("a").note("k", {"x": [1]})
     state = executing.remember(memory).record_observation(Observation("c", "t", {"n": 1}, "ok"))
     state = state.with_data(n=1).to_error("broken")
     again = AgentState.from_data(json.loads(json.dumps(state.to_data())))
@@ -168,7 +168,7 @@ def test_what_is_no_data_is_refused_as_it_goes_in(executing):
 
 def test_a_step_that_is_not_planned_cannot_be_done():
     with pytest.raises(Invalid, match="no step"):
-        Working().plan(["a"]).done("b")
+        WorkingMemory().plan(["a"]).done("b")
 
 
 def test_an_answer_that_was_said_is_not_said_again(executing):

@@ -18,7 +18,7 @@ import pytest
 
 from otolith import Versioned
 from otolith.agent import Agent, AgentState, Orchestrator, ScriptedModel, Tool, Toolbox, tool
-from otolith.agent.timeouts import called
+from otolith.agent.timeouts import call_with_retries
 from otolith.agent.tools import plain, read_docstring, told
 from otolith.errors import BadValue, Invalid, KeyNotFound, TimedOut
 
@@ -178,7 +178,7 @@ def test_a_docstring_without_arguments_is_all_description():
 def test_a_call_that_blocks_is_left_after_its_time():
     gate = threading.Event()
     with pytest.raises(TimedOut, match=r"0\.05 s"):
-        called(gate.wait, {}, timeout_seconds=0.05)
+        call_with_retries(gate.wait, {}, timeout_seconds=0.05)
     gate.set()
 
 
@@ -195,9 +195,9 @@ def test_a_coroutine_is_awaited_and_cancelled_in_time():
     async def quick() -> int:
         return 3
 
-    assert called(quick, {}) == 3
+    assert call_with_retries(quick, {}) == 3
     with pytest.raises(TimedOut):
-        called(slow, {}, timeout_seconds=0.05)
+        call_with_retries(slow, {}, timeout_seconds=0.05)
     assert cancelled.wait(5)
 
 
@@ -210,7 +210,7 @@ def test_a_time_out_of_the_tool_itself_is_told_in_its_own_words(is_async):
         raise TimeoutError("the database did not answer in 1 s")
 
     with pytest.raises(TimeoutError, match="the database"):
-        called(later if is_async else now, {}, timeout_seconds=60)
+        call_with_retries(later if is_async else now, {}, timeout_seconds=60)
 
 
 def test_a_call_is_tried_again_as_often_as_it_may():
@@ -223,12 +223,12 @@ def test_a_call_is_tried_again_as_often_as_it_may():
             raise OSError("not yet")
         return "ok"
 
-    assert called(flaky, {}, retries=2, sleep=pauses.append) == "ok"
+    assert call_with_retries(flaky, {}, retries=2, sleep=pauses.append) == "ok"
     assert pauses == sorted(pauses)
     assert len(pauses) == 2
     tries.clear()
     with pytest.raises(OSError, match="not yet"):
-        called(flaky, {}, retries=1, sleep=pauses.append)
+        call_with_retries(flaky, {}, retries=1, sleep=pauses.append)
 
 
 def test_numbers_of_any_length_can_be_asked_for():

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from otolith.agent.timeouts import settled
+from otolith.agent.timeouts import await_if_needed
 from otolith.agent.tools import Tool, name_of, packed, parameters_of, plain, whole
 from otolith.conversation.context import all_messages_for
 from otolith.conversation.message import Message, Part, Role, Text, ToolCall
@@ -113,7 +113,7 @@ class FunctionModel:
         """
         places = {"": ((), {}), "second": ((tools,), {}), "named": ((), {"tools": tools})}
         more, named = places[self._tools]
-        reply = reply_of(settled(self._function(messages, *more, **named)))
+        reply = reply_of(await_if_needed(self._function(messages, *more, **named)))
         if on_text is not None and reply.text:
             on_text(reply.text)
         return reply

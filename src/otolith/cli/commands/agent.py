@@ -23,13 +23,13 @@ from otolith.agent import (
     Entry,
     Orchestrator,
     Outcome,
-    code_in,
     effects_after,
     ledger_in,
+    list_runs,
+    load_run,
     replay,
     replies_in,
-    run_in,
-    runs_in,
+    run_code_name,
 )
 from otolith.cli.errors import worded
 from otolith.cli.format.history import counted, moment
@@ -130,7 +130,7 @@ def _in(asked: Asked, session: str | None) -> Asked:
 
 def _check_code(found: Running, given: str) -> None:
     """Refuse code that has not begun the run: it may understand something else by its state."""
-    began = code_in(found.state, found.orchestrator.name)
+    began = run_code_name(found.state, found.orchestrator.name)
     if began not in ("", found.orchestrator.code):
         raise Invalid(
             f"{began} has begun this run, and {given} is {found.orchestrator.code}",
@@ -197,7 +197,7 @@ def _run_lines(name: str, run: AgentState, going: Going) -> list[str]:
 
 def _runs(state: Versioned, only: str | None = None) -> dict[str, AgentState]:
     """Return where the runs of a session are, by name."""
-    runs = {name: run_in(state, name) for name in runs_in(state) if only in (None, name)}
+    runs = {name: load_run(state, name) for name in list_runs(state) if only in (None, name)}
     found = {name: run for name, run in runs.items() if run is not None}
     if not found:
         what = "nothing" if only is None else f"no {only}"
@@ -215,7 +215,7 @@ def _abandon(asked: Asked, only: str | None, *, as_json: bool) -> None:
         ended = [name for name, run in _runs(state, only).items() if not run.is_over]
         for name in ended:
             orchestrator = Orchestrator(state, name=name)
-            orchestrator.code = code_in(state, name) or orchestrator.code
+            orchestrator.code = run_code_name(state, name) or orchestrator.code
             orchestrator.abandon(state.session, "abandoned from a terminal")
         unsettled = open_effects(state)
     if as_json:
@@ -322,8 +322,8 @@ def _show_record(asked: Asked, name: str, ref: str | None, *, as_json: bool) -> 
     with at_hand(asked, read_only=True, is_staged=False) as desk:
         desk.head()
         state = desk.branch if ref is None else desk.repo.at(desk.commit(ref))
-        if name not in runs_in(state):
-            known = ", ".join(runs_in(state)) or "none"
+        if name not in list_runs(state):
+            known = ", ".join(list_runs(state)) or "none"
             raise worded(KeyNotFound(f"there is no run {name}", hint=f"the runs are: {known}"))
         recorded = replies_in(state, name)
         if as_json:
@@ -336,7 +336,7 @@ def _show_record(asked: Asked, name: str, ref: str | None, *, as_json: bool) -> 
 def _silent(desk: Desk, state: StateReader, name: str, asked: Asked) -> Iterator[str]:
     """Yield that a run asked no model, and how to see what others asked."""
     yield f"run {safe(name)} asked no model"
-    for other in (each for each in runs_in(state) if replies_in(state, each)):
+    for other in (each for each in list_runs(state) if replies_in(state, each)):
         shown = typed(asked, "replay", desk.branch.session, "--run", other)
         yield f"  {safe(other)} did: {shown}"
 
