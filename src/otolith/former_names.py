@@ -276,6 +276,13 @@ _NAMES: dict[str, str] = {
 
 # Things that got another name later: by their module of today.
 _RENAMED: dict[str, str] = {
+    "otolith.conversation.append:Adding": "otolith.conversation.append:AppendMessages",
+    "otolith.conversation.conversation:Followed": "otolith.conversation.conversation:Discourse",
+    "otolith.conversation.discourse.phrases:Asked": "otolith.conversation.discourse.phrases:PhraseQuery",  # noqa: E501
+    "otolith.conversation.storage:Bookmark": "otolith.conversation.storage:IncrementalResult",
+    "otolith.conversation.storage:Shelf": "otolith.conversation.storage:ConversationCache",
+    "otolith.conversation.token_counts:Anchor": "otolith.conversation.token_counts:ProviderCount",
+    "otolith.conversation.token_counts:Scale": "otolith.conversation.token_counts:Calibration",
     "otolith.agent.invocation:Beginning": "otolith.agent.invocation:RunStart",
     "otolith.agent.invocation:Wish": "otolith.agent.invocation:RunRequest",
     "otolith.agent.invocation:beginning": "otolith.agent.invocation:start_of",

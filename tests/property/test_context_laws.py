@@ -22,7 +22,7 @@ from otolith.conversation import (
     read,
 )
 from otolith.conversation.context import Rules, Source, all_messages_for, project
-from otolith.conversation.token_counts import ESTIMATED, Anchor, Counter, Scale
+from otolith.conversation.token_counts import ESTIMATED, Calibration, Counter, ProviderCount
 from otolith.errors import OverBudget
 from otolith.text.token_estimate import estimate
 from tests.unit.conversation.legality import faults
@@ -164,9 +164,9 @@ budgets = st.integers(0, 400) | st.integers(0, 20_000)
 
 def anchored(whole, some):
     """Return a scale by which some messages count for more or less than the others."""
-    first = Anchor(3, 400, 0, 400)
-    second = Anchor(6, 400 + int(100 * some), 0, 500)
-    return Scale([first, second, Anchor(9, int(1000 * whole), 0, 1000, 1)])
+    first = ProviderCount(3, 400, 0, 400)
+    second = ProviderCount(6, 400 + int(100 * some), 0, 500)
+    return Calibration([first, second, ProviderCount(9, int(1000 * whole), 0, 1000, 1)])
 
 
 factors = st.sampled_from([0.25, 0.5, 1.0, 1.0, 1.3, 3.0, 4.0])
@@ -189,8 +189,10 @@ JOB = [
 
 @MANY
 @given(logs, budgets, st.sampled_from(PROVIDERS), st.integers(0, 6), st.integers(0, 6), scales)
-@example([Message(Role.ASSISTANT, (ToolCall("x" * 70, "search"),))], 52, "openai", 0, 0, Scale())
-@example(JOB, 70, "openai", 4, 5, Scale())
+@example(
+    [Message(Role.ASSISTANT, (ToolCall("x" * 70, "search"),))], 52, "openai", 0, 0, Calibration()
+)
+@example(JOB, 70, "openai", 4, 5, Calibration())
 def test_a_context_is_legal_and_fits_or_says_why_not(log, budget, provider, last, results, scale):
     rules, over = Rules(budget, provider, keep_last=last, keep_results=results), None
     try:

@@ -254,7 +254,7 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
-class Adding:
+class AppendMessages:
     """Messages on their way into a thread."""
 
     def __init__(self, record: Record, *, now: int, limit_bytes: int, allow_empty: bool) -> None:

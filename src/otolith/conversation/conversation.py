@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, overload
 from otolith import workspace
 from otolith.conversation import discourse, formats, storage
 from otolith.conversation import search as searching
-from otolith.conversation.append import LARGEST_BYTES, Adding, Content, answer_of, parts_of
+from otolith.conversation.append import LARGEST_BYTES, AppendMessages, Content, answer_of, parts_of
 from otolith.conversation.attachments import Files
 from otolith.conversation.context import Context, Rules, Source, project
 from otolith.conversation.message import Message, Part, Reasoning, Role, ToolCall, ToolResult
@@ -41,7 +41,14 @@ from otolith.conversation.threads import (
     fork,
     threads_in,
 )
-from otolith.conversation.token_counts import LATEST, Anchor, Counter, Scale, as_counter, estimated
+from otolith.conversation.token_counts import (
+    LATEST,
+    Calibration,
+    Counter,
+    ProviderCount,
+    as_counter,
+    estimated,
+)
 from otolith.core import WORKSPACE, Branch, StateReader
 from otolith.errors import BadMessage, BadValue, Error, Invalid, OverBudget
 from otolith.state.base import clock_of
@@ -285,18 +292,18 @@ class Windowed(Log):
             estimate, start = self.tokens - reply, 0
             if context is not None:
                 estimate, start, stop = context.estimate, context.start, context.stop
-            anchor = Anchor(stop, input_tokens, output_tokens, estimate, start)
+            anchor = ProviderCount(stop, input_tokens, output_tokens, estimate, start)
             self._record.extend([list(anchor)], USAGE)
 
-    def _scale(self, before: int | None = None) -> Scale:
+    def _scale(self, before: int | None = None) -> Calibration:
         """Return what providers' counts say of estimates; `before` leaves out later ones."""
         cell, cells = self._record.cell(USAGE), self.state.cells
         if cell is None:
-            return Scale()
+            return Calibration()
         length = cells.length(cell)
         kept = cells.load_all(cells.elements(cell, max(length - LATEST, 0), length))
-        anchors = [Anchor(*each) for each in kept if isinstance(each, list)]
-        return Scale([each for each in anchors if before is None or each.stop < before])
+        anchors = [ProviderCount(*each) for each in kept if isinstance(each, list)]
+        return Calibration([each for each in anchors if before is None or each.stop < before])
 
     def summarise(
         self, stop: int | None = None, *, summariser: Summariser | None = None
@@ -335,7 +342,7 @@ def _last_reply(source: Source) -> int | None:
     return None
 
 
-class Followed(Windowed):
+class Discourse(Windowed):
     """A log of which it is known what it is about."""
 
     def topics(self, *, judge: TopicJudge | None = None) -> list[Topic]:
@@ -397,7 +404,7 @@ class Followed(Windowed):
         return {each.name: each.type for each in workspace.variables_in(self.state)}
 
 
-class Conversation(Followed):
+class Conversation(Discourse):
     """One thread of messages in a state: `state.conversation`."""
 
     # Saying something
@@ -453,7 +460,7 @@ class Conversation(Followed):
             BadMessage: one of them cannot be part of this conversation.
         """
         with self._writing():
-            adding = Adding(
+            adding = AppendMessages(
                 self._record,
                 now=self._now(),
                 limit_bytes=self._limit_bytes,

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Bookmark(NamedTuple, Generic[T]):
+class IncrementalResult(NamedTuple, Generic[T]):
     """What was worked out of the first messages of a log, how many they are, and their cell."""
 
     what: T
@@ -86,24 +86,24 @@ _MOST, _LONGEST = 4096, 1 << 16
 _MOST_COUNTS = 1 << 16
 
 
-class Shelf:
+class ConversationCache:
     """Messages by their cells, and what was worked out of whole threads."""
 
     def __init__(self) -> None:
         self.messages: OrderedDict[bytes, Message] = OrderedDict()
-        self.indices: dict[str, Bookmark[Index]] = {}
+        self.indices: dict[str, IncrementalResult[Index]] = {}
         """The words of threads, by name."""
-        self.trackers: dict[str, Bookmark[Tracker]] = {}
+        self.trackers: dict[str, IncrementalResult[Tracker]] = {}
         """What threads speak of, by name."""
         self.counts: dict[tuple[str, str], int] = {}
         """What other counters than the estimate said, by how they count and the id of a message."""
-        self.silent: dict[str, Bookmark[None]] = {}
+        self.silent: dict[str, IncrementalResult[None]] = {}
         """By the name of a thread: up to where no user has spoken."""
-        self.totals: dict[str, Bookmark[int]] = {}
+        self.totals: dict[str, IncrementalResult[int]] = {}
         """By the name of a thread: its tokens."""
 
     @classmethod
-    def of(cls, cells: Cells) -> Shelf:
+    def of(cls, cells: Cells) -> ConversationCache:
         """Return the shelf of a state."""
         return _SHELVES.setdefault(cells, cls())
 
@@ -118,7 +118,7 @@ class Shelf:
             self.messages.popitem(last=False)
 
 
-_SHELVES: WeakKeyDictionary[Cells, Shelf] = WeakKeyDictionary()
+_SHELVES: WeakKeyDictionary[Cells, ConversationCache] = WeakKeyDictionary()
 
 
 CALLS, STAYS, FILES, USAGE = "calls", "stays", "files", "usage"
@@ -136,7 +136,7 @@ class Record:
         self.state = state
         self.thread = thread
         self.path: Path = (CONVERSATION, thread)
-        self.shelf = Shelf.of(state.cells)
+        self.shelf = ConversationCache.of(state.cells)
 
     # Reading
 
@@ -180,7 +180,7 @@ class Record:
         """Return the cell of the first messages, which says what they are."""
         return prefix(self.state.cells, self.log(), stop)
 
-    def taken(self, marks: dict[str, Bookmark[T]]) -> Bookmark[T] | None:
+    def taken(self, marks: dict[str, IncrementalResult[T]]) -> IncrementalResult[T] | None:
         """Take away what was worked out of this log before, if it still begins so.
 
         It is put back when it has read what is new; what was broken off on the way is not.
@@ -189,10 +189,10 @@ class Record:
         fits = found is not None and found.fits(self.state.cells, self.log())
         return found if fits else None
 
-    def marked(self, what: T) -> Bookmark[T]:
+    def marked(self, what: T) -> IncrementalResult[T]:
         """Return what was worked out of all messages there are."""
         log = self.log()
-        return Bookmark(what, self.state.cells.length(log), log)
+        return IncrementalResult(what, self.state.cells.length(log), log)
 
     def _decoded(self, cell: bytes, at: int) -> Message:
         cells = self.state.cells

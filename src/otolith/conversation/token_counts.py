@@ -186,7 +186,7 @@ LATEST = 64
 """How many requests back are looked at."""
 
 
-class Anchor(NamedTuple):
+class ProviderCount(NamedTuple):
     """What a provider counted for one request."""
 
     stop: int
@@ -196,10 +196,10 @@ class Anchor(NamedTuple):
     start: int = 0
 
 
-class Scale:
+class Calibration:
     """By what an estimate is to be multiplied, depending on where its message is."""
 
-    def __init__(self, anchors: Sequence[Anchor] = ()) -> None:
+    def __init__(self, anchors: Sequence[ProviderCount] = ()) -> None:
         usable = [anchor for anchor in anchors if anchor.estimate > 0 and anchor.input > 0]
         self._stops: list[int] = []
         self._factors: list[float] = []

@@ -9,7 +9,13 @@ import pytest
 
 import otolith
 from otolith.conversation import Attachment, Conversation, Counter, Message, Role, Text
-from otolith.conversation.token_counts import ESTIMATED, Anchor, Scale, tokenizer, vocabulary
+from otolith.conversation.token_counts import (
+    ESTIMATED,
+    Calibration,
+    ProviderCount,
+    tokenizer,
+    vocabulary,
+)
 from otolith.errors import MissingExtra, NotFound
 from otolith.text.token_estimate import estimate, shorten
 
@@ -136,7 +142,13 @@ def test_estimates_are_scaled_to_what_a_provider_counted():
 
 
 def test_the_difference_of_two_counts_belongs_to_what_came_between():
-    scale = Scale([Anchor(2, 100, 0, 100), Anchor(4, 400, 0, 200), Anchor(6, 450, 0, 250)])
+    scale = Calibration(
+        [
+            ProviderCount(2, 100, 0, 100),
+            ProviderCount(4, 400, 0, 200),
+            ProviderCount(6, 450, 0, 250),
+        ]
+    )
 
     assert scale.at(3) == 3
     assert scale.at(5) == 1
@@ -144,7 +156,7 @@ def test_the_difference_of_two_counts_belongs_to_what_came_between():
 
 
 def test_a_cut_between_two_counts_says_nothing_about_messages():
-    scale = Scale([Anchor(2, 100, 0, 100, 0), Anchor(4, 50, 0, 100, 2)])
+    scale = Calibration([ProviderCount(2, 100, 0, 100, 0), ProviderCount(4, 50, 0, 100, 2)])
 
     assert scale.at(3) == scale.whole == 0.5
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from otolith.conversation.context.units import Unit
 from otolith.conversation.message import Message, Part, Reasoning, Role
 from otolith.conversation.summaries import Summariser, Summary, name_of
-from otolith.conversation.token_counts import ESTIMATED, Counter, Scale
+from otolith.conversation.token_counts import ESTIMATED, Calibration, Counter
 
 
 def _as_it_is(message: Message) -> Message:
@@ -56,7 +56,7 @@ class Source:
     """The index of what the user said last."""
     filled: Callable[[Message], Message] = _as_it_is
     """Returns a message with the bytes of its attachments."""
-    scale: Scale = field(default_factory=Scale)
+    scale: Calibration = field(default_factory=Calibration)
     counts: dict[tuple[str, str], int] = field(default_factory=dict)
     """What counters said of messages that are as they were, so that each is counted once."""
     has_summaries: bool = False
@@ -75,7 +75,7 @@ class Source:
         turn = users[-1] if users else None
         return cls(len(messages), lambda a, b: list(messages[a:b]), stays, turn=turn)
 
-    def until(self, stop: int, scale: Scale) -> Source:
+    def until(self, stop: int, scale: Calibration) -> Source:
         """Return the source as it was when the log was shorter."""
         turn = self.turn if self.turn is not None and self.turn < stop else None
         then = self.stays if self.stayed is None else self.stayed(stop)
@@ -114,7 +114,7 @@ class Costs:
         self._known = source.counts
         self._aloud = _SILENT.get(rules.for_)
         self._counted: dict[int, tuple[Message, int]] = {}
-        self._scale = source.scale if rules.counter is ESTIMATED else Scale()
+        self._scale = source.scale if rules.counter is ESTIMATED else Calibration()
 
     def unit(self, unit: Unit) -> int:
         """Return how many tokens a unit takes, as providers would count them."""

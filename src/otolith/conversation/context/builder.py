@@ -66,10 +66,10 @@ def project(source: Source, rules: Rules) -> Context:
         raise Invalid(f"{counts} are no numbers of tokens and messages", hint="give 0 or more")
     if not 0 <= rules.slack < 1:
         raise Invalid(f"slack={rules.slack!r} is no share", hint="give 0 or more, and less than 1")
-    return _Projection(source, rules).context()
+    return ContextBuilder(source, rules).context()
 
 
-class _Projection:
+class ContextBuilder:
     """One context in the making."""
 
     def __init__(self, source: Source, rules: Rules) -> None:

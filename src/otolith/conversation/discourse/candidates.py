@@ -15,7 +15,7 @@ from itertools import takewhile
 from otolith.conversation.discourse.entities import Known, Moment, Register
 from otolith.conversation.discourse.mentions import Mention
 from otolith.conversation.discourse.noun_kinds import german_gender
-from otolith.conversation.discourse.phrases import Asked
+from otolith.conversation.discourse.phrases import PhraseQuery
 from otolith.text.lexicon import word_set
 from otolith.text.words import stem
 
@@ -128,7 +128,7 @@ _SYNONYMS = {
 }
 
 
-def noun(asked: Asked, now: Situation) -> list[Weighed]:
+def noun(asked: PhraseQuery, now: Situation) -> list[Weighed]:
     """Return what a noun with an article, or a name, may mean."""
     candidates = enumerate(_candidates(asked, now))
     found = [each for rank, known in candidates if (each := _by_noun(asked, known, now, rank))]
@@ -140,7 +140,7 @@ def noun(asked: Asked, now: Situation) -> list[Weighed]:
     return found
 
 
-def _unnamed(asked: Asked, now: Situation, most: float) -> list[Weighed]:
+def _unnamed(asked: PhraseQuery, now: Situation, most: float) -> list[Weighed]:
     """Return what nobody has called by this noun, but was named or picked lately: "the museum"."""
     if asked.head in _TYPE_NOUNS:
         return []
@@ -158,7 +158,7 @@ def _unnamed(asked: Asked, now: Situation, most: float) -> list[Weighed]:
     return found
 
 
-def _candidates(asked: Asked, now: Situation) -> list[Known]:
+def _candidates(asked: PhraseQuery, now: Situation) -> list[Known]:
     register = now.register
     listed = [*register.recent(now.moment, 3 * MOST_RECENT), *register.headed(asked.head)]
     for word in (asked.head, *asked.words):
@@ -168,7 +168,7 @@ def _candidates(asked: Asked, now: Situation) -> list[Known]:
     return list({known.id: known for known in [*listed, *now.variables]}.values())
 
 
-def _by_noun(asked: Asked, known: Known, now: Situation, rank: int) -> Weighed | None:
+def _by_noun(asked: PhraseQuery, known: Known, now: Situation, rank: int) -> Weighed | None:
     mentions = known.before(now.moment)
     if not mentions and known not in now.variables:
         return None
@@ -187,7 +187,7 @@ def _by_noun(asked: Asked, known: Known, now: Situation, rank: int) -> Weighed |
     return Weighed((known,), min(score, 1.0), (why, f"{distance} messages ago"))
 
 
-def _called(asked: Asked, known: Known, now: Situation) -> tuple[float, str]:
+def _called(asked: PhraseQuery, known: Known, now: Situation) -> tuple[float, str]:
     """Return how well a noun says what something is."""
     head = asked.head
     if asked.kind == "name":
@@ -252,7 +252,7 @@ _TYPE_NOUNS = {
 _GENDERS = {"man": "m", "guy": "m", "mann": "m", "woman": "f", "ladi": "f", "frau": "f"}
 
 
-def _by_type(asked: Asked, known: Known) -> tuple[float, str]:
+def _by_type(asked: PhraseQuery, known: Known) -> tuple[float, str]:
     types = _TYPE_NOUNS.get(asked.head, ())
     if known.type not in types or (types == ("thing",) and known.first.form != "value"):
         return 0.0, ""
@@ -263,7 +263,7 @@ def _by_type(asked: Asked, known: Known) -> tuple[float, str]:
     return (0.75 if is_shown else 0.5), f"it is a {known.type}"
 
 
-def _details(asked: Asked, known: Known) -> float:
+def _details(asked: PhraseQuery, known: Known) -> float:
     """Return how many of the other words fit."""
     if not asked.words or asked.kind == "name":
         return 1.0
@@ -274,7 +274,7 @@ def _details(asked: Asked, known: Known) -> float:
     return 0.4 + 0.7 * hits / len(asked.words)
 
 
-def _noun_lists(asked: Asked, now: Situation) -> list[Weighed]:
+def _noun_lists(asked: PhraseQuery, now: Situation) -> list[Weighed]:
     found = []
     for at, shown in enumerate(now.register.lists_before(now.moment)):
         heads = [asked.head in member.heads for member in shown.members]
@@ -301,7 +301,7 @@ _VERBS = {
 }
 
 
-def pronoun(asked: Asked, now: Situation) -> list[Weighed]:
+def pronoun(asked: PhraseQuery, now: Situation) -> list[Weighed]:
     """Return what a pronoun may mean."""
     found = [
         weighed
@@ -313,7 +313,7 @@ def pronoun(asked: Asked, now: Situation) -> list[Weighed]:
     return found
 
 
-def _by_pronoun(asked: Asked, known: Known, now: Situation) -> Weighed | None:
+def _by_pronoun(asked: PhraseQuery, known: Known, now: Situation) -> Weighed | None:
     fit, reasons = _agreement(asked, known)
     if fit == 0:
         return None
@@ -350,7 +350,7 @@ def _is_alone(known: Known, now: Situation) -> bool:
     return any(len(each.members) == 1 for each in known.lists if each.moment < now.moment)
 
 
-def _agreement(asked: Asked, known: Known) -> tuple[float, tuple[str, ...]]:
+def _agreement(asked: PhraseQuery, known: Known) -> tuple[float, tuple[str, ...]]:
     """Return how well number, gender and type agree."""
     number, gender = known.number, known.gender
     if asked.types:
@@ -368,7 +368,7 @@ def _agreement(asked: Asked, known: Known) -> tuple[float, tuple[str, ...]]:
     return _english_agreement(asked, known)
 
 
-def _english_agreement(asked: Asked, known: Known) -> tuple[float, tuple[str, ...]]:
+def _english_agreement(asked: PhraseQuery, known: Known) -> tuple[float, tuple[str, ...]]:
     if asked.number == "plural":
         is_plural = known.number == "plural"
         return (1.0, ("plural",)) if is_plural else (_as_several(known), ("may be more than one",))
@@ -379,7 +379,7 @@ def _english_agreement(asked: Asked, known: Known) -> tuple[float, tuple[str, ..
     return (0.5 if known.type in VALUES else 1.0), ("singular, no person",)
 
 
-def _german_agreement(asked: Asked, known: Known) -> tuple[float, tuple[str, ...]]:
+def _german_agreement(asked: PhraseQuery, known: Known) -> tuple[float, tuple[str, ...]]:
     wants_plural = asked.number == "plural" or "plural" in asked.genders
     if known.number == "plural":
         return (1.0, ("plural",)) if wants_plural else (0.0, ())

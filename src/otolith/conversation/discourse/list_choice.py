@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from otolith.conversation.discourse.candidates import Situation, Weighed
 from otolith.conversation.discourse.entities import Known, ShownList
 from otolith.conversation.discourse.mentions import Found
-from otolith.conversation.discourse.phrases import Asked
+from otolith.conversation.discourse.phrases import PhraseQuery
 from otolith.text.words import content_words, stem
 
 _ROW, _OLDER, _NOT_CALLED = 0.7, 0.75, 0.45
@@ -16,7 +16,7 @@ _PER_MESSAGE = 0.96
 _LETTERS = "abcdefgh"
 
 
-def picked(asked: Asked, now: Situation) -> list[Weighed]:
+def picked(asked: PhraseQuery, now: Situation) -> list[Weighed]:
     """Return what a phrase may mean of the lists that were shown, the latest first."""
     found: list[Weighed] = []
     age = 0
@@ -36,7 +36,7 @@ def picked(asked: Asked, now: Situation) -> list[Weighed]:
     return found
 
 
-def _weight(asked: Asked, shown: ShownList, now: Situation, age: int) -> tuple[float, str]:
+def _weight(asked: PhraseQuery, shown: ShownList, now: Situation, age: int) -> tuple[float, str]:
     distance = now.distance(shown.moment[0])
     weight = _OLDER**age * _PER_MESSAGE**distance
     weight *= _ROW if shown.is_row else 1.0
@@ -78,7 +78,9 @@ def _as_list(members: list[Known], noun: str) -> ShownList:
     return ShownList(moment, last.source, noun, tuple(ordered), items, (), is_row=True)
 
 
-def _choose(asked: Asked, shown: ShownList, now: Situation) -> tuple[tuple[Known, ...], float, str]:
+def _choose(
+    asked: PhraseQuery, shown: ShownList, now: Situation
+) -> tuple[tuple[Known, ...], float, str]:
     """Return the members that a phrase picks, how sure that is, and why."""
     members = shown.members
     if asked.kind == "ordinal":
@@ -96,7 +98,7 @@ def _choose(asked: Asked, shown: ShownList, now: Situation) -> tuple[tuple[Known
     return _by_last(asked, shown, now)
 
 
-def _by_place(asked: Asked, shown: ShownList) -> tuple[tuple[Known, ...], float, str]:
+def _by_place(asked: PhraseQuery, shown: ShownList) -> tuple[tuple[Known, ...], float, str]:
     members = shown.members
     if asked.mark:
         at = _marked(asked.mark, shown)
@@ -115,7 +117,7 @@ def _marked(mark: str, shown: ShownList) -> int | None:
     return at if 0 <= at < len(shown.members) and not any(shown.marks) else None
 
 
-def _by_measure(asked: Asked, shown: ShownList) -> tuple[tuple[Known, ...], float, str]:
+def _by_measure(asked: PhraseQuery, shown: ShownList) -> tuple[tuple[Known, ...], float, str]:
     for measure in asked.measures:
         numbers = [item.measures.get(measure) for item in shown.items]
         known = [number for number in numbers if number is not None]
@@ -130,7 +132,7 @@ def _by_measure(asked: Asked, shown: ShownList) -> tuple[tuple[Known, ...], floa
     return (), 0.0, ""
 
 
-def _by_words(asked: Asked, shown: ShownList) -> tuple[tuple[Known, ...], float, str]:
+def _by_words(asked: PhraseQuery, shown: ShownList) -> tuple[tuple[Known, ...], float, str]:
     fits = [_share(asked.words, item) for item in shown.items]
     best = max(fits, default=0.0)
     if best < 0.5:
@@ -152,7 +154,7 @@ def _begins(word: str, other: str) -> bool:
 
 
 def _by_last(
-    asked: Asked, shown: ShownList, now: Situation
+    asked: PhraseQuery, shown: ShownList, now: Situation
 ) -> tuple[tuple[Known, ...], float, str]:
     """Pick by what was spoken of last in the list: the next one, the previous, the others."""
     spoken = [_spoken(member, shown, now) for member in shown.members]

@@ -37,7 +37,7 @@ EMPTY_NOUNS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PhraseQuery:
     """What a phrase asks for."""
 
     kind: str
@@ -112,12 +112,12 @@ _MARKED = re.compile(
 _BARE_MARK = re.compile(r"^#?(\d{1,2})[.)]?$")
 
 
-def ordinal(text: str) -> Asked | None:
+def ordinal(text: str) -> PhraseQuery | None:
     """Return what a phrase with a place in a list asks for; None if it is none."""
     marked = _MARKED.match(text) or _BARE_MARK.match(text)
     if marked is not None:
         mark = str(NUMBER_WORDS.get(marked[1], marked[1]))
-        return Asked("ordinal", "singular", mark=mark)
+        return PhraseQuery("ordinal", "singular", mark=mark)
     words = re.findall(r"[\w'-]+\.?", text)
     for at, word in enumerate(words[:3]):
         digits = _DIGIT_ORDINAL.match(word)
@@ -133,11 +133,11 @@ def ordinal(text: str) -> Asked | None:
     return None
 
 
-def _placed(place: int, count: int, head: str) -> Asked:
+def _placed(place: int, count: int, head: str) -> PhraseQuery:
     if place < 0:
         place = -count if count > 1 else place
     number = "plural" if count > 1 else "singular"
-    return Asked("ordinal", number, head=head, first=place, count=count)
+    return PhraseQuery("ordinal", number, head=head, first=place, count=count)
 
 
 def _count(word: str) -> int:
@@ -194,7 +194,7 @@ _PHRASED = (
 )
 
 
-def superlative(text: str) -> Asked | None:
+def superlative(text: str) -> PhraseQuery | None:
     """Return what a phrase that compares asks for; None if it compares nothing."""
     for pattern, measures, is_most in _PHRASED:
         if pattern.search(text):
@@ -219,8 +219,8 @@ def _root(word: str) -> str:
     return next((root for root in roots if root != word and root in _SUPERLATIVES), word)
 
 
-def _asked(measures: Iterable[str], rest: str, *, is_most: bool, count: int = 1) -> Asked:
-    return Asked(
+def _asked(measures: Iterable[str], rest: str, *, is_most: bool, count: int = 1) -> PhraseQuery:
+    return PhraseQuery(
         "superlative",
         "singular",
         head=last_noun(rest),
@@ -235,29 +235,31 @@ _PLACE = ("place",)
 PRONOUNS = {
     word: asked
     for words, asked in {
-        "he him his himself": Asked("pronoun", "singular", ("m",), _PERSON),
-        "she her hers herself": Asked("pronoun", "singular", ("f",), _PERSON),
-        "it its itself": Asked("pronoun", "singular"),
-        "they them their theirs themselves": Asked("pronoun", "plural"),
-        "this that": Asked("pronoun", "singular"),
-        "these those": Asked("pronoun", "plural"),
-        "there here": Asked("pronoun", "singular", (), _PLACE),
-        "then": Asked("pronoun", "singular", (), ("date", "time")),
-        "er ihn ihm sein seine seinen seinem seiner seines dieser diesen den dessen": Asked(
+        "he him his himself": PhraseQuery("pronoun", "singular", ("m",), _PERSON),
+        "she her hers herself": PhraseQuery("pronoun", "singular", ("f",), _PERSON),
+        "it its itself": PhraseQuery("pronoun", "singular"),
+        "they them their theirs themselves": PhraseQuery("pronoun", "plural"),
+        "this that": PhraseQuery("pronoun", "singular"),
+        "these those": PhraseQuery("pronoun", "plural"),
+        "there here": PhraseQuery("pronoun", "singular", (), _PLACE),
+        "then": PhraseQuery("pronoun", "singular", (), ("date", "time")),
+        "er ihn ihm sein seine seinen seinem seiner seines dieser diesen den dessen": PhraseQuery(
             "pronoun", "singular", ("m",), is_german=True
         ),
-        "sie": Asked("pronoun", "", ("f", "plural"), is_german=True),
-        "ihr ihre ihren ihrem ihrer diese die deren": Asked(
+        "sie": PhraseQuery("pronoun", "", ("f", "plural"), is_german=True),
+        "ihr ihre ihren ihrem ihrer diese die deren": PhraseQuery(
             "pronoun", "", ("f", "plural"), is_german=True
         ),
-        "ihnen denen": Asked("pronoun", "plural", is_german=True),
-        "es": Asked("pronoun", "singular", ("n",), is_german=True),
-        "das dies dieses diesem": Asked("pronoun", "singular", ("n", "any"), is_german=True),
-        "der": Asked("pronoun", "singular", ("m",), is_german=True),
-        "dem": Asked("pronoun", "singular", ("m", "n"), is_german=True),
-        "dort dorthin dahin da hier": Asked("pronoun", "singular", (), _PLACE, is_german=True),
-        "dann": Asked("pronoun", "singular", (), ("date", "time"), is_german=True),
-        "davon damit dafür darauf darüber dazu daran dabei darin": Asked(
+        "ihnen denen": PhraseQuery("pronoun", "plural", is_german=True),
+        "es": PhraseQuery("pronoun", "singular", ("n",), is_german=True),
+        "das dies dieses diesem": PhraseQuery("pronoun", "singular", ("n", "any"), is_german=True),
+        "der": PhraseQuery("pronoun", "singular", ("m",), is_german=True),
+        "dem": PhraseQuery("pronoun", "singular", ("m", "n"), is_german=True),
+        "dort dorthin dahin da hier": PhraseQuery(
+            "pronoun", "singular", (), _PLACE, is_german=True
+        ),
+        "dann": PhraseQuery("pronoun", "singular", (), ("date", "time"), is_german=True),
+        "davon damit dafür darauf darüber dazu daran dabei darin": PhraseQuery(
             "pronoun", "", ("m", "f", "n", "any"), is_german=True
         ),
     }.items()
@@ -295,7 +297,7 @@ _ELLIPSIS = re.compile(
 _ONES = {"that one": "that", "this one": "this", "these ones": "these", "those ones": "those"}
 
 
-def parsed(phrase: str, *, german: bool = False) -> Asked | None:
+def parsed(phrase: str, *, german: bool = False) -> PhraseQuery | None:
     """Return what a phrase asks for; None if it asks for nothing."""
     text = re.sub(r"\s+", " ", phrase.strip().strip(".,;:!?\"'“”„()").strip()).lower()
     if not text:
@@ -309,7 +311,7 @@ def parsed(phrase: str, *, german: bool = False) -> Asked | None:
     return found or _noun(_ELLIPSIS.sub("", phrase.strip()), german=german)
 
 
-def _several(text: str) -> Asked | None:
+def _several(text: str) -> PhraseQuery | None:
     found = _SEVERAL.match(text)
     if found is None:
         return None
@@ -317,10 +319,10 @@ def _several(text: str) -> Asked | None:
     number = found["count"] or (noun if noun in NUMBER_WORDS else "")
     count = 2 if re.search(r"both|beide", text) else NUMBER_WORDS.get(number, 0)
     is_noun = noun and stem(noun) not in EMPTY_NOUNS and noun not in NUMBER_WORDS
-    return Asked("several", "plural", head=stem(noun) if is_noun else "", count=count)
+    return PhraseQuery("several", "plural", head=stem(noun) if is_noun else "", count=count)
 
 
-def _special(text: str) -> Asked | None:
+def _special(text: str) -> PhraseQuery | None:
     words = text.split()
     if len(words) > 4 or words[0] not in (DETERMINERS | GERMAN_DETERMINERS):
         return None
@@ -335,18 +337,18 @@ def _special(text: str) -> Asked | None:
             is_counted = any(NUMBER_WORDS.get(word, 1) > 1 for word in words)
             is_german = words[0] == "die" and text.endswith("anderen")
             is_plural = is_counted or is_german or text.endswith(("others", "ones"))
-            return Asked(kind, "plural" if is_plural else "singular", head=head)
+            return PhraseQuery(kind, "plural" if is_plural else "singular", head=head)
     return None
 
 
-def _described(text: str) -> Asked | None:
+def _described(text: str) -> PhraseQuery | None:
     found = _WITH.match(text)
     rest = (found["rest"] or found["mit"]) if found else ""
     one = _ONE.match(text)
     rest = rest or (one["rest"] if one else "")
     words = tuple(content_words(rest))
     number = "plural" if re.search(r"\bones\b|^denen|^diejenigen", text) else "singular"
-    return Asked("described", number, words=words) if words else None
+    return PhraseQuery("described", number, words=words) if words else None
 
 
 _AFTER = PREPOSITIONS | word_set("""
@@ -354,7 +356,7 @@ in im am an auf aus bei mit nach von vom für über ohne that which der die das 
 """)
 
 
-def _noun(phrase: str, *, german: bool) -> Asked | None:
+def _noun(phrase: str, *, german: bool) -> PhraseQuery | None:
     words = [word.text for word in words_in(phrase)]
     if not words:
         return None
@@ -370,7 +372,7 @@ def _noun(phrase: str, *, german: bool) -> Asked | None:
     noun = core[inner - 1] if has_determiner else core[-1]
     number = _number(first, noun, is_german=is_german)
     gender = german_gender(noun) if is_german else None
-    return Asked(
+    return PhraseQuery(
         kind,
         number,
         genders=(gender,) if gender else (),

@@ -15,7 +15,7 @@ from otolith.conversation.discourse.candidates import Situation, Weighed, noun, 
 from otolith.conversation.discourse.entities import Known, Read, Register, read, texts_of
 from otolith.conversation.discourse.list_choice import picked
 from otolith.conversation.discourse.mentions import Found, Mention
-from otolith.conversation.discourse.phrases import Asked, parsed
+from otolith.conversation.discourse.phrases import PhraseQuery, parsed
 from otolith.conversation.discourse.topics import Segmenter
 from otolith.conversation.message import Message, Role
 
@@ -46,7 +46,7 @@ class Reference(NamedTuple):
 
     start: int
     text: str
-    asked: Asked
+    asked: PhraseQuery
 
 
 class Tracker:
@@ -103,7 +103,7 @@ class Tracker:
 
     def _mention(self, found: Found, at: int, source: str, base: int) -> Known:
         if found.form == "noun" and found.is_definite:
-            asked = Asked("definite", found.number, head=found.head, words=found.words[:-1])
+            asked = PhraseQuery("definite", found.number, head=found.head, words=found.words[:-1])
             best = self._best(noun(asked, self.situation((at, base + found.start))))
             if best is not None:
                 known = best.known[0]
@@ -178,7 +178,7 @@ def _plural_noun(seen: Read) -> str:
     return next(plural, nouns[-1].head if nouns else "")
 
 
-def weighed(asked: Asked, now: Situation) -> list[Weighed]:
+def weighed(asked: PhraseQuery, now: Situation) -> list[Weighed]:
     """Return what a phrase may mean, in no order."""
     if asked.kind == "pronoun":
         return pronoun(asked, now)
