@@ -276,6 +276,15 @@ _NAMES: dict[str, str] = {
 
 # Things that got another name later: by their module of today.
 _RENAMED: dict[str, str] = {
+    "otolith.statecharts.effect_runner:Carried": "otolith.statecharts.effect_runner:EffectReport",
+    "otolith.statecharts.effect_runner:Carrier": "otolith.statecharts.effect_runner:EffectRunner",
+    "otolith.statecharts.engine.chart_layout:Arc": "otolith.statecharts.engine.chart_layout:CompiledTransition",  # noqa: E501
+    "otolith.statecharts.engine.chart_layout:Call": "otolith.statecharts.engine.chart_layout:CompiledInvoke",  # noqa: E501
+    "otolith.statecharts.engine.compiled_chart:Model": "otolith.statecharts.engine.compiled_chart:CompiledChart",  # noqa: E501
+    "otolith.statecharts.engine.run:Run": "otolith.statecharts.engine.run:ChartSession",
+    "otolith.statecharts.engine.run:World": "otolith.statecharts.engine.run:StepScope",
+    "otolith.statecharts.engine.step:loaded": "otolith.statecharts.engine.step:restore",
+    "otolith.statecharts.engine.step:take_turn": "otolith.statecharts.engine.step:macrostep_of",
     "otolith.conversation.append:Adding": "otolith.conversation.append:AppendMessages",
     "otolith.conversation.conversation:Followed": "otolith.conversation.conversation:Discourse",
     "otolith.conversation.discourse.phrases:Asked": "otolith.conversation.discourse.phrases:PhraseQuery",  # noqa: E501

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from otolith.statecharts.analysis.inputs import Item
     from otolith.statecharts.chart import Chart
     from otolith.statecharts.chart_class import ChartClass, action, effect, guard, to
-    from otolith.statecharts.effect_runner import Carried
+    from otolith.statecharts.effect_runner import EffectReport
     from otolith.statecharts.engine.step import Step, advance, posted, start, step, turn
     from otolith.statecharts.machine import Machine
     from otolith.statecharts.merge import Merging
@@ -48,13 +48,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AGENT",
-    "Carried",
     "Change",
     "Chart",
     "ChartClass",
     "Child",
     "Coverage",
     "Effect",
+    "EffectReport",
     "Event",
     "Finding",
     "Forecast",
@@ -89,7 +89,7 @@ __all__ = [
 
 _HOME = {
     "AGENT": "agent_phases",
-    "Carried": "effect_runner",
+    "EffectReport": "effect_runner",
     "Change": "analysis",
     "Chart": "chart",
     "ChartClass": "chart_class",

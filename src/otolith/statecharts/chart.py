@@ -27,7 +27,7 @@ from otolith.statecharts.analysis.inputs import Item
 from otolith.statecharts.analysis.paths import Goal
 from otolith.statecharts.analysis.simulate import Recorded
 from otolith.statecharts.definition import Definition
-from otolith.statecharts.engine.compiled_chart import Bindings, Effective, Model
+from otolith.statecharts.engine.compiled_chart import Bindings, CompiledChart, Effective
 from otolith.statecharts.engine.step import Step, advance, selects, start, step
 from otolith.statecharts.formats.files import read_file, read_table
 from otolith.statecharts.formats.graphviz import to_dot
@@ -43,7 +43,7 @@ class Studied:
     """A chart, to be looked into. Nothing here changes it, and nothing outside is done."""
 
     definition: Definition
-    model: Model
+    model: CompiledChart
     is_strict: bool
 
     # Is it right?
@@ -190,7 +190,7 @@ class Chart(Studied):
         self.definition = definition
         self.is_strict = not definition.is_scxml if is_strict is None else is_strict
         self.bindings = Bindings()
-        self.model = Model(definition, self.bindings)
+        self.model = CompiledChart(definition, self.bindings)
         self._migrations: dict[str, Migration] = {}
 
     def __repr__(self) -> str:

@@ -44,7 +44,7 @@ class Moving(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class EffectReport:
     """What became of the effects that waited."""
 
     done: tuple[Effect, ...] = ()
@@ -56,7 +56,7 @@ class Carried:
     """Those that nobody is registered for; they wait."""
 
 
-class Carrier:
+class EffectRunner:
     """One round: every effect that waits, and those that follow from what they came to."""
 
     def __init__(
@@ -80,7 +80,7 @@ class Carrier:
         self._unknown: list[Effect] = []
         self._unhandled: list[Effect] = []
 
-    def run(self) -> Carried:
+    def run(self) -> EffectReport:
         """Carry out what waits, the oldest first."""
         while (waiting := self._next()) is not None:
             self._tried.add(waiting.effect.key)
@@ -93,7 +93,7 @@ class Carrier:
                 self._carry(waiting, way)
         if self._has_passed:
             self._machine.commit("carry out what needs no answer")
-        return Carried(
+        return EffectReport(
             tuple(self._done), tuple(self._failed), tuple(self._unknown), tuple(self._unhandled)
         )
 

@@ -14,7 +14,7 @@ from typing import Any
 from otolith.core import Branch, StateReader, digest
 from otolith.errors import Invalid, KeyNotFound, ReadOnly, Uncommitted
 from otolith.statecharts.chart import Chart
-from otolith.statecharts.effect_runner import Carried, Carrier, Handler
+from otolith.statecharts.effect_runner import EffectReport, EffectRunner, Handler
 from otolith.statecharts.engine.step import Step, step
 from otolith.statecharts.snapshot import Effect, Event, Snapshot
 from otolith.statecharts.storage import Record, Recorded, Waiting
@@ -158,7 +158,7 @@ class Machine:
         *,
         limit: int | None = None,
         on_progress: Callable[[Effect], None] | None = None,
-    ) -> Carried:
+    ) -> EffectReport:
         """Do what committed steps ask for, and commit what came of each effect.
 
         An effect is carried out by the handler of its name, or of its kind (`"send"`, `"emit"`,
@@ -176,7 +176,9 @@ class Machine:
                 hint="call state.commit() first",
             )
         bindings = self.chart.bindings
-        return Carrier(self, bindings, handlers or {}, limit=limit, on_progress=on_progress).run()
+        return EffectRunner(
+            self, bindings, handlers or {}, limit=limit, on_progress=on_progress
+        ).run()
 
     def settle(self, key: str, *, happened: bool, result: Any = None) -> None:
         """Decide about an effect that was begun and of which nobody knows whether it happened.

@@ -48,8 +48,8 @@ from otolith.statecharts.definition import (
     Transition,
 )
 from otolith.statecharts.engine.compile import microseconds
-from otolith.statecharts.engine.compiled_chart import Bindings, Model
-from otolith.statecharts.engine.run import Failure, Run
+from otolith.statecharts.engine.compiled_chart import Bindings, CompiledChart
+from otolith.statecharts.engine.run import ChartSession, Failure
 from otolith.statecharts.engine.send import everyone
 from otolith.statecharts.engine.step import Step
 from otolith.statecharts.snapshot import Event
@@ -137,11 +137,11 @@ class Oracle:
         self._ways.append(ways)
         return answer
 
-    def test(self, guard: str, *, can_fail: bool) -> Callable[[Run], bool]:
+    def test(self, guard: str, *, can_fail: bool) -> Callable[[ChartSession], bool]:
         """Return a test for a transition that asks the oracle."""
         ways = 3 if can_fail else 2
 
-        def test(run: Run) -> bool:
+        def test(run: ChartSession) -> bool:
             key = (guard, run.mask, id(run.data), _told(run.event), run.session)
             answer = self._known.get(key)
             if answer is None:
@@ -157,7 +157,7 @@ class Oracle:
 
         return test
 
-    def _look_round(self, run: Run, guard: str) -> None:
+    def _look_round(self, run: ChartSession, guard: str) -> None:
         """Give up if the first question of a choice is asked where it was asked before."""
         asking = (run.session, len(run.world.trace), id(run.event))
         if asking == self._asking:
@@ -180,7 +180,7 @@ def _told(event: Event | None) -> Hashable:
     return id(event) if event.data == UNKNOWN else repr(event)
 
 
-def _standing(run: Run) -> Hashable:
+def _standing(run: ChartSession) -> Hashable:
     """Return all that the further course of a run depends on, but for data and answers."""
     return (
         run.session,
@@ -204,25 +204,25 @@ _ERROR = (Raise("error.execution"),)
 class Abstract:
     """The model without data, the oracle its guards ask, and what could not be followed."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: CompiledChart) -> None:
         self.oracle = Oracle()
         self.blind: dict[str, None] = {}
-        self._made: dict[int, Model] = {}
+        self._made: dict[int, CompiledChart] = {}
         self._bindings = Bindings(guards={"?": self.oracle.says_yes}, actions={"?": _changed})
         self._bindings.outlets |= model.bindings.outlets
         self.model = self._model(model)
 
-    def _model(self, model: Model) -> Model:
+    def _model(self, model: CompiledChart) -> CompiledChart:
         found = self._made.get(id(model))
         if found is None:
-            found = Model(_Stripped(self, model).definition(), self._bindings)
+            found = CompiledChart(_Stripped(self, model).definition(), self._bindings)
             self._made[id(model)] = found
             self._patch(found, model)
             for name, chart in model.bindings.charts.items():
                 self._bindings.charts.setdefault(name, self._model(chart))
         return found
 
-    def _patch(self, model: Model, original: Model) -> None:
+    def _patch(self, model: CompiledChart, original: CompiledChart) -> None:
         """Let the guards of transitions ask the oracle, in the charts inside this one too."""
         listens = is_listening(original)
         for node in model.order:
@@ -232,11 +232,11 @@ class Abstract:
                     arc.test = self.oracle.test(repr(guard), can_fail=listens)
         for node, other in zip(model.order, original.order, strict=True):
             for call, theirs in zip(node.calls, other.calls, strict=True):
-                if isinstance(call.content, Model):
+                if isinstance(call.content, CompiledChart):
                     self._patch(call.content, theirs.content)
 
 
-def is_listening(model: Model) -> bool:
+def is_listening(model: CompiledChart) -> bool:
     """Return whether some transition would hear that something failed."""
     return model.has_error_events and any(
         model.matches(arc, "error.execution") for arc in model.arcs
@@ -246,7 +246,7 @@ def is_listening(model: Model) -> bool:
 class _Stripped:
     """Takes the data out of one definition."""
 
-    def __init__(self, abstract: Abstract, model: Model) -> None:
+    def __init__(self, abstract: Abstract, model: CompiledChart) -> None:
         self._abstract = abstract
         self._model = model
         self._definition = model.definition

@@ -44,12 +44,12 @@ from otolith.statecharts.definition import (
     Script,
     Send,
 )
-from otolith.statecharts.engine.chart_layout import Arc, Node
-from otolith.statecharts.engine.compiled_chart import Model, accepts
+from otolith.statecharts.engine.chart_layout import CompiledTransition, Node
+from otolith.statecharts.engine.compiled_chart import CompiledChart, accepts
 from otolith.statecharts.engine.run import SYSTEM_NAMES
 
 
-def undeclared(model: Model) -> Iterator[Finding]:
+def undeclared(model: CompiledChart) -> Iterator[Finding]:
     """Tell of names that nothing declares or assigns, where they are read or assigned to."""
     parts = list(parts_of(model.definition))
     names = {"context", "event"} if not model.definition.is_scxml else set()
@@ -60,7 +60,7 @@ def undeclared(model: Model) -> Iterator[Finding]:
                 yield _finding(model, part, name, words)
 
 
-def _declared(model: Model, parts: list[Part]) -> set[str]:
+def _declared(model: CompiledChart, parts: list[Part]) -> set[str]:
     found: set[str] = set()
     dialect = model.definition.dialect
     for _, value, _ in parts:
@@ -77,7 +77,7 @@ def _declared(model: Model, parts: list[Part]) -> set[str]:
     return found
 
 
-def _used(model: Model, part: Part) -> Iterator[tuple[str, str]]:
+def _used(model: CompiledChart, part: Part) -> Iterator[tuple[str, str]]:
     """Yield the names that a part needs, and what it does with them."""
     value: Any = part.value
     if isinstance(value, Expression):
@@ -92,7 +92,7 @@ def _used(model: Model, part: Part) -> Iterator[tuple[str, str]]:
             yield inner, f"{value.location} reads {inner}"
 
 
-def _finding(model: Model, part: Part, name: str, words: str) -> Finding:
+def _finding(model: CompiledChart, part: Part, name: str, words: str) -> Finding:
     if model.definition.is_scxml and not model.bindings.actions:
         message = f"{words}, and nothing declares {name}"
         return Finding("undeclared", "error", part.state, message, "declare it as data", part.place)
@@ -104,7 +104,7 @@ def _finding(model: Model, part: Part, name: str, words: str) -> Finding:
 _HINT = "guard one of them, or remove it"
 
 
-def rivals(model: Model, graph: Graph) -> Iterator[Finding]:
+def rivals(model: CompiledChart, graph: Graph) -> Iterator[Finding]:
     """Tell of two transitions for one event of which document order alone chooses one."""
     for node in model.order:
         for first, second in combinations(node.arcs, 2):
@@ -115,7 +115,9 @@ def rivals(model: Model, graph: Graph) -> Iterator[Finding]:
             yield from _across(model, masks, node)
 
 
-def _in_one_state(model: Model, first: Arc, second: Arc) -> Iterator[Finding]:
+def _in_one_state(
+    model: CompiledChart, first: CompiledTransition, second: CompiledTransition
+) -> Iterator[Finding]:
     """Two without guards for the same event: the second never gets it."""
     if first.test is not None or second.test is not None or _is_same(first, second):
         return
@@ -129,7 +131,7 @@ def _in_one_state(model: Model, first: Arc, second: Arc) -> Iterator[Finding]:
     yield Finding("nondeterminism", "warning", state, words, _HINT, place_of(second))
 
 
-def _across(model: Model, masks: list[int], parallel: Node) -> Iterator[Finding]:
+def _across(model: CompiledChart, masks: list[int], parallel: Node) -> Iterator[Finding]:
     """Compare what leads out of a region with the others; the rest is never in their way."""
     regions = [_arcs_below(region) for region in parallel.children]
     for (one, left), (other, right) in combinations(
@@ -140,16 +142,18 @@ def _across(model: Model, masks: list[int], parallel: Node) -> Iterator[Finding]
                 yield from _in_regions(model, masks, first, second)
 
 
-def _arcs_below(region: Node) -> list[Arc]:
+def _arcs_below(region: Node) -> list[CompiledTransition]:
     inner = [arc for child in region.children for arc in _arcs_below(child)]
     return [*region.arcs, *inner]
 
 
-def _leads_out(arc: Arc, region: Node) -> bool:
+def _leads_out(arc: CompiledTransition, region: Node) -> bool:
     return any(not target.above & region.bit for target in arc.targets)
 
 
-def _in_regions(model: Model, masks: list[int], first: Arc, second: Arc) -> Iterator[Finding]:
+def _in_regions(
+    model: CompiledChart, masks: list[int], first: CompiledTransition, second: CompiledTransition
+) -> Iterator[Finding]:
     """Two of states that are active together, and taking both is not possible."""
     event = _shared(model, first, second)
     if event is None or not first.targets or not second.targets:
@@ -166,7 +170,13 @@ def _in_regions(model: Model, masks: list[int], first: Arc, second: Arc) -> Iter
             return
 
 
-def _is_conflict(model: Model, mask: int, event: str, first: Arc, second: Arc) -> bool:
+def _is_conflict(
+    model: CompiledChart,
+    mask: int,
+    event: str,
+    first: CompiledTransition,
+    second: CompiledTransition,
+) -> bool:
     groups = model.choice(mask, event).groups
     heard = {arc for group in groups for arc in group}
     if first not in heard or second not in heard:
@@ -174,7 +184,9 @@ def _is_conflict(model: Model, mask: int, event: str, first: Arc, second: Arc) -
     return len(model.plan(mask, (first, second), {}).arcs) == 1
 
 
-def _shared(model: Model, first: Arc, second: Arc) -> str | None:
+def _shared(
+    model: CompiledChart, first: CompiledTransition, second: CompiledTransition
+) -> str | None:
     """Return an event that both transitions mean; "" for two that need none."""
     if not first.events and not second.events:
         return ""
@@ -185,18 +197,18 @@ def _shared(model: Model, first: Arc, second: Arc) -> str | None:
     )
 
 
-def _is_same(first: Arc, second: Arc) -> bool:
+def _is_same(first: CompiledTransition, second: CompiledTransition) -> bool:
     return first.targets == second.targets and not first.actions and not second.actions
 
 
-def _targets(arc: Arc) -> str:
+def _targets(arc: CompiledTransition) -> str:
     return f"to {', '.join(target.id for target in arc.targets)}" if arc.targets else "in place"
 
 
 # ---------------------------------------------------------------- shadows
 
 
-def shadowed(model: Model) -> Iterator[Finding]:
+def shadowed(model: CompiledChart) -> Iterator[Finding]:
     """Tell of transitions that another one of the state, without a guard, always precedes."""
     for node in model.order:
         for index, arc in enumerate(node.arcs):
@@ -205,7 +217,7 @@ def shadowed(model: Model) -> Iterator[Finding]:
                 yield from _shadow(model, arc)
 
 
-def _shadow(model: Model, arc: Arc) -> Iterator[Finding]:
+def _shadow(model: CompiledChart, arc: CompiledTransition) -> Iterator[Finding]:
     events = [sample(model, event) for event in arc.events] or [""]
     covered = [event for event in events if _is_covered(model, arc, event)]
     if not covered:
@@ -218,7 +230,7 @@ def _shadow(model: Model, arc: Arc) -> Iterator[Finding]:
     yield Finding("shadowed", "warning", arc.source.id, words, hint, place_of(arc))
 
 
-def _is_covered(model: Model, arc: Arc, event: str) -> bool:
+def _is_covered(model: CompiledChart, arc: CompiledTransition, event: str) -> bool:
     """Return whether a transition never gets a say, and one of the same state is the reason."""
     source = arc.source
     is_ours = False
@@ -235,7 +247,7 @@ _PLATFORM = ("error", "error.execution", "error.communication", "error.platform"
 _HERE = {None, "", "#_internal"}
 
 
-def missing(model: Model) -> Iterator[Finding]:
+def missing(model: CompiledChart) -> Iterator[Finding]:
     """Tell of names without a function, and of what cannot be read."""
     for part in parts_of(model.definition):
         yield from _missing(model, part)
@@ -243,7 +255,7 @@ def missing(model: Model) -> Iterator[Finding]:
         yield Finding("unreadable", "error", "", problem, "see the expression language")
 
 
-def _missing(model: Model, part: Part) -> Iterator[Finding]:
+def _missing(model: CompiledChart, part: Part) -> Iterator[Finding]:
     place, value, state = part
     bindings = model.bindings
     if isinstance(value, Named) and value.name not in bindings.guards:
@@ -262,7 +274,7 @@ def _missing(model: Model, part: Part) -> Iterator[Finding]:
             yield Finding("unknown_state", "warning", state, words, "check the name", place)
 
 
-def _missing_service(model: Model, part: Part) -> Iterator[Finding]:
+def _missing_service(model: CompiledChart, part: Part) -> Iterator[Finding]:
     place, invoke, state = part
     name = invoke.source.value if isinstance(invoke.source, Literal) else None
     known = model.bindings.charts.keys() | model.bindings.effects.keys()
@@ -274,7 +286,7 @@ def _missing_service(model: Model, part: Part) -> Iterator[Finding]:
 # ---------------------------------------------------------------- events
 
 
-def unraised(model: Model) -> Iterator[Finding]:
+def unraised(model: CompiledChart) -> Iterator[Finding]:
     """Tell of transitions for events that only the chart could raise, and never does."""
     raised = _raised(model)
     is_prefix = model.definition.matching == "prefix"
@@ -298,7 +310,7 @@ def unraised(model: Model) -> Iterator[Finding]:
                 yield Finding("never_raised", "warning", arc.source.id, words, hint, place_of(arc))
 
 
-def _raised(model: Model) -> set[str]:
+def _raised(model: CompiledChart) -> set[str]:
     found = {f"done.state.{node.id}" for node in model.order if node.children and has_end(node)}
     for node in model.order:
         for call in node.calls:
@@ -306,7 +318,7 @@ def _raised(model: Model) -> set[str]:
     return found | {name for name, _, _ in _sent(model)}
 
 
-def unheard(model: Model) -> Iterator[Finding]:
+def unheard(model: CompiledChart) -> Iterator[Finding]:
     """Tell of events that the chart raises for itself and no transition takes."""
     is_forwarding = any(call.invoke.is_forwarding for node in model.order for call in node.calls)
     for name, (place, _, state), is_external in _sent(model):
@@ -317,7 +329,7 @@ def unheard(model: Model) -> Iterator[Finding]:
             yield Finding("never_handled", "warning", state, words, "check the name", place)
 
 
-def _sent(model: Model) -> Iterator[tuple[str, Part, bool]]:
+def _sent(model: CompiledChart) -> Iterator[tuple[str, Part, bool]]:
     """Yield the events a chart sends to itself, where, and whether through the external queue."""
     for part in parts_of(model.definition):
         value = part.value
@@ -334,7 +346,7 @@ def _is_here(send: Send) -> bool:
     return target is None or (isinstance(target, Literal) and target.value in _HERE)
 
 
-def check(model: Model, *, max_configurations: int = 10_000) -> list[Finding]:
+def check(model: CompiledChart, *, max_configurations: int = 10_000) -> list[Finding]:
     """Return what is to say about a chart and the charts inside it, errors first."""
     graph = explore(model, max_configurations=max_configurations)
     reach = Reach(model, graph)
@@ -359,7 +371,7 @@ def check(model: Model, *, max_configurations: int = 10_000) -> list[Finding]:
     ]
     for node in model.order:
         for call in node.calls:
-            if isinstance(call.content, Model):
+            if isinstance(call.content, CompiledChart):
                 inner = check(call.content, max_configurations=max_configurations)
                 found += [_inside(node.id, each) for each in inner]
     return sorted(dict.fromkeys(found), key=lambda each: SEVERITIES.index(each.severity))

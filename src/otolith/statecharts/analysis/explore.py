@@ -28,7 +28,7 @@ from otolith.statecharts.analysis.inputs import (
     seconds_of,
     written,
 )
-from otolith.statecharts.engine.compiled_chart import Model
+from otolith.statecharts.engine.compiled_chart import CompiledChart
 from otolith.statecharts.snapshot import Event, Microstep, Snapshot, Status
 
 
@@ -168,7 +168,7 @@ Guards: TypeAlias = Literal["both", "real"]
 
 
 def explore(
-    model: Model,
+    model: CompiledChart,
     *,
     guards: Guards = "both",
     events: Iterable[Item] | None = None,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from otolith.statecharts.definition import Definition, Expression, Guard, Named, State
-from otolith.statecharts.engine.chart_layout import Arc
+from otolith.statecharts.engine.chart_layout import CompiledTransition
 from otolith.statecharts.expressions import DIALECTS, Evaluate, ExpressionError
 from otolith.statecharts.expressions.parser import Parser
 
@@ -192,7 +192,7 @@ def text_of(value: Any) -> str:
     return repr(getattr(value, "value", value))
 
 
-def arc_named(arc: Arc) -> str:
+def arc_named(arc: CompiledTransition) -> str:
     """Return a transition in words: `planning on plan_ready to executing`."""
     what = " or ".join(arc.events) if arc.events else "always"
     if arc.events and arc.events[0].startswith("after.") and _is_wait(arc):
@@ -201,5 +201,5 @@ def arc_named(arc: Arc) -> str:
     return f"{arc.source.id} {'' if what in {'always', 'after its time'} else 'on '}{what}{where}"
 
 
-def _is_wait(arc: Arc) -> bool:
+def _is_wait(arc: CompiledTransition) -> bool:
     return any(name == arc.events[0] for _, name in arc.source.waits)

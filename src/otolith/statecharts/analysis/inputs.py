@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeAlias
 from otolith.errors import BadValue, StepFailed
 from otolith.statecharts.analysis.abstract import Abstract, Way
 from otolith.statecharts.engine.chart_layout import Node
-from otolith.statecharts.engine.compiled_chart import Model
+from otolith.statecharts.engine.compiled_chart import CompiledChart
 from otolith.statecharts.engine.step import advance, start, step
 from otolith.statecharts.snapshot import Child, Event, Snapshot, Timer
 
@@ -48,7 +48,7 @@ class Alphabet:
         self._given = None if events is None else tuple(events)
         self._by_node: dict[tuple[str, str], tuple[str, ...]] = {}
 
-    def moves(self, model: Model, snapshot: Snapshot) -> dict[tuple[str, str], Move]:
+    def moves(self, model: CompiledChart, snapshot: Snapshot) -> dict[tuple[str, str], Move]:
         """Return the events that somebody inside might take, each once."""
         found: dict[tuple[str, str], Move] = {}
         if snapshot.status != "running":
@@ -66,7 +66,7 @@ class Alphabet:
             return {(each.name, repr(each.data)): Move(each.name, each.data) for each in heard}
         return found
 
-    def _of_child(self, model: Model, child: Child) -> dict[tuple[str, str], Move]:
+    def _of_child(self, model: CompiledChart, child: Child) -> dict[tuple[str, str], Move]:
         if child.is_service:
             names = (f"done.invoke.{child.id}", f"error.invoke.{child.id}")
             return {(name, ""): Move(name) for name in names}
@@ -76,7 +76,7 @@ class Alphabet:
         below = model_below(model, child)
         return {} if below is None else self.moves(below, child.snapshot)
 
-    def _names(self, model: Model, node: Node) -> tuple[str, ...]:
+    def _names(self, model: CompiledChart, node: Node) -> tuple[str, ...]:
         key = (model.hash, node.id)
         found = self._by_node.get(key)
         if found is None:
@@ -95,7 +95,7 @@ def is_from_inside(descriptor: str) -> bool:
     return stem.startswith(("done.state.", "done.invoke.", "error.invoke."))
 
 
-def sample(model: Model, descriptor: str) -> str:
+def sample(model: CompiledChart, descriptor: str) -> str:
     """Return an event that a descriptor means, and no narrower one does."""
     if descriptor != "*" and not descriptor.endswith(".*"):
         return descriptor
@@ -107,19 +107,19 @@ def sample(model: Model, descriptor: str) -> str:
     return f"{stem}{word}"
 
 
-def model_below(model: Model, child: Child) -> Model | None:
+def model_below(model: CompiledChart, child: Child) -> CompiledChart | None:
     """Return the model of a child; None if it was read from a text."""
     content = model.nodes[child.state].calls[child.number].content
-    if isinstance(content, Model):
+    if isinstance(content, CompiledChart):
         return content
-    found: Model | None = model.bindings.charts.get(child.source or "")
+    found: CompiledChart | None = model.bindings.charts.get(child.source or "")
     return found
 
 
 class Untimed:
     """The chart without its data; any timer may be the next to fire."""
 
-    def __init__(self, model: Model, alphabet: Alphabet) -> None:
+    def __init__(self, model: CompiledChart, alphabet: Alphabet) -> None:
         self._abstract = Abstract(model)
         self._model = self._abstract.model
         self._oracle = self._abstract.oracle
@@ -181,7 +181,9 @@ class Untimed:
 class Timed:
     """The chart as it is, with its data and its clock."""
 
-    def __init__(self, model: Model, alphabet: Alphabet, data: dict[str, Any] | None) -> None:
+    def __init__(
+        self, model: CompiledChart, alphabet: Alphabet, data: dict[str, Any] | None
+    ) -> None:
         self._model = model
         self._alphabet = alphabet
         self._data = data

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, overload
 from otolith.errors import NotFound
 from otolith.statecharts.analysis.explore import Configuration, Edge, Graph, explore
 from otolith.statecharts.analysis.inputs import Item, told
-from otolith.statecharts.engine.compiled_chart import Model
+from otolith.statecharts.engine.compiled_chart import CompiledChart
 from otolith.statecharts.snapshot import Status
 
 Goal: TypeAlias = str | tuple[str, ...] | Callable[[Configuration], bool]
@@ -65,7 +65,7 @@ class Paths(Sequence[Path]):
 
 
 def shortest_paths(
-    model: Model,
+    model: CompiledChart,
     to: Goal | None = None,
     *,
     events: Iterable[Item] | None = None,
@@ -103,7 +103,7 @@ def shortest_paths(
 
 
 def simple_paths(
-    model: Model,
+    model: CompiledChart,
     to: Goal | None = None,
     *,
     limit: int = 1_000,
@@ -233,7 +233,7 @@ def _all_met(graph: Graph) -> Callable[[Configuration], bool] | None:
     return holds
 
 
-def _goal(model: Model, to: Goal) -> Callable[[Configuration], bool]:
+def _goal(model: CompiledChart, to: Goal) -> Callable[[Configuration], bool]:
     if callable(to):
         return to
     names = (to,) if isinstance(to, str) else tuple(to)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from otolith.statecharts.analysis.explore import Graph, Trouble
 from otolith.statecharts.analysis.findings import Finding, arc_named
 from otolith.statecharts.definition import Literal, Transition
-from otolith.statecharts.engine.chart_layout import Arc, Node
+from otolith.statecharts.engine.chart_layout import CompiledTransition, Node
 from otolith.statecharts.engine.compile import microseconds
-from otolith.statecharts.engine.compiled_chart import Model
+from otolith.statecharts.engine.compiled_chart import CompiledChart
 from otolith.statecharts.engine.run import Failure
 from otolith.statecharts.snapshot import Microstep
 
@@ -17,7 +17,7 @@ from otolith.statecharts.snapshot import Microstep
 class Reach:
     """The questions about behaviour. Without a complete graph, most have no answer."""
 
-    def __init__(self, model: Model, graph: Graph) -> None:
+    def __init__(self, model: CompiledChart, graph: Graph) -> None:
         self._model = model
         self._graph = graph
         self._is_known = graph.is_complete and not graph.troubles
@@ -203,7 +203,7 @@ class Reach:
 # ---------------------------------------------------------------- without exploring
 
 
-def named_ways(model: Model) -> set[str]:
+def named_ways(model: CompiledChart) -> set[str]:
     """Return the states that some transition could lead to, whatever else must hold for it."""
     found: set[str] = set()
     waiting: list[Node] = [model.root]
@@ -220,7 +220,7 @@ def named_ways(model: Model) -> set[str]:
     return found
 
 
-def place_of(arc: Arc) -> str:
+def place_of(arc: CompiledTransition) -> str:
     """Return what tells one transition from all others."""
     return f"transition {arc.index}" + (f" at {arc.place}" if arc.place else "")
 
@@ -232,7 +232,7 @@ def has_end(node: Node) -> bool:
     return any(child.kind == "final" for child in node.children)
 
 
-def _first_mask(model: Model, graph: Graph) -> int:
+def _first_mask(model: CompiledChart, graph: Graph) -> int:
     return model.mask_of(graph.configurations[0].states) if graph.configurations else 0
 
 
@@ -242,7 +242,7 @@ def _cycle(trouble: Trouble) -> str:
     return cycle.partition(" (")[0] if found else trouble.message
 
 
-def _leaves(arc: Arc) -> bool:
+def _leaves(arc: CompiledTransition) -> bool:
     """Return whether a transition surely leaves its state."""
     return bool(arc.targets) and not any(
         target is arc.source or target.above & arc.source.bit for target in arc.targets

@@ -30,7 +30,7 @@ from otolith.errors import BadValue, IllegalTransition, StepFailed
 from otolith.statecharts.analysis.explore import Graph, explore
 from otolith.statecharts.analysis.findings import arc_named
 from otolith.statecharts.analysis.inputs import SECOND, Alphabet, Cue, Item, cue_of, cues_of
-from otolith.statecharts.engine.compiled_chart import Model
+from otolith.statecharts.engine.compiled_chart import CompiledChart
 from otolith.statecharts.engine.step import Step, advance, selects, start, step
 from otolith.statecharts.snapshot import Effect, Event, Microstep, Snapshot
 
@@ -104,7 +104,7 @@ class Run:
 
 
 def simulate(
-    model: Model,
+    model: CompiledChart,
     events: Iterable[Item],
     *,
     data: Mapping[str, Any] | None = None,
@@ -128,7 +128,7 @@ def simulate(
 
 
 def play(
-    model: Model,
+    model: CompiledChart,
     cues: Iterable[Cue],
     *,
     data: Mapping[str, Any] | None = None,
@@ -151,7 +151,7 @@ def play(
     return Run(tuple(stages))
 
 
-def _step(model: Model, snapshot: Snapshot, cue: Cue, *, is_strict: bool) -> Step:
+def _step(model: CompiledChart, snapshot: Snapshot, cue: Cue, *, is_strict: bool) -> Step:
     now = snapshot.time + cue.wait if cue.at is None else cue.at
     if cue.event is None:
         return advance(model, snapshot, now)
@@ -163,7 +163,7 @@ def _stage(item: Item | None, found: Step) -> Stage:
 
 
 def _refusal(
-    model: Model,
+    model: CompiledChart,
     stages: list[Stage],
     item: Item | None,
     error: IllegalTransition | StepFailed | BadValue,
@@ -217,7 +217,7 @@ class Verdict:
 
 
 def accepts(
-    model: Model,
+    model: CompiledChart,
     events: Iterable[Recorded],
     *,
     start_data: Mapping[str, Any] | None = None,
@@ -288,7 +288,7 @@ class Forecast:
 
 
 def monte_carlo(
-    model: Model,
+    model: CompiledChart,
     seed: int,
     runs: int = 1_000,
     *,
@@ -323,7 +323,7 @@ def monte_carlo(
 
 class _Chances:
     def __init__(
-        self, model: Model, random: Random, rates: dict[str, float], alphabet: Alphabet
+        self, model: CompiledChart, random: Random, rates: dict[str, float], alphabet: Alphabet
     ) -> None:
         self._model = model
         self._random = random
@@ -438,7 +438,7 @@ class Coverage:
 
 
 def coverage(
-    model: Model,
+    model: CompiledChart,
     runs: Iterable[Run | Iterable[Recorded]],
     *,
     max_configurations: int = 10_000,

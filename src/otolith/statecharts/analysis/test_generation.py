@@ -20,7 +20,7 @@ from otolith.errors import BadValue, IllegalTransition, MissingExtra, StepFailed
 from otolith.frozen import thaw
 from otolith.statecharts.analysis.inputs import AFTER, SECOND, Alphabet, Item, Move, cue_of, cues_of
 from otolith.statecharts.analysis.paths import Path
-from otolith.statecharts.engine.compiled_chart import Model
+from otolith.statecharts.engine.compiled_chart import CompiledChart
 from otolith.statecharts.engine.step import Step, advance, start, step
 from otolith.statecharts.snapshot import Event, Snapshot
 
@@ -46,7 +46,7 @@ def replay(chart, script):
 
 
 def pytest_cases(
-    chart: Model | str, paths: Iterable[Path], *, data: dict[str, Any] | None = None
+    chart: CompiledChart | str, paths: Iterable[Path], *, data: dict[str, Any] | None = None
 ) -> str:
     """Return the source of one test for each path.
 
@@ -71,15 +71,15 @@ def pytest_cases(
     return f"{parts[0]}\n{parts[1]}\n\n{body}"
 
 
-def _title(chart: Model | str) -> str:
-    if isinstance(chart, Model):
+def _title(chart: CompiledChart | str) -> str:
+    if isinstance(chart, CompiledChart):
         name, digits = chart.definition.name or "a chart", chart.hash[:12]
         return f"Paths of {name} ({digits}); the fixture `chart` is the chart itself."
     return f"Paths of {chart}."
 
 
-def _imports(chart: Model | str) -> list[str]:
-    if isinstance(chart, Model):
+def _imports(chart: CompiledChart | str) -> list[str]:
+    if isinstance(chart, CompiledChart):
         return []
     if _CHART_FILE.fullmatch(chart):
         return ["import pytest", "", "from otolith.statecharts import Chart"]
@@ -92,8 +92,8 @@ def _imports(chart: Model | str) -> list[str]:
     return ["import pytest", "", f"from {found[1]} import {found[2]}"]
 
 
-def _fixture(chart: Model | str) -> str:
-    if isinstance(chart, Model):
+def _fixture(chart: CompiledChart | str) -> str:
+    if isinstance(chart, CompiledChart):
         return ""
     made = chart.partition(":")[2]
     if _CHART_FILE.fullmatch(chart):
@@ -209,7 +209,7 @@ MOST_KEPT = 8
 class Walk:
     """One walk: the snapshot it is at, and those that were kept with how they looked then."""
 
-    model: ClassVar[Model]
+    model: ClassVar[CompiledChart]
     start_data: ClassVar[Mapping[str, Any] | None] = None
     alphabet: ClassVar[Alphabet]
 
@@ -292,7 +292,7 @@ class Walk:
 
 
 def machine_of(
-    model: Model,
+    model: CompiledChart,
     *,
     events: Iterable[Item] | None = None,
     data: Mapping[str, Any] | None = None,

@@ -18,7 +18,7 @@ from otolith.statecharts.definition import Definition, Invoke, State, Transition
 from otolith.statecharts.engine.compile import Compiler, Do, Get, Test, compile_block
 
 
-class Arc:
+class CompiledTransition:
     """A transition, compiled."""
 
     __slots__ = ("actions", "events", "index", "is_internal", "place", "source", "targets", "test")
@@ -37,7 +37,7 @@ class Arc:
         return f"{self.source.id} -> {' '.join(target.id for target in self.targets)}"
 
 
-class Call:
+class CompiledInvoke:
     """An invoke, compiled."""
 
     __slots__ = ("content", "finalize", "invoke", "payload", "source", "store_id", "type")
@@ -90,12 +90,12 @@ class Node:
         self.below = 0
         self.children: list[Node] = []
         self.history: list[Node] = []
-        self.arcs: list[Arc] = []
-        self.initial: Arc | None = None
+        self.arcs: list[CompiledTransition] = []
+        self.initial: CompiledTransition | None = None
         self.is_leaf = state.kind in {"atomic", "final"}
         self.entry: tuple[tuple[Do, ...], ...] = ()
         self.exit: tuple[tuple[Do, ...], ...] = ()
-        self.calls: tuple[Call, ...] = ()
+        self.calls: tuple[CompiledInvoke, ...] = ()
         self.data: tuple[tuple[str, Get], ...] = ()
         self.output: tuple[Get | None, tuple[tuple[str, Get], ...]] | None = None
         self.waits: tuple[tuple[Get, str], ...] = ()
@@ -128,17 +128,17 @@ def lay_out(root: State) -> list[Node]:
     return nodes
 
 
-def connect(nodes: list[Node], compiler: Compiler) -> list[Arc]:
+def connect(nodes: list[Node], compiler: Compiler) -> list[CompiledTransition]:
     """Compile what the nodes do and where they lead; return all transitions in document order."""
     named = {node.id: node for node in nodes}
-    arcs: list[Arc] = []
+    arcs: list[CompiledTransition] = []
     for node in nodes:
         state = node.state
         compiler.place = state.place or state.id
         node.entry = tuple(compile_block(compiler, block) for block in state.entry)
         node.exit = tuple(compile_block(compiler, block) for block in state.exit)
         node.data = tuple((datum.name, compiler.optional(datum.value)) for datum in state.data)
-        node.calls = tuple(Call(compiler, invoke) for invoke in state.invokes)
+        node.calls = tuple(CompiledInvoke(compiler, invoke) for invoke in state.invokes)
         node.output = _output(compiler, state)
         waits: list[tuple[Get, str]] = []
         for transition in state.transitions:
@@ -157,8 +157,8 @@ def connect(nodes: list[Node], compiler: Compiler) -> list[Arc]:
 
 def _arc(
     compiler: Compiler, transition: Transition, node: Node, named: dict[str, Node], index: int
-) -> Arc:
-    arc = Arc(transition, node, index)
+) -> CompiledTransition:
+    arc = CompiledTransition(transition, node, index)
     compiler.place = transition.place or node.state.place or node.id
     arc.targets = tuple(named[target] for target in transition.targets)
     arc.test = None if transition.guard is None else compiler.guard(transition.guard)

@@ -38,7 +38,7 @@ from otolith.statecharts.definition import (
     Send,
     Value,
 )
-from otolith.statecharts.engine.run import Failure, Run, frozen
+from otolith.statecharts.engine.run import ChartSession, Failure, frozen
 from otolith.statecharts.engine.send import Message, cancel, post
 from otolith.statecharts.expressions import (
     DIALECTS,
@@ -51,9 +51,9 @@ from otolith.statecharts.expressions import (
 )
 from otolith.statecharts.snapshot import Event
 
-Get: TypeAlias = Callable[[Run], Any]
-Test: TypeAlias = Callable[[Run], bool]
-Do: TypeAlias = Callable[[Run], None]
+Get: TypeAlias = Callable[[ChartSession], Any]
+Test: TypeAlias = Callable[[ChartSession], bool]
+Do: TypeAlias = Callable[[ChartSession], None]
 
 UNFIT = (EvaluationError, RecursionError, ArithmeticError, LookupError, TypeError, ValueError)
 """How an expression can fail; all but the first would be a slip of ours, and end no run."""
@@ -94,7 +94,7 @@ class Compiler:
             return self.unreadable(expression.text, error)
         place, text = self.place, expression.text
 
-        def get(run: Run) -> Any:
+        def get(run: ChartSession) -> Any:
             try:
                 return evaluate(run)
             except UNFIT as error:
@@ -102,7 +102,7 @@ class Compiler:
 
         return get
 
-    def location(self, text: str) -> Callable[[Run, Any], None]:
+    def location(self, text: str) -> Callable[[ChartSession, Any], None]:
         """Return what assigns a value to a place of the data."""
         try:
             location = compile_location(text, self.dialect)
@@ -112,12 +112,12 @@ class Compiler:
         place = self.place
         is_declared_only = self.is_scxml
 
-        def assign(run: Run, value: Any) -> None:
+        def assign(run: ChartSession, value: Any) -> None:
             put(run, location, value, place, is_declared_only=is_declared_only)
 
         return assign
 
-    def unreadable(self, text: str, error: ExpressionError) -> Callable[[Run], Any]:
+    def unreadable(self, text: str, error: ExpressionError) -> Callable[[ChartSession], Any]:
         """Return what fails whenever it is used; outside SCXML, fail now."""
         message = f"{text.strip()[:80]!r} cannot be read: {error}"
         if not self.is_scxml:
@@ -125,7 +125,7 @@ class Compiler:
         self.problems.append(f"{self.place}: {message}")
         place = self.place
 
-        def fail(run: Run) -> Any:
+        def fail(run: ChartSession) -> Any:
             raise Failure(message, place=place)
 
         return fail
@@ -134,7 +134,7 @@ class Compiler:
         """Return a test; one that fails is false, and the failure is told the chart."""
         ask = self._named(guard) if isinstance(guard, Named) else self._truth(guard)
 
-        def test(run: Run) -> bool:
+        def test(run: ChartSession) -> bool:
             try:
                 return ask(run)
             except Failure as failure:
@@ -152,7 +152,7 @@ class Compiler:
         params, name = self.params(guard.params), guard.name
         place, exact = self.place, f"{self.place}: guard {guard.name}"
 
-        def ask(run: Run) -> bool:
+        def ask(run: ChartSession) -> bool:
             function = run.model.bindings.guards.get(name)
             if function is None:
                 raise StepFailed(
@@ -164,7 +164,7 @@ class Compiler:
 
         return ask
 
-    def params(self, params: tuple[Param, ...]) -> Callable[[Run], dict[str, Any]]:
+    def params(self, params: tuple[Param, ...]) -> Callable[[ChartSession], dict[str, Any]]:
         if not params:
             return lambda run: EMPTY
         getters = [(param.name, self.value(param.value)) for param in params]
@@ -179,7 +179,9 @@ class Compiler:
         return self.params(payload.params)
 
 
-def put(run: Run, location: Location, value: Any, place: str, *, is_declared_only: bool) -> None:
+def put(
+    run: ChartSession, location: Location, value: Any, place: str, *, is_declared_only: bool
+) -> None:
     """Assign to a place; in SCXML only to what was declared."""
     name = location.name
     if name not in run.data and (location.is_nested or is_declared_only):
@@ -193,7 +195,9 @@ def put(run: Run, location: Location, value: Any, place: str, *, is_declared_onl
         raise
 
 
-def called(function: Callable[..., Any], run: Run, params: dict[str, Any], place: str) -> Any:
+def called(
+    function: Callable[..., Any], run: ChartSession, params: dict[str, Any], place: str
+) -> Any:
     """Call what a user registered; whatever it raises is a failure of that place."""
     try:
         if params:
@@ -235,7 +239,7 @@ def _script(compiler: Compiler, action: Script) -> Do:
         return compiler.unreadable(action.text, error)
     place = compiler.place
 
-    def run_script(run: Run) -> None:
+    def run_script(run: ChartSession) -> None:
         for location, value in statements:
             try:
                 found = value(run)
@@ -249,7 +253,7 @@ def _script(compiler: Compiler, action: Script) -> Do:
 def _raise(compiler: Compiler, action: Raise) -> Do:
     payload, name = compiler.payload(action.payload), action.event
 
-    def do(run: Run) -> None:
+    def do(run: ChartSession) -> None:
         run.internal.append(Event(name, frozen(payload(run)), "internal"))
 
     return do
@@ -263,7 +267,7 @@ def _send(compiler: Compiler, action: Send) -> Do:
     payload, place = compiler.payload(action.payload), compiler.place
     store_id = compiler.location(action.id_location) if action.id_location else None
 
-    def do(run: Run) -> None:
+    def do(run: ChartSession) -> None:
         id = action.id or f"send.{run.world.next_number()}"
         is_named = action.id is not None or store_id is not None
         try:
@@ -305,7 +309,7 @@ def _emit(compiler: Compiler, action: Emit) -> Do:
         compiler.place,
     )
 
-    def do(run: Run) -> None:
+    def do(run: ChartSession) -> None:
         name = event(run)
         if not isinstance(name, str):
             raise Failure(f"{name!r} is not the name of an event", place=place)
@@ -317,7 +321,7 @@ def _emit(compiler: Compiler, action: Emit) -> Do:
 def _if(compiler: Compiler, action: If) -> Do:
     arms = [_arm(compiler, branch) for branch in action.branches]
 
-    def do(run: Run) -> None:
+    def do(run: ChartSession) -> None:
         for test, block in arms:
             if test is None or test(run):
                 for inner in block:
@@ -327,7 +331,9 @@ def _if(compiler: Compiler, action: If) -> Do:
     return do
 
 
-def _arm(compiler: Compiler, branch: Branch) -> tuple[Callable[[Run], bool] | None, tuple[Do, ...]]:
+def _arm(
+    compiler: Compiler, branch: Branch
+) -> tuple[Callable[[ChartSession], bool] | None, tuple[Do, ...]]:
     test = None if branch.guard is None else compiler.guard(branch.guard)
     return test, compile_block(compiler, branch.actions)
 
@@ -340,7 +346,7 @@ def _for_each(compiler: Compiler, action: ForEach) -> Do:
     )
     names = [action.item, *([action.index] if action.index else [])]
 
-    def do(run: Run) -> None:
+    def do(run: ChartSession) -> None:
         items = frozen(array(run))
         if not isinstance(items, FrozenList):
             raise Failure("only a list can be gone through", place=place)
@@ -362,7 +368,7 @@ def _call(compiler: Compiler, action: Call) -> Do:
     has_params = bool(action.params)
     place = f"{compiler.place}: action {name}"
 
-    def do(run: Run) -> None:
+    def do(run: ChartSession) -> None:
         given = params(run) if has_params else EMPTY
         function = run.model.bindings.actions.get(name)
         if function is None:

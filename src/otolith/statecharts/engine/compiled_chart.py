@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from otolith.statecharts.definition import Definition, Transition, hash_of, validate
-from otolith.statecharts.engine.chart_layout import Arc, Layout, Node, connect, keep
+from otolith.statecharts.engine.chart_layout import CompiledTransition, Layout, Node, connect, keep
 from otolith.statecharts.engine.compile import Compiler, compile_block
 from otolith.statecharts.engine.plan import History, Plan, work_out
 from otolith.statecharts.snapshot import Microstep
@@ -52,7 +52,7 @@ class Choice:
 
     __slots__ = ("configuration", "groups", "is_sure", "sure", "trace")
 
-    def __init__(self, groups: tuple[tuple[Arc, ...], ...]) -> None:
+    def __init__(self, groups: tuple[tuple[CompiledTransition, ...], ...]) -> None:
         self.groups = groups
         self.is_sure = all(group[0].test is None for group in groups)
         self.sure = tuple(group[0] for group in groups) if self.is_sure else None
@@ -61,7 +61,7 @@ class Choice:
         self.trace: tuple[Microstep, ...] = ()
 
 
-class Model(Layout):
+class CompiledChart(Layout):
     """A compiled chart: its layout, transitions and bindings, and what was worked out so far."""
 
     def __init__(self, definition: Definition, bindings: Bindings) -> None:
@@ -73,7 +73,7 @@ class Model(Layout):
         self.arcs = connect(self.order, compiler)
         self.hash = hash_of(definition)
         self.problems = compiler.problems
-        self.start = Arc(Transition((), (), is_internal=False), self.root, -1)
+        self.start = CompiledTransition(Transition((), (), is_internal=False), self.root, -1)
         self.start.targets = (self.root,)
         self._add_children(compiler)
         self.script = compile_block(compiler, definition.script)
@@ -93,7 +93,7 @@ class Model(Layout):
             for call in node.calls:
                 content = call.invoke.content
                 if isinstance(content, Definition):
-                    call.content = Model(content, self.bindings)
+                    call.content = CompiledChart(content, self.bindings)
                 elif content is not None:
                     call.content = compiler.value(content)
 
@@ -108,8 +108,8 @@ class Model(Layout):
             keep(self._by_mask, key, found)
         return found
 
-    def _groups(self, mask: int, event: str) -> tuple[tuple[Arc, ...], ...]:
-        groups: list[tuple[Arc, ...]] = []
+    def _groups(self, mask: int, event: str) -> tuple[tuple[CompiledTransition, ...], ...]:
+        groups: list[tuple[CompiledTransition, ...]] = []
         for leaf in self.leaves:
             if mask & leaf.bit:
                 group = self._group(leaf, event)
@@ -117,8 +117,8 @@ class Model(Layout):
                     groups.append(group)
         return tuple(groups)
 
-    def _group(self, leaf: Node, event: str) -> tuple[Arc, ...]:
-        found: list[Arc] = []
+    def _group(self, leaf: Node, event: str) -> tuple[CompiledTransition, ...]:
+        found: list[CompiledTransition] = []
         for node in (leaf, *leaf.ancestors()):
             for arc in self._matching(node, event):
                 found.append(arc)
@@ -126,7 +126,7 @@ class Model(Layout):
                     return tuple(found)
         return tuple(found)
 
-    def _matching(self, node: Node, event: str) -> list[Arc]:
+    def _matching(self, node: Node, event: str) -> list[CompiledTransition]:
         """Return the transitions of a state for an event, in the order in which they are tried.
 
         In SCXML that is the order of the document; in XState the closer name goes first.
@@ -136,7 +136,7 @@ class Model(Layout):
             arcs.sort(key=lambda arc: -_closeness(arc, event))
         return arcs
 
-    def matches(self, arc: Arc, event: str) -> bool:
+    def matches(self, arc: CompiledTransition, event: str) -> bool:
         if not event:
             return not arc.events
         is_prefix = self.definition.matching == "prefix"
@@ -160,7 +160,7 @@ class Model(Layout):
 
     # ------------------------------------------------------------ plans
 
-    def plan(self, mask: int, arcs: tuple[Arc, ...], history: History) -> Plan:
+    def plan(self, mask: int, arcs: tuple[CompiledTransition, ...], history: History) -> Plan:
         """Return what these transitions do, those that are preempted taken out."""
         remembered = tuple(sorted(history.items())) if history else ()
         key = (mask, arcs, remembered)
@@ -186,7 +186,7 @@ def accepts(descriptor: str, event: str, *, is_prefix: bool) -> bool:
     return event == stem or event.startswith(f"{stem.removesuffix('.')}.")
 
 
-def _closeness(arc: Arc, event: str) -> int:
+def _closeness(arc: CompiledTransition, event: str) -> int:
     """Return how much of an event's name the closest descriptor of a transition spells."""
     near = (each for each in arc.events if each == event or "*" in each)
     return max((len(each) + (each == event) for each in near), default=0)

@@ -8,10 +8,10 @@ from typing import Any
 from otolith.errors import BadChart, StepFailed
 from otolith.frozen import EMPTY
 from otolith.statecharts.definition import Definition
-from otolith.statecharts.engine.chart_layout import Call, Node
-from otolith.statecharts.engine.compiled_chart import Bindings, Model
+from otolith.statecharts.engine.chart_layout import CompiledInvoke, Node
+from otolith.statecharts.engine.compiled_chart import Bindings, CompiledChart
 from otolith.statecharts.engine.microstep import declare, end, macrostep, microstep, select
-from otolith.statecharts.engine.run import Failure, Run, blank, frozen
+from otolith.statecharts.engine.run import ChartSession, Failure, blank, frozen
 from otolith.statecharts.formats.scxml_reader import read_scxml
 from otolith.statecharts.snapshot import Child, Event
 
@@ -22,9 +22,9 @@ DEEPEST = 20
 """How many charts may be inside one another."""
 
 
-def begin(run: Run, given: dict[str, Any]) -> None:
+def begin(run: ChartSession, given: dict[str, Any]) -> None:
     """Make the first macrostep of a session."""
-    model: Model = run.model
+    model: CompiledChart = run.model
     is_late = model.definition.binding == "late"
     for node in model.order:
         for name, _ in node.data:
@@ -41,7 +41,7 @@ def begin(run: Run, given: dict[str, Any]) -> None:
     settle(run)
 
 
-def settle(run: Run) -> None:
+def settle(run: ChartSession) -> None:
     """Finish a macrostep: come to rest, invoke what the entered states ask for, tell the parent."""
     while True:
         macrostep(run)
@@ -55,7 +55,7 @@ def settle(run: Run) -> None:
             return
 
 
-def handle(run: Run, event: Event) -> bool:
+def handle(run: ChartSession, event: Event) -> bool:
     """Make the macrostep of one external event; return whether anything took it."""
     run.event = event
     is_taken = bool(run.children) and _finalize_and_forward(run, event)
@@ -73,7 +73,7 @@ def _has_answered(child: Child, event: Event) -> bool:
     return child.is_service and event.name in answers
 
 
-def _tell_parent(run: Run) -> None:
+def _tell_parent(run: ChartSession) -> None:
     parent = run.parent
     if parent is None or run.is_silent or run.invokeid is None:
         return
@@ -82,7 +82,7 @@ def _tell_parent(run: Run) -> None:
     )
 
 
-def _finalize_and_forward(run: Run, event: Event) -> bool:
+def _finalize_and_forward(run: ChartSession, event: Event) -> bool:
     """Let a child's answer be looked at first, and hand on what is to be forwarded."""
     is_taken = False
     for child in list(run.children):
@@ -98,7 +98,7 @@ def _finalize_and_forward(run: Run, event: Event) -> bool:
     return is_taken
 
 
-def _invoke_all(run: Run) -> None:
+def _invoke_all(run: ChartSession) -> None:
     pending, run.to_invoke = run.to_invoke, 0
     for node in run.model.nodes_of(pending):
         for number, call in enumerate(node.calls):
@@ -109,7 +109,7 @@ def _invoke_all(run: Run) -> None:
                 run.fail(failure)
 
 
-def _invoke(run: Run, node: Node, number: int, call: Call) -> None:
+def _invoke(run: ChartSession, node: Node, number: int, call: CompiledInvoke) -> None:
     invoke = call.invoke
     id = invoke.id or f"{node.id}.{run.world.next_number()}"
     if any(child.id == id for child in run.children):
@@ -121,7 +121,7 @@ def _invoke(run: Run, node: Node, number: int, call: Call) -> None:
     content = call.content
     if content is None:
         model, name = _named(run, kind, source), source
-    elif isinstance(content, Model):
+    elif isinstance(content, CompiledChart):
         model, name = content, None
     else:
         name = content(run)
@@ -141,26 +141,26 @@ def _check_type(kind: Any) -> None:
         raise Failure(f"{kind!r} is not a kind of chart that can be invoked")
 
 
-def _named(run: Run, kind: Any, source: Any) -> Model | None:
+def _named(run: ChartSession, kind: Any, source: Any) -> CompiledChart | None:
     """Return the registered chart of a name; None if it must be a service outside."""
     if not isinstance(source, str):
         raise Failure(f"{source!r} names nothing that could be invoked")
-    found: Model | None = run.model.bindings.charts.get(source)
+    found: CompiledChart | None = run.model.bindings.charts.get(source)
     if found is None and run.model.definition.is_scxml and kind in CHART_TYPES:
         raise Failure(f"there is no chart {source!r}", kind="communication")
     return found
 
 
-def _start(run: Run, id: str, model: Model, given: dict[str, Any]) -> None:
+def _start(run: ChartSession, id: str, model: CompiledChart, given: dict[str, Any]) -> None:
     if run.path.count("/") >= DEEPEST:
         raise Failure(f"charts are more than {DEEPEST} deep inside one another")
     first = blank(model, f"{run.session}/{id}")
-    below = Run(run.world, model, 0, first, parent=run, invokeid=id)
+    below = ChartSession(run.world, model, 0, first, parent=run, invokeid=id)
     run.runs[id] = below
     attend(below, lambda: begin(below, given))
 
 
-def attend(run: Run, work: Any) -> None:
+def attend(run: ChartSession, work: Any) -> None:
     """Do some work of a session; the failure of a child is an event for its parent."""
     if run.parent is None or run.invokeid is None:
         work()
@@ -176,7 +176,7 @@ def attend(run: Run, work: Any) -> None:
         )
 
 
-def read_model(run: Run, text: Any) -> Model:
+def read_model(run: ChartSession, text: Any) -> CompiledChart:
     """Return the chart that a text of SCXML is."""
     if not isinstance(text, str):
         raise Failure("what is invoked is not the text of a chart")
@@ -187,8 +187,8 @@ def read_model(run: Run, text: Any) -> Model:
 
 
 @lru_cache(maxsize=64)
-def _model_of(text: str) -> Model:
-    return Model(_definition(text), Bindings())
+def _model_of(text: str) -> CompiledChart:
+    return CompiledChart(_definition(text), Bindings())
 
 
 def _definition(text: str) -> Definition:

@@ -6,24 +6,24 @@ from typing import Any
 
 from otolith.errors import StepFailed
 from otolith.frozen import EMPTY
-from otolith.statecharts.engine.chart_layout import Arc, Node
+from otolith.statecharts.engine.chart_layout import CompiledTransition, Node
 from otolith.statecharts.engine.compile import Get, Test, microseconds
-from otolith.statecharts.engine.compiled_chart import Choice, Model
+from otolith.statecharts.engine.compiled_chart import Choice, CompiledChart
 from otolith.statecharts.engine.plan import Plan
-from otolith.statecharts.engine.run import Failure, Run, frozen
+from otolith.statecharts.engine.run import ChartSession, Failure, frozen
 from otolith.statecharts.snapshot import Event, Timer
 
 MOST_MICROSTEPS = 1_000
 """How many microsteps a macrostep may take before it is taken for endless."""
 
 
-def select(run: Run, event: str) -> tuple[Arc, ...]:
+def select(run: ChartSession, event: str) -> tuple[CompiledTransition, ...]:
     """Return the transitions that an event enables, guards asked; conflicts are still in it."""
     choice: Choice = run.model.choice(run.mask, event)
     if choice.sure is not None:
         return choice.sure
     answers: dict[Test, bool] = {}
-    found: list[Arc] = []
+    found: list[CompiledTransition] = []
     for group in choice.groups:
         arc = next((arc for arc in group if _holds(run, arc, answers)), None)
         if arc is not None and arc not in found:
@@ -31,7 +31,7 @@ def select(run: Run, event: str) -> tuple[Arc, ...]:
     return tuple(found)
 
 
-def _holds(run: Run, arc: Arc, answers: dict[Test, bool]) -> bool:
+def _holds(run: ChartSession, arc: CompiledTransition, answers: dict[Test, bool]) -> bool:
     """Ask a guard once, even where several regions share its transition."""
     test = arc.test
     if test is None:
@@ -41,9 +41,9 @@ def _holds(run: Run, arc: Arc, answers: dict[Test, bool]) -> bool:
     return answers[test]
 
 
-def microstep(run: Run, arcs: tuple[Arc, ...], event: str) -> None:
+def microstep(run: ChartSession, arcs: tuple[CompiledTransition, ...], event: str) -> None:
     """Leave states, do the transitions' actions, enter states."""
-    model: Model = run.model
+    model: CompiledChart = run.model
     plan = model.plan(run.mask, arcs, run.history)
     run.world.trace.append(plan.line(event, run.path))
     if plan.records:
@@ -61,7 +61,7 @@ def microstep(run: Run, arcs: tuple[Arc, ...], event: str) -> None:
     enter_all(run, plan)
 
 
-def leave(run: Run, node: Node) -> None:
+def leave(run: ChartSession, node: Node) -> None:
     for block in node.exit:
         run.execute(block)
     if node.waits:
@@ -73,7 +73,7 @@ def leave(run: Run, node: Node) -> None:
     run.mask &= ~node.bit
 
 
-def enter_all(run: Run, plan: Plan) -> None:
+def enter_all(run: ChartSession, plan: Plan) -> None:
     for node, block in plan.entries:
         run.mask |= node.bit
         if node.calls:
@@ -91,7 +91,7 @@ def enter_all(run: Run, plan: Plan) -> None:
             _finish_parent(run, node)
 
 
-def _wait(run: Run, node: Node, delay: Get, name: str) -> None:
+def _wait(run: ChartSession, node: Node, delay: Get, name: str) -> None:
     try:
         due = run.world.now + microseconds(delay(run), node.id)
     except Failure as failure:
@@ -100,7 +100,7 @@ def _wait(run: Run, node: Node, delay: Get, name: str) -> None:
     run.timers.append(Timer(due, run.world.next_number(), name, Event(name, None, "platform")))
 
 
-def declare(run: Run, node: Node, given: dict[str, Any] = EMPTY) -> None:
+def declare(run: ChartSession, node: Node, given: dict[str, Any] = EMPTY) -> None:
     """Give the variables of a state their first values; one that fails is there, but empty."""
     for name, get in node.data:
         try:
@@ -110,7 +110,7 @@ def declare(run: Run, node: Node, given: dict[str, Any] = EMPTY) -> None:
             run.fail(failure)
 
 
-def _finish_parent(run: Run, node: Node) -> None:
+def _finish_parent(run: ChartSession, node: Node) -> None:
     """Tell that the state around a final one is done, and the parallel one around that."""
     parent = node.parent
     assert parent is not None
@@ -127,17 +127,17 @@ def _finish_parent(run: Run, node: Node) -> None:
         above = above.parent
 
 
-def _done(run: Run, node: Node, data: Any) -> Event:
+def _done(run: ChartSession, node: Node, data: Any) -> Event:
     return Event(f"done.state.{node.id}", data, "platform")
 
 
-def _is_finished(run: Run, node: Node) -> bool:
+def _is_finished(run: ChartSession, node: Node) -> bool:
     if node.kind == "parallel":
         return all(_is_finished(run, child) for child in node.children)
     return any(child.kind == "final" and run.mask & child.bit for child in node.children)
 
 
-def output_of(run: Run, node: Node) -> Any:
+def output_of(run: ChartSession, node: Node) -> Any:
     """Return what a state hands over when it is done."""
     if node.output is None:
         return None
@@ -157,7 +157,7 @@ def output_of(run: Run, node: Node) -> Any:
     return frozen(found) if found else None
 
 
-def macrostep(run: Run) -> None:
+def macrostep(run: ChartSession) -> None:
     """Take eventless transitions and internal events until none is left, or the chart is done."""
     recent: list[str] = []
     for _ in range(MOST_MICROSTEPS):
@@ -184,7 +184,7 @@ def macrostep(run: Run) -> None:
 # ---------------------------------------------------------------- ending
 
 
-def stop_children(run: Run, node: Node) -> None:
+def stop_children(run: ChartSession, node: Node) -> None:
     """End what a state has invoked."""
     for child in [child for child in run.children if child.state == node.id]:
         run.children.remove(child)
@@ -196,10 +196,10 @@ def stop_children(run: Run, node: Node) -> None:
             end(below)
 
 
-def end(run: Run) -> None:
+def end(run: ChartSession) -> None:
     """Leave all states, inside out; the final ones stay visible in the snapshot."""
     resting = run.mask
-    model: Model = run.model
+    model: CompiledChart = run.model
     final = next((node for node in model.root.children if _is_final(run, node)), None)
     for node in reversed(model.nodes_of(run.mask)):
         leave(run, node)
@@ -215,5 +215,5 @@ def end(run: Run) -> None:
     run.internal.clear()
 
 
-def _is_final(run: Run, node: Node) -> bool:
+def _is_final(run: ChartSession, node: Node) -> bool:
     return node.kind == "final" and bool(run.mask & node.bit)

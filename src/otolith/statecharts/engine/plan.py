@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from otolith.statecharts.engine.chart_layout import Arc, Layout, Node
+from otolith.statecharts.engine.chart_layout import CompiledTransition, Layout, Node
 from otolith.statecharts.engine.compile import Do
 from otolith.statecharts.snapshot import Microstep
 
@@ -24,7 +24,7 @@ class Plan:
     def __init__(
         self,
         *,
-        arcs: tuple[Arc, ...],
+        arcs: tuple[CompiledTransition, ...],
         exits: tuple[Node, ...],
         records: tuple[tuple[str, tuple[str, ...]], ...],
         entries: tuple[tuple[Node, tuple[Do, ...]], ...],
@@ -58,7 +58,7 @@ Script = tuple[tuple[int, tuple[Do, ...]], ...]
 
 def _script(
     mask: int,
-    arcs: tuple[Arc, ...],
+    arcs: tuple[CompiledTransition, ...],
     exits: tuple[Node, ...],
     entries: tuple[tuple[Node, tuple[Do, ...]], ...],
 ) -> Script | None:
@@ -83,7 +83,9 @@ def _does_more(node: Node) -> bool:
 # ---------------------------------------------------------------- working a plan out
 
 
-def work_out(layout: Layout, mask: int, arcs: tuple[Arc, ...], history: History) -> Plan:
+def work_out(
+    layout: Layout, mask: int, arcs: tuple[CompiledTransition, ...], history: History
+) -> Plan:
     """Apply the SCXML algorithm's rules for conflicts, exit sets and entry sets."""
     kept = _without_conflicts(layout, mask, arcs, history)
     leaving = 0
@@ -108,12 +110,12 @@ def work_out(layout: Layout, mask: int, arcs: tuple[Arc, ...], history: History)
 
 
 def _without_conflicts(
-    layout: Layout, mask: int, arcs: tuple[Arc, ...], history: History
-) -> tuple[Arc, ...]:
+    layout: Layout, mask: int, arcs: tuple[CompiledTransition, ...], history: History
+) -> tuple[CompiledTransition, ...]:
     """Drop transitions that leave the same states as others: the innermost source wins."""
     if len(arcs) < 2:
         return arcs
-    kept: list[tuple[Arc, int]] = []
+    kept: list[tuple[CompiledTransition, int]] = []
     for arc in arcs:
         leaving = _exit_set(layout, mask, arc, history)
         rivals = [pair for pair in kept if pair[1] & leaving]
@@ -123,7 +125,7 @@ def _without_conflicts(
     return tuple(arc for arc, _ in kept)
 
 
-def _exit_set(layout: Layout, mask: int, arc: Arc, history: History) -> int:
+def _exit_set(layout: Layout, mask: int, arc: CompiledTransition, history: History) -> int:
     if not arc.targets:
         return 0
     if layout.root in arc.targets:
@@ -131,7 +133,7 @@ def _exit_set(layout: Layout, mask: int, arc: Arc, history: History) -> int:
     return mask & _domain(layout, arc, history).below
 
 
-def _domain(layout: Layout, arc: Arc, history: History) -> Node:
+def _domain(layout: Layout, arc: CompiledTransition, history: History) -> Node:
     targets = _effective(layout, arc.targets, history)
     source = arc.source
     inside = all(target.above & source.bit for target in targets)
@@ -194,7 +196,7 @@ class _Entry:
         initial = node.initial.actions if node in self.by_default and node.initial else ()
         return (*initial, *self.default_content.get(node, ()))
 
-    def add_transition(self, arc: Arc) -> None:
+    def add_transition(self, arc: CompiledTransition) -> None:
         if not arc.targets:
             return
         domain = _domain(self.layout, arc, self.history)

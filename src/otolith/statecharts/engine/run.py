@@ -45,7 +45,7 @@ class Failure(Exception):
         self.sendid = sendid
 
 
-class World:
+class StepScope:
     """What the sessions of one step share."""
 
     __slots__ = ("_prefix", "counter", "effects", "now", "root", "seq", "session", "trace")
@@ -58,7 +58,7 @@ class World:
         self._prefix = ""
         self.effects: list[Effect] = []
         self.trace: list[Microstep] = []
-        self.root: Run
+        self.root: ChartSession
 
     def next_number(self) -> int:
         """Return the next number that ids are made from; no chance is involved."""
@@ -72,7 +72,7 @@ class World:
         return f"{self._prefix}{len(self.effects)}"
 
 
-class Run:
+class ChartSession:
     """One session in the middle of a step; also the scope its expressions see."""
 
     __slots__ = (
@@ -101,12 +101,12 @@ class Run:
 
     def __init__(
         self,
-        world: World,
+        world: StepScope,
         model: Model,
         mask: int,
         kept: Snapshot,
         *,
-        parent: Run | None = None,
+        parent: ChartSession | None = None,
         invokeid: str | None = None,
     ) -> None:
         """Take a snapshot apart; the children in it are up to the caller."""
@@ -127,7 +127,7 @@ class Run:
         self.queue: list[Event] = [*kept.queue]
         self.timers: list[Timer] = [*kept.timers]
         self.children: list[Child] = [*kept.children]
-        self.runs: dict[str, Run] = {}
+        self.runs: dict[str, ChartSession] = {}
         self.internal: deque[Event] = deque()
         self.to_invoke = 0
         self.event: Event | None = None
@@ -181,7 +181,7 @@ class Run:
         given = EMPTY if params is EMPTY else frozen(params)
         world.effects.append(Effect(kind, name, world.next_key(), given, self.session, **fields))
 
-    def execute(self, block: Iterable[Callable[[Run], None]]) -> None:
+    def execute(self, block: Iterable[Callable[[ChartSession], None]]) -> None:
         """Do the actions of a block; the first failure ends it."""
         try:
             for action in block:
@@ -218,7 +218,7 @@ def blank(model: Model, session: str) -> Snapshot:
     )
 
 
-def taken(run: Run) -> Snapshot:
+def taken(run: ChartSession) -> Snapshot:
     """Return the snapshot of a run and, inside it, of the runs below it."""
     children: tuple[Child, ...] = ()
     if run.children:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from otolith.frozen import FrozenDict
-from otolith.statecharts.engine.run import SCXML_PROCESSOR, Failure, Run
+from otolith.statecharts.engine.run import SCXML_PROCESSOR, ChartSession, Failure
 from otolith.statecharts.snapshot import Event, Timer
 
 _SCXML_TYPES = frozenset({None, "", "scxml", SCXML_PROCESSOR, "http://www.w3.org/TR/scxml/"})
@@ -34,7 +34,7 @@ class Message:
     delay: int
 
 
-def post(run: Run, message: Message) -> None:
+def post(run: ChartSession, message: Message) -> None:
     """Send now, or put it among the timers; what can be refused is refused at once."""
     _check(run, message)
     event = Event(
@@ -60,7 +60,7 @@ def post(run: Run, message: Message) -> None:
         deliver(run, event, message.target, message.type)
 
 
-def deliver(run: Run, event: Event, target: str | None, type: str | None) -> None:
+def deliver(run: ChartSession, event: Event, target: str | None, type: str | None) -> None:
     """Hand an event to whom it is for."""
     if type not in _SCXML_TYPES or (target and _ADDRESS.fullmatch(target)):
         params = FrozenDict({"data": event.data})
@@ -75,12 +75,12 @@ def deliver(run: Run, event: Event, target: str | None, type: str | None) -> Non
         receiver.queue.append(event)
 
 
-def cancel(run: Run, id: Any) -> None:
+def cancel(run: ChartSession, id: Any) -> None:
     """Forget the timers of this id."""
     run.timers = [timer for timer in run.timers if timer.id != id]
 
 
-def _check(run: Run, message: Message) -> None:
+def _check(run: ChartSession, message: Message) -> None:
     if message.type is not None and not isinstance(message.type, str):
         raise Failure(f"{message.type!r} is not a way to send")
     if message.type not in _SCXML_TYPES and message.type not in run.model.bindings.outlets:
@@ -98,7 +98,7 @@ def _check(run: Run, message: Message) -> None:
         raise Failure("an internal event cannot be delayed")
 
 
-def _receiver(run: Run, target: str | None) -> Run | None:
+def _receiver(run: ChartSession, target: str | None) -> ChartSession | None:
     if not target:
         return run
     if target == "#_parent":
@@ -109,7 +109,7 @@ def _receiver(run: Run, target: str | None) -> Run | None:
     return run.runs.get(target.removeprefix("#_"))
 
 
-def everyone(run: Run) -> Iterator[Run]:
+def everyone(run: ChartSession) -> Iterator[ChartSession]:
     """Yield a run and those below it, parents first."""
     yield run
     for child in list(run.runs.values()):

@@ -44,10 +44,17 @@ from typing import Any, NamedTuple
 from otolith.errors import BadValue, ChartMismatch, IllegalTransition, StepFailed
 from otolith.frozen import freeze
 from otolith.statecharts.engine.chart_layout import keep
-from otolith.statecharts.engine.compiled_chart import Choice, Model
+from otolith.statecharts.engine.compiled_chart import Choice, CompiledChart
 from otolith.statecharts.engine.invoke import attend, begin, handle, read_model, settle
 from otolith.statecharts.engine.microstep import MOST_MICROSTEPS, select
-from otolith.statecharts.engine.run import SYSTEM_NAMES, Failure, Run, World, blank, taken
+from otolith.statecharts.engine.run import (
+    SYSTEM_NAMES,
+    ChartSession,
+    Failure,
+    StepScope,
+    blank,
+    taken,
+)
 from otolith.statecharts.engine.send import deliver, everyone
 from otolith.statecharts.snapshot import Child, Effect, Event, Microstep, Snapshot, Timer
 
@@ -55,7 +62,7 @@ MOST_TURNS = 10_000
 """How many macrosteps and timers one step may take before it is taken for endless."""
 
 
-def check(model: Model, snapshot: Snapshot) -> None:
+def check(model: CompiledChart, snapshot: Snapshot) -> None:
     """Refuse a snapshot of another chart."""
     if snapshot.chart != model.hash:
         raise ChartMismatch(
@@ -68,24 +75,24 @@ def check(model: Model, snapshot: Snapshot) -> None:
         )
 
 
-def loaded(model: Model, snapshot: Snapshot, now: int | None) -> World:
+def restore(model: CompiledChart, snapshot: Snapshot, now: int | None) -> StepScope:
     """Return the world of a snapshot, with the next step begun."""
     time = snapshot.time if now is None else max(now, snapshot.time)
-    world = World(time, snapshot.seq + 1, snapshot.counter, snapshot.session)
+    world = StepScope(time, snapshot.seq + 1, snapshot.counter, snapshot.session)
     world.root = _restored(world, model, snapshot)
     return world
 
 
 def _restored(
-    world: World,
-    model: Model,
+    world: StepScope,
+    model: CompiledChart,
     snapshot: Snapshot,
-    parent: Run | None = None,
+    parent: ChartSession | None = None,
     invokeid: str | None = None,
-) -> Run:
+) -> ChartSession:
     is_broken = snapshot.status == "error"  # it stopped half-way, and does not go on
     mask = 0 if is_broken else model.mask_of(snapshot.configuration)
-    run = Run(world, model, mask, snapshot, parent=parent, invokeid=invokeid)
+    run = ChartSession(world, model, mask, snapshot, parent=parent, invokeid=invokeid)
     for child in snapshot.children:
         if child.snapshot is not None:
             inner = _model_of(run, child)
@@ -94,27 +101,27 @@ def _restored(
     return run
 
 
-def _model_of(run: Run, child: Child) -> Model:
+def _model_of(run: ChartSession, child: Child) -> CompiledChart:
     """Find the chart of a child again: inside its parent's, by its name, or by its text."""
     content = run.model.nodes[child.state].calls[child.number].content
-    if isinstance(content, Model):
+    if isinstance(content, CompiledChart):
         return content
-    found: Model | None = run.model.bindings.charts.get(child.source)
+    found: CompiledChart | None = run.model.bindings.charts.get(child.source)
     return read_model(run, child.source) if found is None else found
 
 
 # ---------------------------------------------------------------- turns and timers
 
 
-def settle_all(world: World) -> None:
+def settle_all(world: StepScope) -> None:
     """Make turns until all queues are empty."""
     for _ in range(MOST_TURNS):
-        if not take_turn(world):
+        if not macrostep_of(world):
             return
     raise _endless(world)
 
 
-def take_turn(world: World) -> bool:
+def macrostep_of(world: StepScope) -> bool:
     """Make one macrostep of the first session that has an event waiting, if there is one."""
     root = world.root
     if not root.queue and not root.runs:
@@ -127,7 +134,7 @@ def take_turn(world: World) -> bool:
     return False
 
 
-def fire_due(world: World, now: int) -> None:
+def fire_due(world: StepScope, now: int) -> None:
     """Fire all timers up to a time, each with what follows from it."""
     for _ in range(MOST_TURNS):
         settle_all(world)
@@ -137,7 +144,7 @@ def fire_due(world: World, now: int) -> None:
     raise _endless(world)
 
 
-def fire_next(world: World, now: int) -> bool:
+def fire_next(world: StepScope, now: int) -> bool:
     """Deliver the timer that is due first, at its own time."""
     waiting = [(timer, run) for run in everyone(world.root) for timer in run.timers]
     if not waiting:
@@ -152,7 +159,7 @@ def fire_next(world: World, now: int) -> bool:
     return True
 
 
-def _fire(run: Run, timer: Timer) -> None:
+def _fire(run: ChartSession, timer: Timer) -> None:
     try:
         deliver(run, timer.event, timer.target, timer.type)
     except Failure as failure:
@@ -161,7 +168,7 @@ def _fire(run: Run, timer: Timer) -> None:
         settle(run)
 
 
-def _endless(world: World) -> StepFailed:
+def _endless(world: StepScope) -> StepFailed:
     return StepFailed(
         f"more than {MOST_TURNS} macrosteps without coming to rest",
         place=world.root.model.definition.name,
@@ -181,7 +188,7 @@ _new = tuple.__new__
 
 
 def start(
-    model: Model, data: Mapping[str, Any] | None = None, *, now: int = 0, session: str = ""
+    model: CompiledChart, data: Mapping[str, Any] | None = None, *, now: int = 0, session: str = ""
 ) -> Step:
     """Return the first snapshot of a chart, all that follows from entering it done."""
     world = opened(model, data, now=now, session=session)
@@ -190,11 +197,11 @@ def start(
 
 
 def opened(
-    model: Model, data: Mapping[str, Any] | None = None, *, now: int = 0, session: str = ""
-) -> World:
+    model: CompiledChart, data: Mapping[str, Any] | None = None, *, now: int = 0, session: str = ""
+) -> StepScope:
     """Enter a chart's first states and make its first macrostep only."""
-    world = World(now, 0, 0, session)
-    world.root = Run(world, model, 0, blank(model, session))
+    world = StepScope(now, 0, 0, session)
+    world.root = ChartSession(world, model, 0, blank(model, session))
     if not SYSTEM_NAMES.isdisjoint(data or ()):
         raise BadValue("data names what belongs to the system", hint="choose other names")
     begin(world.root, freeze(dict(data or {})))
@@ -202,7 +209,7 @@ def opened(
 
 
 def step(
-    model: Model,
+    model: CompiledChart,
     snapshot: Snapshot,
     event: str | Event,
     now: int | None = None,
@@ -232,14 +239,19 @@ def step(
 
 
 def _full_step(
-    model: Model, snapshot: Snapshot, event: str | Event, now: int | None, *, is_strict: bool
+    model: CompiledChart,
+    snapshot: Snapshot,
+    event: str | Event,
+    now: int | None,
+    *,
+    is_strict: bool,
 ) -> Step:
     check(model, snapshot)
     event = _whole(event)
     known = (snapshot.configuration, event.name)
     if snapshot.status == "running" and known not in model.not_plain:
         _learn(model, known)
-    world = loaded(model, snapshot, now)
+    world = restore(model, snapshot, now)
     if snapshot.timers or snapshot.children or snapshot.queue:
         until, world.now = world.now, snapshot.time
         fire_due(world, until)
@@ -255,23 +267,23 @@ def _full_step(
     return _closed(world)
 
 
-def advance(model: Model, snapshot: Snapshot, now: int) -> Step:
+def advance(model: CompiledChart, snapshot: Snapshot, now: int) -> Step:
     """Return what time has made of a snapshot: the timers that came due, in their order."""
     check(model, snapshot)
-    world = loaded(model, snapshot, now)
+    world = restore(model, snapshot, now)
     until = world.now
     world.now = snapshot.time
     fire_due(world, until)
     return _closed(world)
 
 
-def turn(model: Model, snapshot: Snapshot, now: int | None = None) -> Step | None:
+def turn(model: CompiledChart, snapshot: Snapshot, now: int | None = None) -> Step | None:
     """Make one macrostep of one session, or fire one timer; None if there is nothing to do."""
     check(model, snapshot)
-    world = loaded(model, snapshot, now)
+    world = restore(model, snapshot, now)
     until = world.now
     world.now = snapshot.time
-    if not take_turn(world) and not fire_next(world, until):
+    if not macrostep_of(world) and not fire_next(world, until):
         return None
     return _closed(world)
 
@@ -292,13 +304,13 @@ def posted(snapshot: Snapshot, event: str | Event) -> Snapshot:
     return snapshot._replace(queue=(*snapshot.queue, _whole(event)))
 
 
-def selects(model: Model, snapshot: Snapshot, event: str | Event) -> bool:
+def selects(model: CompiledChart, snapshot: Snapshot, event: str | Event) -> bool:
     """Return whether any transition would be taken now, or the event forwarded."""
     check(model, snapshot)
     event = _whole(event)
     if snapshot.status != "running":
         return False
-    world = loaded(model, snapshot, None)
+    world = restore(model, snapshot, None)
     run = world.root
     run.event = event
     forwards = any(
@@ -308,15 +320,15 @@ def selects(model: Model, snapshot: Snapshot, event: str | Event) -> bool:
     return forwards or bool(select(run, event.name))
 
 
-def is_at_rest(model: Model, snapshot: Snapshot) -> bool:
+def is_at_rest(model: CompiledChart, snapshot: Snapshot) -> bool:
     """Return whether no transition would be taken without an event."""
     check(model, snapshot)
-    return snapshot.status != "running" or not select(loaded(model, snapshot, None).root, "")
+    return snapshot.status != "running" or not select(restore(model, snapshot, None).root, "")
 
 
-def refusal(run: Run, event: str) -> IllegalTransition:
+def refusal(run: ChartSession, event: str) -> IllegalTransition:
     """Return the error that says what would have been accepted."""
-    model: Model = run.model
+    model: CompiledChart = run.model
     state = ", ".join(model.leaves_of(run.mask))
     if run.status != "running":
         return IllegalTransition(
@@ -336,14 +348,14 @@ def refusal(run: Run, event: str) -> IllegalTransition:
     )
 
 
-def _closed(world: World) -> Step:
+def _closed(world: StepScope) -> Step:
     return Step(taken(world.root), tuple(world.effects), tuple(world.trace))
 
 
 # ---------------------------------------------------------------- plain choices
 
 
-def _learn(model: Model, known: tuple[tuple[str, ...], str]) -> None:
+def _learn(model: CompiledChart, known: tuple[tuple[str, ...], str]) -> None:
     """Work out whether an event is plain in a configuration, and remember the answer."""
     configuration, name = known
     mask = model.mask_of(configuration)
