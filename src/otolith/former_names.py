@@ -276,6 +276,15 @@ _NAMES: dict[str, str] = {
 
 # Things that got another name later: by their module of today.
 _RENAMED: dict[str, str] = {
+    "otolith.workspace.inputs:Gift": "otolith.workspace.inputs:InputValues",
+    "otolith.workspace.result_check:accept": "otolith.workspace.result_check:verify_result",
+    "otolith.workspace.work_folder:Premises": "otolith.workspace.work_folder:WorkFolder",
+    "otolith.workspace.work_folder:Strangers": "otolith.workspace.work_folder:UntrackedFiles",
+    "otolith.workspace.worker_host:Conversation": "otolith.workspace.worker_host:StepExchange",
+    "otolith.workspace.worker_host:Ending": "otolith.workspace.worker_host:StepEnd",
+    "otolith.workspace.worker_host:Foreman": "otolith.workspace.worker_host:StepRunner",
+    "otolith.workspace.worker_pool:Crew": "otolith.workspace.worker_pool:WorkerPool",
+    "otolith.workspace.workspace:Beside": "otolith.workspace.workspace:LocalHost",
     "otolith.statecharts.effect_runner:Carried": "otolith.statecharts.effect_runner:EffectReport",
     "otolith.statecharts.effect_runner:Carrier": "otolith.statecharts.effect_runner:EffectRunner",
     "otolith.statecharts.engine.chart_layout:Arc": "otolith.statecharts.engine.chart_layout:CompiledTransition",  # noqa: E501

@@ -35,14 +35,16 @@ _INSTALLED = tuple(
 )
 
 
-class Gift(NamedTuple):
+class InputValues(NamedTuple):
     """Variables that a worker sets."""
 
     cells: dict[str, bytes]
     pickle: bytes
 
 
-def gift_of(values: Mapping[str, object], state: StateReader, *, are_objects: bool = False) -> Gift:
+def gift_of(
+    values: Mapping[str, object], state: StateReader, *, are_objects: bool = False
+) -> InputValues:
     """Return variables as a worker can take them; none as data, if `are_objects`.
 
     Raises:
@@ -57,7 +59,7 @@ def gift_of(values: Mapping[str, object], state: StateReader, *, are_objects: bo
             objects[name] = value
         else:
             cells[name] = cell
-    return Gift(cells, _pickled(objects))
+    return InputValues(cells, _pickled(objects))
 
 
 def _cell(value: object, state: StateReader) -> bytes | None:

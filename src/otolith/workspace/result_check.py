@@ -55,7 +55,7 @@ class Look:
         return Seen(hash or Hash(digest(data)), data, total, said)
 
 
-def accept(state: Branch, done: Done, arrived: Iterable[Seen] = ()) -> None:
+def verify_result(state: Branch, done: Done, arrived: Iterable[Seen] = ()) -> None:
     """Stage what a worker has handed over, at the end and before.
 
     Raises:

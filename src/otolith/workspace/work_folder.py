@@ -378,13 +378,13 @@ def _forget_some(mine: Path) -> None:
                 file.unlink()
 
 
-Strangers: TypeAlias = Literal["refuse", "adopt", "discard"]
+UntrackedFiles: TypeAlias = Literal["refuse", "adopt", "discard"]
 """What becomes of files that are in no commit: an error, part of the state, or nothing."""
 
 _SHOWN = 5
 
 
-class Premises:
+class WorkFolder:
     """A folder that is what a state says, but for what somebody puts there."""
 
     def __init__(self, path: Path, state: Branch) -> None:
@@ -395,11 +395,11 @@ class Premises:
         self.path = path
 
     @property
-    def debris(self) -> Path:
+    def unfinished_folder(self) -> Path:
         """Where what a step left unfinished is moved to; no branch has a folder of that name."""
         return self.path.with_name(f"{self.path.name}@unfinished")
 
-    def settle(self, strangers: Strangers = "refuse") -> Files:
+    def settle(self, strangers: UntrackedFiles = "refuse") -> Files:
         """Make folder and state agree, before a step.
 
         Raises:
@@ -412,7 +412,7 @@ class Premises:
         self._take_in()
         return files
 
-    def move_in(self, strangers: Strangers = "refuse") -> Files:
+    def move_in(self, strangers: UntrackedFiles = "refuse") -> Files:
         """Make the folder what the state says, once; strangers that may stay do so."""
         if self._is_settled:
             return Files()
@@ -421,9 +421,9 @@ class Premises:
         keep = {} if was_cut_off or strangers == "discard" else self._strangers(left)
         if strangers == "refuse":
             self._check(keep, left)
-        if was_cut_off and self.debris.exists():
-            shutil.rmtree(self.debris)
-        aside = self.debris if was_cut_off else None
+        if was_cut_off and self.unfinished_folder.exists():
+            shutil.rmtree(self.unfinished_folder)
+        aside = self.unfinished_folder if was_cut_off else None
         files = self._folder.restore(self._state, keep=keep, aside=aside)
         self._is_settled = True
         self._ownership.note()

@@ -55,7 +55,7 @@ from otolith.workspace.protocol import (
 from otolith.workspace.result_check import Look, Seen
 from otolith.workspace.step import Output, Runner, Stop, Stopped, Wish
 from otolith.workspace.variables import Tables
-from otolith.workspace.worker_pool import Crew, WorkerLine
+from otolith.workspace.worker_pool import WorkerLine, WorkerPool
 
 _THREADS = 2
 
@@ -254,7 +254,7 @@ class Answers(Protocol):
 
 
 @dataclass
-class Ending:
+class StepEnd:
     """How a talk ended: with what was done, or with why there is nothing."""
 
     done: Done | None
@@ -264,11 +264,11 @@ class Ending:
     is_settled: bool = True  # False: an interrupt may be on its way to the worker yet
 
 
-class Conversation:
+class StepExchange:
     """One step of one worker."""
 
     def __init__(
-        self, crew: Crew, worker: WorkerLine, answers: Answers, runner: Runner, stop: Stop
+        self, crew: WorkerPool, worker: WorkerLine, answers: Answers, runner: Runner, stop: Stop
     ) -> None:
         self._crew = crew
         self._worker = worker
@@ -283,7 +283,7 @@ class Conversation:
         self._done: Done | None = None
         self._arrivals = answers.arrivals(runner.handover_bytes)
 
-    def run(self, order: Run, output: Output, errors: Output) -> Ending:
+    def run(self, order: Run, output: Output, errors: Output) -> StepEnd:
         """Let the worker run a step; return when it is done, or is no more."""
         worker = self._worker
         try:
@@ -294,17 +294,17 @@ class Conversation:
             arrived = []
         except Invalid as error:
             self._crew.signal(worker, signal.SIGKILL)
-            return Ending(None, self._stopped, error.message)
+            return StepEnd(None, self._stopped, error.message)
         finally:
             self._arrivals.close()
         output.drain(worker.output)
         errors.drain(worker.errors)
         if self._done is None:
-            return Ending(None, self._stopped, self._cause())
+            return StepEnd(None, self._stopped, self._cause())
         is_stopped = not self._done.ok
         is_settled = self._interrupts == int(self._done.was_interrupted)
         stopped = self._stopped if is_stopped else None
-        return Ending(self._done, stopped, arrived=arrived, is_settled=is_settled)
+        return StepEnd(self._done, stopped, arrived=arrived, is_settled=is_settled)
 
     def _listen(self, output: Output, errors: Output) -> None:
         worker, crew = self._worker, self._crew
@@ -423,7 +423,7 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-class Foreman:
+class StepRunner:
     """The processes of a workspace: none until there is a step to run."""
 
     def __init__(self, state: Branch, path: Path, runner: Runner, answers: FromState) -> None:
@@ -433,12 +433,12 @@ class Foreman:
         self._runner = runner
         self._answers = answers
         self._stop = Stop()
-        self.crew: Crew | None = None
+        self.crew: WorkerPool | None = None
         self._folder_number = 0
         self._worker: WorkerLine | None = None
         self._worker_head: str | None = None  # the commit that a warm worker is at
 
-    def work(self, order: Run, output: Output, errors: Output) -> Ending:
+    def work(self, order: Run, output: Output, errors: Output) -> StepEnd:
         """Let a worker do a step. If this is left by an exception, nothing of the step remains."""
         self._stop.begin()
         try:
@@ -489,7 +489,7 @@ class Foreman:
         """What steps run in, or what was asked for if none has run yet."""
         return self.crew.sandbox.name if self.crew is not None else self._runner.sandbox
 
-    def _talk(self, order: Run, output: Output, errors: Output) -> Ending:
+    def _talk(self, order: Run, output: Output, errors: Output) -> StepEnd:
         crew = self._crew_here()
         worker = self._worker_for(crew)
         head = self._state.head
@@ -497,10 +497,10 @@ class Foreman:
             order = replace(order, roots=None)
         else:
             order = replace(order, along=self._answers.tops(order.roots or {}))
-        talk = Conversation(crew, worker, self._answers, self._runner, self._stop)
+        talk = StepExchange(crew, worker, self._answers, self._runner, self._stop)
         return talk.run(order, output, errors)
 
-    def _crew_here(self) -> Crew:
+    def _crew_here(self) -> WorkerPool:
         """Return the crew; if the folder is another one than it was, a new one that sees it."""
         self._path.mkdir(parents=True, exist_ok=True)
         folder = self._path.stat().st_ino
@@ -509,10 +509,10 @@ class Foreman:
             self.crew.close()
             self.crew = None
         self._folder_number = folder
-        self.crew = self.crew or Crew(self._runner, self._path)
+        self.crew = self.crew or WorkerPool(self._runner, self._path)
         return self.crew
 
-    def _worker_for(self, crew: Crew) -> WorkerLine:
+    def _worker_for(self, crew: WorkerPool) -> WorkerLine:
         if self._worker is not None:
             crew.catch_up()
         if self._worker is None or self._worker.ended is not None:

@@ -54,7 +54,7 @@ class WorkerLine:
         os.close(self.errors)
 
 
-class Crew:
+class WorkerPool:
     """A nursery in a sandbox. It is started when it is first needed, and again if it dies."""
 
     def __init__(self, runner: Runner, work: Path) -> None:

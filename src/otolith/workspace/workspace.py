@@ -22,17 +22,17 @@ from otolith.core import WORKSPACE, Branch, Commit, Merge, Target
 from otolith.errors import BadValue, Error, Invalid
 from otolith.types import Hash
 from otolith.workspace.diff import Difference, workspace_diff
-from otolith.workspace.inputs import Gift, gift_of
+from otolith.workspace.inputs import InputValues, gift_of
 from otolith.workspace.protocol import Done, Failure, Run
-from otolith.workspace.result_check import TABLES, accept
+from otolith.workspace.result_check import TABLES, verify_result
 from otolith.workspace.step import Files, OnOutput, Output, Picture, Runner, Step
 from otolith.workspace.variables import Readable
-from otolith.workspace.work_folder import Premises, Strangers
+from otolith.workspace.work_folder import UntrackedFiles, WorkFolder
 from otolith.workspace.worker.pickle_context import use
 from otolith.workspace.worker.remote_state import Shadow
 from otolith.workspace.worker.variables import Variables
-from otolith.workspace.worker_host import Answers, Ending, Foreman, FromState, Sign
-from otolith.workspace.worker_pool import Crew
+from otolith.workspace.worker_host import Answers, FromState, Sign, StepEnd, StepRunner
+from otolith.workspace.worker_pool import WorkerPool
 
 _DEEPEST = 50
 OURS = frozenset({"ok", "sandbox", "stopped"})
@@ -82,7 +82,7 @@ def _is_plain(value: object, depth: int = 0) -> bool:
     return value is None or type(value) in (bool, int, float, str, bytes)
 
 
-class Beside:
+class LocalHost:
     """What a worker would ask a host for, asked in the same process."""
 
     def __init__(self, answers: Answers) -> None:
@@ -107,7 +107,7 @@ class Beside:
 
 def load(answers: Answers, config: bytes, roots: dict[str, bytes], name: str) -> object:
     """Return a variable, unpickled after its signature was checked."""
-    host, codecs = Beside(answers), Codecs()
+    host, codecs = LocalHost(answers), Codecs()
     shadow = Shadow(host, config, codecs)
     shadow.start(roots)
     variables = Variables(shadow, host, codecs, {})
@@ -132,9 +132,9 @@ class Workspace(Readable):
         _check_folder(self.path, state)
         self.path.mkdir(parents=True, exist_ok=True)
         self._sign = sign
-        self._premises = Premises(self.path, state)
+        self._premises = WorkFolder(self.path, state)
         self._answers = FromState(state, sign)
-        self._foreman = Foreman(state, self.path, self.runner, self._answers)
+        self._foreman = StepRunner(state, self.path, self.runner, self._answers)
 
     # Running
 
@@ -201,13 +201,13 @@ class Workspace(Readable):
         message: str | None = None,
         meta: Mapping[str, Any] | None = None,
         on_output: OnOutput | None = None,
-        put: Gift | None = None,
+        put: InputValues | None = None,
     ) -> Step:
         self.restore()
         limit = self.runner.output_bytes
         output = Output("stdout", limit_bytes=limit, listener=on_output)
         errors = Output("stderr", limit_bytes=limit, listener=on_output)
-        cells, pickled = put or Gift({}, b"")
+        cells, pickled = put or InputValues({}, b"")
         number = self._tables.number + 1
         order = Run(code, number, self._tables.roots(), put=cells, pickled=pickled)
         self._premises.enter()
@@ -219,14 +219,14 @@ class Workspace(Readable):
         refused = None if put is None else _not_taken(ending.done)
         if refused is not None:
             self._foreman.dismiss()
-            ending = Ending(None, why=refused)
+            ending = StepEnd(None, why=refused)
         if ending.done is None:
             return self._lost_step(ending, output, errors)
         try:
-            accept(self.state, ending.done, ending.arrived)
+            verify_result(self.state, ending.done, ending.arrived)
         except Error as error:
             self._foreman.dismiss()
-            lost = self._lost_step(Ending(None, why=error.message), output, errors)
+            lost = self._lost_step(StepEnd(None, why=error.message), output, errors)
             self.state.discard()
             return lost
         self._sign_pickles(ending.done)
@@ -234,7 +234,7 @@ class Workspace(Readable):
         return self._committed(ending, message, dict(meta or {}), output, errors)
 
     def _committed(
-        self, ending: Ending, message: str, meta: dict[str, Any], output: Output, errors: Output
+        self, ending: StepEnd, message: str, meta: dict[str, Any], output: Output, errors: Output
     ) -> Step:
         done = ending.done
         assert done is not None
@@ -272,7 +272,7 @@ class Workspace(Readable):
             stopped=ending.stopped,
         )
 
-    def _told(self, failure: Failure | None, ending: Ending) -> Failure | None:
+    def _told(self, failure: Failure | None, ending: StepEnd) -> Failure | None:
         """Say why a step was interrupted."""
         if failure is None or ending.stopped is None or failure.message:
             return failure
@@ -281,7 +281,7 @@ class Workspace(Readable):
             why = f"it took longer than {self.runner.wall_seconds:g} s"
         return Failure(failure.type, why, failure.traceback, failure.line)
 
-    def _lost_step(self, ending: Ending, output: Output, errors: Output) -> Step:
+    def _lost_step(self, ending: StepEnd, output: Output, errors: Output) -> Step:
         """Return a step of which nothing is left: state and files are what they were."""
         files = self._premises.take_back()
         failure = Failure("WorkerDied", ending.why, ending.why)
@@ -382,7 +382,7 @@ class Workspace(Readable):
             return self.state.log(limit=limit)
         return self.state.log(limit=limit, path=(WORKSPACE, "vars", var))
 
-    def restore(self, *, strangers: Strangers = "refuse") -> Files:
+    def restore(self, *, strangers: UntrackedFiles = "refuse") -> Files:
         """Make work folder and state agree; a step does it before it runs.
 
         At first, the folder is made what the state says. Files that are in no commit are never
@@ -412,7 +412,7 @@ class Workspace(Readable):
         self.close()
 
     @property
-    def _crew(self) -> Crew | None:
+    def _crew(self) -> WorkerPool | None:
         return self._foreman.crew
 
 

@@ -11,7 +11,7 @@ from otolith import Disk, Versioned
 from otolith.errors import Invalid, Untrusted
 from otolith.workspace import Runner, Workspace
 from otolith.workspace.protocol import Done, Handed
-from otolith.workspace.result_check import accept
+from otolith.workspace.result_check import verify_result
 
 
 @pytest.fixture
@@ -152,6 +152,6 @@ def test_what_a_worker_forges_is_refused(
 ) -> None:
     workspace.run("x = 1")
     with pytest.raises(Invalid, match="was refused"):
-        accept(state, FORGED[forged])
+        verify_result(state, FORGED[forged])
     state.discard()
     assert workspace.run("x").value == 1
