@@ -276,6 +276,11 @@ _NAMES: dict[str, str] = {
 
 # Things that got another name later: by their module of today.
 _RENAMED: dict[str, str] = {
+    "otolith.cli.location:Desk": "otolith.cli.location:OpenBranch",
+    "otolith.cli.location:Place": "otolith.cli.location:StoreLocation",
+    "otolith.cli.options:Asked": "otolith.cli.options:GlobalOptions",
+    "otolith.cli.options:refuse": "otolith.cli.options:reject_options",
+    "otolith.cli.run.workspace:Bench": "otolith.cli.run.workspace:OpenWorkspace",
     "otolith.workspace.inputs:Gift": "otolith.workspace.inputs:InputValues",
     "otolith.workspace.result_check:accept": "otolith.workspace.result_check:verify_result",
     "otolith.workspace.work_folder:Premises": "otolith.workspace.work_folder:WorkFolder",

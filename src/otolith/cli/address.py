@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from otolith.cli.location import Desk
+from otolith.cli.location import OpenBranch
 from otolith.core import Branch, Commit, Snapshot, parse_path
 from otolith.errors import BadPath, BadRef, NotFound
 
@@ -22,12 +22,12 @@ class Address(NamedTuple):
     commit: Commit | None
     keys: Keys
 
-    def state(self, desk: Desk) -> Branch | Snapshot:
+    def state(self, desk: OpenBranch) -> Branch | Snapshot:
         """Return the state that the place is in."""
         return desk.branch if self.commit is None else desk.repo.at(self.commit)
 
 
-def divided(desk: Desk, text: str) -> Address | None:
+def divided(desk: OpenBranch, text: str) -> Address | None:
     """Return the place that `REF:PATH` names, or None if no colon divides it."""
     if text.startswith(":"):
         return Address(None, keys_of(text[1:]))
@@ -39,7 +39,7 @@ def divided(desk: Desk, text: str) -> Address | None:
     return None
 
 
-def place_in_state(desk: Desk, text: str) -> Address:
+def place_in_state(desk: OpenBranch, text: str) -> Address:
     """Return the place that `[REF:]PATH` names."""
     found = divided(desk, text)
     if found is not None:
@@ -61,7 +61,7 @@ def keys_of(path: str) -> Keys:
     return parse_path(path.rstrip("/")) if path.strip("/") else ()
 
 
-def range_of(desk: Desk, words: tuple[str, ...]) -> tuple[Commit | None, Commit | None]:
+def range_of(desk: OpenBranch, words: tuple[str, ...]) -> tuple[Commit | None, Commit | None]:
     """Return the two commits that `A`, `A B`, `A..B` or `A...B` name; None for what is staged."""
     if len(words) > 2:
         raise BadPath("diff takes two commits at most", hint="`otolith diff A B`")

@@ -21,7 +21,7 @@ from urllib.parse import unquote
 from otolith import opening
 from otolith import session as session_room
 from otolith.cli.errors import worded
-from otolith.cli.options import Asked
+from otolith.cli.options import GlobalOptions
 from otolith.codecs import Codecs
 from otolith.core import Branch, Commit, Repo
 from otolith.errors import Corrupt, Denied, Invalid, RefNotFound, StoreNotFound
@@ -36,7 +36,7 @@ _SCHEME = re.compile(r"(?!sqlite:(?!//))[A-Za-z][\w+.-]+:")  # anything but sqli
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StoreLocation:
     """A store, and what of it is at hand. `root` is the directory that holds `.otolith`."""
 
     store: str
@@ -57,7 +57,7 @@ class Place:
         return str(self.root / path)
 
 
-def find(asked: Asked) -> Place:
+def find(asked: GlobalOptions) -> StoreLocation:
     """Return the place that the options name, or the nearest `.otolith`.
 
     Raises:
@@ -65,7 +65,7 @@ def find(asked: Asked) -> Place:
     """
     if asked.store is not None:
         url, is_named = seen_from(asked.directory, asked.store), asked.session is not None
-        return Place(url, asked.session, asked.branch or "main", is_named=is_named)
+        return StoreLocation(url, asked.session, asked.branch or "main", is_named=is_named)
     here = asked.directory.resolve()
     root = next((up for up in (here, *here.parents) if (up / FOLDER / FILE).is_file()), None)
     if root is None:
@@ -85,15 +85,15 @@ def find(asked: Asked) -> Place:
 
 def seen_from(directory: Path, store: str) -> str:
     """Return the address of a store, as seen from anywhere."""
-    return Place(store, None, "main", root=directory.resolve()).url
+    return StoreLocation(store, None, "main", root=directory.resolve()).url
 
 
-def load(root: Path) -> Place:
+def load(root: Path) -> StoreLocation:
     """Read the place that is kept in a directory."""
     file = root / FOLDER / FILE
     try:
         kept = json.loads(file.read_text(encoding="utf-8"))
-        return Place(str(kept["store"]), str(kept["session"]), str(kept["branch"]), root)
+        return StoreLocation(str(kept["store"]), str(kept["session"]), str(kept["branch"]), root)
     except PermissionError as error:
         raise Denied(f"{file} cannot be read", hint="check its permissions") from error
     except (ValueError, KeyError, TypeError) as error:
@@ -103,7 +103,7 @@ def load(root: Path) -> Place:
         ) from error
 
 
-def save(place: Place) -> None:
+def save(place: StoreLocation) -> None:
     """Keep a place in its directory."""
     assert place.root is not None
     folder = place.root / FOLDER
@@ -118,10 +118,10 @@ def save(place: Place) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class OpenBranch:
     """An open store with the branch at hand, its staged edits taken up."""
 
-    place: Place
+    place: StoreLocation
     repo: Repo
     branch: Branch
 
@@ -199,7 +199,9 @@ def opened(
 
 
 @contextmanager
-def at_hand(asked: Asked, *, read_only: bool = False, is_staged: bool = True) -> Iterator[Desk]:
+def at_hand(
+    asked: GlobalOptions, *, read_only: bool = False, is_staged: bool = True
+) -> Iterator[OpenBranch]:
     """Open the store and the branch at hand, and take up its staged edits.
 
     What is staged was begun on a commit, and hides what came after it: for a verb that shows what
@@ -211,7 +213,7 @@ def at_hand(asked: Asked, *, read_only: bool = False, is_staged: bool = True) ->
         branch = repo.session(session, branch=place.branch)
         if is_staged:
             branch.unshelve()
-        yield Desk(place, repo, branch)
+        yield OpenBranch(place, repo, branch)
 
 
 def only_session(repo: Repo) -> str:

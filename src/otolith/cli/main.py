@@ -16,7 +16,7 @@ from click.exceptions import NoArgsIsHelpError
 
 from otolith import __version__
 from otolith.cli.errors import exit_code, hint_of, report
-from otolith.cli.options import Asked
+from otolith.cli.options import GlobalOptions
 from otolith.errors import Error
 
 # Verb -> (module that has it, what it does). Help reads this table and loads nothing.
@@ -185,7 +185,7 @@ def program(
 ) -> None:
     """Version control for what an agent knows."""
     ctx.color = _color(color)
-    ctx.obj = Asked(store, session, branch, directory, is_paged=not no_pager)
+    ctx.obj = GlobalOptions(store, session, branch, directory, is_paged=not no_pager)
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 

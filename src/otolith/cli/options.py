@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 
-class Asked(NamedTuple):
+class GlobalOptions(NamedTuple):
     """The global options of one call."""
 
     store: str | None = None
@@ -23,7 +23,7 @@ class Asked(NamedTuple):
     is_paged: bool = True
 
 
-def refuse(ctx: click.Context, names: Collection[str], why: str) -> None:
+def reject_options(ctx: click.Context, names: Collection[str], why: str) -> None:
     """Refuse options that somebody gave where they do not apply: none is ignored in silence.
 
     Raises:

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import click
 
-from otolith.cli.options import Asked
+from otolith.cli.options import GlobalOptions
 
 _CONTROLS = [*range(32), *range(127, 160)]
 _BIDI = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
@@ -65,7 +65,7 @@ def dumps(found: Any) -> str:
     return text
 
 
-def page(lines: Iterable[str], asked: Asked) -> None:
+def page(lines: Iterable[str], asked: GlobalOptions) -> None:
     """Print lines as they come, through the pager if the output is a terminal."""
     command = _pager() if asked.is_paged and sys.stdout.isatty() else None
     if command is None:

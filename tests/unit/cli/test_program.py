@@ -13,7 +13,7 @@ from otolith import errors
 from otolith.cli import errors as failures
 from otolith.cli import program
 from otolith.cli.errors import exit_code
-from otolith.cli.location import Place
+from otolith.cli.location import StoreLocation
 from otolith.cli.main import VERBS
 
 REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "cli.md"
@@ -151,4 +151,4 @@ def test_an_error_has_its_exit_code(error, code):
     ],
 )
 def test_a_relative_store_is_relative_to_the_directory_of_its_folder(store, url):
-    assert Place(store, None, "main", Path("/home/x")).url == url
+    assert StoreLocation(store, None, "main", Path("/home/x")).url == url

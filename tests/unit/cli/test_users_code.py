@@ -7,7 +7,7 @@ import pytest
 from otolith import Disk, Versioned
 from otolith.agent import Task
 from otolith.cli.errors import hint_of
-from otolith.cli.options import Asked
+from otolith.cli.options import GlobalOptions
 from otolith.cli.run.agents import Going, code_of, inputs_of, under_way
 from otolith.errors import MergeConflict
 from tests.unit.cli.terminal import data, run
@@ -151,7 +151,7 @@ def ship(order: Order, fast: bool = False, state: object = None) -> str:
 
 def test_arguments_are_made_into_what_a_task_asks_for(begun):
     (begun / "typed_task.py").write_text(TYPED)
-    task = code_of(Asked(), "typed_task.py:ship")
+    task = code_of(GlobalOptions(), "typed_task.py:ship")
     assert isinstance(task, Task)
     made = inputs_of(task, '{"order": {"id": 7, "lines": ["pen"]}}')
     assert type(made["order"]).__name__ == "Order"
@@ -294,7 +294,7 @@ def test_an_error_keeps_its_own_hint(begun):
 
 
 def test_what_a_sub_agent_did_is_merged_by_a_command(begun):
-    going = Going(Asked(), "trip", "bot.py:agent")
+    going = Going(GlobalOptions(), "trip", "bot.py:agent")
     told = "what main.worker did does not go with what was done here"
     conflict = MergeConflict(told, paths=("x",), hint="state.merge('main.worker')")
     state = Versioned(Disk("a.db"), session="trip")

@@ -43,8 +43,8 @@ from otolith.cli.format.runs import (
     run_lines,
 )
 from otolith.cli.format.values import one_line, to_json
-from otolith.cli.location import Desk, at_hand, find, only_session, opened
-from otolith.cli.options import Asked, refuse
+from otolith.cli.location import OpenBranch, at_hand, find, only_session, opened
+from otolith.cli.options import GlobalOptions, reject_options
 from otolith.cli.run.agents import (
     KEY_LETTERS,
     Going,
@@ -108,12 +108,12 @@ def resume(
     """
     asked = _in(ctx.obj, session)
     if abandon:
-        refuse(ctx, ("answer", "force", *_LIMITS), "means nothing where a run is ended")
+        reject_options(ctx, ("answer", "force", *_LIMITS), "means nothing where a run is ended")
         _abandon(asked, None if given is None else name_of(asked, given), as_json=as_json)
         return
     if given is None:
         why = "is for a run that goes on: say --with FILE.py:NAME, too"
-        refuse(ctx, ("answer", "force", *_LIMITS), why)
+        reject_options(ctx, ("answer", "force", *_LIMITS), why)
         ctx.exit(_show_run(asked, as_json=as_json))
     with running(asked, None, given) as found:
         if not force:
@@ -124,7 +124,7 @@ def resume(
         _tell(ctx, outcome, found.going, as_json=as_json)
 
 
-def _in(asked: Asked, session: str | None) -> Asked:
+def _in(asked: GlobalOptions, session: str | None) -> GlobalOptions:
     return asked if session is None else asked._replace(session=session)
 
 
@@ -170,7 +170,7 @@ def exit_code_of(outcome: Outcome) -> int:
     return _CODES.get(outcome.ended, _UNFINISHED)
 
 
-def _show_run(asked: Asked, *, as_json: bool) -> int:
+def _show_run(asked: GlobalOptions, *, as_json: bool) -> int:
     """Show the runs of a session; return the exit code of the one that is furthest from its end."""
     with at_hand(asked, read_only=True, is_staged=False) as desk:
         desk.head()
@@ -206,12 +206,12 @@ def _runs(state: Versioned, only: str | None = None) -> dict[str, AgentState]:
     return found
 
 
-def _abandon(asked: Asked, only: str | None, *, as_json: bool) -> None:
+def _abandon(asked: GlobalOptions, only: str | None, *, as_json: bool) -> None:
     """End the runs of a session that are not over, or only one. What is staged stays staged."""
     place = find(asked)
     with opened(place.url) as repo:
         state = repo.session(place.session or only_session(repo), branch=place.branch)
-        Desk(place, repo, state).head()
+        OpenBranch(place, repo, state).head()
         ended = [name for name, run in _runs(state, only).items() if not run.is_over]
         for name in ended:
             orchestrator = Orchestrator(state, name=name)
@@ -260,10 +260,10 @@ def replaying(
     What models answered is on record, and so is what tools with effects came to. Without `--with`,
     the record is shown. With it, the run is repeated with that code: its prompt, tools and model.
     """
-    asked: Asked = ctx.obj if session is None else ctx.obj._replace(session=session)
+    asked: GlobalOptions = ctx.obj if session is None else ctx.obj._replace(session=session)
     if given is None:
         why = "is for a run that is repeated: say --with FILE.py:NAME, too"
-        refuse(ctx, ("branch", "fresh", "act", "max_steps"), why)
+        reject_options(ctx, ("branch", "fresh", "act", "max_steps"), why)
         _show_record(asked, name, ref, as_json=as_json)
         return
     with running(asked, None, given) as found:
@@ -286,7 +286,9 @@ def replaying(
         ctx.exit(exit_code_of(made.outcome))
 
 
-def _tell_replay(outcome: Outcome, counts: dict[str, Any], asked: Asked, *, as_json: bool) -> None:
+def _tell_replay(
+    outcome: Outcome, counts: dict[str, Any], asked: GlobalOptions, *, as_json: bool
+) -> None:
     if as_json:
         emit(outcome_json(outcome) | counts)
         return
@@ -318,7 +320,7 @@ def _first(state: Versioned, name: str) -> Commit:
     return began[-1]
 
 
-def _show_record(asked: Asked, name: str, ref: str | None, *, as_json: bool) -> None:
+def _show_record(asked: GlobalOptions, name: str, ref: str | None, *, as_json: bool) -> None:
     with at_hand(asked, read_only=True, is_staged=False) as desk:
         desk.head()
         state = desk.branch if ref is None else desk.repo.at(desk.commit(ref))
@@ -333,7 +335,7 @@ def _show_record(asked: Asked, name: str, ref: str | None, *, as_json: bool) -> 
             page(recorded_lines(recorded) if recorded else silent, asked)
 
 
-def _silent(desk: Desk, state: StateReader, name: str, asked: Asked) -> Iterator[str]:
+def _silent(desk: OpenBranch, state: StateReader, name: str, asked: GlobalOptions) -> Iterator[str]:
     """Yield that a run asked no model, and how to see what others asked."""
     yield f"run {safe(name)} asked no model"
     for other in (each for each in list_runs(state) if replies_in(state, each)):
@@ -354,7 +356,7 @@ OPEN = ("begun", "unknown")
 @json_option
 @click.pass_obj
 def effects(
-    asked: Asked,
+    asked: GlobalOptions,
     *,
     session: str | None,
     unknown: bool,
@@ -448,7 +450,7 @@ def _as_json(entry: Entry, *, is_left: bool) -> dict[str, Any]:
 @json_option
 @click.pass_obj
 def events(
-    asked: Asked,
+    asked: GlobalOptions,
     *,
     session: str | None,
     kinds: tuple[str, ...],

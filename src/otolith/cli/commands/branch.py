@@ -7,8 +7,8 @@ from dataclasses import replace
 import click
 
 from otolith.cli.format.history import commit_json, first_line, moment, oneline
-from otolith.cli.location import Desk, Place, at_hand, find, opened, save, suggesting
-from otolith.cli.options import Asked
+from otolith.cli.location import OpenBranch, StoreLocation, at_hand, find, opened, save, suggesting
+from otolith.cli.options import GlobalOptions
 from otolith.cli.terminal import emit, json_option, page, safe, table
 from otolith.core import Commit
 from otolith.errors import Exists, Invalid, NotFound, RefExists, Uncommitted
@@ -22,7 +22,13 @@ from otolith.errors import Exists, Invalid, NotFound, RefExists, Uncommitted
 @json_option
 @click.pass_obj
 def branch(
-    asked: Asked, *, name: str | None, ref: str | None, delete: bool, force: bool, as_json: bool
+    asked: GlobalOptions,
+    *,
+    name: str | None,
+    ref: str | None,
+    delete: bool,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """List the branches of the session, or make NAME at REF (here by default)."""
     if name is None and delete:
@@ -38,7 +44,7 @@ def branch(
             click.echo(f"`otolith checkout {name}` goes there.")
 
 
-def _list(desk: Desk, asked: Asked, *, as_json: bool) -> None:
+def _list(desk: OpenBranch, asked: GlobalOptions, *, as_json: bool) -> None:
     heads = desk.repo.branches(desk.branch.session)
     here = desk.branch.name
     staged = desk.repo.store.refs("stage/")
@@ -72,12 +78,12 @@ def _list(desk: Desk, asked: Asked, *, as_json: bool) -> None:
     page(table(rows), asked)
 
 
-def _stage_ref(desk: Desk, name: str) -> str:
+def _stage_ref(desk: OpenBranch, name: str) -> str:
     ref = desk.repo.session(desk.branch.session, branch=name).ref
     return "stage/" + ref.removeprefix("session/")
 
 
-def fork(desk: Desk, name: str, ref: str | None) -> Commit:
+def fork(desk: OpenBranch, name: str, ref: str | None) -> Commit:
     """Make a branch at a commit."""
     start = desk.commit(ref or "@")
     try:
@@ -87,7 +93,7 @@ def fork(desk: Desk, name: str, ref: str | None) -> Commit:
     return start
 
 
-def _delete(desk: Desk, name: str, *, force: bool) -> None:
+def _delete(desk: OpenBranch, name: str, *, force: bool) -> None:
     if desk.place.root is not None and name == desk.place.branch:
         raise Invalid(f"{name} is the branch at hand", hint="`otolith checkout` another first")
     heads = desk.repo.branches(desk.branch.session)
@@ -112,7 +118,9 @@ def _delete(desk: Desk, name: str, *, force: bool) -> None:
 @click.option("-b", "new", metavar="NEW", help="Make this branch at REF, and go there.")
 @click.option("--session", metavar="ID", help="Go to another session.")
 @click.pass_obj
-def checkout(asked: Asked, *, words: tuple[str, ...], new: str | None, session: str | None) -> None:
+def checkout(
+    asked: GlobalOptions, *, words: tuple[str, ...], new: str | None, session: str | None
+) -> None:
     """Choose the branch or session at hand. Staged edits stay with their branch."""
     place = find(asked)
     if place.root is None or asked.store is not None:
@@ -124,7 +132,7 @@ def checkout(asked: Asked, *, words: tuple[str, ...], new: str | None, session: 
         raise click.UsageError("name one branch, -b NEW [REF], or --session ID")
     with opened(place.url) as repo:
         branch = repo.session(session or place.session or "default", branch=place.branch)
-        desk = Desk(replace(place, session=branch.session), repo, branch)
+        desk = OpenBranch(replace(place, session=branch.session), repo, branch)
         branch.unshelve()
         left = not branch.is_clean and session is None
         goal = _goal(desk, words[0] if words else None, new)
@@ -136,7 +144,7 @@ def checkout(asked: Asked, *, words: tuple[str, ...], new: str | None, session: 
         click.echo(f"The staged edits of {branch.name} wait there.")
 
 
-def _goal(desk: Desk, word: str | None, new: str | None) -> Place:
+def _goal(desk: OpenBranch, word: str | None, new: str | None) -> StoreLocation:
     if new is not None:
         if desk.branch.head is not None or word is not None:
             fork(desk, new, word)
@@ -150,7 +158,7 @@ def _goal(desk: Desk, word: str | None, new: str | None) -> Place:
     raise _not_a_branch(desk, word, list(heads))
 
 
-def _not_a_branch(desk: Desk, word: str, heads: list[str]) -> Exception:
+def _not_a_branch(desk: OpenBranch, word: str, heads: list[str]) -> Exception:
     message = f"session {desk.branch.session} has no branch {word}"
     try:
         desk.commit(word)
@@ -171,7 +179,13 @@ def _not_a_branch(desk: Desk, word: str, heads: list[str]) -> Exception:
 @json_option
 @click.pass_obj
 def tag(
-    asked: Asked, *, name: str | None, ref: str | None, delete: bool, force: bool, as_json: bool
+    asked: GlobalOptions,
+    *,
+    name: str | None,
+    ref: str | None,
+    delete: bool,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """List tags, or call REF (here by default) NAME. A tag does not move, and keeps its commit."""
     if name is None and delete:
@@ -189,7 +203,7 @@ def tag(
             click.echo(f"Tag {name} at {oneline(made, {})}")
 
 
-def _list_tags(tags: dict[str, Commit], asked: Asked, *, as_json: bool) -> None:
+def _list_tags(tags: dict[str, Commit], asked: GlobalOptions, *, as_json: bool) -> None:
     if as_json:
         emit({"tags": [{"name": name, "commit": commit_json(at)} for name, at in tags.items()]})
         return
@@ -200,7 +214,7 @@ def _list_tags(tags: dict[str, Commit], asked: Asked, *, as_json: bool) -> None:
     page(table(rows), asked)
 
 
-def _delete_tag(desk: Desk, name: str, tags: dict[str, Commit]) -> None:
+def _delete_tag(desk: OpenBranch, name: str, tags: dict[str, Commit]) -> None:
     if name not in tags:
         raise suggesting(f"there is no tag {name}", name, list(tags), "see `otolith tag`")
     desk.repo.delete_tag(name)

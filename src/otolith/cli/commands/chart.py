@@ -21,7 +21,7 @@ from otolith.cli.format.charts import (
     run_lines,
 )
 from otolith.cli.location import at_hand
-from otolith.cli.options import Asked
+from otolith.cli.options import GlobalOptions
 from otolith.cli.terminal import emit, json_option, page
 from otolith.errors import Invalid
 from otolith.statecharts import Chart, Item, Kept, machines_in
@@ -88,7 +88,7 @@ def simulate(
 @json_option
 @click.pass_obj
 def paths(
-    asked: Asked,
+    asked: GlobalOptions,
     file: Path,
     *,
     to: str | None,
@@ -117,7 +117,7 @@ def paths(
 )
 @click.option("--machine", metavar="NAME", help="Mark where this machine of the session is.")
 @click.pass_obj
-def render(asked: Asked, file: Path, *, form: str, machine: str | None) -> None:
+def render(asked: GlobalOptions, file: Path, *, form: str, machine: str | None) -> None:
     """Draw a chart, as text for Mermaid or Graphviz."""
     read = Chart.load(file)
     active: tuple[str, ...] = ()
@@ -147,7 +147,7 @@ def export(file: Path, *, form: str, output: Path | None) -> None:
 @click.option("--at", "ref", default="@", metavar="REF", help="As of this commit.")
 @json_option
 @click.pass_obj
-def machines(asked: Asked, ref: str, *, as_json: bool) -> None:
+def machines(asked: GlobalOptions, ref: str, *, as_json: bool) -> None:
     """List the machines of the session: where each is, and what waits."""
     with at_hand(asked, read_only=True) as desk:
         found = machines_in(desk.repo.at(desk.commit(ref)))

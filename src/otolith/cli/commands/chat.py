@@ -27,7 +27,7 @@ from otolith.cli.format.conversation import (
     topic_lines,
 )
 from otolith.cli.location import at_hand
-from otolith.cli.options import Asked
+from otolith.cli.options import GlobalOptions
 from otolith.cli.terminal import emit, json_option, page
 from otolith.conversation import Conversation
 from otolith.errors import KeyNotFound
@@ -56,7 +56,7 @@ def chat() -> None:
 
 
 @contextmanager
-def _opened(asked: Asked, thread: str | None, ref: str) -> Iterator[Conversation]:
+def _opened(asked: GlobalOptions, thread: str | None, ref: str) -> Iterator[Conversation]:
     """Open a thread as it was at a commit, or any of them."""
     with at_hand(asked, read_only=True, is_staged=False) as desk:
         found = Conversation(desk.repo.at(desk.commit(ref)), thread=thread or "main")
@@ -81,7 +81,7 @@ def _opened(asked: Asked, thread: str | None, ref: str) -> Iterator[Conversation
 @_at
 @json_option
 @click.pass_obj
-def show(asked: Asked, *, last: int | None, thread: str, ref: str, as_json: bool) -> None:
+def show(asked: GlobalOptions, *, last: int | None, thread: str, ref: str, as_json: bool) -> None:
     """Show what was said, the oldest first."""
     with _opened(asked, thread, ref) as found:
         start = 0 if last is None else max(len(found) - last, 0)
@@ -97,7 +97,7 @@ def show(asked: Asked, *, last: int | None, thread: str, ref: str, as_json: bool
 @_at
 @json_option
 @click.pass_obj
-def threads(asked: Asked, *, ref: str, as_json: bool) -> None:
+def threads(asked: GlobalOptions, *, ref: str, as_json: bool) -> None:
     """List the threads, with how many messages each has, and when the last was said."""
     with _opened(asked, None, ref) as found:
         known = [_about(found.thread(name), each) for name, each in found.threads().items()]
@@ -120,7 +120,9 @@ def _about(thread: Conversation, known: Any) -> Thread:
 @_at
 @json_option
 @click.pass_obj
-def search(asked: Asked, text: str, *, k: int, thread: str, ref: str, as_json: bool) -> None:
+def search(
+    asked: GlobalOptions, text: str, *, k: int, thread: str, ref: str, as_json: bool
+) -> None:
     """Find messages by their words, the best first."""
     with _opened(asked, thread, ref) as found:
         hits = found.search(text, k)
@@ -136,7 +138,7 @@ def search(asked: Asked, text: str, *, k: int, thread: str, ref: str, as_json: b
 @_at
 @json_option
 @click.pass_obj
-def topics(asked: Asked, *, thread: str, ref: str, as_json: bool) -> None:
+def topics(asked: GlobalOptions, *, thread: str, ref: str, as_json: bool) -> None:
     """List what the conversation is about, and where it came back to it."""
     with _opened(asked, thread, ref) as found:
         about = found.topics()
@@ -157,7 +159,9 @@ def topics(asked: Asked, *, thread: str, ref: str, as_json: bool) -> None:
 @_at
 @json_option
 @click.pass_obj
-def context(asked: Asked, *, budget: int, form: str, thread: str, ref: str, as_json: bool) -> None:
+def context(
+    asked: GlobalOptions, *, budget: int, form: str, thread: str, ref: str, as_json: bool
+) -> None:
     """Show what of the conversation a model would be sent, and why not the rest."""
     with _opened(asked, thread, ref) as found:
         made = found.context(budget, form)
@@ -172,7 +176,7 @@ def context(asked: Asked, *, budget: int, form: str, thread: str, ref: str, as_j
 @click.option("--at", "ref", default="@", metavar="REF", help="As of this commit.")
 @json_option
 @click.pass_obj
-def memory(asked: Asked, *, session: str | None, ref: str, as_json: bool) -> None:
+def memory(asked: GlobalOptions, *, session: str | None, ref: str, as_json: bool) -> None:
     """Show the goal of an agent, how far its task and its plan are, and what it has noted."""
     asked = asked if session is None else asked._replace(session=session)
     with at_hand(asked, read_only=True, is_staged=False) as desk:

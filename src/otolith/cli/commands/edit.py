@@ -14,8 +14,8 @@ import click
 from otolith.agent import Entry, effects_after, ledger_in
 from otolith.cli.format.history import counted, first_line, oneline, summary
 from otolith.cli.format.values import from_json, one_line
-from otolith.cli.location import Desk, at_hand
-from otolith.cli.options import Asked
+from otolith.cli.location import OpenBranch, at_hand
+from otolith.cli.options import GlobalOptions
 from otolith.cli.terminal import safe
 from otolith.core import Branch, Commit
 from otolith.errors import BadValue, MergeConflict, StaleRef, Uncommitted
@@ -33,7 +33,7 @@ from otolith.errors import BadValue, MergeConflict, StaleRef, Uncommitted
     help="auto: JSON if it is JSON, else text.",
 )
 @click.pass_obj
-def set_value(asked: Asked, path: str, value: str, kind: str) -> None:
+def set_value(asked: GlobalOptions, path: str, value: str, kind: str) -> None:
     """Stage VALUE at PATH; `-` reads it from standard input.
 
     Examples: `otolith set budget 500`, `otolith set plan/steps '["search", "book"]'`.
@@ -60,7 +60,7 @@ def _parsed(text: str, kind: str) -> object:
 @click.command("rm")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.pass_obj
-def rm(asked: Asked, paths: tuple[str, ...]) -> None:
+def rm(asked: GlobalOptions, paths: tuple[str, ...]) -> None:
     """Stage the removal of what is at PATH."""
 
     def remove(branch: Branch) -> None:
@@ -70,7 +70,7 @@ def rm(asked: Asked, paths: tuple[str, ...]) -> None:
     _stage(asked, remove)
 
 
-def _stage(asked: Asked, edit: Callable[[Branch], object]) -> None:
+def _stage(asked: GlobalOptions, edit: Callable[[Branch], object]) -> None:
     """Edit the staged state and put it away; again if another terminal did so meanwhile."""
     while True:
         with at_hand(asked) as desk:
@@ -86,7 +86,7 @@ def _stage(asked: Asked, edit: Callable[[Branch], object]) -> None:
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option("--all", "everything", is_flag=True, help="Drop all staged edits.")
 @click.pass_obj
-def restore(asked: Asked, paths: tuple[str, ...], everything: bool) -> None:
+def restore(asked: GlobalOptions, paths: tuple[str, ...], everything: bool) -> None:
     """Drop staged edits: at PATH, or all of them (and a merge in progress)."""
     if bool(paths) == everything:
         raise click.UsageError("name paths, or say --all")
@@ -113,7 +113,9 @@ def _put_back(branch: Branch, path: str) -> None:
 @click.option("--author", metavar="NAME", help="Who did it.  [default: the user]")
 @click.option("--allow-empty", is_flag=True, help="Commit even without staged edits.")
 @click.pass_obj
-def commit(asked: Asked, message: str | None, author: str | None, allow_empty: bool) -> None:
+def commit(
+    asked: GlobalOptions, message: str | None, author: str | None, allow_empty: bool
+) -> None:
     """Make the staged edits part of history, all at once.
 
     If the branch moved on meanwhile, the edits are merged into what is there now.
@@ -126,7 +128,7 @@ def commit(asked: Asked, message: str | None, author: str | None, allow_empty: b
 
 
 def landed(
-    desk: Desk, message: str | None, author: str | None, *, allow_empty: bool = False
+    desk: OpenBranch, message: str | None, author: str | None, *, allow_empty: bool = False
 ) -> Commit:
     """Commit what is staged, and say so."""
     merging = desk.branch.merging
@@ -145,7 +147,7 @@ def landed(
     return made
 
 
-def _name(desk: Desk, commit: Commit) -> str:
+def _name(desk: OpenBranch, commit: Commit) -> str:
     heads = desk.repo.branches(desk.branch.session)
     return next((name for name, head in heads.items() if head == commit), commit.short)
 
@@ -155,7 +157,7 @@ def _name(desk: Desk, commit: Commit) -> str:
 @click.option("--steps", type=click.IntRange(min=1), metavar="N", help="Go N commits back.")
 @click.option("--force", is_flag=True, help="Drop staged edits.")
 @click.pass_obj
-def rollback(asked: Asked, ref: str | None, steps: int | None, force: bool) -> None:
+def rollback(asked: GlobalOptions, ref: str | None, steps: int | None, force: bool) -> None:
     """Make the state what it was at REF, by a new commit. History stays.
 
     What tools of an agent have done to the world since stays done, and is listed.
@@ -175,7 +177,7 @@ def rollback(asked: Asked, ref: str | None, steps: int | None, force: bool) -> N
 
 @click.command("undo")
 @click.pass_obj
-def undo(asked: Asked) -> None:
+def undo(asked: GlobalOptions) -> None:
     """Take back the last commit, merge or rollback. Twice goes two back; `redo` forward again."""
     with at_hand(asked) as desk:
         before = desk.head()
@@ -188,14 +190,14 @@ def undo(asked: Asked) -> None:
 
 @click.command("redo")
 @click.pass_obj
-def redo(asked: Asked) -> None:
+def redo(asked: GlobalOptions) -> None:
     """Take back the last undo."""
     with at_hand(asked) as desk:
         now = desk.branch.redo()
         click.echo(f"{desk.branch.name} is at {oneline(now, {})}")
 
 
-def _undone(desk: Desk, before: Commit, now: Commit) -> list[Entry]:
+def _undone(desk: OpenBranch, before: Commit, now: Commit) -> list[Entry]:
     """Return the effects that an earlier state does not know of."""
     known = {entry.key for entry in ledger_in(desk.repo.at(now))}
     past = ledger_in(desk.repo.at(before))

@@ -15,8 +15,8 @@ import click
 
 from otolith.cli.demo.job import SESSION
 from otolith.cli.demo.story import Teller, tell
-from otolith.cli.location import FILE, FOLDER, STORE, Place, opened, save
-from otolith.cli.options import Asked
+from otolith.cli.location import FILE, FOLDER, STORE, StoreLocation, opened, save
+from otolith.cli.options import GlobalOptions
 from otolith.core import Repo
 from otolith.errors import Exists, Invalid
 
@@ -27,7 +27,7 @@ from otolith.errors import Exists, Invalid
     "-s", "--session", metavar="ID", help="The session to begin with.  [default: default]"
 )
 @click.pass_obj
-def init(asked: Asked, url: str | None, session: str | None) -> None:
+def init(asked: GlobalOptions, url: str | None, session: str | None) -> None:
     """Make a store in this directory.
 
     Without URL it is a file inside `.otolith`. With URL (a path, or sqlite:///…) it is there: one
@@ -41,11 +41,11 @@ def init(asked: Asked, url: str | None, session: str | None) -> None:
         )
     if store.startswith("memory:"):
         raise Invalid("a store in memory is gone when this command ends", hint="give a path")
-    place = Place(store, session or asked.session, asked.branch or "main", root)
+    place = StoreLocation(store, session or asked.session, asked.branch or "main", root)
     if store == STORE:
         (root / FOLDER).mkdir(exist_ok=True)
     with opened(place.url, create=True) as repo:
-        place = Place(store, place.session or _first(repo), place.branch, root)
+        place = StoreLocation(store, place.session or _first(repo), place.branch, root)
     save(place)
     (root / FOLDER / ".gitignore").write_text("*\n", encoding="utf-8")
     click.echo(f"Store at {place.url}; session {place.session}, branch {place.branch}.")
@@ -85,7 +85,7 @@ _PAUSE_SECONDS = 1.2
 @click.pass_context
 def demo(ctx: click.Context, keep: str | None, fast: bool) -> None:
     """Watch an agent work, die, go on, branch and merge: about twenty seconds."""
-    asked: Asked = ctx.obj
+    asked: GlobalOptions = ctx.obj
     teller = Teller(pause_seconds=0.0 if fast else _PAUSE_SECONDS)
     began = time.monotonic()
     with _root(asked, keep) as root:
@@ -98,7 +98,7 @@ def demo(ctx: click.Context, keep: str | None, fast: bool) -> None:
 
 
 @contextmanager
-def _root(asked: Asked, keep: str | None) -> Iterator[Path]:
+def _root(asked: GlobalOptions, keep: str | None) -> Iterator[Path]:
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="otolith-demo-") as scratch:
             yield Path(scratch)
@@ -110,8 +110,8 @@ def _root(asked: Asked, keep: str | None) -> Iterator[Path]:
     yield root.resolve()
 
 
-def _prepared(root: Path) -> Place:
-    place = Place(STORE, SESSION, "main", root)
+def _prepared(root: Path) -> StoreLocation:
+    place = StoreLocation(STORE, SESSION, "main", root)
     save(place)
     with opened(place.url, create=True):
         return place

@@ -26,7 +26,7 @@ import click
 from otolith import __version__, care
 from otolith.cli.format.history import counted, size
 from otolith.cli.location import find, only_session, opened, seen_from
-from otolith.cli.options import Asked
+from otolith.cli.options import GlobalOptions
 from otolith.cli.terminal import emit, end_progress, json_option, page, progress_line, safe, table
 from otolith.core import Branch, Repo, format_path, parse_path
 from otolith.errors import Error, StoreNotFound
@@ -46,7 +46,7 @@ _CORRUPT = 5
 @click.pass_context
 def fsck(ctx: click.Context, level: str, repair_from: str | None, as_json: bool) -> None:
     """Check that everything the store can reach is whole. Leaves with 5 if it is not."""
-    asked: Asked = ctx.obj
+    asked: GlobalOptions = ctx.obj
     with (
         opened(find(asked).url, read_only=repair_from is None) as repo,
         _replica(asked, repair_from) as replica,
@@ -62,7 +62,7 @@ def fsck(ctx: click.Context, level: str, repair_from: str | None, as_json: bool)
 
 
 @contextmanager
-def _replica(asked: Asked, url: str | None) -> Iterator[Store | None]:
+def _replica(asked: GlobalOptions, url: str | None) -> Iterator[Store | None]:
     if url is None:
         yield None
         return
@@ -108,7 +108,7 @@ def _report_lines(report: care.Report) -> Iterator[str]:
 )  # fmt: skip
 @json_option
 @click.pass_obj
-def gc(asked: Asked, dry_run: bool, expire: str, as_json: bool) -> None:
+def gc(asked: GlobalOptions, dry_run: bool, expire: str, as_json: bool) -> None:
     """Drop what no branch, tag or undo reaches, and give the space back to the file system.
 
     Others may read and write meanwhile. What is dropped is gone: --dry-run looks first.
@@ -171,7 +171,7 @@ class Stats(NamedTuple):
 @click.command("stats")
 @json_option
 @click.pass_obj
-def stats(asked: Asked, as_json: bool) -> None:
+def stats(asked: GlobalOptions, as_json: bool) -> None:
     """Count objects, bytes, sessions and commits, and list the largest paths at the head."""
     place = find(asked)
     with opened(place.url, read_only=True) as repo:
@@ -284,7 +284,7 @@ def _badge(state: str) -> str:
     return click.style(state.ljust(4), fg=_COLORS[state], bold=True)
 
 
-def _findings(asked: Asked) -> Iterator[Finding]:
+def _findings(asked: GlobalOptions) -> Iterator[Finding]:
     yield Finding("ok", "otolith", __version__)
     yield Finding("ok", "python", f"{platform.python_version()} on {platform.system()}")
     yield from map(_library, _NEEDED)
@@ -317,7 +317,7 @@ def _library(name: str) -> Finding:
         return Finding("bad", name, "is not installed", f"pip install {name}")
 
 
-def _store(asked: Asked) -> tuple[Path | None, list[Finding]]:
+def _store(asked: GlobalOptions) -> tuple[Path | None, list[Finding]]:
     """Return the file of the store, if it is one, and how it is."""
     try:
         place = find(asked)

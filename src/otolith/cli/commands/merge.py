@@ -7,7 +7,7 @@ import click
 from otolith.cli.commands.edit import landed
 from otolith.cli.errors import worded
 from otolith.cli.format.history import commit_json, conflict_json, conflict_lines, counted, oneline
-from otolith.cli.location import Desk, at_hand
+from otolith.cli.location import OpenBranch, at_hand
 from otolith.cli.terminal import emit, json_option
 from otolith.core import Merge
 from otolith.errors import Invalid, KeyNotFound, Uncommitted
@@ -64,18 +64,18 @@ def merge(
             ctx.exit(_merge(desk, words[0], message, author, as_json=as_json))
 
 
-def _require_merging(desk: Desk) -> None:
+def _require_merging(desk: OpenBranch) -> None:
     if desk.branch.merging is None and not desk.branch.conflicts:
         raise Invalid("no merge is in progress", hint="`otolith merge BRANCH` begins one")
 
 
-def _abort(desk: Desk) -> None:
+def _abort(desk: OpenBranch) -> None:
     desk.branch.discard()
     desk.branch.shelve()
     click.echo(f"Dropped the merge; {desk.branch.name} is at {oneline(desk.head(), {})}")
 
 
-def _take(desk: Desk, paths: tuple[str, ...], side: str, *, everything: bool) -> None:
+def _take(desk: OpenBranch, paths: tuple[str, ...], side: str, *, everything: bool) -> None:
     conflicts = [conflict.path for conflict in desk.branch.conflicts]
     if bool(paths) == everything:
         raise click.UsageError(f"say at which paths, or --all\nto decide: {', '.join(conflicts)}")
@@ -92,7 +92,9 @@ def _take(desk: Desk, paths: tuple[str, ...], side: str, *, everything: bool) ->
     )
 
 
-def _merge(desk: Desk, word: str, message: str | None, author: str | None, *, as_json: bool) -> int:
+def _merge(
+    desk: OpenBranch, word: str, message: str | None, author: str | None, *, as_json: bool
+) -> int:
     theirs = desk.commit(word)
     text = message if message is not None else f"merge {word}"
     result = desk.branch.merge(theirs, message=text, author=author)
@@ -114,7 +116,7 @@ def _merge_json(result: Merge) -> dict[str, object]:
     }
 
 
-def _merge_lines(desk: Desk, result: Merge) -> list[str]:
+def _merge_lines(desk: OpenBranch, result: Merge) -> list[str]:
     if result.commit is not None:
         done = {"up-to-date": "Already merged", "fast-forward": "Fast-forward to"}
         line = f"{done.get(result.kind, 'Merged:')} {oneline(result.commit, {})}"

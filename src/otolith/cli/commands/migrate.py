@@ -13,7 +13,7 @@ import click
 from otolith import care, opening
 from otolith.cli.format.history import counted
 from otolith.cli.location import find, only_session
-from otolith.cli.options import Asked
+from otolith.cli.options import GlobalOptions
 from otolith.cli.terminal import emit, end_progress, json_option, progress_line, safe, table
 from otolith.codecs import Codecs
 from otolith.core import Repo
@@ -59,7 +59,7 @@ def migrate(
     `apply` makes one commit for each branch, or none if something there cannot be migrated; then
     the exit code is 7. History stays as it is.
     """
-    asked: Asked = ctx.obj
+    asked: GlobalOptions = ctx.obj
     if everything and session is not None:
         raise click.UsageError("name a session, or say --all")
     place = find(asked)
@@ -112,7 +112,7 @@ def _validate(kind: type, fields: dict[str, Any]) -> None:
         schema.check(name, value, when="in")
 
 
-def _import(modules: Iterable[str], asked: Asked) -> None:
+def _import(modules: Iterable[str], asked: GlobalOptions) -> None:
     here = str(asked.directory.resolve())
     if here not in sys.path:
         sys.path.insert(0, here)

@@ -29,10 +29,10 @@ from otolith.cli.format.workspace import (
     variable_json,
 )
 from otolith.cli.location import at_hand
-from otolith.cli.options import Asked, refuse
+from otolith.cli.options import GlobalOptions, reject_options
 from otolith.cli.run.cells import Batch, Record, Telling, cells_of, source_of
 from otolith.cli.run.repl import Repl, lines_in
-from otolith.cli.run.workspace import Bench, Limits, bench_at, options, stopping
+from otolith.cli.run.workspace import Limits, OpenWorkspace, bench_at, options, stopping
 from otolith.cli.terminal import emit, json_option, page
 from otolith.errors import Invalid
 from otolith.workspace import Step
@@ -72,7 +72,7 @@ def execute(
     unless given. What the code prints and its value go to standard output. Leaves with 1 if it
     raised something; what it did until then is committed all the same.
     """
-    asked: Asked = ctx.obj
+    asked: GlobalOptions = ctx.obj
     if code is None and file is None:
         session, file = None, session
     text = _code(asked, code, file)
@@ -88,7 +88,7 @@ def execute(
     ctx.exit(_exit_code(is_ok=step.ok, was_stopped=stop.was_asked))
 
 
-def _code(asked: Asked, code: str | None, file: str | None) -> str:
+def _code(asked: GlobalOptions, code: str | None, file: str | None) -> str:
     if code is not None and file is not None:
         raise click.UsageError("give -c CODE or a FILE, not both")
     if code is not None:
@@ -112,7 +112,13 @@ def _code(asked: Asked, code: str | None, file: str | None) -> str:
 
 
 def _tell(
-    bench: Bench, step: Step, printer: Printer, asked: Asked, figures: str | None, *, as_json: bool
+    bench: OpenWorkspace,
+    step: Step,
+    printer: Printer,
+    asked: GlobalOptions,
+    figures: str | None,
+    *,
+    as_json: bool,
 ) -> None:
     saved = save_figures(step, None if figures is None else asked.directory / figures)
     if as_json:
@@ -168,17 +174,19 @@ def run(
     interrupted, or failed and was mended, goes on where it stopped. Leaves with 1 at the first cell
     that fails.
     """
-    asked: Asked = ctx.obj
+    asked: GlobalOptions = ctx.obj
     for_agents = {name: limits.pop(name) for name in ("again", "max_steps", "max_seconds")}
     if ":" in file and not (asked.directory / file).exists():
         if task is None:
             raise click.UsageError(f"say what {file} is to do: otolith run {file} TASK")
-        refuse(ctx, _FOR_CELLS, f"is for the cells of a script or notebook, not for {file}")
+        reject_options(ctx, _FOR_CELLS, f"is for the cells of a script or notebook, not for {file}")
         begin(ctx, file, task, session=session, as_json=as_json, **for_agents)
         return
     if task is not None:
         raise click.UsageError(f"to run an agent of a file, name it: {file}:NAME")
-    refuse(ctx, tuple(for_agents), f"is for an agent, FILE.py:NAME, not for the cells of {file}")
+    reject_options(
+        ctx, tuple(for_agents), f"is for an agent, FILE.py:NAME, not for the cells of {file}"
+    )
     if fresh and start is not None:
         raise click.UsageError("say --fresh or --from N, not both")
     path = asked.directory / file
@@ -205,7 +213,7 @@ def run(
 @click.argument("session", required=False)
 @options
 @click.pass_obj
-def shell(asked: Asked, /, *, session: str | None, **limits: Any) -> None:
+def shell(asked: GlobalOptions, /, *, session: str | None, **limits: Any) -> None:
     """Type Python at a prompt, on the variables and files of a session.
 
     Each input is a step and a commit. SESSION is the one at hand unless given. Ctrl-C interrupts
@@ -222,7 +230,9 @@ def shell(asked: Asked, /, *, session: str | None, **limits: Any) -> None:
 @click.option("--at", "ref", default="@", metavar="REF", help="As of this commit.")
 @json_option
 @click.pass_obj
-def variables(asked: Asked, session: str | None, name: str | None, ref: str, as_json: bool) -> None:
+def variables(
+    asked: GlobalOptions, session: str | None, name: str | None, ref: str, as_json: bool
+) -> None:
     """List the variables of a session, or tell all that is known of NAME.
 
     SESSION is the one at hand unless given. Nothing is unpickled, and no large value is read.

@@ -29,8 +29,8 @@ from otolith.cli.format.history import (
 )
 from otolith.cli.format.values import to_json
 from otolith.cli.format.workspace import difference_json, difference_lines, told_lines
-from otolith.cli.location import Desk, at_hand
-from otolith.cli.options import Asked
+from otolith.cli.location import OpenBranch, at_hand
+from otolith.cli.options import GlobalOptions
 from otolith.cli.terminal import dumps, emit, json_option, page, safe, table
 from otolith.core import (
     CONVERSATION,
@@ -119,7 +119,7 @@ def _place(difference: Difference) -> str:
 @click.argument("what", default="@", metavar="[REF[:PATH]]")
 @json_option
 @click.pass_obj
-def show(asked: Asked, what: str, as_json: bool) -> None:
+def show(asked: GlobalOptions, what: str, as_json: bool) -> None:
     """Show a commit and what it changed, or with :PATH the value there as it was.
 
     What a step did to variables, columns of frames and files is told in words, and so is what an
@@ -145,7 +145,7 @@ def show(asked: Asked, what: str, as_json: bool) -> None:
         page([*heading(commit, names), "", *found.lines()], asked)
 
 
-def _changes_of(desk: Desk, commit: Commit) -> Sequence[Changed]:
+def _changes_of(desk: OpenBranch, commit: Commit) -> Sequence[Changed]:
     if commit.parents:
         return desk.branch.diff(desk.commit(commit.parents[0]), commit)
     state = desk.repo.at(commit)
@@ -173,7 +173,7 @@ def diff(
     A...B shows what B changed since it left A. Branches of another session are `session/branch`.
     What steps did to variables and files, and what an agent said and planned, is told in words.
     """
-    asked: Asked = ctx.obj
+    asked: GlobalOptions = ctx.obj
     with at_hand(asked, read_only=True) as desk:
         old, new = range_of(desk, refs)
         found = Found(desk.branch.diff(old, new))
@@ -195,7 +195,7 @@ def diff(
 @click.argument("place", metavar="[REF:]PATH")
 @json_option
 @click.pass_obj
-def cat(asked: Asked, place: str, as_json: bool) -> None:
+def cat(asked: GlobalOptions, place: str, as_json: bool) -> None:
     """Print the value at PATH, as staged or as it was at REF.
 
     Text and bytes come out as they are, anything else as JSON.
@@ -213,7 +213,7 @@ def cat(asked: Asked, place: str, as_json: bool) -> None:
         click.echo(dumps(to_json(value)))
 
 
-def _value(desk: Desk, address: Address) -> object:
+def _value(desk: OpenBranch, address: Address) -> object:
     state = address.state(desk)
     return state[address.keys] if address.keys else state.to_dict()
 
@@ -223,7 +223,7 @@ def _value(desk: Desk, address: Address) -> object:
 @click.option("-l", "is_long", is_flag=True, help="With kinds, counts and sizes.")
 @json_option
 @click.pass_obj
-def ls(asked: Asked, place: str, is_long: bool, as_json: bool) -> None:
+def ls(asked: GlobalOptions, place: str, is_long: bool, as_json: bool) -> None:
     """List the names at PATH, or at the top. A size is that of the full encoding."""
     with at_hand(asked, read_only=True) as desk:
         address = place_in_state(desk, place)
@@ -283,7 +283,7 @@ def _entry(state: Branch | Snapshot, keys: tuple[object, ...]) -> Entry:
 @click.option("--at", "ref", default="@", metavar="REF", help="As of this commit.")
 @json_option
 @click.pass_obj
-def blame(asked: Asked, path: str, ref: str, as_json: bool) -> None:
+def blame(asked: GlobalOptions, path: str, ref: str, as_json: bool) -> None:
     """Show which commit gave PATH, or each entry of the map there, the value it has."""
     with at_hand(asked, read_only=True) as desk:
         found = desk.branch.blame(keys_of(path), at=desk.commit(ref))
@@ -316,7 +316,7 @@ def blame(asked: Asked, path: str, ref: str, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def log(
-    asked: Asked,
+    asked: GlobalOptions,
     *,
     ref: str | None,
     as_graph: bool,
@@ -346,7 +346,7 @@ def log(
 
 
 def _commits(
-    desk: Desk, ref: str | None, path: str | Path | None, *, everything: bool
+    desk: OpenBranch, ref: str | None, path: str | Path | None, *, everything: bool
 ) -> Iterator[Commit]:
     tips = list(desk.repo.branches(desk.branch.session).values()) if everything else []
     if ref is not None or not tips:

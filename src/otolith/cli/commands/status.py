@@ -17,15 +17,15 @@ from otolith.cli.format.history import (
     moment,
     oneline,
 )
-from otolith.cli.location import Desk, at_hand, find, opened
-from otolith.cli.options import Asked
+from otolith.cli.location import OpenBranch, at_hand, find, opened
+from otolith.cli.options import GlobalOptions
 from otolith.cli.terminal import emit, json_option, page, safe, table
 
 
 @click.command("status")
 @json_option
 @click.pass_obj
-def status(asked: Asked, as_json: bool) -> None:
+def status(asked: GlobalOptions, as_json: bool) -> None:
     """Show the branch at hand, its staged edits, and conflicts to decide."""
     with at_hand(asked, read_only=True) as desk:
         if as_json:
@@ -34,7 +34,7 @@ def status(asked: Asked, as_json: bool) -> None:
             page(_status_lines(desk), asked)
 
 
-def _status_json(desk: Desk) -> dict[str, object]:
+def _status_json(desk: OpenBranch) -> dict[str, object]:
     branch = desk.branch
     return {
         "store": desk.place.url,
@@ -48,7 +48,7 @@ def _status_json(desk: Desk) -> dict[str, object]:
     }
 
 
-def _status_lines(desk: Desk) -> Iterator[str]:
+def _status_lines(desk: OpenBranch) -> Iterator[str]:
     branch = desk.branch
     yield f"Session {click.style(safe(branch.session), bold=True)}, branch " + click.style(
         safe(branch.name), fg="green", bold=True
@@ -70,7 +70,7 @@ def _status_lines(desk: Desk) -> Iterator[str]:
     yield _next_move(desk, staged=bool(changes))
 
 
-def _conflicts(desk: Desk) -> Iterator[str]:
+def _conflicts(desk: OpenBranch) -> Iterator[str]:
     conflicts = desk.branch.conflicts
     if not conflicts:
         return
@@ -80,7 +80,7 @@ def _conflicts(desk: Desk) -> Iterator[str]:
     yield ""
 
 
-def _next_move(desk: Desk, *, staged: bool) -> str:
+def _next_move(desk: OpenBranch, *, staged: bool) -> str:
     if desk.branch.conflicts:
         return (
             "Decide each with `otolith set PATH VALUE` or `otolith merge --take ours|theirs PATH`; "
@@ -96,7 +96,7 @@ def _next_move(desk: Desk, *, staged: bool) -> str:
 @click.command("sessions")
 @json_option
 @click.pass_obj
-def sessions(asked: Asked, as_json: bool) -> None:
+def sessions(asked: GlobalOptions, as_json: bool) -> None:
     """List the sessions of the store, with their branches and last commit."""
     place = find(asked)
     with opened(place.url, read_only=True) as repo:

@@ -27,8 +27,8 @@ from otolith.agent import Agent, Entry, Orchestrator, Outcome, Task
 from otolith.cli.errors import report, theirs, worded
 from otolith.cli.format.history import counted
 from otolith.cli.format.values import one_line
-from otolith.cli.location import Desk, find, only_session
-from otolith.cli.options import Asked
+from otolith.cli.location import OpenBranch, find, only_session
+from otolith.cli.options import GlobalOptions
 from otolith.cli.terminal import safe
 from otolith.errors import (
     BadValue,
@@ -45,7 +45,7 @@ from otolith.session import Versioned
 _HOW = "name it as FILE.py:NAME or package.module:NAME"
 
 
-def code_of(asked: Asked, given: str) -> Orchestrator | Agent | Task[Any]:
+def code_of(asked: GlobalOptions, given: str) -> Orchestrator | Agent | Task[Any]:
     """Return the orchestrator, agent or task that `FILE.py:NAME` names, of the user's.
 
     Raises:
@@ -62,7 +62,7 @@ def code_of(asked: Asked, given: str) -> Orchestrator | Agent | Task[Any]:
     return found
 
 
-def name_of(asked: Asked, given: str) -> str:
+def name_of(asked: GlobalOptions, given: str) -> str:
     """Return the name of the run that code of the user's goes on with."""
     found = code_of(asked, given)
     return found.name if isinstance(found, Orchestrator) else found.acting().name
@@ -86,7 +86,7 @@ def _made(found: Any, given: str) -> Any:
     return found()
 
 
-def _module(asked: Asked, place: str) -> ModuleType:
+def _module(asked: GlobalOptions, place: str) -> ModuleType:
     if not place.endswith(".py"):
         return _imported(asked.directory.resolve(), place)
     path = (asked.directory / place).resolve()
@@ -156,7 +156,7 @@ KEY_LETTERS = 10
 _SOME_CODE = "FILE.py:NAME"
 
 
-def typed(asked: Asked, *words: str) -> str:
+def typed(asked: GlobalOptions, *words: str) -> str:
     """Return a command as it is typed, with what came before the verb this time."""
     options: list[str] = []
     if asked.store is not None and asked.store != os.environ.get("OTOLITH_STORE"):
@@ -171,7 +171,7 @@ def typed(asked: Asked, *words: str) -> str:
 class Going(NamedTuple):
     """A session whose run goes on, and the code that it goes on with."""
 
-    asked: Asked
+    asked: GlobalOptions
     session: str
     code: str = _SOME_CODE
 
@@ -274,7 +274,7 @@ class Running(NamedTuple):
 
 @contextmanager
 def running(
-    asked: Asked, session: str | None, given: str, told: str | None = None
+    asked: GlobalOptions, session: str | None, given: str, told: str | None = None
 ) -> Iterator[Running]:
     """Open a session with the user's classes, and what `FILE.py:NAME` names in it.
 
@@ -289,7 +289,7 @@ def running(
     with opening.open(place.url, create=False) as repo:
         state = repo.session(place.session or only_session(repo), branch=place.branch)
         if told is None:
-            Desk(place, repo, state).head()
+            OpenBranch(place, repo, state).head()
         orchestrator.where = state
         going = Going(asked, state.session, given)
         yield Running(state, orchestrator, told, going, isinstance(found, Task))

@@ -31,7 +31,7 @@ from otolith.cli.format.workspace import (
     one_of,
     summary,
 )
-from otolith.cli.run.workspace import Bench, stopping
+from otolith.cli.run.workspace import OpenWorkspace, stopping
 from otolith.cli.terminal import safe, table
 from otolith.core import WORKSPACE
 from otolith.errors import Error, Invalid, RefExists
@@ -124,7 +124,7 @@ _HELP = {
 class Repl:
     """One conversation."""
 
-    def __init__(self, bench: Bench, lines: Lines) -> None:
+    def __init__(self, bench: OpenWorkspace, lines: Lines) -> None:
         self._state = bench.state
         self._workspace = bench.workspace
         self._lines = lines

@@ -17,8 +17,8 @@ from typing import Any, Literal, NamedTuple
 import click
 
 from otolith.cli.errors import worded
-from otolith.cli.location import Desk, Place, find, only_session, opened
-from otolith.cli.options import Asked
+from otolith.cli.location import OpenBranch, StoreLocation, find, only_session, opened
+from otolith.cli.options import GlobalOptions
 from otolith.errors import Invalid
 from otolith.session import Repo, Versioned
 from otolith.workspace import Runner, Workspace
@@ -73,10 +73,10 @@ class Limits:
         )
 
 
-class Bench(NamedTuple):
+class OpenWorkspace(NamedTuple):
     """An open store, with the workspace of the session at hand."""
 
-    place: Place
+    place: StoreLocation
     repo: Repo
     state: Versioned
     workspace: Workspace
@@ -99,8 +99,8 @@ def bytes_of(size: str) -> int:
 
 @contextmanager
 def bench_at(
-    asked: Asked, session: str | None, limits: Limits, *, mode: Literal["cold", "warm"]
-) -> Iterator[Bench]:
+    asked: GlobalOptions, session: str | None, limits: Limits, *, mode: Literal["cold", "warm"]
+) -> Iterator[OpenWorkspace]:
     """Open the workspace of a session, the one at hand by default.
 
     Edits that are staged on the branch stay there: steps are committed without them.
@@ -111,11 +111,11 @@ def bench_at(
         name = place.session if place.session is not None else only_session(repo)
         state = repo.session(name, branch=place.branch)
         if state.head is None and repo.branches(name):
-            Desk(place, repo, state).head()  # says that there is no such branch
+            OpenBranch(place, repo, state).head()  # says that there is no such branch
         folder = None if limits.folder is None else asked.directory / limits.folder
         with state.workspace(runner=runner, folder=folder) as workspace:
             _restore(workspace, limits)
-            yield Bench(place, repo, state, workspace)
+            yield OpenWorkspace(place, repo, state, workspace)
 
 
 def _restore(workspace: Workspace, limits: Limits) -> None:
