@@ -17,6 +17,15 @@ _HOME = {
     "Event": "otolith.state",
     "events": "otolith.state",
     "view": "otolith.views",
+    "Agent": "otolith.agent",
+    "Orchestrator": "otolith.agent",
+    "AgentState": "otolith.agent",
+    "WorkingMemory": "otolith.agent",
+    "Tool": "otolith.agent",
+    "tool": "otolith.agent",
+    "Message": "otolith.conversation",
+    "ToolCall": "otolith.conversation",
+    "Chart": "otolith.statecharts",
     "Runner": "otolith.workspace",
     "Workspace": "otolith.workspace",
     "Branch": "otolith.core",
@@ -52,7 +61,9 @@ _HOME = {
 }
 
 if TYPE_CHECKING:
+    from otolith.agent import Agent, AgentState, Orchestrator, Tool, WorkingMemory, tool
     from otolith.codecs import Codecs, migration
+    from otolith.conversation import Message, ToolCall
     from otolith.core import Branch, Change, Commit, Conflict, Merge, Snapshot
     from otolith.errors import (
         BadValue,
@@ -77,15 +88,19 @@ if TYPE_CHECKING:
     from otolith.opening import open
     from otolith.session import Repo, Versioned
     from otolith.state import Event, Live, events
+    from otolith.statecharts import Chart
     from otolith.stores import Cache, Disk, KVStore, Memory
     from otolith.views import view
     from otolith.workspace import Runner, Workspace
 
 __all__ = [
+    "Agent",
+    "AgentState",
     "BadValue",
     "Branch",
     "Cache",
     "Change",
+    "Chart",
     "Closed",
     "Codecs",
     "Commit",
@@ -103,24 +118,30 @@ __all__ = [
     "Memory",
     "Merge",
     "MergeConflict",
+    "Message",
     "NotFound",
     "NotKept",
+    "Orchestrator",
     "ReadOnly",
     "Repo",
     "Runner",
     "SchemaMismatch",
     "Snapshot",
     "StaleRef",
+    "Tool",
+    "ToolCall",
     "Unavailable",
     "Unstorable",
     "Unsupported",
     "Untrusted",
     "Versioned",
+    "WorkingMemory",
     "Workspace",
     "__version__",
     "events",
     "migration",
     "open",
+    "tool",
     "view",
 ]
 
