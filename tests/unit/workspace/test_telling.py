@@ -160,4 +160,4 @@ def test_a_traceback_is_of_the_code_and_not_of_ours(workspace: Workspace) -> Non
         step = fresh.run("next(g)")
     assert step.error is not None
     assert step.error.type == "LostVariable"
-    assert "otolith/agent/workspace" not in step.error.traceback
+    assert "otolith/workspace" not in step.error.traceback

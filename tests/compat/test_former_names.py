@@ -1,0 +1,41 @@
+"""Every name that a store of before may hold leads to something that is there today."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+
+import pytest
+
+from otolith import former_names
+from otolith.former_names import today
+
+
+@pytest.mark.parametrize("old", former_names._MODULES)
+def test_a_module_that_moved_is_gone_and_its_new_place_is_there(old):
+    assert not _is_module(old) or old in former_names._MODULES.values()
+    assert _is_module(today(f"{old}:x").partition(":")[0])
+
+
+@pytest.mark.parametrize("old", [*former_names._NAMES, *former_names._RENAMED])
+def test_a_name_that_changed_leads_to_something(old):
+    module, _, name = today(old).partition(":")
+
+    assert hasattr(importlib.import_module(module), name)
+
+
+def test_parts_of_a_class_follow_it():
+    assert (
+        today("otolith.agent.loop.working:Working.a.b") == "otolith.agent.state:WorkingMemory.a.b"
+    )
+
+
+def test_names_that_are_not_ours_stay():
+    assert today("collections:OrderedDict") == "collections:OrderedDict"
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
