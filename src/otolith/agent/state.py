@@ -2,8 +2,8 @@
 
 A transition returns another state and leaves this one as it was, with all that is in it: what is
 shared between two states is frozen to the leaf. Which transitions there are is told by the chart
-`AGENT` of `otolith.statecharts`; one that it does not have is an `IllegalTransition` that lists those
-that it has.
+`AGENT` of `otolith.statecharts`; one that it does not have is an `IllegalTransition` that lists
+those that it has.
 
 Working memory as a value: goal, plan, what is done, notes, and every tool call with its end.
 """
