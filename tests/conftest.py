@@ -1,23 +1,35 @@
-"""What every test can ask for: `--long`, `rounds`, and Hypothesis at the matching size."""
+"""What every test can ask for: `--long`, `rounds`, and Hypothesis at the matching size.
+
+The default run is the same each time: the same examples, the same counts, the same salts. What is
+random is searched by `--long` and by `python3 dev.py fuzz`, which runs the laws alone (`--laws`)
+with one seed after the other.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+import random
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-LONG_TIMEOUT_SECONDS = 1800
+from otolith import environment
+
+LONG_TIMEOUT_SECONDS = 6 * 3600
 
 # Tests share two cores with each other, so how long one example takes says nothing about the code.
 CALM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
-settings.register_profile("short", CALM, max_examples=40, stateful_step_count=30)
+settings.register_profile(
+    "same", CALM, max_examples=40, stateful_step_count=30, derandomize=True, database=None
+)
 settings.register_profile("long", CALM, max_examples=1000, stateful_step_count=100)
+settings.register_profile("laws", CALM, max_examples=200, stateful_step_count=50)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run the large counts: hours, not minutes")
+    parser.addoption("--laws", action="store_true", help="run only laws, on random examples")
 
 
 # Signing must not make a key in the home of whoever runs the tests.
@@ -26,18 +38,54 @@ os.environ.setdefault("OTOLITH_KEY", "07" * 32)
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-timeout reads its option
 def pytest_configure(config: pytest.Config) -> None:
-    is_long = config.getoption("--long")
-    settings.load_profile("long" if is_long else "short")
-    if is_long and config.option.timeout is None:
+    settings.load_profile(_profile(config))
+    if is_random(config) and config.option.timeout is None:
         config.option.timeout = LONG_TIMEOUT_SECONDS
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
-    if config.getoption("--long"):
-        return
+def _profile(config: pytest.Config) -> str:
+    return next((name for name in ("long", "laws") if config.getoption(f"--{name}")), "same")
+
+
+def is_random(config: pytest.Config) -> bool:
+    """Return whether this run searches at random."""
+    return _profile(config) != "same"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--laws"):
+        laws = [item for item in items if _is_law(item)]
+        config.hook.pytest_deselected(items=[item for item in items if item not in laws])
+        items[:] = laws
+    if not config.getoption("--long"):
+        _skip_long(items)
+
+
+def _is_law(item: pytest.Item) -> bool:
+    return getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+
+
+def _skip_long(items: Iterable[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("long"):
             item.add_marker(pytest.mark.skip(reason="needs --long"))
+
+
+@pytest.fixture(autouse=True)
+def _same_salts(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Give repos salts that the seed of this run decides, so that trees have the same nodes again.
+
+    Hypothesis seeds `random` before each example, so an example that failed fails when repeated.
+    """
+    seed = request.config.getoption("--hypothesis-seed") if is_random(request.config) else None
+    random.seed(request.node.nodeid)
+
+    def entropy(size: int) -> bytes:
+        return random.Random(f"{seed} {random.getrandbits(64)}").randbytes(size)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(environment, "entropy", entropy)
+        yield
 
 
 @pytest.fixture(scope="session")

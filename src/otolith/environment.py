@@ -1,4 +1,4 @@
-"""What a process finds around it: the time, the user's name, and the user's secret for signing.
+"""What a process finds around it: time, chance, the user's name, and the user's secret for signing.
 
 Nothing here is used but as the default of an argument; whoever gives the argument is not asked.
 
@@ -32,6 +32,11 @@ _LONGEST_FILE = 1024
 def wall_clock() -> int:
     """Microseconds since 1970, as this machine sees it."""
     return time.time_ns() // 1000
+
+
+def entropy(size: int) -> bytes:
+    """Random bytes from the operating system."""
+    return os.urandom(size)
 
 
 def user_name() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Literal, TypedDict
 
@@ -50,7 +49,7 @@ class LocalRepo(core.Repo):
             codec=Codecs(pickle=pickle or "signed", key=self._key) if codecs is None else codecs,
             clock=environment.wall_clock if clock is None else clock,
             author=environment.user_name() if author is None else author,
-            entropy=os.urandom,
+            entropy=environment.entropy,
             cache_bytes=cache_bytes,
         )
         self._secret = secret

@@ -100,7 +100,7 @@ def report(message: str, hint: str = "") -> None:
 
 
 _FAILED = 1
-_OURS = str(Path(__file__).resolve().parents[2]) + os.sep
+_OURS = str(Path(__file__).resolve().parents[1]) + os.sep
 _PYTHON = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
 _INSTALLED = tuple(sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib"))
 

@@ -16,13 +16,13 @@ import pytest
 
 from otolith.errors import Invalid, Unsupported
 from otolith.workspace.sandbox import Limits, Place, bubblewrap, by_name, choose, ladder, seccomp
+from tests.patience import HANG_SECONDS
+from tests.unit.workspace import container_image
 
 ROOT = Path(__file__).parents[3]
-# An image that the interpreter of the tests can run in; without one, containers are not tried.
-IMAGE = os.environ.get("OTOLITH_TEST_IMAGE")
-WALLS = ("docker", "podman", "bubblewrap", "landlock")
+CONTAINERS = ("docker", "podman")
+WALLS = (*CONTAINERS, "bubblewrap", "landlock")
 RUNGS = (*WALLS, "limits")
-SECONDS = 60
 
 # What runs inside: it enters, then forks one worker for each program, as a workspace does.
 INSIDE = """
@@ -196,19 +196,25 @@ def _rung(name):
     reason = dict(ladder())[name]
     if reason is not None:
         pytest.skip(f"{name} does not work here: {reason}")
-    if name in {"docker", "podman"} and IMAGE is None:
-        pytest.skip("OTOLITH_TEST_IMAGE names no image")
-    return choose(name, image=IMAGE)
+    if name not in CONTAINERS:
+        yield choose(name)
+        return
+    try:
+        yield choose(name, image=container_image.image(name))
+    except (OSError, subprocess.CalledProcessError, Unsupported) as error:
+        pytest.skip(f"{name} runs no container here: {error}")
+    finally:
+        container_image.remove(name)
 
 
 @pytest.fixture(scope="module", params=RUNGS)
 def rung(request):
-    return _rung(request.param)
+    yield from _rung(request.param)
 
 
 @pytest.fixture(scope="module", params=WALLS)
 def walls(request):
-    return _rung(request.param)
+    yield from _rung(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -299,7 +305,7 @@ def start(sandbox, work, programs, *, environment=None, keep_fds=(), **told):
 
 def run(sandbox, work, programs, **told):
     with start(sandbox, work, programs, **told) as process:
-        out, err = process.communicate(timeout=SECONDS)
+        out, err = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 0, err.decode()
     return json.loads(out)
 
@@ -404,11 +410,11 @@ def test_a_socket_that_was_inherited_works_inside(rung, tmp_path):
     talk = f"import socket; s = socket.socket(fileno={fd}); s.sendall(s.recv(99)[::-1])"
     with ours, theirs:
         process = start(rung, tmp_path, {"talk": talk}, keep_fds=[fd])
-        ours.settimeout(SECONDS)
+        ours.settimeout(HANG_SECONDS)
         ours.sendall(b"tell me")
         assert ours.recv(99) == b"em llet"
         with process:
-            process.communicate(timeout=SECONDS)
+            process.communicate(timeout=HANG_SECONDS)
 
 
 def test_nobody_else_holds_a_socket_that_was_inherited(rung, tmp_path):
@@ -420,10 +426,10 @@ def test_nobody_else_holds_a_socket_that_was_inherited(rung, tmp_path):
     with ours, more, subprocess.Popen(command, env={}, pass_fds=fds, cwd=tmp_path) as process:
         theirs.close()
         others.close()
-        ours.settimeout(SECONDS)
+        ours.settimeout(HANG_SECONDS)
         assert ours.recv(1) == b""
         more.sendall(b"x")
-        assert process.wait(SECONDS) == 7
+        assert process.wait(HANG_SECONDS) == 7
 
 
 def test_all_that_runs_inside_ends_with_the_process_that_was_started(walls, tmp_path):
@@ -435,7 +441,7 @@ def test_all_that_runs_inside_ends_with_the_process_that_was_started(walls, tmp_
     with ours:
         process = start(walls, tmp_path, {"stay": stay}, keep_fds=[fd])
         theirs.close()
-        ours.settimeout(SECONDS)
+        ours.settimeout(HANG_SECONDS)
         assert ours.recv(2) == b"up"
         process.kill()
         with process:
@@ -465,7 +471,7 @@ for name in glob.glob("/proc/[0-9]*/environ"):
     argv = [sys.executable, "-I", "-c", look]
     command = walls.command(argv, Place(tmp_path), environment={"GIVEN": "1"}, keep_fds=())
 
-    said = subprocess.check_output(command, env=os.environ | {"HUSH": "hush"}, timeout=SECONDS)
+    said = subprocess.check_output(command, env=os.environ | {"HUSH": "hush"}, timeout=HANG_SECONDS)
 
     assert b"GIVEN=1" in said
     assert b"HUSH" not in said
@@ -559,7 +565,7 @@ print(choose().name)
         capture_output=True,
         text=True,
         check=True,
-        timeout=SECONDS,
+        timeout=HANG_SECONDS,
     ).stdout.splitlines()
 
     assert said[0].startswith(
@@ -585,7 +591,7 @@ def test_a_rung_that_is_there_and_broken_says_what_it_said(tmp_path):
         capture_output=True,
         text=True,
         check=True,
-        timeout=SECONDS,
+        timeout=HANG_SECONDS,
     ).stdout.strip()
 
     assert said == "bwrap: setting up uid map: Permission denied"

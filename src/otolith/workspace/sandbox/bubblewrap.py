@@ -33,7 +33,7 @@ NAMES_OF_THE_NETWORK = (
     *("/etc/resolv.conf", "/etc/hosts", "/etc/host.conf", "/etc/gai.conf"),
     *("/etc/services", "/etc/protocols"),
 )
-_PACKAGE = Path(__file__).parents[3]
+_PACKAGE = Path(__file__).parents[2]
 _SHARED_PREFIXES = (Path("/usr"), Path("/usr/local"))  # SYSTEM names their parts
 
 

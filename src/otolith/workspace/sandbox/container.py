@@ -21,7 +21,7 @@ from otolith.workspace.sandbox.base import Place, keep_word, promises
 
 PROGRAMS = ("docker", "podman")
 
-_HANDOVER = Path(__file__).with_name("handover.py")
+_HANDOVER = Path(__file__).with_name("container_init.py")
 _WALLS = (
     *("run", "--rm", "--interactive", "--pull=never", "--read-only", "--tmpfs=/tmp"),
     *("--cap-drop=ALL", "--security-opt=no-new-privileges", "--pids-limit=1024"),
