@@ -2,9 +2,12 @@
 """Everything one does to this project, in one file that needs only Python and pip.
 
     python3 dev.py demo      set up, then tell the story in a terminal
-    python3 dev.py test      set up, then run the tests (--long: large counts; more goes to pytest)
+    python3 dev.py test      set up, then run the tests, the same way each time (--long: large
+                             counts and random examples, for hours; more goes to pytest)
+    python3 dev.py fuzz      search for examples that break a law, at random, for ten minutes
+                             (--minutes N; more goes to pytest)
     python3 dev.py check     format, lint, types and the import drawing; all are run, any may fail
-    python3 dev.py bench     measure beside the peers (core, state, workspace or lifecycle; --help)
+    python3 dev.py bench     measure beside the peers (core, state, workspace ...: see --help)
     python3 dev.py docs      build the site into site/, strictly
     python3 dev.py setup     make .venv with everything needed for test and check
     python3 dev.py clean     remove what the other verbs made
@@ -15,6 +18,7 @@ system (PEP 668): the environment is made without pip, and filled by the pip out
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import importlib.util
 import os
@@ -141,7 +145,13 @@ def installer() -> list[str | Path]:
 
 def fetch_programs() -> None:
     """Try once to install what some tests start; without these, the tests are skipped."""
-    wanted = {"redis-server": "redis-server", "bwrap": "bubblewrap"}
+    wanted = {
+        "redis-server": "redis-server",
+        "bwrap": "bubblewrap",
+        "dot": "graphviz",
+        "podman": "podman",
+        "runc": "runc",
+    }
     packages = [package for program, package in wanted.items() if not shutil.which(program)]
     tried = VENV / ".programs"
     if not packages or tried.exists():
@@ -177,14 +187,37 @@ def test(arguments: list[str]) -> int:
     prepare("dev")
     fetch_programs()
     everything = not [a for a in arguments if a != "--long"]
-    workers = ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "worksteal"] if everything else []
-    # Sets have another order each time, to find out who relies on it; within a run, one order.
-    seed = os.environ.get("PYTHONHASHSEED") or str(random.randrange(2**32))
-    print(
-        f"to repeat this run: PYTHONHASHSEED={seed} python3 dev.py test {' '.join(arguments)}",
-        flush=True,
-    )
-    return run([PYTHON, "-m", "pytest", *workers, *arguments], PYTHONHASHSEED=seed)
+    seed = os.environ.get("PYTHONHASHSEED", "0")
+    if "--long" in arguments:  # sets have another order each time, to find out who relies on it
+        seed = os.environ.get("PYTHONHASHSEED", str(random.randrange(2**32)))
+        said = " ".join(arguments)
+        print(f"to repeat this run: PYTHONHASHSEED={seed} python3 dev.py test {said}", flush=True)
+    return pytest(*(WORKERS if everything else ()), *arguments, hash_seed=seed)
+
+
+def fuzz(arguments: list[str]) -> int:
+    prepare("dev")
+    options = argparse.ArgumentParser(prog="dev.py fuzz", allow_abbrev=False)
+    options.add_argument("--minutes", type=float, default=10.0)
+    given, rest = options.parse_known_args(arguments)
+    end = time.monotonic() + 60 * given.minutes
+    while (left := end - time.monotonic()) > 0:
+        seed = str(random.randrange(2**32))
+        round_ = ["--laws", str(int(left) + 1), f"--hypothesis-seed={seed}", *rest]
+        print(f"--- {left / 60:.1f} minutes left, seed {seed}", flush=True)
+        if code := pytest(*WORKERS, *round_, hash_seed=seed):
+            again = f"python3 dev.py test --laws 3600 --hypothesis-seed={seed}"
+            print(f"to repeat this round: PYTHONHASHSEED={seed} {again}", flush=True)
+            return code
+    return 0
+
+
+WORKERS = ("-n", str(min(os.cpu_count() or 1, 4)), "--dist", "worksteal")
+
+
+def pytest(*arguments: str, hash_seed: str) -> int:
+    """Run tests. All workers must have one order of sets, or they collect different tests."""
+    return run([PYTHON, "-m", "pytest", *arguments], PYTHONHASHSEED=hash_seed)
 
 
 def check(_: list[str]) -> int:
@@ -223,7 +256,7 @@ def clean(_: list[str]) -> int:
 
 
 VERBS: dict[str, Callable[[list[str]], int]] = {
-    verb.__name__: verb for verb in (demo, test, check, bench, docs, setup, clean)
+    verb.__name__: verb for verb in (demo, test, fuzz, check, bench, docs, setup, clean)
 }
 
 

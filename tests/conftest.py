@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Iterable, Iterator
+from time import monotonic
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from otolith import environment
 
+_BEGAN = monotonic()
 LONG_TIMEOUT_SECONDS = 6 * 3600
 
 # Tests share two cores with each other, so how long one example takes says nothing about the code.
@@ -29,7 +31,12 @@ settings.register_profile("laws", CALM, max_examples=200, stateful_step_count=50
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run the large counts: hours, not minutes")
-    parser.addoption("--laws", action="store_true", help="run only laws, on random examples")
+    parser.addoption(
+        "--laws",
+        type=float,
+        metavar="SECONDS",
+        help="run only laws, on random examples, for so long",
+    )
 
 
 # Signing must not make a key in the home of whoever runs the tests.
@@ -54,15 +61,22 @@ def is_random(config: pytest.Config) -> bool:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--laws"):
-        laws = [item for item in items if _is_law(item)]
-        config.hook.pytest_deselected(items=[item for item in items if item not in laws])
-        items[:] = laws
+        items[:] = [item for item in items if _is_law(item)]
+        # Another order each time: where the time is over early, other laws have had their turn.
+        random.Random(config.getoption("--hypothesis-seed")).shuffle(items)
     if not config.getoption("--long"):
         _skip_long(items)
 
 
 def _is_law(item: pytest.Item) -> bool:
     return getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    limit_seconds = item.config.getoption("--laws")
+    if limit_seconds and monotonic() - _BEGAN > limit_seconds:
+        pytest.skip("the time is over")
 
 
 def _skip_long(items: Iterable[pytest.Item]) -> None:

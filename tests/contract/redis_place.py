@@ -14,9 +14,9 @@ from time import monotonic, sleep
 from typing import Any
 
 from tests.journey.documents import blocks
+from tests.patience import HANG_SECONDS
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/your-own-store.md"
-START_SECONDS = 20.0
 
 MISSING = next(
     (
@@ -53,7 +53,7 @@ def redis_server(folder: Path) -> Iterator[str]:
         yield f"redis://127.0.0.1:{port}/0"
     finally:
         server.terminate()
-        server.wait(timeout=START_SECONDS)
+        server.wait(timeout=HANG_SECONDS)
 
 
 def _free_port() -> int:
@@ -63,7 +63,7 @@ def _free_port() -> int:
 
 
 def _wait_for(port: int) -> None:
-    deadline = monotonic() + START_SECONDS
+    deadline = monotonic() + HANG_SECONDS
     while True:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
             return

@@ -18,6 +18,7 @@ from otolith.stores import SqliteStore
 from otolith.testing import PowerLossVFS
 from tests.fault.killing import killed_and_ended
 from tests.fault.worker import STEPS, Worker, worker_for
+from tests.patience import HANG_SECONDS
 
 WORKER = Path(__file__).with_name("worker.py")
 KILLS = 10
@@ -110,7 +111,7 @@ def test_two_processes_that_run_one_session_do_nothing_twice(tmp_path, rounds):
             for _ in range(2)
         ]
         for process in both:
-            said, complaint = process.communicate(timeout=120)
+            said, complaint = process.communicate(timeout=HANG_SECONDS)
             if process.returncode:  # it lost: it says so, and has left the session to the other
                 assert "another process" in complaint
                 assert "run it again" in complaint

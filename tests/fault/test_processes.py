@@ -12,6 +12,7 @@ import pytest
 
 import otolith
 from otolith.care import prune, verify
+from tests.patience import HANG_SECONDS
 
 WRITER = Path(__file__).with_name("writer.py")
 
@@ -72,7 +73,7 @@ def test_processes_racing_for_one_branch_lose_no_update(tmp_path, rounds):
     steps = rounds(25, 400)
     racers = [start(path, name, limit=steps) for name in names]
     for racer in racers:
-        racer.communicate(timeout=600)
+        racer.communicate(timeout=HANG_SECONDS)
         assert racer.returncode == 0
     check(path, dict.fromkeys(names, steps))
 

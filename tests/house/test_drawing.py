@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.house.source import PACKAGE, ROOT, SOURCE, project
+from tests.patience import HANG_SECONDS
 
 CONTRACTS = project()["tool"]["importlinter"]["contracts"]
 LINTER = Path(sys.executable).with_name("lint-imports")
@@ -109,7 +110,7 @@ def _broken(project_root: Path) -> list[str]:
         env=os.environ | {"PYTHONPATH": str(project_root / "src"), "COLUMNS": "200"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_SECONDS,
         check=False,
     )
     broken = re.findall(r"^(.*) BROKEN", done.stdout, flags=re.MULTILINE)

@@ -12,6 +12,7 @@ import pytest
 
 import otolith
 from tests.house.source import modules
+from tests.patience import HANG_SECONDS
 
 HOME = otolith._HOME
 MOST_NAMES = 50
@@ -79,6 +80,10 @@ def _loaded_by(statement: str) -> set[str]:
     )
     # json is loaded first, so that what it needs is not counted; then it does the reporting
     done = subprocess.run(
-        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=HANG_SECONDS,
     )
     return set(json.loads(done.stdout))

@@ -24,11 +24,12 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import NamedTuple
 
+from tests.patience import HANG_SECONDS
+
 FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,})(?P<language>[\w-]*) *(?P<options>.*)$")
 NO_RUN = "no-run"
 ANYTHING = "…"
 PLAYED = {"otolith", "python3"}
-COMMAND_TIMEOUT_SECONDS = 60
 
 
 class Block(NamedTuple):
@@ -165,7 +166,7 @@ def _play_commands(block: Block, page: Path) -> None:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=COMMAND_TIMEOUT_SECONDS,
+            timeout=HANG_SECONDS,
             check=False,
         )
         went = f"{page}, line {command.line}: $ {command.text}\nprinted:\n{done.stdout}"

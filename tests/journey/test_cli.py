@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 
 import otolith
+from tests.patience import HANG_SECONDS
 
 
 class Done(NamedTuple):
@@ -40,7 +41,7 @@ class Terminal:
             input=input,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=HANG_SECONDS,
             check=False,
         )
         assert "Traceback" not in done.stderr, done.stderr
@@ -153,7 +154,7 @@ def test_many_terminals_stage_at_once_and_lose_nothing(trip, tmp_path):
         subprocess.Popen([sys.executable, "-m", "otolith.cli", "set", f"k{n}", "1"], cwd=trip.place)
         for n in range(6)
     ]
-    codes = [terminal.wait(timeout=60) for terminal in terminals]
+    codes = [terminal.wait(timeout=HANG_SECONDS) for terminal in terminals]
 
     staged = {change["path"] for change in trip("status", "--json").found["changes"]}
 
@@ -414,7 +415,7 @@ def test_a_reader_that_leaves_early_is_no_error(trip, tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_SECONDS,
         check=False,
     )
 

@@ -5,40 +5,36 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import time
 
 import pytest
 
 import otolith
-
-FASTER_THAN_SECONDS = 60
+from tests.patience import HANG_SECONDS
 
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
     place = tmp_path_factory.mktemp("demo")
-    began = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-m", "otolith.cli", "demo", "--keep", "trip"],
         cwd=place,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=HANG_SECONDS,
         check=False,
     )
-    return place / "trip", done, time.monotonic() - began
+    return place / "trip", done
 
 
-def test_the_demo_ends_well_in_less_than_a_minute(told):
-    _, done, seconds = told
+def test_the_demo_ends_well(told):
+    _, done = told
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
-    assert seconds < FASTER_THAN_SECONDS
 
 
 def test_every_check_of_the_demo_held(told):
-    _, done, _ = told
+    _, done = told
     counts = re.findall(r"(\d+) of (\d+) checks held", done.stdout)
     held, total = map(int, counts[0])
 
@@ -47,7 +43,7 @@ def test_every_check_of_the_demo_held(told):
 
 
 def test_the_kept_store_is_as_the_story_says(told):
-    place, _, _ = told
+    place, _ = told
     with otolith.open(place / ".otolith" / "store.db", create=False) as repo:
         state = repo.session("trip-42")
 
@@ -57,22 +53,24 @@ def test_the_kept_store_is_as_the_story_says(told):
 
 
 def test_the_commands_it_ends_with_work(told):
-    place, done, _ = told
+    place, done = told
     suggested = [line.strip() for line in done.stdout.splitlines() if line.startswith("  otolith")]
 
     assert len(suggested) >= 5
     for line in suggested:
         command = line.replace("otolith", f"{sys.executable} -m otolith.cli")
-        subprocess.run(command, shell=True, cwd=place, check=True, capture_output=True, timeout=60)
+        subprocess.run(
+            command, shell=True, cwd=place, check=True, capture_output=True, timeout=HANG_SECONDS
+        )
 
 
 def test_the_demo_does_not_write_over_what_is_there(told):
-    place, _, _ = told
+    place, _ = told
     done = subprocess.run(
         [sys.executable, "-m", "otolith.cli", "demo", "--keep", place],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_SECONDS,
         check=False,
     )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.journey.documents import Block, blocks, commands, matches
+from tests.patience import HANG_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAYER = Path(__file__).with_name("documents.py")
@@ -41,7 +42,7 @@ def _play(page: Path, place: Path) -> subprocess.CompletedProcess[str]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=HANG_SECONDS,
         check=False,
     )
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pytest
 
 import otolith
+from tests.patience import HANG_SECONDS
 
 OLD = """
 from dataclasses import dataclass
@@ -73,7 +74,7 @@ def run(tmp_path):
             env=clean | {"PYTHONDONTWRITEBYTECODE": "1"},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=HANG_SECONDS,
             check=False,
         )
         assert "Traceback" not in done.stderr, done.stderr

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pytest
 
 import otolith
+from tests.patience import HANG_SECONDS
 
 pytest.importorskip("IPython")
 
@@ -53,7 +54,7 @@ class Kernels:
             input=json.dumps(cells),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=HANG_SECONDS,
             check=False,
         )
         assert done.returncode == 0, done.stderr

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pytest
 
 import otolith
+from tests.patience import HANG_SECONDS
 
 QUICK = ("--sandbox", "limits")
 
@@ -45,7 +46,7 @@ class Terminal:
             input=input,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=HANG_SECONDS,
             check=False,
         )
         return Done(done.returncode, done.stdout, done.stderr)
@@ -193,7 +194,7 @@ def test_ctrl_c_interrupts_the_step_and_what_it_did_is_kept(lab):
     with lab.start("exec", "lab", "-c", code, *QUICK, **streams) as process:
         assert process.stdout.readline() == "go\n"
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=HANG_SECONDS)
 
     assert process.returncode == 130
     assert "KeyboardInterrupt" in err
@@ -217,7 +218,7 @@ def test_ctrl_c_twice_ends_a_step_that_does_not_listen(lab):
         process.send_signal(signal.SIGINT)
         assert process.stdout.readline() == "go\n"
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=HANG_SECONDS)
 
     assert process.returncode == 130
     assert "nothing of it is kept; killed" in err
@@ -235,7 +236,7 @@ def test_a_reader_that_goes_away_does_not_cost_the_step(lab):
         input=code,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_SECONDS,
         check=True,
     )
 
@@ -671,7 +672,7 @@ def test_ctrl_c_in_the_shell_interrupts_the_step_only(lab):
         process.stdin.flush()
         assert process.stdout.readline() == "go\n"
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate("x\n", timeout=30)
+        out, err = process.communicate("x\n", timeout=HANG_SECONDS)
 
     assert (process.returncode, out) == (0, "1\n")
     assert "KeyboardInterrupt" in err
@@ -685,7 +686,7 @@ def test_a_terminal_is_greeted_and_its_history_kept(lab, tmp_path):
         os.write(master, b"21 * 2\n")
         seen += _until(master, "main>>> ")
         os.write(master, b"\x04")
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=HANG_SECONDS) == 0
     os.close(master)
 
     assert "Session lab, branch main" in seen

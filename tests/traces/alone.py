@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tests.patience import HANG_SECONDS
 from tests.traces.corpus import Program
 from tests.traces.likeness import describe
 
@@ -21,7 +22,6 @@ ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {"MPLBACKEND": "Agg", "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
 """What a program needs to end in the same state each time."""
 
-_TIMEOUT_SECONDS = 100
 # The folder comes first on the path, as in a notebook: cells may import what cells have written.
 _CHILD = "import sys; sys.path.append({root!r}); from tests.traces.alone import main; main({job!r})"
 
@@ -82,7 +82,7 @@ def _in_a_process(job: Path, folder: Path) -> None:
         env=os.environ | ENVIRONMENT,
         capture_output=True,
         text=True,
-        timeout=_TIMEOUT_SECONDS,
+        timeout=HANG_SECONDS,
         check=False,
     )
     if done.returncode:

@@ -24,8 +24,8 @@ from otolith.errors import (
     RefNotFound,
 )
 from otolith.stores import KVStore
+from tests.patience import HANG_SECONDS
 
-SECONDS = 30
 """How long anything is waited for before it is taken for stuck."""
 
 
@@ -34,7 +34,7 @@ def looped(test):
 
     @wraps(test)
     def run(*args, **kwargs):
-        asyncio.run(asyncio.wait_for(test(*args, **kwargs), SECONDS))
+        asyncio.run(asyncio.wait_for(test(*args, **kwargs), HANG_SECONDS))
 
     return run
 
@@ -50,7 +50,7 @@ class Gate:
 
     def __call__(self) -> int:
         self.reached.set()
-        assert self.opened.wait(SECONDS)
+        assert self.opened.wait(HANG_SECONDS)
         self.time += 1
         return self.time
 
@@ -59,7 +59,7 @@ class Gate:
         self.opened.clear()
 
     async def someone(self) -> None:
-        assert await asyncio.to_thread(self.reached.wait, SECONDS)
+        assert await asyncio.to_thread(self.reached.wait, HANG_SECONDS)
 
 
 class Pairs(KVStore):
@@ -421,13 +421,13 @@ async def test_a_call_waits_for_the_one_before_it():
 
     def first(_: object) -> None:
         begun.set()
-        assert go.wait(SECONDS)
+        assert go.wait(HANG_SECONDS)
         order.append("first")
 
     async with aio.open() as repo:
         state, other = await repo.session("one"), await repo.session("two")
         one = asyncio.create_task(state.run(first))
-        assert await asyncio.to_thread(begun.wait, SECONDS)
+        assert await asyncio.to_thread(begun.wait, HANG_SECONDS)
         two = asyncio.create_task(state.run(lambda _: order.append("second")))
         await asyncio.sleep(0)
         await other.length()  # a thread was free for it
@@ -452,7 +452,7 @@ async def test_the_loop_goes_on_while_a_commit_waits_for_the_disk():
 
 @looped
 async def test_sessions_commit_side_by_side():
-    both = threading.Barrier(2, timeout=SECONDS)
+    both = threading.Barrier(2, timeout=HANG_SECONDS)
     meeting = threading.Event()
 
     def clock() -> int:
@@ -587,12 +587,12 @@ async def test_what_a_cancelled_call_raised_is_the_cause():
 
     def fail(_: object) -> None:
         begun.set()
-        assert go.wait(SECONDS)
+        assert go.wait(HANG_SECONDS)
         raise Corrupt("object 3 has the wrong bytes")
 
     async with aio.Versioned.open() as state:
         task = asyncio.create_task(state.run(fail))
-        assert await asyncio.to_thread(begun.wait, SECONDS)
+        assert await asyncio.to_thread(begun.wait, HANG_SECONDS)
         task.cancel()
         await asyncio.sleep(0)
         go.set()
@@ -633,7 +633,7 @@ class Restless:
         self.loop = asyncio.get_running_loop()
 
     def lower(self) -> list[object]:
-        asyncio.run_coroutine_threadsafe(self.change(), self.loop).result(SECONDS)
+        asyncio.run_coroutine_threadsafe(self.change(), self.loop).result(HANG_SECONDS)
         return []
 
     async def change(self) -> None:
@@ -748,7 +748,7 @@ def test_no_thread_outlives_what_was_closed():
 
     assert started
     for thread in started:
-        thread.join(SECONDS)
+        thread.join(HANG_SECONDS)
     assert not any(thread.is_alive() for thread in started)
 
 
@@ -760,7 +760,7 @@ async def test_what_cannot_be_opened_leaves_no_thread_behind(tmp_path):
         await aio.open(tmp_path / "nowhere.db", create=False)
 
     for thread in set(threading.enumerate()) - before:
-        await asyncio.to_thread(thread.join, SECONDS)
+        await asyncio.to_thread(thread.join, HANG_SECONDS)
         assert not thread.is_alive()
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from otolith import environment
 from otolith.errors import Denied, Error, Invalid, Unavailable
+from tests.patience import HANG_SECONDS
 
 SECRET = bytes(range(200, 232))
 POSIX = pytest.mark.skipif(os.name == "nt", reason="modes and links are those of POSIX")
@@ -147,7 +148,7 @@ def test_processes_that_make_it_at_once_end_with_one():
     for racer in racers:
         racer.stdin.write("go\n")
         racer.stdin.flush()
-    answers = {racer.communicate(timeout=60)[0].strip() for racer in racers}
+    answers = {racer.communicate(timeout=HANG_SECONDS)[0].strip() for racer in racers}
 
     assert answers == {environment.secret().hex()}
     assert [path.name for path in environment.secret_file().parent.iterdir()] == ["key"]

@@ -21,4 +21,4 @@ def test_a_container_is_started_by_a_file_of_ours():
 
 
 def test_only_frames_of_this_package_are_ours():
-    assert errors._OURS == str(PACKAGE.resolve()) + os.sep
+    assert str(PACKAGE.resolve()) + os.sep == errors._OURS

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.patience import HANG_SECONDS
+
 OPENAI, ANTHROPIC = "/v1/chat/completions", "/v1/messages"
 
 
@@ -106,7 +108,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _misbehave(self, how: str) -> None:
         self.close_connection = True
         if how == "silence":
-            self.told.gone.wait(10)
+            self.told.gone.wait(HANG_SECONDS)
             return
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")

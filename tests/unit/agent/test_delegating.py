@@ -10,6 +10,7 @@ import pytest
 from otolith import Versioned
 from otolith.agent import AgentState, Orchestrator, Tool, effects_after, replay
 from otolith.errors import Conflict, EffectUnknown, Invalid
+from tests.patience import HANG_SECONDS
 
 
 @pytest.fixture
@@ -151,7 +152,7 @@ def test_limits_and_stops_reach_sub_agents(state):
     begun.clear()
 
     def stop() -> None:
-        begun.wait(10)
+        begun.wait(HANG_SECONDS)
         boss.stop()
 
     thread = threading.Thread(target=stop)

@@ -12,13 +12,19 @@ import pytest
 from otolith import Disk, Versioned
 from otolith.agent import Agent, AnthropicModel, OpenAIModel
 from otolith.errors import Error, ModelFailed
+from tests.patience import HANG_SECONDS
 from tests.unit.agent.provider import Provider, serving
 
 KEY = "sk-very-secret-0123456789"
 
 
 def model(provider: Provider, protocol: str = "openai", **limits):
-    limits = {"retries": 0, "timeout_seconds": 2.0, "sleep": lambda seconds: None, **limits}
+    limits = {
+        "retries": 0,
+        "timeout_seconds": HANG_SECONDS,
+        "sleep": lambda seconds: None,
+        **limits,
+    }
     if protocol == "openai":
         return OpenAIModel(f"{provider.url}/v1", "m", api_key=KEY, **limits)
     return AnthropicModel("m", api_key=KEY, base_url=provider.url, **limits)
@@ -104,7 +110,7 @@ def test_when_the_time_is_up_it_is_told_what_the_model_was_waiting_for():
     with serving({"text": "x"}) as provider:
         pass  # nobody is there any more
     state = Versioned()
-    asked = model(provider, retries=5, sleep=lambda seconds: provider.never.wait(30))
+    asked = model(provider, retries=5, sleep=lambda seconds: provider.never.wait(HANG_SECONDS))
     outcome = Agent(asked).run("go", state, max_seconds=0.5)
     provider.never.set()
     assert outcome.ended == "seconds"

@@ -9,6 +9,7 @@ import pytest
 from otolith import Live, Versioned
 from otolith.agent import AgentState, Orchestrator, Tool
 from otolith.errors import Busy, Conflict, EffectUnknown
+from tests.patience import HANG_SECONDS
 
 
 class Payer(Orchestrator):
@@ -88,7 +89,7 @@ def test_two_orchestrators_do_not_share_a_state_unnoticed():
 
     def step(s: AgentState) -> AgentState:
         entered.set()
-        leave.wait(10)
+        leave.wait(HANG_SECONDS)
         return s.to_executing().to_done("ok")
 
     def work() -> None:
@@ -96,7 +97,7 @@ def test_two_orchestrators_do_not_share_a_state_unnoticed():
 
     thread = threading.Thread(target=work)
     thread.start()
-    entered.wait(10)
+    entered.wait(HANG_SECONDS)
     with pytest.raises(Busy, match="this very state"):
         Orchestrator(state, step=step).run("go")
     leave.set()
@@ -148,7 +149,7 @@ def test_a_live_state_remembers_what_was_done_to_the_world():
 
 def test_what_a_tool_may_have_done_is_known_in_a_live_state():
     done = threading.Event()
-    tool = Tool(lambda: done.wait(10), name="slow", effects="once", timeout_seconds=0.05)
+    tool = Tool(lambda: done.wait(HANG_SECONDS), name="slow", effects="once", timeout_seconds=0.05)
 
     class Top(Orchestrator):
         def step(self, s: AgentState) -> AgentState:

@@ -27,6 +27,7 @@ from otolith.agent import (
 from otolith.agent.ledger import effective_history, is_in_effect
 from otolith.conversation import Message, Role, ToolCall
 from otolith.errors import Busy
+from tests.patience import HANG_SECONDS
 
 
 class Finder(Orchestrator):
@@ -208,12 +209,12 @@ def test_an_agent_can_be_stopped_while_it_does_a_task():
     def wait() -> None:
         """Wait."""
         started.set()
-        assert stopped.wait(20)
+        assert stopped.wait(HANG_SECONDS)
 
     agent = Agent(ScriptedModel([{"call": "wait"}, "never"]), tools=[wait])
 
     def stop() -> None:
-        assert started.wait(20)
+        assert started.wait(HANG_SECONDS)
         agent.stop()
         stopped.set()
 

@@ -35,6 +35,7 @@ from otolith.errors import (
     SchemaMismatch,
     Unsupported,
 )
+from tests.patience import HANG_SECONDS
 
 
 class Counter(Orchestrator):
@@ -224,18 +225,18 @@ def test_another_thread_can_stop_a_run(repo):
 
     def step(s: AgentState) -> AgentState:
         entered.set()
-        assert go.wait(10)
+        assert go.wait(HANG_SECONDS)
         return s.to_executing()
 
     made = Orchestrator(repo, step=step)
     outcomes = []
     thread = threading.Thread(target=lambda: outcomes.append(made.run("x", session="a")))
     thread.start()
-    assert entered.wait(10)
+    assert entered.wait(HANG_SECONDS)
     made.stop()
     assert made.is_stopping
     go.set()
-    thread.join(10)
+    thread.join(HANG_SECONDS)
     assert [(each.ended, each.steps) for each in outcomes] == [("stopped", 1)]
 
 
@@ -465,7 +466,7 @@ def test_a_call_that_must_not_happen_twice_and_timed_out_is_unknown(repo):
 
     def pay(amount: int) -> None:
         """Pay slowly."""
-        gate.wait(10)
+        gate.wait(HANG_SECONDS)
 
     def step(s: AgentState) -> AgentState:
         seen = made.call("pay", amount=1)

@@ -14,6 +14,7 @@ from otolith.agent import AgentState, Orchestrator, Tool, effects_after, ledger_
 from otolith.agent.run_store import Base, StoredRun
 from otolith.conversation import Message, Role, ToolResult
 from otolith.errors import BadMessage, Busy, Conflict, Full, Invalid
+from tests.patience import HANG_SECONDS
 
 
 @pytest.fixture
@@ -307,7 +308,7 @@ def test_one_orchestrator_does_not_run_two_sessions_at_once():
 
     def step(s: AgentState) -> AgentState:
         inside.set()
-        go_on.wait(10)
+        go_on.wait(HANG_SECONDS)
         made.state["who"] = s.session
         return s.to_executing().to_done("ok")
 
@@ -315,7 +316,7 @@ def test_one_orchestrator_does_not_run_two_sessions_at_once():
     made = Orchestrator(repo, step=step)
     thread = threading.Thread(target=made.run, args=("x",), kwargs={"session": "a"})
     thread.start()
-    inside.wait(10)
+    inside.wait(HANG_SECONDS)
     with pytest.raises(Busy, match="runs already"):
         made.run("x", session="b")
     go_on.set()
@@ -331,7 +332,7 @@ def test_a_call_that_another_run_is_in_the_middle_of_is_left_to_it():
     def slow(amount: int) -> str:
         paid.append(amount)
         inside.set()
-        go_on.wait(10)
+        go_on.wait(HANG_SECONDS)
         return "paid"
 
     def quick(amount: int) -> str:
@@ -344,7 +345,7 @@ def test_a_call_that_another_run_is_in_the_middle_of_is_left_to_it():
     first = Payer(repo, tools=[Tool(slow, name="pay", effects="once")])
     thread = threading.Thread(target=first.run, args=("x",))
     thread.start()
-    inside.wait(10)
+    inside.wait(HANG_SECONDS)
     second = Payer(repo, tools=[Tool(quick, name="pay", effects="once", asks=never)])
     with pytest.raises(Busy, match="in the middle of pay"):
         second.run("x")
@@ -418,7 +419,7 @@ def test_a_call_that_another_begins_right_after_one_has_looked_is_not_made_twice
     def pay(amount: int) -> str:
         paid.append(amount)
         is_begun.set()
-        may_end.wait(30)
+        may_end.wait(HANG_SECONDS)
         return "paid"
 
     first = payer(repo, paid)
@@ -430,14 +431,14 @@ def test_a_call_that_another_begins_right_after_one_has_looked_is_not_made_twice
         found = look(self, key)
         if threading.current_thread() is not other and not other.is_alive():
             other.start()
-            assert is_begun.wait(30)
+            assert is_begun.wait(HANG_SECONDS)
         return found
 
     monkeypatch.setattr(StoredRun, "entry", look_then_wait)
     with pytest.raises(Conflict, match="another process"):
         first.run("x")
     may_end.set()
-    other.join(30)
+    other.join(HANG_SECONDS)
 
     assert paid == [300]
     assert second.run("x").answer == "paid"

@@ -21,6 +21,7 @@ from otolith.agent import Agent, AgentState, Orchestrator, ScriptedModel, Tool, 
 from otolith.agent.timeouts import call_with_retries
 from otolith.agent.tools import plain, read_docstring, told
 from otolith.errors import BadValue, Invalid, KeyNotFound, TimedOut
+from tests.patience import HANG_SECONDS
 
 
 class Cabin(Enum):
@@ -198,7 +199,7 @@ def test_a_coroutine_is_awaited_and_cancelled_in_time():
     assert call_with_retries(quick, {}) == 3
     with pytest.raises(TimedOut):
         call_with_retries(slow, {}, timeout_seconds=0.05)
-    assert cancelled.wait(5)
+    assert cancelled.wait(HANG_SECONDS)
 
 
 @pytest.mark.parametrize("is_async", [False, True])

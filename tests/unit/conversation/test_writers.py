@@ -8,6 +8,7 @@ import threading
 
 import otolith
 from otolith.conversation import ToolCall
+from tests.patience import HANG_SECONDS
 
 EACH = 25
 WRITER = """
@@ -47,7 +48,7 @@ def test_two_processes_that_write_to_one_thread_lose_no_message(tmp_path):
         assert writer.stdout is not None
         assert writer.stdout.readline() == "ready\n"
     for writer in writers:
-        writer.communicate("go\n", timeout=60)
+        writer.communicate("go\n", timeout=HANG_SECONDS)
 
     assert [writer.returncode for writer in writers] == [0, 0]
     with otolith.open(place) as repo:

@@ -15,6 +15,7 @@ from hypothesis.stateful import invariant, run_state_machine_as_test
 from otolith.errors import BadValue, MissingExtra
 from otolith.statecharts import AGENT, Chart
 from otolith.statecharts.analysis import machine_of, pytest_cases, shortest_paths, simple_paths
+from tests.patience import HANG_SECONDS
 
 SHOP = {
     "id": "shop",
@@ -48,7 +49,7 @@ ITEMS: list[Any] = [
 def run_pytest(folder, *arguments):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=100, check=False
+        command, cwd=folder, capture_output=True, text=True, timeout=HANG_SECONDS, check=False
     )
 
 

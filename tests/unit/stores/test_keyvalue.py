@@ -27,6 +27,7 @@ from otolith.errors import (
 from otolith.stores import Batch, KeyValueStore, KVStore, Swap
 from otolith.testing import links, node, put, thing
 from tests.contract.redis_place import MISSING, redis_server, shown_class
+from tests.patience import HANG_SECONDS
 
 
 class DictKV(KVStore):
@@ -222,7 +223,7 @@ def test_processes_that_share_a_redis_lose_no_commit(tmp_path, rounds):
     with redis_server(tmp_path) as url:
         command = [sys.executable, "-c", ADD, url, str(each)]
         processes = [subprocess.Popen(command) for _ in range(3)]
-        assert [process.wait(timeout=100) for process in processes] == [0, 0, 0]
+        assert [process.wait(timeout=HANG_SECONDS) for process in processes] == [0, 0, 0]
         store = KeyValueStore(shown_class("redis_kv.py", "RedisKV")(url), alone=True)
         with Repo(store) as repo:
             assert repo.session("shared")["n"] == 3 * each

@@ -13,6 +13,7 @@ import pytest
 from otolith.errors import Busy, Corrupt, Error, Full, QuotaExceeded, StaleRef
 from otolith.stores import Batch, SqliteStore, Swap
 from otolith.testing import links, node, put, thing
+from tests.patience import HANG_SECONDS
 
 BODY = b"".join(thing(str(number)).hash for number in range(40))
 
@@ -267,7 +268,9 @@ def test_a_forked_child_loses_nothing_when_its_parent_closes(tmp_path):
         assert sorted(store.refs()) == ["first", "parent", "second"], store.refs()
         put(store, "third", thing("d"))
     """
-    subprocess.run([sys.executable, "-c", code, tmp_path / "a.db"], check=True, timeout=60)
+    subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "a.db"], check=True, timeout=HANG_SECONDS
+    )
 
 
 def test_a_base_that_another_process_collected_is_not_used(tmp_path, store):

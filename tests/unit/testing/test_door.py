@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from otolith import testing
+from tests.patience import HANG_SECONDS
 
 
 @pytest.mark.parametrize("name", testing.__all__)
@@ -54,6 +55,10 @@ def _failure(missing: str, expression: str) -> str:
         f"import sys; sys.modules[{missing!r}] = None\nfrom otolith import testing\n{expression}"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=HANG_SECONDS,
+        check=False,
     )
     return done.stderr

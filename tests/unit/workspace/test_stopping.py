@@ -13,10 +13,11 @@ import pytest
 
 from otolith import Disk, Versioned
 from otolith.workspace import Runner, Step, Workspace
+from tests.patience import HANG_SECONDS
 
-WAITS = "import time\nreached = [1]\nprint('go', flush=True)\ntime.sleep(60)\nreached.append(2)"
+WAITS = "import time\nreached = [1]\nprint('go', flush=True)\ntime.sleep(600)\nreached.append(2)"
 DEAF = (
-    "import time\nwhile True:\n    try:\n        print('go', flush=True); time.sleep(60)\n"
+    "import time\nwhile True:\n    try:\n        print('go', flush=True); time.sleep(600)\n"
     "    except BaseException: pass"
 )
 
@@ -31,7 +32,7 @@ def state(tmp_path: Path) -> Iterator[Versioned]:
 def workspace(
     request: pytest.FixtureRequest, state: Versioned, tmp_path: Path
 ) -> Iterator[Workspace]:
-    runner = Runner(sandbox="limits", mode=request.param, wall_seconds=30)
+    runner = Runner(sandbox="limits", mode=request.param, wall_seconds=HANG_SECONDS)
     with state.workspace(runner=runner, folder=tmp_path / "work") as workspace:
         assert workspace.run("before = [1]\nopen('kept.txt', 'w').write('kept')").ok
         yield workspace
@@ -96,7 +97,7 @@ def test_a_step_that_nobody_stopped_says_nothing_of_it(workspace: Workspace) -> 
 
 def test_a_step_that_handles_its_interrupt_goes_on(workspace: Workspace) -> None:
     code = (
-        "import time\ntry:\n    print('go', flush=True); time.sleep(60)\n"
+        "import time\ntry:\n    print('go', flush=True); time.sleep(600)\n"
         "except KeyboardInterrupt: handled = True"
     )
     step = run(workspace, code, workspace.interrupt)
@@ -117,7 +118,7 @@ def test_an_interrupt_that_comes_before_the_code_is_not_lost(
             return make()
 
         foreman._crew_here = crew_here  # type: ignore[method-assign, assignment]
-        step = workspace.run("import time\ntime.sleep(60)\nx = 1")
+        step = workspace.run("import time\ntime.sleep(600)\nx = 1")
     assert asked == [True]
     assert (step.stopped, "x" in workspace) == ("interrupted", False)
 
@@ -164,7 +165,7 @@ def test_a_warm_worker_that_died_meanwhile_is_replaced(state: Versioned, tmp_pat
     with state.workspace(runner=runner, folder=tmp_path / "work") as workspace:
         pid = workspace.run("import os; x = [1]; os.getpid()").value
         os.kill(pid, signal.SIGKILL)
-        deadline = monotonic() + 10
+        deadline = monotonic() + HANG_SECONDS
         while Path(f"/proc/{pid}").exists() and monotonic() < deadline:
             pass
         assert workspace.run("x").value == [1]
