@@ -143,6 +143,18 @@ def test_a_tool_of_words_is_one_for_responses_too(chat):
     assert faults(messages, "responses") == []
 
 
+def test_a_file_that_is_not_taken_is_named_in_what_a_tool_of_words_gave(chat):
+    chat.user("pack it")
+    chat.assistant(tool_calls=[ToolCall("c1", "run", raw="zip", extra={"type": "custom"})])
+    chat.tool("c1", [Text("done"), Attachment("application/zip", b"PK", name="a.zip")])
+
+    context = chat.context(1_000, "responses")
+
+    assert faults(context.messages, "responses") == []
+    assert "a.zip" in str(context.messages[-1])
+    assert [done for _, done, _ in whys(context)] == ["foreign"]
+
+
 # ---------------------------------------------------------------- approvals, and a local shell
 
 

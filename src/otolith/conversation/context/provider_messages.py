@@ -89,8 +89,7 @@ class Translation:
         return part
 
     def _result(self, result: ToolResult, told: list[str]) -> ToolResult:
-        is_own = self._for == "responses" and "item" in result.extra
-        if is_own or not isinstance(result.content, tuple):
+        if not isinstance(result.content, tuple):
             return result
         lost: list[str] = []
         # Anthropic takes nothing but text from a tool that failed, as if it were not a tool's.
