@@ -343,6 +343,23 @@ def test_a_branch_that_removed_an_alias_merges_with_one_that_added_to_it(state):
     assert state["a"] is state["c"]
 
 
+def test_a_branch_that_removed_the_first_place_merges_with_one_that_shares_it_deeper(state):
+    dropped, kept = [0], [1]
+    state["dropped"], state["kept"], state["pair"] = dropped, kept, (dropped, kept)
+    state.commit()
+    other = state.fork("other")
+    del state["dropped"]
+    state.commit()
+    other["shared"] = [other["pair"]]
+    other.commit()
+    state.merge(other)
+
+    for merged in (state, state.repo.session("s")):
+        assert merged["shared"][0] is merged["pair"]
+        assert merged["pair"][1] is merged["kept"]
+        assert merged.is_clean
+
+
 def test_a_merge_that_changes_one_of_two_places_separates_them(state):
     state["a"] = state["b"] = [1]
     state.commit()

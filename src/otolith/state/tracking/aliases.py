@@ -204,11 +204,19 @@ class Aliases:
         self._close()
 
     def _close(self) -> None:
-        """Put groups together that are one because what they are in is one; merges part them."""
+        """Put places together that are one because what they are in is one; merges part them."""
         home = {place.path: first for first, group in self._groups.items() for place in group}
-        for path in list(home):
+        views = {place.path: place.view for group in self._groups.values() for place in group}
+        waiting = list(home)
+        while waiting:
+            path = waiting.pop()
             for twin in self._twins(path, home):
-                if home.get(twin, home[path]) != home[path]:
+                if twin not in home:  # one side of a merge dropped it, the other built upon it
+                    self._groups[home[path]].append(Place(twin, views[path]))
+                    views[twin] = views[path]
+                    home[twin] = home[path]
+                    waiting.append(twin)
+                elif home[twin] != home[path]:
                     moved = self._groups.pop(home[twin])
                     self._groups[home[path]] += moved
                     home.update({place.path: home[path] for place in moved})
