@@ -27,7 +27,7 @@ from otolith.errors import OverBudget
 from otolith.text.token_estimate import estimate
 from tests.unit.conversation.legality import faults
 
-MANY = settings(max_examples=5 * settings().max_examples)
+MANY = settings(max_examples=2 * settings().max_examples)
 PROVIDERS = ("openai", "responses", "anthropic", "plain")
 
 APPROVAL = "mcp_approval"

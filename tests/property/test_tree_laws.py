@@ -182,7 +182,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.dictionaries(st.text(max_size=6), values, max_size=12), st.data())
 def test_a_value_edited_in_place_sits_where_a_new_one_would(
     start: dict[str, object], data: st.DataObject
@@ -203,7 +203,7 @@ def test_a_value_edited_in_place_sits_where_a_new_one_would(
         assert some.load(at) == model
 
 
-@settings(max_examples=100)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.lists(values, max_size=20), st.data())
 def test_a_list_edited_in_place_sits_where_a_new_one_would(
     start: list[object], data: st.DataObject

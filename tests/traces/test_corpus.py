@@ -27,6 +27,7 @@ PROGRAMS = programs()
 # ---------------------------------------------------------------- programs
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_a_program_fails_where_it_says_and_ends_in_the_same_state_twice(program, tmp_path):
     if not is_runnable(program):

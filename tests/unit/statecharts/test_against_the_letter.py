@@ -6,7 +6,7 @@ import json
 from itertools import count
 from typing import Any
 
-from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from otolith.errors import StepFailed
@@ -278,7 +278,7 @@ def resting(chart, events):
     return steps
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=2 * settings().max_examples)
 @given(definitions(), st.lists(st.sampled_from(EVENTS), max_size=12))
 def test_the_compiled_chart_does_what_the_letter_says(definition, events):
     first, *steps = resting(Chart(definition), events)
@@ -292,7 +292,7 @@ def test_the_compiled_chart_does_what_the_letter_says(definition, events):
         assert (snapshot.status == "done") == letter.is_over
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=2 * settings().max_examples)
 @given(definitions(), st.lists(st.sampled_from(EVENTS), max_size=12))
 def test_a_run_that_is_written_down_after_every_step_is_the_same_run(definition, events):
     first, *steps = resting(Chart(definition), events)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otolith import Memory, Versioned
@@ -88,7 +88,7 @@ def test_what_is_no_recorded_event_is_refused():
         accepts(AGENT.model, [("new_task", None, "noon")])  # type: ignore[list-item]
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=2 * settings().max_examples)
 @given(configs(has_counter=True, has_timers=True), st.lists(st.sampled_from(EVENTS)))
 def test_a_verdict_agrees_with_a_simulation(config, script):
     model = Chart.from_data(config).model

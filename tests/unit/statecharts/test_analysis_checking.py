@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otolith.errors import StepFailed
@@ -417,7 +417,7 @@ def test_errors_come_first():
 # ---------------------------------------------------------------- never more than is proven
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=2 * settings().max_examples)
 @given(configs(guards=GUARDS, has_timers=True), st.data())
 def test_what_is_said_never_to_happen_does_not_happen(config, data):
     it = Chart.from_data(config)

@@ -167,7 +167,7 @@ def test_a_new_name_is_told_and_the_states_are_the_same():
     ]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=2 * settings().max_examples)
 @given(configs(has_counter=True, has_timers=True), configs(has_counter=True, has_timers=True))
 def test_no_changes_are_told_exactly_if_both_do_the_same(one, other):
     left, right = Chart.from_data(one), Chart.from_data(other)

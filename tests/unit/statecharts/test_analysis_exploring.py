@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from otolith.errors import BadValue, StepFailed
@@ -15,7 +15,7 @@ from otolith.statecharts import AGENT, Chart, advance, start, step
 from otolith.statecharts.analysis import explore
 from tests.unit.statecharts.random_charts import EVENTS, GUARDS, answers, bind_guards, configs
 
-relaxed = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+relaxed = settings(max_examples=2 * settings().max_examples)
 
 
 def known(graph):

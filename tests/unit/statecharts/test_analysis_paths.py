@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from otolith.errors import NotFound, StepFailed
 from otolith.statecharts import AGENT, Chart, advance, start, step
 from otolith.statecharts.analysis import shortest_paths, simple_paths
 from tests.unit.statecharts.random_charts import EVENTS, configs
 
-relaxed = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+relaxed = settings(max_examples=2 * settings().max_examples)
 
 
 def replayed(model, script):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otolith.errors import BadValue, IllegalTransition, StepFailed
@@ -114,7 +114,7 @@ def test_what_is_no_item_is_refused_before_anything_runs(item):
         simulate(AGENT.model, ["new_task", item])
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=2 * settings().max_examples)
 @given(configs(has_counter=True, has_timers=True), st.lists(st.sampled_from([*EVENTS, 0.02, 2])))
 def test_a_simulation_is_the_engine_step_by_step(config, script):
     chart = Chart.from_data(config)

@@ -91,7 +91,7 @@ def again(snapshot):
     return Snapshot.from_data(json.loads(json.dumps(snapshot.to_data())))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(MOVES)
 def test_a_run_interrupted_between_all_steps_is_indistinguishable(moves):
     chart = trip()
@@ -104,7 +104,7 @@ def test_a_run_interrupted_between_all_steps_is_indistinguishable(moves):
         assert there == here
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(MOVES)
 def test_a_run_interrupted_between_all_macrosteps_ends_the_same(moves):
     chart = trip()
@@ -126,7 +126,7 @@ def in_turns(snapshot, now):
     return snapshot._replace(time=max(snapshot.time, now))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(MOVES)
 def test_old_snapshots_never_change(moves):
     chart = trip()

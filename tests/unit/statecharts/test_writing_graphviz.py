@@ -40,7 +40,7 @@ WORK = {
 }
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=settings().max_examples // 2, suppress_health_check=list(HealthCheck))
 @given(charts())
 def test_every_line_is_a_statement_and_every_edge_joins_nodes(definition: Definition) -> None:
     text = to_dot(definition, [state.id for state in every_state(definition.root)])
@@ -54,7 +54,7 @@ def test_every_line_is_a_statement_and_every_edge_joins_nodes(definition: Defini
 
 
 @pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=settings().max_examples // 2, suppress_health_check=list(HealthCheck))
 @given(charts())
 def test_graphviz_reads_any_chart_without_a_warning(definition: Definition) -> None:
     assert _drawn(to_dot(definition)).startswith("<?xml")

@@ -77,7 +77,7 @@ class Diagram:
         assert around == ["root"]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=settings().max_examples // 2, suppress_health_check=list(HealthCheck))
 @given(charts())
 def test_every_line_is_a_statement_and_every_arrow_joins_states(definition: Definition) -> None:
     diagram = Diagram(to_mermaid(definition, [state.id for state in every_state(definition.root)]))
@@ -88,7 +88,7 @@ def test_every_line_is_a_statement_and_every_arrow_joins_states(definition: Defi
     assert len([id for id in diagram.boxes if not re.match("ghost_|fork_", id)]) >= drawn
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=settings().max_examples // 2, suppress_health_check=list(HealthCheck))
 @given(charts(is_hostile=False))
 def test_a_line_inside_a_box_names_only_what_is_in_the_box(definition: Definition) -> None:
     """Mermaid moves a state into the box where its name is written last."""

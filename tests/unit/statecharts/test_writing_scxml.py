@@ -66,13 +66,13 @@ def _again(definition: Definition) -> Definition:
     return read_scxml(to_scxml(definition))
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=settings().max_examples // 2, suppress_health_check=list(HealthCheck))
 @given(charts())
 def test_whatever_a_chart_does_it_does_when_read_again(definition: Definition) -> None:
     assert hash_of(_again(definition)) == hash_of(definition)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=settings().max_examples // 2, suppress_health_check=list(HealthCheck))
 @given(charts())
 def test_what_is_said_about_states_is_kept(definition: Definition) -> None:
     def said(chart: Definition) -> object:
@@ -84,7 +84,7 @@ def test_what_is_said_about_states_is_kept(definition: Definition) -> None:
     assert said(_again(definition)) == said(definition)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=settings().max_examples // 2, suppress_health_check=list(HealthCheck))
 @given(charts())
 def test_the_document_is_well_formed_and_its_ids_are_names(definition: Definition) -> None:
     root = ET.fromstring(to_scxml(definition))
@@ -148,7 +148,7 @@ def test_a_value_that_is_not_data_is_refused() -> None:
         to_scxml(Definition("m", root))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 @given(st.lists(st.sampled_from(["go", "turn", "out", "in", "back", "end", "wait"]), max_size=12))
 def test_a_processor_that_passes_over_our_words_takes_the_same_way(events: list[str]) -> None:
     ours = Chart(MACHINE, is_strict=False)

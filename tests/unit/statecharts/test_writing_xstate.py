@@ -66,13 +66,13 @@ def _again(definition: Definition) -> Definition:
     return read_xstate(json.loads(json.dumps(to_xstate(definition))))
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=settings().max_examples // 2, suppress_health_check=list(HealthCheck))
 @given(charts())
 def test_whatever_a_chart_does_it_does_when_read_again(definition: Definition) -> None:
     assert hash_of(_again(definition)) == hash_of(definition)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=settings().max_examples // 2, suppress_health_check=list(HealthCheck))
 @given(charts())
 def test_what_is_said_about_states_is_kept(definition: Definition) -> None:
     def said(chart: Definition) -> list[Any]:
