@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -77,8 +78,9 @@ def test_no_descriptor_is_left_open(arrivals: Arrivals) -> None:
         arrivals.add(memory(part), [len(part)])
     arrivals.all()
     arrivals.close()
-    assert open_descriptors() == before
+    assert open_descriptors() <= before
 
 
 def open_descriptors() -> int:
+    gc.collect()  # what earlier tests left behind must not be closed in between
     return len(list(Path("/proc/self/fd").iterdir()))
