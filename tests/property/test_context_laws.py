@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import assume, event, example, given, settings
+from hypothesis import assume, event, example, given
 from hypothesis import strategies as st
 
 from otolith.conversation import (
@@ -27,7 +27,6 @@ from otolith.errors import OverBudget
 from otolith.text.token_estimate import estimate
 from tests.unit.conversation.legality import faults
 
-MANY = settings(max_examples=2 * settings().max_examples)
 PROVIDERS = ("openai", "responses", "anthropic", "plain")
 
 APPROVAL = "mcp_approval"
@@ -187,7 +186,6 @@ JOB = [
 ]
 
 
-@MANY
 @given(logs, budgets, st.sampled_from(PROVIDERS), st.integers(0, 6), st.integers(0, 6), scales)
 @example(
     [Message(Role.ASSISTANT, (ToolCall("x" * 70, "search"),))], 52, "openai", 0, 0, Calibration()
@@ -212,7 +210,6 @@ def test_a_context_is_legal_and_fits_or_says_why_not(log, budget, provider, last
     assert _untold(log, context) == []
 
 
-@MANY
 @given(logs, budgets, st.sampled_from(PROVIDERS[:3]))
 def test_a_request_is_legal_whatever_was_said(log, budget, provider):
     sent = all_messages_for(log, provider)

@@ -6,7 +6,7 @@ import random
 from unittest import mock
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from otolith.codecs import Codecs
@@ -182,7 +182,6 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=2 * settings().max_examples)
 @given(st.dictionaries(st.text(max_size=6), values, max_size=12), st.data())
 def test_a_value_edited_in_place_sits_where_a_new_one_would(
     start: dict[str, object], data: st.DataObject
@@ -203,7 +202,6 @@ def test_a_value_edited_in_place_sits_where_a_new_one_would(
         assert some.load(at) == model
 
 
-@settings(max_examples=2 * settings().max_examples)
 @given(st.lists(values, max_size=20), st.data())
 def test_a_list_edited_in_place_sits_where_a_new_one_would(
     start: list[object], data: st.DataObject
