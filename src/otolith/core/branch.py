@@ -8,7 +8,7 @@ edits were made on and, during a merge, the commit that is being merged. Committ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, Self
 
 from otolith.core.backend import Backend
@@ -254,6 +254,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
                 The edits stay staged; `conflicts` shows what to decide.
         """
         self._joining.check_resolved()
+        self._joining.settle_doubts()
         if self.is_clean and self.head is not None and not allow_empty:
             return self.head
         if self._joining.parent is not None and kind == "step":
@@ -294,7 +295,11 @@ class Branch(StateReader, MutableMapping[str, Any]):
             raise CommitNotFound("the other branch has no commit yet", hint="commit there first")
         name = other.name if isinstance(other, Branch) else str(getattr(other, "short", other))
         details = _details(self._archive, message or f"merge {name}", author, "merge", None)
-        result = self._joining.merge(theirs, details)
+        try:
+            result = self._joining.merge(theirs, details)
+        except BaseException:
+            self._on_state_replaced()  # the branch may stand on what others committed by now
+            raise
         if result.commit is not None:
             self._set_head(result.commit)
         else:
@@ -341,12 +346,12 @@ class Branch(StateReader, MutableMapping[str, Any]):
         Undo twice goes two back; `redo` goes forward again.
         """
         self._require_clean("undo")
-        return self._move_to(*Undo(self._archive.store.moves(self.ref)).back())
+        return self._move_to(Undo.back)
 
     def redo(self) -> Commit:
         """Take back the last undo."""
         self._require_clean("redo")
-        return self._move_to(*Undo(self._archive.store.moves(self.ref)).forward())
+        return self._move_to(Undo.forward)
 
     def discard(self) -> None:
         """Drop all staged edits, and the merge in progress."""
@@ -400,9 +405,12 @@ class Branch(StateReader, MutableMapping[str, Any]):
             self._set_head(head)
         return self.head
 
-    def _move_to(self, hash: Hash, note: str) -> Commit:
+    def _move_to(self, choose: Callable[[Undo], tuple[Hash, str]]) -> Commit:
+        moves = self._archive.store.moves(self.ref)
+        hash, note = choose(Undo(moves))
         goal = self._archive.graph.commit(hash)
-        self._archive.move(self.ref, self._archive.store.ref(self.ref), goal, note=note)
+        # From where the history that was read ends: what lands meanwhile is not undone with it.
+        self._archive.move(self.ref, moves[0].new, goal, note=note)
         self._set_head(goal)
         return goal
 

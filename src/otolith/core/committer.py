@@ -21,10 +21,14 @@ from otolith.core.trees.cells import EMPTY_MAP, Cells
 from otolith.core.trees.layout import cell_links
 from otolith.errors import (
     Busy,
+    Closed,
+    Denied,
     Full,
     Invalid,
     KeyNotFound,
     MergeConflict,
+    NotFound,
+    ReadOnly,
     RefNotFound,
     StaleRef,
     Unavailable,
@@ -34,6 +38,9 @@ from otolith.errors import (
 )
 from otolith.stores import Batch, Object, Swap
 from otolith.types import Hash
+
+_REFUSALS = (Busy, Closed, ConflictError, Denied, Full, Invalid, NotFound, ReadOnly)
+"""What a store raises only if nothing was written."""
 
 _ATTEMPTS = 1000
 """Each lost race means that somebody else's commit landed, so this many are never needed."""
@@ -67,6 +74,7 @@ class Committer:
         self.shelf: Swap | None = None  # removes the shelved edits when these land
         self.edited_from: list[Hash] = []  # earlier heads whose objects the stage may share
         self._undecided: set[str] = set()
+        self._in_doubt: list[Commit] = []  # written with no reply: any of them may have landed
 
     # Policies
 
@@ -158,6 +166,7 @@ class Committer:
         self.parent = None
         self.edited_from = []
         self._undecided = set()
+        self._in_doubt = []
 
     # Merging
 
@@ -167,7 +176,9 @@ class Committer:
             try:
                 return self._merge(theirs, details)
             except StaleRef:
+                # Head and stage move together: a head without its state would undo others' work.
                 self.head = self._moved_head()
+                self._stage.reset(self.head.cell if self.head is not None else EMPTY_MAP)
         raise self._starved()
 
     def _merge(self, theirs: Commit, details: Mapping[str, Any]) -> Merge:
@@ -196,13 +207,17 @@ class Committer:
             return Merge("merged", self._write((ours, theirs), details, {}))
         finally:
             self._stage.reset(ours.cell)
+            self._in_doubt = []  # nothing is staged any more that could land twice
 
     # Landing
 
     def land(
         self, details: Mapping[str, Any], fences: Mapping[str, int], *, is_rollback: bool = False
     ) -> Commit:
-        """Commit the staged state, on top of whatever is there by now."""
+        """Commit the staged state, on top of whatever is there by now.
+
+        Call `settle_doubts` first.
+        """
         for _ in range(_ATTEMPTS):
             parents = tuple(commit for commit in (self.head, self.parent) if commit is not None)
             try:
@@ -213,9 +228,26 @@ class Committer:
                 self._catch_up(keep_root=is_rollback)
         raise self._starved()
 
+    def settle_doubts(self) -> None:
+        """Find out whether a commit whose reply was lost has landed; go on from there if it has.
+
+        Its edits are staged still. Merged with their own landed copy they would count twice.
+        """
+        if self._in_doubt:
+            self._arrive_at_landed(self._archive.refs.head(self._ref))
+
+    def _arrive_at_landed(self, head: Commit | None) -> None:
+        is_ancestor = self._archive.graph.is_ancestor
+        landed = (each for each in self._in_doubt if head is not None and is_ancestor(each, head))
+        commit = next(landed, None)
+        if commit is not None:
+            self.head, self.parent, self.shelf = commit, None, None
+            self.edited_from, self._in_doubt = [], []
+
     def _catch_up(self, *, keep_root: bool) -> None:
         """Put the staged edits on top of what somebody else has committed."""
         head = self._moved_head()
+        self._arrive_at_landed(head)
         merged, conflicts = self._stage.root(), list[Conflict]()
         if not keep_root:
             merged, conflicts = self._merger.merge(
@@ -275,11 +307,15 @@ class Committer:
         """Write; if the reply is lost, look whether the commit is there, as its id is a hash."""
         try:
             self._archive.store.write(batch)
-        except (Full, Busy):
+        except _REFUSALS:
             raise
         except Unavailable:
+            self._in_doubt.append(commit)
             if not self._landed(commit):
                 raise
+        except BaseException:
+            self._in_doubt.append(commit)
+            raise
 
     def _landed(self, commit: Commit) -> bool:
         head: Hash | None = self._archive.store.ref(self._ref)

@@ -48,8 +48,9 @@ class Stage:
     def root(self) -> bytes:
         """Apply what waits; return the loose cell of the whole state."""
         if self._waiting:
-            waiting, self._waiting = self._waiting, {}
-            self._root = self._cells.edit_state(self._root, self._edits(self._root, waiting))
+            root = self._cells.edit_state(self._root, self._edits(self._root, self._waiting))
+            # Only now: a node that could not be read must not cost the edits.
+            self._root, self._waiting = root, {}
         return self._root
 
     def reset(self, root: bytes) -> None:

@@ -49,10 +49,10 @@ class GroupCommit:
         self._history = history
         self._waiting: deque[PendingWrite] = deque()
         self._failure = ""
-        self._version: int | None = None  # of the data, as of our last commit
-        self._alone = False
+        # As of our last commit. A version says something only on the connection that told it.
+        self._known: tuple[apsw.Connection, int] | None = None
         self._committing = False
-        connections.after_fork.append(self._waiting.clear)  # the parent's threads will serve those
+        connections.after_fork.append(self._start_anew)
 
     def write(self, batch: Batch, drafts: Sequence[Draft]) -> None:
         """Write a batch, together with those of other threads that wait."""
@@ -68,6 +68,13 @@ class GroupCommit:
             raise
         if ticket.error is not None:
             raise ticket.error
+
+    def _start_anew(self) -> None:
+        """Forget in a forked child what only its parent knows: who waits, and what was written."""
+        self._waiting.clear()
+        self._known = None
+        self._refs.forget()
+        self._objects.recent.clear()
 
     def check_writable(self) -> None:
         """Refuse to write what cannot be made durable.
@@ -118,15 +125,14 @@ class GroupCommit:
         connection = self._connections.writer()
         self._committing = False
         connection.execute("begin immediate")
-        self._alone = connection.data_version() == self._version
-        if not self._alone:
+        if self._known != (connection, connection.data_version()):
             self._refs.forget()
         try:
             for ticket in tickets:
                 self._apply(connection, ticket)
             self._committing = True
             connection.execute("commit")
-            self._version = connection.data_version()
+            self._known = (connection, connection.data_version())
         except BaseException as error:
             landed = self._committing and not connection.in_transaction
             if landed and not isinstance(error, apsw.Error):
@@ -139,7 +145,7 @@ class GroupCommit:
     def _undo(self, connection: apsw.Connection) -> None:
         roll_back(connection)
         self._refs.forget()
-        self._version = None
+        self._known = None
         self._objects.recent.clear()  # it may have seen rows whose ids will now be given again
 
     def _finish(self, tickets: list[PendingWrite]) -> None:
@@ -158,7 +164,7 @@ class GroupCommit:
         except Error as error:
             ticket.error = error
             return
-        ticket.added, fresh = self._objects.insert(connection, ticket.drafts, alone=self._alone)
+        ticket.added, fresh = self._objects.insert(connection, ticket.drafts)
         self._refs.raise_fences(connection, batch.fences)
         if batch.swaps:
             self._swap(connection, batch, rows, fresh)

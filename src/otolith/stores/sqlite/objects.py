@@ -166,20 +166,20 @@ class Objects:
         return Draft(item.hash, key_of(item.hash), item.data, row, uses)
 
     def insert(
-        self, connection: apsw.Connection, drafts: Sequence[Draft], *, alone: bool = False
+        self, connection: apsw.Connection, drafts: Sequence[Draft]
     ) -> tuple[list[tuple[Hash, Base]], set[int]]:
         """Add the objects that are not there yet. The caller holds the write lock.
 
-        `alone` says that nobody else has written since our last write, so that bases still stand.
         Returns their rows, and the keys that no row had before.
         """
         taken = {key for key, _ in _present(connection, _KEYS, [draft.key for draft in drafts])}
-        standing = set() if alone else self._standing(connection, drafts)
+        # A base comes from memory or from an older snapshot: a collector may have dropped its row.
+        standing = self._standing(connection, drafts)
         rows: dict[Hash, tuple[int, bytes]] = {}
         for draft in drafts:
             if draft.hash in rows or (draft.key in taken and self.holds(connection, draft.hash)):
                 continue
-            sound = alone or draft.base is None or draft.base in standing
+            sound = draft.base is None or draft.base in standing
             rows[draft.hash] = (draft.key, draft.row if sound else encode(draft.data, None))
         if not rows:
             return [], set()
