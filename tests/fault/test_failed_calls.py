@@ -106,7 +106,7 @@ def test_a_commit_in_doubt_counts_once_when_it_is_tried_again(store):
     assert (state["n"], state["l"]) == (2, ["a", "b"])
     fresh = Repo(store.inner).session("s")
     assert (fresh["n"], fresh["l"]) == (2, ["a", "b"])
-    assert [commit.message for commit in fresh.log()][0] == "in doubt"
+    assert next(commit.message for commit in fresh.log()) == "in doubt"
 
 
 def test_a_commit_in_doubt_that_did_not_land_is_made_again(store):

@@ -188,6 +188,8 @@ class Prefetcher(Protocol):
 HASH_BYTES = 32
 FIND_BYTES = 2
 TOKEN_LIMIT = 1 << 63
+TIME_LIMIT = 1 << 63
+OBJECT_LIMIT_BYTES = 64 << 20
 
 
 def check_batch(batch: Batch) -> None:
@@ -204,15 +206,29 @@ def check_batch(batch: Batch) -> None:
 
 
 def check_object(item: Object) -> None:
-    """Refuse an object that is not what its hash says.
+    """Refuse an object that is not what its hash says, or too large to be read again.
 
     Raises:
-        Invalid: it is not.
+        Invalid: it is.
     """
+    check_size(item.data)
     if blake3(item.data).digest() != item.hash:
         raise Invalid(
             f"object {item.hash.hex()[:12]} does not hash to its name",
             hint="name an object by the BLAKE3 of its bytes",
+        )
+
+
+def check_size(data: bytes) -> None:
+    """Refuse an object that is too large to be read again.
+
+    Raises:
+        Invalid: it is.
+    """
+    if len(data) > OBJECT_LIMIT_BYTES:
+        raise Invalid(
+            f"an object has {len(data)} bytes, at most {OBJECT_LIMIT_BYTES} can be read again",
+            hint="cut it into several objects",
         )
 
 
@@ -229,10 +245,15 @@ def check_frame(batch: Batch) -> None:
     for needed in batch.needs:
         _check_hash(needed)
     for name, token in batch.fences.items():
-        if not 0 <= token < TOKEN_LIMIT or not _is_text(name):
+        if type(token) is not int or not 0 <= token < TOKEN_LIMIT or not _is_text(name):
             raise Invalid(
-                f"fence {name!r}: token {token} is not one of 63 bits", hint="count up from 0"
+                f"fence {name!r}: token {token} is not an int of 63 bits", hint="count up from 0"
             )
+    if type(batch.time) is not int or not 0 <= batch.time < TIME_LIMIT:
+        raise Invalid(
+            f"the time of a batch is {batch.time!r}",
+            hint="a clock gives microseconds since 1970, an int of 63 bits",
+        )
 
 
 def check_prefix(prefix: bytes) -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import random
-from contextlib import suppress
 
 import pytest
 from blake3 import blake3
 
 import otolith
 from otolith.care import prune, verify
-from otolith.core import links
-from otolith.errors import Corrupt
 from otolith.stores import Batch, Object, SqliteStore, Swap
 from otolith.types import Hash
 

@@ -23,6 +23,7 @@ from otolith.types import Hash
 
 _LEFT, _RIGHT, _STALE = 1, 2, 4
 _END_OF_TIME = 1 << 62
+COMMIT_LIMIT_BYTES = 16 << 20
 _DEEPEST_META = 50
 
 
@@ -121,6 +122,12 @@ def make_commit(
             f"the message, author or meta of a commit cannot be kept: {error}",
             hint="use plain data there, and text without lone surrogates",
         ) from None
+    if len(data) > COMMIT_LIMIT_BYTES:
+        raise BadValue(
+            f"the message and meta of a commit take {len(data)} bytes, at most"
+            f" {COMMIT_LIMIT_BYTES}",
+            hint="keep what is long in the state, and name it in the message",
+        )
     stats = Stats(len(objects) + 1, sum(len(new.data) for new in objects) + len(data))
     return _commit(digest(data), record, stats), data
 

@@ -29,6 +29,7 @@ MAX_DEPTH = 200
 _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
 _pack = Encoder().encode
 _OTHER_KEY = b"\xff"
+KEY_LIMIT_BYTES = 1 << 20
 _UNREADABLE = (msgspec.MsgspecError, TypeError, ValueError, RecursionError, OverflowError)
 
 
@@ -86,7 +87,20 @@ class Encoding:
             raise Corrupt(f"a value cannot be decoded: {error}", hint="run otolith fsck") from None
 
     def key(self, key: object) -> bytes:
-        """Return the key bytes of one key of a map."""
+        """Return the key bytes of one key of a map, or of one element of a set.
+
+        Raises:
+            BadValue: it is not hashable, or too long.
+        """
+        data = self._key(key)
+        if len(data) > KEY_LIMIT_BYTES:
+            raise BadValue(
+                f"a key or an element of a set takes {len(data)} bytes, at most {KEY_LIMIT_BYTES}",
+                hint="keep it as a value, under a short key or in a list",
+            )
+        return data
+
+    def _key(self, key: object) -> bytes:
         if type(key) is str:
             try:
                 return key.encode()

@@ -26,9 +26,10 @@ from typing import Literal, NamedTuple
 
 import zstandard
 
+from otolith.stores.base import OBJECT_LIMIT_BYTES
+
 PLAIN, ZSTD, SPLICE, PATCH, STRIDED = range(5)
 DEPTH_LIMIT = 31
-OBJECT_LIMIT_BYTES = 64 << 20
 DELTA_LIMIT_BYTES = 0xFFFF
 
 _HEADER = 4

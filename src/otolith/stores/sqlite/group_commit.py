@@ -124,7 +124,11 @@ class GroupCommit:
     def _transact(self, tickets: list[PendingWrite]) -> None:
         connection = self._connections.writer()
         self._committing = False
-        connection.execute("begin immediate")
+        try:
+            connection.execute("begin immediate")
+        except apsw.BusyError as error:
+            # For all who wait: one after the other, each would wait as long again.
+            raise self._explained(error) from error
         if self._known != (connection, connection.data_version()):
             self._refs.forget()
         try:

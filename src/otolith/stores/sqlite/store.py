@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from typing import Literal
 
 import apsw
 
-from otolith.errors import Invalid
+from otolith.errors import Error, Invalid
 from otolith.stores.base import (
     Batch,
     Capabilities,
@@ -29,6 +30,7 @@ from otolith.stores.base import (
     check_frame,
     check_object,
     check_prefix,
+    check_size,
     digest,
     newest_first,
 )
@@ -97,6 +99,8 @@ class SqliteStore:
         self._turns.write(batch, self._drafts(batch))
 
     def expect(self, objects: Sequence[bytes]) -> list[Hash]:
+        for data in objects:
+            check_size(data)
         drafts = [self._objects.draft(None, Object(digest(data), data)) for data in objects]
         for draft in drafts:
             self._expected.put(draft)
@@ -177,11 +181,15 @@ def _side_by_side(draft: Callable[[Object], Draft], objects: Sequence[Object]) -
         return [draft(item) for item in objects]
     middle = len(objects) // 2
     second: list[Draft] = []
-    helper = Thread(target=lambda: second.extend(map(draft, objects[middle:])))
+
+    def help_out() -> None:
+        with suppress(Error):  # what it failed at is done again below, and says why
+            second.extend(map(draft, objects[middle:]))
+
+    helper = Thread(target=help_out)
     helper.start()
     first = list(map(draft, objects[:middle]))
     helper.join()
-    # If the helper failed, what it failed at is done again, and says why.
     return first + second + list(map(draft, objects[middle + len(second) :]))
 
 
