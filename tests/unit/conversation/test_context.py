@@ -8,12 +8,14 @@ import pytest
 
 import otolith
 from otolith.conversation import Conversation, Counter, Extra, Message, Role, Text, ToolCall
+from otolith.conversation.context import Rules, Source, project
 from otolith.conversation.context.budget import roundest
 from otolith.conversation.storage import Record
 from otolith.errors import Invalid, OverBudget
 from tests.unit.conversation.legality import faults
 
 PARAGRAPH = "The flight leaves in the morning and arrives at night, with one stop. " * 4
+ASKED, GIVEN = "mcp_approval_request", "mcp_approval_response"
 PROVIDERS = ["openai", "responses", "anthropic", "plain"]
 
 
@@ -158,6 +160,18 @@ def test_a_result_to_a_call_that_was_pinned_stays_too(chat):
         chat.user(f"{number} {PARAGRAPH}")
 
     assert "kept as well" in str(chat.context(1000, "openai").messages)
+
+
+def test_what_answers_a_pinned_part_stays_with_it_in_a_list_too():
+    asked = Extra(f"responses:{ASKED}", {"type": ASKED, "id": "m"})
+    given = {"type": GIVEN, "approval_request_id": "m", "approve": True}
+    talk = [Message(Role.USER, (Text(f"{number} {PARAGRAPH}"),)) for number in range(100)]
+    answered = Message(Role.TOOL, (Extra(f"responses:{GIVEN}", given),), is_pinned=True)
+
+    source = Source.of([Message(Role.ASSISTANT, (asked,)), *talk, answered])
+
+    assert source.stays == (0, 101)
+    assert str(project(source, Rules(500, "responses")).messages).count("'m'") == 2
 
 
 # ---------------------------------------------------------------- pairs

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from otolith.conversation.context.units import Unit
+from otolith.conversation.context.units import Unit, with_partners
 from otolith.conversation.message import Message, Part, Reasoning, Role
 from otolith.conversation.summaries import Summariser, Summary, name_of
 from otolith.conversation.token_counts import ESTIMATED, Calibration, Counter
@@ -70,7 +70,8 @@ class Source:
     def of(cls, messages: Sequence[Message]) -> Source:
         """Return a list of messages as a source."""
         said = list(enumerate(messages))
-        stays = tuple(at for at, each in said if each.role is Role.SYSTEM or each.is_pinned)
+        pinned = [at for at, each in said if each.role is Role.SYSTEM or each.is_pinned]
+        stays = tuple(sorted(with_partners(pinned, messages)))
         users = [at for at, each in said if each.role is Role.USER]
         turn = users[-1] if users else None
         return cls(len(messages), lambda a, b: list(messages[a:b]), stays, turn=turn)

@@ -12,7 +12,7 @@ but two branches that were merged may.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeGuard
 
@@ -192,6 +192,31 @@ class Gathering:
             units[key].results.append((at, part_of))
         role = Role.USER if message.role is Role.TOOL else message.role
         return _with(message, rest, role)
+
+
+def with_partners(stays: Iterable[int], messages: Sequence[Message]) -> set[int]:
+    """Return places in a log, with those of the calls and results that belong to them."""
+    found = set(stays)
+    for at in stays:
+        asked, answered = (
+            {named(part) for part in messages[at].parts} - {""} for named in (_asks, _answers)
+        )
+        found |= _nearest(messages, range(at + 1, len(messages)), _answers, asked)
+        found |= _nearest(messages, range(at - 1, -1, -1), _asks, answered)
+    return found
+
+
+def _nearest(
+    messages: Sequence[Message], places: range, named: Callable[[Part], str], wanted: set[str]
+) -> set[int]:
+    """Return the first places where parts of these names are."""
+    found: set[int] = set()
+    for at in places:
+        here = wanted.intersection(map(named, messages[at].parts))
+        if here:
+            found.add(at)
+            wanted = wanted - here
+    return found
 
 
 def _asks(part: Part) -> str:
