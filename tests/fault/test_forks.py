@@ -11,6 +11,7 @@ import otolith
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
+
 def in_a_child(work: Callable[[], None]) -> None:
     pid = os.fork()
     if pid == 0:

@@ -1,14 +1,19 @@
 """Re-hash what is stored, say what is broken, and mend it from a replica.
 
 quick   every ref names a commit, every commit's parents and root are there
-full    every reachable object is there and has the bytes its hash says
-deep    also: every object follows the format: order, ends, counts, sizes, places, values
+full    every reachable object is there and has the bytes its hash says; what the store keeps
+        beside objects is whole
+deep    also: every object follows the format: order, ends, counts, sizes, places, values; commits
+        come after their parents
+
+Everything is read from where it is stored, past all that this process remembers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from otolith.codecs import AsStored
@@ -29,7 +34,7 @@ from otolith.core import (
     totals,
 )
 from otolith.errors import Corrupt, Invalid
-from otolith.stores import Batch, Object, Store
+from otolith.stores import Batch, Object, SelfChecking, Store
 from otolith.types import Hash
 
 LEVELS = ("quick", "full", "deep")
@@ -83,7 +88,11 @@ class _Inspection:
 
     def __init__(self, repo: Repo, level: str, replica: Store | None, progress: Progress) -> None:
         self._repo = repo
+        store = repo.store
+        self._store = store.reread() if isinstance(store, SelfChecking) else store
         self._encoding = Encoding(AsStored())
+        self._named: dict[Hash, str] = {}
+        self._order: dict[Hash, tuple[int, int, tuple[str, ...]]] = {}
         self._replica = replica
         self._progress = progress
         self._report = Report(level)
@@ -95,6 +104,10 @@ class _Inspection:
         """Walk from the refs, then from where they were: that can be read once heads are mended."""
         self._walk(self._heads())
         self._walk(self._remembered())
+        self._look_at_order()
+        if self._report.level != "quick" and isinstance(self._repo.store, SelfChecking):
+            broken = self._repo.store.check()
+            self._report.problems += [Problem("corrupt", *each) for each in broken]
         for claim in self._claims:
             found = self._found.get(claim.hash)
             if found is not None and not claim.fits(found):
@@ -114,14 +127,16 @@ class _Inspection:
 
     def _heads(self) -> Iterable[Hash]:
         try:
-            return self._repo.store.refs().values()
+            refs = self._store.refs()
         except Corrupt as error:
             self._report.problems.append(Problem("corrupt", "refs", error.message))
             return []
+        self._named = {hash: name for name, hash in refs.items() if not name.startswith(".")}
+        return refs.values()
 
     def _remembered(self) -> Iterable[Hash]:
         try:
-            moves = self._repo.store.moves()
+            moves = self._store.moves()
         except Corrupt as error:
             self._report.problems.append(Problem("corrupt", "history of refs", error.message))
             return []
@@ -141,6 +156,9 @@ class _Inspection:
             return []
         if is_commit(data):
             self._report.commits += 1
+        elif hash in self._named:
+            message = f"it names {hash.hex()[:12]}, which is no commit"
+            self._report.problems.append(Problem("malformed", self._named[hash], message))
         elif self._report.level == "quick":
             return []
         if self._report.level == "deep":
@@ -151,21 +169,38 @@ class _Inspection:
         for message in flaws(data, self._encoding, self._repo.salt):
             self._malformed(hash, message)
         if is_commit(data):
-            self._look_at_root(decode_commit(hash, data))
+            commit = decode_commit(hash, data)
+            self._order[hash] = commit.generation, commit.time, commit.parents
+            self._look_at_root(commit)
             return
         self._claims.update(claims(data))
         found = totals(data)
         if found is not None:
             self._found[hash] = found
 
+    def _look_at_order(self) -> None:
+        for hash, (generation, time, ids) in self._order.items():
+            parents = [self._order.get(Hash(bytes.fromhex(id))) for id in ids]
+            known = [parent for parent in parents if parent is not None]
+            is_later = all(parent[1] < time for parent in known)
+            is_next = generation == 1 + max((parent[0] for parent in known), default=0)
+            if not is_later or not (is_next or len(known) < len(ids)):
+                self._malformed(hash, "it does not come after its parents")
+
     def _look_at_root(self, commit: Commit) -> None:
         self._claims.update(cell_claims(commit.cell))
         for message in root_flaws(commit.cell):
             self._malformed(commit.hash, message)
         try:
-            len(self._repo.at(commit))
+            len(self._fresh.at(commit))
         except Corrupt as error:
             self._malformed(commit.hash, f"its root is no state: {error.message}")
+
+    @cached_property
+    def _fresh(self) -> Repo:
+        """The repo, over a store without memory."""
+        repo = self._repo
+        return Repo(self._store, codec=AsStored(), clock=repo.clock, author="", entropy=bytes)
 
     def _malformed(self, hash: Hash, message: str) -> None:
         self._report.problems.append(Problem("malformed", hash.hex(), message))
@@ -173,7 +208,7 @@ class _Inspection:
     def _read(self, hashes: list[Hash]) -> dict[Hash, bytes]:
         """Read objects together; if one of them is broken, one by one."""
         try:
-            found = self._repo.store.read(hashes)
+            found = self._store.read(hashes)
         except Corrupt:
             found = {}
         for hash in hashes:
@@ -186,7 +221,7 @@ class _Inspection:
 
     def _read_one(self, hash: Hash) -> bytes | None:
         try:
-            data = self._repo.store.read([hash]).get(hash)
+            data = self._store.read([hash]).get(hash)
             kind, message = "missing", "the object is missing"
         except Corrupt as error:
             data, kind, message = None, "corrupt", error.message

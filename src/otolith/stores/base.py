@@ -153,6 +153,19 @@ class Collected:
 
 
 @runtime_checkable
+class SelfChecking(Protocol):
+    """A store that remembers what it has read, or keeps more than objects, refs and moves."""
+
+    def reread(self) -> Store:
+        """Return this store without its memory: every answer comes from where it is kept."""
+        ...
+
+    def check(self) -> list[tuple[str, str]]:
+        """Return what is broken beside objects, refs and moves: names, and what is wrong."""
+        ...
+
+
+@runtime_checkable
 class Collector(Protocol):
     """A store that can drop what no ref reaches, beside readers and writers."""
 
@@ -245,7 +258,9 @@ def check_frame(batch: Batch) -> None:
     for needed in batch.needs:
         _check_hash(needed)
     for name, token in batch.fences.items():
-        if type(token) is not int or not 0 <= token < TOKEN_LIMIT or not _is_text(name):
+        if not name or not _is_text(name):
+            raise Invalid(f"{name!r} cannot be the name of a fence", hint="use readable text")
+        if type(token) is not int or not 0 <= token < TOKEN_LIMIT:
             raise Invalid(
                 f"fence {name!r}: token {token} is not an int of 63 bits", hint="count up from 0"
             )

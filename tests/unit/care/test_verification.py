@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import apsw
 import pytest
 
+import otolith
 from otolith import Repo
 from otolith.care import prune, verify
+from otolith.core.history.commits import make_commit
 from otolith.errors import Invalid
-from otolith.stores import MemoryStore, SqliteStore, open_store
+from otolith.stores import Batch, MemoryStore, Object, SqliteStore, Swap, open_store
 
 
 @pytest.fixture
@@ -91,3 +94,105 @@ def test_pruning_keeps_what_is_remembered_until_it_expires():
     assert prune(repo, expire_seconds=3600).dropped_objects == 0
     assert prune(repo, expire_seconds=0, dry_run=True).dropped_objects == 3
     assert prune(repo, expire_seconds=0).dropped_objects == 3
+
+
+# ---------------------------------------------------------------- from the disk
+
+
+def damaged_outside(path, statement):
+    connection = apsw.Connection(str(path))
+    connection.execute(statement)
+    changed = connection.changes()
+    connection.close()
+    assert changed
+
+
+def test_what_a_cache_remembers_is_not_taken_for_what_is_stored(tmp_path):
+    path = tmp_path / "a.db"
+    repo = otolith.Repo(otolith.Cache(otolith.Disk(path)))
+    state = repo.session("s")
+    state["x"] = random.Random(1).randbytes(30_000)
+    state.commit()
+    damaged_outside(path, "update object set data=x'00' where length(data) > 20000")
+
+    assert [problem.kind for problem in verify(repo, level="deep").problems] == ["corrupt"]
+
+
+def test_what_the_store_itself_remembers_is_not_taken_for_what_is_stored(tmp_path):
+    path = tmp_path / "a.db"
+    with otolith.open(path) as repo:
+        state = repo.session("s")
+        state["m"] = {f"k{number:04}": f"value {number}" for number in range(400)}
+        state.commit()
+        state.map("m")["k0001"] = "changed"
+        state.commit()
+        with apsw.Connection(str(path)) as connection:
+            rows = [row for (row,) in connection.execute("select data from object")]
+        base = max(int.from_bytes(row[1:6], "little") for row in rows if row[0] & 7 in (2, 3))
+        damaged_outside(path, f"delete from object where id = {base}")
+
+        assert not verify(repo).ok
+
+
+@pytest.mark.parametrize("level", ["full", "deep"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "delete from fence where name='lease'",
+        "update fence set token=9 where name='lease'",
+        "delete from fence where name='other'",
+    ],
+)
+def test_a_fence_that_is_gone_or_changed_is_found(tmp_path, statement, level):
+    path = tmp_path / "a.db"
+    with otolith.open(path) as repo:
+        state = repo.session("s")
+        for token in (7, 8):
+            state["x"] = token
+            state.commit(fences={"lease": token, "other": 1})
+        assert verify(repo, level=level).ok
+        damaged_outside(path, statement)
+
+        assert [problem.name for problem in verify(repo, level=level).problems] == ["fences"]
+
+
+@pytest.mark.parametrize("level", ["quick", "full", "deep"])
+def test_a_branch_that_names_no_commit_is_found(level):
+    repo = otolith.open("memory:")
+    state = repo.session("s")
+    state["x"] = 1
+    state.commit()
+    config = repo.store.ref(".config")
+    repo.store.write(Batch(swaps=[Swap("session/broken/main", None, config)]))
+
+    found = verify(repo, level=level).problems
+
+    assert [problem.name for problem in found] == ["session/broken/main"]
+
+
+def test_a_commit_that_does_not_come_after_its_parents_is_found():
+    repo = otolith.open("memory:")
+    state = repo.session("s")
+    state["x"] = 1
+    first = state.commit()
+    parent = replace(first, generation=first.generation + 5, time=first.time + 10)
+    commit, data = make_commit(first.cell, (parent,), now=0, author="a", message="", objects=[])
+    swap = Swap("session/s/main", first.hash, commit.hash)
+    repo.store.write(Batch(objects=[Object(commit.hash, data)], swaps=[swap]))
+
+    assert "come after" in verify(repo, level="deep").problems[0].message
+
+
+def test_what_sqlite_itself_finds_wrong_is_told(tmp_path):
+    path = tmp_path / "a.db"
+    with otolith.open(path) as repo:
+        repo.session("s").commit(allow_empty=True)
+    damaged_outside(path, "insert into object(key, data) values(5, x'00')")
+    connection = apsw.Connection(str(path))
+    connection.execute("pragma writable_schema=on")
+    connection.execute(
+        "update sqlite_schema set sql=replace(sql, '>> 32', '>> 31') where type='index'"
+    )
+    connection.close()
+    with otolith.open(path) as repo:
+        assert "file" in [problem.name for problem in verify(repo).problems]

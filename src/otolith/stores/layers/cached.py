@@ -21,6 +21,7 @@ from otolith.stores.base import (
     Links,
     Move,
     Prefetcher,
+    SelfChecking,
     Store,
     Usage,
     digest,
@@ -103,6 +104,12 @@ class CachedStore:
         )
         self._forget()
         return done
+
+    def reread(self) -> Store:
+        return self._inner.reread() if isinstance(self._inner, SelfChecking) else self._inner
+
+    def check(self) -> list[tuple[str, str]]:
+        return self._inner.check() if isinstance(self._inner, SelfChecking) else []
 
     def _recall(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
         found = {}

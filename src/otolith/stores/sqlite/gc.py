@@ -13,7 +13,8 @@ for a few milliseconds at a time. Each step first marks what writers have done s
 one; objects and refs land in one transaction, so nothing is ever in flight. Rows go newest first:
 an object is written after the objects it needs and after its base, so the upper goes before the
 lower, which is rule 3. The newest row of all is never deleted, because ids must not come again
-while another process remembers them.
+while another process remembers them; the newest move is blanked instead, because another collector
+asks for the moves after the last it has seen.
 
 Short turns with the write lock, sized so that no writer waits long.
 
@@ -102,6 +103,9 @@ class Forgetting:
         """Forget them; return how many went."""
         rows = self._rows()
         forgotten = 0
+        if rows:
+            with steps.step():
+                self._history.drop_blanks(steps.connection)
         for place, row in enumerate(rows):
             forgotten += self._shorten(steps, row)
             tell("forget", place + 1, len(rows))
@@ -135,9 +139,7 @@ class Forgetting:
                     self._history.cut(steps.connection, above, some[0])
                 elif not self._release(steps, row):
                     break
-                steps.connection.executemany(
-                    "delete from move where seq=?", [(move.seq,) for move in reversed(some)]
-                )
+                self._history.drop(steps.connection, [move.seq for move in reversed(some)])
             old = rest
             forgotten += len(some)
         return forgotten
@@ -243,9 +245,10 @@ class Marking:
         data = self._objects.plain(connection, number, row)
         if key is not None and key_of(blake3(data).digest()) != key:
             raise Damaged("its bytes do not have its hash")
+        # Bases first: a row counts as kept only once all that it is made of is known to be there.
+        self._mark_bases(connection, row)
         self.marks.add(number, OBJECT)
         self.kept += 1
-        self._mark_bases(connection, row)
         for child in self._links(data):
             self._reach(key_of(child))
 
@@ -283,7 +286,8 @@ class Collection:
         self._objects = objects
         self._refs = refs
         self._history = history
-        self._marking = Marking(connections.place.path, objects, links)
+        # Read anew: what the writers of this process remember may be gone from the file.
+        self._marking = Marking(connections.place.path, Objects(connections.place.path), links)
         self._start = self._top_row = self._top_move = 0
 
     def run(self, forget_before: int, *, progress: Progress | None, dry_run: bool) -> Collected:

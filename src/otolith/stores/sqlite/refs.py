@@ -9,7 +9,7 @@ from, because that is where the move below it went. Only the lowest move of a ch
 from __future__ import annotations
 
 from binascii import crc_hqx
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import apsw
@@ -102,11 +102,40 @@ class Refs:
         return rows
 
     def raise_fences(self, connection: apsw.Connection, fences: Mapping[str, int]) -> None:
-        for name, token in fences.items():
+        """Note the tokens of a batch; the row without a name has the total, as that of refs has."""
+        higher = {
+            name: token for name, token in fences.items() if token != self._token(connection, name)
+        }
+        if not higher:
+            return
+        total = self._fence_total(connection) + sum(
+            _fence_part(name, token) - _fence_part(name, self._token(connection, name))
+            for name, token in higher.items()
+        )
+        for name, token in {**higher, "": total % _FENCE_LIMIT}.items():
             connection.execute(
                 "insert or replace into fence(name, token, sum) values(?, ?, ?)",
                 (name, token, _fence_sum(name, token)),
             )
+
+    def broken_fences(self, connection: apsw.Connection) -> list[str]:
+        """Return what is wrong with the fences."""
+        rows = ask(connection, "select name, token, sum from fence")
+        found = [
+            f"fence {name!r} is damaged"
+            for name, token, sum in rows
+            if sum != _fence_sum(name, token)
+        ]
+        told = [token for name, token, _ in rows if name == ""]
+        if not found and told and told != [_sum_of_fences(rows)]:
+            found.append("a fence is missing")
+        return found
+
+    def _fence_total(self, connection: apsw.Connection) -> int:
+        told = ask(connection, "select token from fence where name=''")
+        if told:
+            return int(told[0][0])
+        return _sum_of_fences(ask(connection, "select name, token, sum from fence"))
 
     def put(
         self, connection: apsw.Connection, row: Row | None, name: str, value: Hash | None, last: int
@@ -179,6 +208,19 @@ def zero_row() -> tuple[bytes, int]:
 def _row_sum(name: str, value: bytes | None, last: int) -> int:
     fields = encode((name, value, last))  # works for whatever rot has made of a column
     return int.from_bytes(blake3(fields).digest(8), "big", signed=True)
+
+
+_FENCE_LIMIT = 1 << 63
+
+
+def _fence_part(name: str, token: int) -> int:
+    """Return what a fence adds to the total; a token of 0 is like none."""
+    digest = blake3(encode((name, token))).digest(8)
+    return int.from_bytes(digest, "big") if token else 0
+
+
+def _sum_of_fences(rows: Iterable[tuple[str, int, int]]) -> int:
+    return sum(_fence_part(name, token) for name, token, _ in rows if name != "") % _FENCE_LIMIT
 
 
 def _fence_sum(name: str, token: int) -> int:
@@ -269,6 +311,25 @@ class History:
         total = _sum(0, below.new, lowest.new, lowest.time, lowest.note)
         connection.execute(
             "update move set prev=0, old=?, sum=? where seq=?", (below.new, total, lowest.seq)
+        )
+
+    def drop(self, connection: apsw.Connection, numbers: Sequence[int]) -> None:
+        """Delete moves. The newest of all is blanked, so that its number does not come again."""
+        ((newest,),) = ask(connection, "select max(seq) from move")
+        connection.executemany(
+            "delete from move where seq=?", [(seq,) for seq in numbers if seq != newest]
+        )
+        if newest in numbers:
+            connection.execute(
+                "update move set prev=0, old=null, new=null, time=0, note='', sum=? where seq=?",
+                (_sum(0, None, None, 0, ""), newest),
+            )
+
+    def drop_blanks(self, connection: apsw.Connection) -> None:
+        """Delete what was blanked and is not the newest any more; no real move goes nowhere."""
+        connection.execute(
+            "delete from move where prev=0 and old is null and new is null"
+            " and seq < (select max(seq) from move)"
         )
 
     def _verified(self, row: MoveRow) -> MoveRow:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from copy import copy
 from pathlib import Path
 from threading import Thread
 from typing import Literal
@@ -26,6 +27,7 @@ from otolith.stores.base import (
     Links,
     Move,
     Object,
+    Store,
     Usage,
     check_frame,
     check_object,
@@ -40,6 +42,7 @@ from otolith.stores.sqlite.gc import Collection
 from otolith.stores.sqlite.group_commit import GroupCommit
 from otolith.stores.sqlite.objects import Draft, Objects, Prepared
 from otolith.stores.sqlite.refs import History, Refs
+from otolith.stores.sqlite.sql import ask
 from otolith.types import Hash
 
 _CAPABILITIES = Capabilities(verified=True, durable=True, shared=True, collects=True)
@@ -155,6 +158,21 @@ class SqliteStore:
             self._connections, self._objects, Refs(self.path), self._history, links=links
         )
         return collection.run(forget_moves_before, progress=progress, dry_run=dry_run)
+
+    def reread(self) -> Store:
+        again = copy(self)
+        again._remember_nothing()  # noqa: SLF001 - a copy of ourselves
+        return again
+
+    def _remember_nothing(self) -> None:
+        self._objects, self._refs = Objects(self.path), Refs(self.path)
+        self._history = History(self.path, self._objects)
+
+    def check(self) -> list[tuple[str, str]]:
+        with self._connections.reading() as connection:
+            said = [text for (text,) in ask(connection, "pragma integrity_check")]
+            broken = [("file", text) for text in said if text != "ok"]
+            return broken + [("fences", text) for text in self._refs.broken_fences(connection)]
 
     def close(self) -> None:
         self._expected.forget()
