@@ -36,9 +36,9 @@ from otolith.errors import (
     Corrupt,
     Denied,
     Error,
-    MergeConflict,
     MissingExtra,
     RefNotFound,
+    StaleRef,
     UnknownType,
     Unsupported,
 )
@@ -262,7 +262,7 @@ Validate = Callable[[type, dict[str, Any]], None]
 
 _RECORD = ".schema"
 _SCOPES = ("session/", "user/", "app/")
-_RETRIES = 4
+_RETRIES = 20
 _TOGETHER = 256
 
 
@@ -323,7 +323,7 @@ def apply_migration(
 
     Raises:
         RefNotFound, Unsupported: as for `plan_migration`.
-        MergeConflict: others keep writing to the very values; branches done so far stay done.
+        StaleRef: others keep committing; branches done so far stay done.
     """
     seen = _Counter(progress)
     return [
@@ -350,8 +350,8 @@ def _applied(
     for _ in range(_RETRIES):
         try:
             return _tried(_State(repo, ref, seen), validate, is_dry=is_dry)
-        except MergeConflict:
-            continue  # somebody else wrote to the very values: look again
+        except StaleRef:
+            continue  # others have committed: what was renewed may not be the newest any more
     return _tried(_State(repo, ref, seen), validate, is_dry=is_dry)
 
 
@@ -387,6 +387,8 @@ class _Counter:
 
 class _State(Branch):
     """A branch whose whole state is looked through and rewritten."""
+
+    _if_moved = "refuse"
 
     def __init__(self, repo: Repo, ref: str, seen: _Counter) -> None:
         super().__init__(repo.archive, ref)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 from typing import Any, Self
 
 from otolith.core.backend import Backend
-from otolith.core.committer import Committer, Merge
+from otolith.core.committer import Committer, IfMoved, Merge
 from otolith.core.history.blame import Blame
 from otolith.core.history.commits import Commit, make_commit
 from otolith.core.history.refs import Undo, sibling_ref, split_ref, stage_ref
@@ -86,6 +86,8 @@ Target = Commit | str
 
 class Branch(StateReader, MutableMapping[str, Any]):
     """One branch of a session, with edits of its own. Use one handle per thread."""
+
+    _if_moved: IfMoved = "merge"
 
     def __init__(self, archive: Backend, ref: str) -> None:
         self._archive = archive
@@ -261,7 +263,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
             kind = "merge"
         details = _details(self._archive, message, author, kind, meta) | {"reads": _hashes(reads)}
         try:
-            commit = self._joining.land(details, fences or {})
+            commit = self._joining.land(details, fences or {}, if_moved=self._if_moved)
         except Error:
             self._on_state_replaced()  # what others committed may have been merged in already
             raise
@@ -333,7 +335,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
         details = _details(self._archive, message, None, "rollback", {"to": goal.id})
         self._stage.reset(goal.cell)
         try:
-            commit = self._joining.land(details, {}, is_rollback=True)
+            commit = self._joining.land(details, {}, if_moved="replace")
         except Error:
             self.discard()
             raise

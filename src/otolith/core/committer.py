@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from otolith.core.backend import Backend
 from otolith.core.history.commits import Commit, make_commit
@@ -44,6 +44,11 @@ _REFUSALS = (Busy, Closed, ConflictError, Denied, Full, Invalid, NotFound, ReadO
 
 _ATTEMPTS = 1000
 """Each lost race means that somebody else's commit landed, so this many are never needed."""
+
+
+IfMoved: TypeAlias = Literal["merge", "replace", "refuse"]
+"""What becomes of a staged state when others have committed since: merged with theirs, put in its
+place, or refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,20 +217,21 @@ class Committer:
     # Landing
 
     def land(
-        self, details: Mapping[str, Any], fences: Mapping[str, int], *, is_rollback: bool = False
+        self, details: Mapping[str, Any], fences: Mapping[str, int], *, if_moved: IfMoved = "merge"
     ) -> Commit:
-        """Commit the staged state, on top of whatever is there by now.
+        """Commit the staged state, on top of whatever is there by now. Call `settle_doubts` first.
 
-        Call `settle_doubts` first.
+        Raises:
+            StaleRef: others have committed since, and that is to be refused.
         """
         for _ in range(_ATTEMPTS):
             parents = tuple(commit for commit in (self.head, self.parent) if commit is not None)
             try:
                 return self._write(parents, details, fences)
             except StaleRef as stale:
-                if stale.name != self._ref:
+                if stale.name != self._ref or if_moved == "refuse":
                     raise
-                self._catch_up(keep_root=is_rollback)
+                self._catch_up(keep_root=if_moved == "replace")
         raise self._starved()
 
     def settle_doubts(self) -> None:

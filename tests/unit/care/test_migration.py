@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, TypedDict
 
 import pytest
@@ -13,7 +14,7 @@ from otolith import Repo
 from otolith.care import Plan, apply_migration, plan_migration, verify
 from otolith.codecs import Codecs, Opaque, migration
 from otolith.core import Branch, Commit
-from otolith.errors import BadValue, Invalid, MergeConflict, RefNotFound
+from otolith.errors import BadValue, Invalid, RefNotFound, StaleRef
 from otolith.stores import MemoryStore
 from otolith.types import Tag, Tagged
 
@@ -370,13 +371,39 @@ def test_a_migration_meets_what_others_commit_meanwhile(store, repo, written, mo
     assert commit_of(done).id == state.head.id
 
 
+@pytest.mark.parametrize("policy", ["last-writer", "ours", "theirs", "error"])
+def test_what_a_user_commits_meanwhile_is_never_overwritten(repo, written, monkeypatch, policy):
+    written(best=inn(5))
+    state = repo.session("a")
+    state.policy("**", policy)
+    state.commit("rules")
+    land = Branch.commit
+
+    def late(self, *args, **options):
+        monkeypatch.setattr(Branch, "commit", land)
+        user = repo.session("a")
+        user["best"] = Hotel("The user's own", 9.0)
+        user.commit("by a user")
+        return land(self, *args, **options)
+
+    monkeypatch.setattr(Branch, "commit", late)
+    apply_migration(repo)
+
+    assert repo.session("a")["best"] == Hotel("The user's own", 9.0)
+
+
 def test_a_migration_gives_up_when_others_never_stop(repo, written, monkeypatch):
     written(best=inn(5))
-    monkeypatch.setattr(
-        Branch, "commit", lambda *_, **__: (_ for _ in ()).throw(MergeConflict("no", paths=()))
-    )
+    land, numbers = Branch.commit, count()
 
-    with pytest.raises(MergeConflict):
+    def late(self, *args, **options):
+        if options.get("kind") == "migrate":
+            written(other=next(numbers))
+        return land(self, *args, **options)
+
+    monkeypatch.setattr(Branch, "commit", late)
+
+    with pytest.raises(StaleRef):
         apply_migration(repo)
 
 
