@@ -17,7 +17,7 @@ from otolith.core.history.blame import Blame
 from otolith.core.history.commits import Commit, make_commit
 from otolith.core.history.refs import Undo, sibling_ref, split_ref, stage_ref
 from otolith.core.merge.diff import Change, differences
-from otolith.core.merge.policies import check_pattern, check_policy
+from otolith.core.merge.policies import check_pattern, check_policy, exactly
 from otolith.core.merge.three_way import Conflict
 from otolith.core.paths import POLICY, Path, format_path, parse_own_path, parse_path
 from otolith.core.stage import Stage
@@ -149,7 +149,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
 
     def adopt_policy(self, path: Path, policy: str) -> None:
         if self._joining.policies().find(path) is None:
-            self._stage.put((POLICY, format_path(path)), self._tree.put(policy))
+            self._stage.put((POLICY, exactly(path)), self._tree.put(policy))
 
     def policy(self, pattern: str, name: str) -> None:
         """Choose how a path, or all paths that fit a pattern, merge. Staged like any edit."""
@@ -367,14 +367,14 @@ class Branch(StateReader, MutableMapping[str, Any]):
         """Put the staged edits away in the store, for another process to go on with.
 
         Raises:
-            StaleRef: since `unshelve`, another process has put edits away. Nothing was written.
+            StaleRef: another process has put edits away that this handle has not seen. Nothing was
+                written: `unshelve` a fresh handle to see them.
         """
         shelf = Stash(self._archive, self.ref)
-        seen = self._joining.shelf if self._knows_shelf else shelf.takedown()
-        self._knows_shelf = True
+        seen = self._joining.shelf if self._knows_shelf else None
         if self.is_clean:
             shelf.clear(seen)
-            self._joining.shelf = None
+            self._joining.shelf, self._knows_shelf = None, True
             return
         parents = tuple(commit for commit in (self.head, self._joining.parent) if commit)
         cell = self._tree.root(self._root())
@@ -382,6 +382,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
         self._joining.shelf = shelf.save(
             cell, parents, self._tree.objects, seen=seen, edited_from=older
         )
+        self._knows_shelf = True
 
     def unshelve(self) -> None:
         """Go on with the edits that were put away, if there are any; committing takes them down."""

@@ -102,29 +102,31 @@ class Committer:
     def reload(self) -> None:
         """Find the conflicts that a staged state from elsewhere brought along."""
         cell = self._stage.get((CONFLICTS,))
-        recorded = self._cells.load(cell) if cell is not None else {}
-        self._undecided = set(recorded) if isinstance(recorded, dict) else set()
+        is_map = cell is not None and self._cells.kind(cell) == "map"
+        self._undecided = set(self._names(cell)) if cell is not None and is_map else set()
+
+    def _names(self, cell: bytes) -> list[str]:
+        return [str(self._cells.encoding.unkey(key)) for key, _ in self._cells.entries(cell)]
 
     def _recorded(self) -> Iterator[Conflict]:
         for path in sorted(self._undecided):
-            cell = self._stage.get((CONFLICTS, path))
-            record = self._cells.load(cell) if cell is not None else None
-            if isinstance(record, dict):
-                base, ours, theirs = (record.get(side) for side in SIDES)
-                absent = tuple(side for side in SIDES if side not in record)
-                why = str(record["why"])
-                yield Conflict(path, str(record["kind"]), why, base, ours, theirs, absent)
+            found = {side: self._stage.get((CONFLICTS, path, side)) for side in SIDES}
+            cells = {side: cell for side, cell in found.items() if cell is not None}
+            absent = tuple(side for side in SIDES if side not in cells)
+            kind, why = (str(self._noted(path, name)) for name in ("kind", "why"))
+            yield Conflict(path, kind, why, absent, cells, self._cells)
+
+    def _noted(self, path: str, name: str) -> object:
+        cell = self._stage.get((CONFLICTS, path, name))
+        return "" if cell is None else self._cells.load(cell)
 
     def _record(self, merged: bytes, conflicts: list[Conflict]) -> None:
-        cells = {
-            (CONFLICTS, conflict.path, name): self._cells.put(getattr(conflict, name))
-            for conflict in conflicts
-            for name in ("kind", "why", *SIDES)
-            if name not in conflict.absent
-        }
         self._stage.reset(merged)
-        for path, cell in cells.items():
-            self._stage.put(path, cell)
+        for conflict in conflicts:
+            notes = {"kind": conflict.kind, "why": conflict.why}
+            cells = {name: self._cells.put(note) for name, note in notes.items()}
+            for name, cell in (cells | dict(conflict.cells)).items():
+                self._stage.put((CONFLICTS, conflict.path, name), self._cells.loosen(cell))
         self._undecided = {conflict.path for conflict in conflicts}
 
     def settled(self, path: Path) -> None:

@@ -7,14 +7,14 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from otolith.core.backend import Backend
-from otolith.core.branch import Branch
+from otolith.core.branch import Branch, Stash
 from otolith.core.history.commits import Commit
 from otolith.core.history.refs import scope_ref, split_ref, tag_ref
 from otolith.core.merge.policies import Resolver
 from otolith.core.state import Snapshot
 from otolith.core.trees.encoding import Encoding, ValueCodec
 from otolith.errors import Invalid, RefExists, RefNotFound
-from otolith.stores import Store
+from otolith.stores import Batch, Store, Swap
 from otolith.types import Clock, Hash
 
 
@@ -86,9 +86,15 @@ class Repo:
         return {split_ref(ref)[2]: self.archive.graph.commit(hash) for ref, hash in heads.items()}
 
     def delete_branch(self, id: str, branch: str, *, scope: str = "session") -> None:
-        """Delete a branch. Its commits stay until nothing names them and they are collected."""
+        """Delete a branch, and edits that were shelved there.
+
+        Its commits stay until nothing names them and they are collected.
+        """
         ref = scope_ref(scope, id, branch)
-        self.archive.move(ref, self._existing(ref, f"branch {branch}"), None, note="delete")
+        shelf = Stash(self.archive, ref).takedown()
+        swaps = [Swap(ref, self._existing(ref, f"branch {branch}"), None)]
+        swaps += [shelf] if shelf is not None else []
+        self.store.write(Batch(swaps=swaps, time=self.clock(), note="delete"))
 
     def tag(self, name: str, target: Commit | str, *, force: bool = False) -> Commit:
         """Give a commit a name that does not move."""

@@ -2,8 +2,9 @@
 
 Rules live in the state under `.policy`, a map from path patterns to policy names, so they are
 versioned with it and both sides of a merge use the same ones. In a pattern `*` stands for one
-key and `**` for any number. An exact path beats a pattern, a longer pattern a shorter one. A
-pattern that ends in `**` leaves maps alone: it decides about what is in them.
+key and `**` for any number; a star that is part of a key is written `~2`. An exact path beats a
+pattern, a longer pattern a shorter one. A pattern that ends in `**` leaves maps alone: it decides
+about what is in them.
 
 Which policy decides about what is in a state and is not the user's; no pattern changes that.
 
@@ -23,6 +24,7 @@ from otolith.core.paths import (
     LIFECYCLE,
     LOOP,
     MEMORY,
+    POLICY,
     WORKSPACE,
     Path,
     format_path,
@@ -71,6 +73,10 @@ def _of_memory(path: Path, *, is_map: bool) -> str | None:
     return None if is_map else "last-writer"
 
 
+def _of_policies(path: Path, *, is_map: bool) -> str | None:
+    return None  # rules that differ are a question, whatever a pattern says of values
+
+
 def _of_loop(path: Path, *, is_map: bool) -> str | None:
     return None  # two that make the same step, or the same call, must not both think it is theirs
 
@@ -99,6 +105,7 @@ RESERVED: dict[str, Rule] = {
     LIFECYCLE: _of_lifecycle,
     LOOP: _of_loop,
     MEMORY: _of_memory,
+    POLICY: _of_policies,
     WORKSPACE: _of_workspace,
 }
 """By the name at the top."""
@@ -142,6 +149,11 @@ def check_pattern(pattern: str) -> str:
     return pattern
 
 
+def exactly(path: Path) -> str:
+    """Return the pattern that fits a path and no other."""
+    return format_path(path).replace("*", "~2")
+
+
 class Policies:
     """The rules of one state."""
 
@@ -159,7 +171,7 @@ class Policies:
         rule = RESERVED.get(path[0]) if isinstance(path[0], str) else None
         if rule is not None:
             return rule(path, is_map=is_map)
-        text = format_path(path)
+        text = exactly(path)
         exact = self._exact.get(text)
         if exact is not None:
             return exact
@@ -169,12 +181,16 @@ class Policies:
 
 @lru_cache(maxsize=1024)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    parts = []
-    for part in pattern.split("/"):
-        if part == "**":
-            parts.append(".*")
-        else:
-            parts.append(re.escape(part).replace(r"\*", "[^/]*"))
-    text = "/".join(parts).replace("/.*/", "/(?:.*/)?")
+    text = "/".join(".*" if part == "**" else _key_pattern(part) for part in pattern.split("/"))
+    text = text.replace("/.*/", "/(?:.*/)?")
     text = "(?:.*/)?" + text[3:] if text.startswith(".*/") else text
     return re.compile(text + r"\Z", re.DOTALL)
+
+
+def _key_pattern(part: str) -> str:
+    """Return the expression for one key; it never tries a star in two ways, so it is quick."""
+    first, *rest = map(re.escape, part.split("*"))
+    if not rest:
+        return first
+    middle = "".join(f"(?>[^/]*?{piece})" for piece in rest[:-1] if piece)
+    return f"{first}{middle}[^/]*{rest[-1]}"

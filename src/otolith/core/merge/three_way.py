@@ -11,8 +11,8 @@ paths on which the sides differ from the base are visited.
 
 Two histories can have several lowest common ancestors (after A merged B while B merged A). Any one
 of them as base counts some edits twice. So the bases are merged into a *virtual base* first,
-recursively, as git does. A conflict inside a virtual base is settled in favour of its own base:
-both sides then differ from it and the question is asked once, at the top.
+recursively, as git does. A conflict inside a virtual base leaves a mark there that equals no value:
+both sides then differ from it, and the question is asked once, at the top, whatever they decided.
 
 Merging must not depend on who merges whom, or histories never meet again. So wherever both sides'
 content is kept in some order (lists), the side whose head is earlier comes first.
@@ -21,7 +21,8 @@ content is kept in some order (lists), the side whose head is earlier comes firs
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from otolith.core.history.commits import Commit, Graph
 from otolith.core.merge.diff import map_differences
@@ -35,31 +36,59 @@ from otolith.core.merge.values import (
     log,
     set_of,
     text,
-    values,
 )
 from otolith.core.paths import EVENTS, POLICY, SNAPSHOTS, Path, format_path
 from otolith.core.trees.cells import EMPTY_MAP, Cells
+from otolith.core.trees.layout import digest
+from otolith.errors import UnknownType
 
 
-class Conflict(NamedTuple):
+@dataclass(frozen=True, slots=True, order=True)
+class Conflict:
     """A path on which both sides changed and no rule decides.
 
-    A side without a value there has None, and is named in `absent`.
+    A side without a value there has None, and is named in `absent`. Values are read when they are
+    asked for; one of a class that is not known here is a `Tagged`, as it is stored.
     """
 
     path: str
     kind: str  # edit/edit, edit/delete or add/add
     why: str
-    base: Any
-    ours: Any
-    theirs: Any
-    absent: tuple[str, ...] = ()
+    absent: tuple[str, ...]
+    cells: Mapping[str, bytes] = field(compare=False, repr=False)
+    _read: Cells = field(compare=False, repr=False)
+
+    @property
+    def base(self) -> Any:
+        """What both sides began with."""
+        return self._value("base")
+
+    @property
+    def ours(self) -> Any:
+        """What it is on this branch."""
+        return self._value("ours")
+
+    @property
+    def theirs(self) -> Any:
+        """What it is on the other branch."""
+        return self._value("theirs")
+
+    def _value(self, side: str) -> Any:
+        cell = self.cells.get(side)
+        if cell is None:
+            return None
+        try:
+            return self._read.load(cell)
+        except UnknownType:
+            return self._read.as_stored().load(cell)
 
 
 SIDES = ("base", "ours", "theirs")
 
 LaterWriter = Callable[[Path], bool]
 """Tells whether the last writer of a path was on their side."""
+
+_UNDECIDED = "\0 two histories decided this, each in its own way \0"
 
 _Known: TypeAlias = dict[tuple[frozenset[str], frozenset[str]], bytes]
 """Virtual bases by what they are the base of. Their objects are never stored, so they are good for
@@ -204,6 +233,10 @@ class _Walk:
     def _decide(
         self, policy: str, path: Path, base: bytes | None, ours: bytes, theirs: bytes
     ) -> bytes:
+        if _is_undecided(base):
+            if policy not in ("max", "min", "error") and not policy.startswith(CALL):
+                raise Undecided("each side has decided it before, in its own way")
+            base = None
         if policy == "map":
             return self._map(path, base, ours, theirs)
         if policy == "set":
@@ -231,33 +264,68 @@ class _Walk:
         for key, before, after in map_differences(self._cells, start, theirs):
             merged = after
             if key in mine:
-                where = (*path, self._cells.encoding.unkey(key))
-                merged = self._cell(where, before, mine[key], after)
+                merged = self._cell(self._below(path, key), before, mine[key], after)
             edits[key] = None if merged is None else self._cells.loosen(merged)
+        for key, other in self._doubled(ours, edits):
+            sides = self._cells.entry(ours, other), edits[key]
+            first, second = sorted((key, other))
+            before = self._cells.entry(start, key) or self._cells.entry(start, other)
+            merged = self._cell(self._below(path, first), before, *sides)
+            edits[first] = None if merged is None else self._cells.loosen(merged)
+            edits[second] = None
         return self._cells.edit_map(ours, edits) if edits else ours
 
+    def _below(self, path: Path, key: bytes) -> Path:
+        return (*path, self._cells.encoding.unkey(key))
+
+    def _doubled(
+        self, ours: bytes, edits: Mapping[bytes, bytes | None]
+    ) -> list[tuple[bytes, bytes]]:
+        """Return keys to be added that Python takes for another key of ours, and that key."""
+        return [
+            (key, other)
+            for key, cell in edits.items()
+            if cell is not None
+            for other in self._cells.encoding.equal_keys(key)
+            if other not in edits and self._cells.entry(ours, other) is not None
+        ]
+
     def _set(self, path: Path, base: bytes | None, ours: bytes, theirs: bytes) -> bytes:
+        """Merge two sets: an element is in or out, so no policy is asked."""
         both = self._sets(ours, theirs)
         if not both:
             raise Undecided("policy set needs two sets of one type")
         (code, mine), (_, yours) = both
         before = set_of(self._cells, base)
-        elements = self._map(path, None if before is None else before[1], mine, yours)
-        return self._cells.tagged_cell(code, elements)
+        start = EMPTY_MAP if before is None else before[1]
+        edits: dict[bytes, bytes | None] = {
+            key: None if after is None else self._cells.loosen(after)
+            for key, _, after in map_differences(self._cells, start, yours)
+        }
+        for key, other in self._doubled(mine, edits):
+            edits[max(key, other)] = None
+        return self._cells.tagged_cell(code, self._cells.edit_map(mine, edits) if edits else mine)
 
     def _conflict(
         self, path: Path, why: str, base: bytes | None, ours: bytes | None, theirs: bytes | None
     ) -> bytes | None:
         if self._is_virtual:
-            return base
+            seen = repr((base, ours, theirs)).encode()
+            return self._cells.put(f"{_UNDECIDED}{digest(seen).hex()}")
         kind = "edit/edit" if base is not None else "add/add"
         if ours is None or theirs is None:
             kind = "edit/delete"
-        cells = {"base": base, "ours": ours, "theirs": theirs}
-        absent = tuple(side for side, cell in cells.items() if cell is None)
-        start, mine, yours = values(self._cells, base, ours, theirs)
-        self.conflicts.append(Conflict(format_path(path), kind, why, start, mine, yours, absent))
+        start = None if _is_undecided(base) else base
+        sides = zip(SIDES, (start, ours, theirs), strict=True)
+        cells = {side: cell for side, cell in sides if cell is not None}
+        absent = tuple(side for side in SIDES if side not in cells)
+        text = format_path(path)
+        self.conflicts.append(Conflict(text, kind, why, absent, cells, self._cells.frozen()))
         return ours
+
+
+def _is_undecided(cell: bytes | None) -> bool:
+    return cell is not None and _UNDECIDED.encode() in cell
 
 
 _ADDING = ("counter", "append")

@@ -8,9 +8,10 @@ the merged value, or raises `Undecided`.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from decimal import Decimal
+from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow, localcontext
 from difflib import SequenceMatcher
 from typing import Any, TypeVar
 
@@ -114,14 +115,18 @@ def _taken(some: Counter[bytes], part: bytes) -> bool:
 
 
 def combine_lines(base: str, ours: str, theirs: str, *, ours_first: bool) -> str | None:
-    """Return a text with the edits of both sides, line by line, or None if they touch the same."""
+    """Return a text with the edits of both sides, line by line, or None if they touch the same.
+
+    A line that ends without a newline, and would be followed by another, touches that one.
+    """
     lines = base.splitlines(keepends=True)
     edits = combine(_line_edits(lines, ours), _line_edits(lines, theirs), ours_first=ours_first)
     if edits is None:
         return None
     for first, last, parts in reversed(edits):
         lines[first:last] = parts
-    return "".join(lines)
+    is_glued = any(line.splitlines() == [line] for line in lines[:-1])
+    return None if is_glued else "".join(lines)
 
 
 def combine(
@@ -158,6 +163,10 @@ def _line_edits(lines: list[str], text: str) -> list[Edit[str]]:
     return [(a, b, new[c:d]) for tag, a, b, c, d in blocks if tag != "equal"]
 
 
+_EXACT = Context(prec=1000, traps=[Inexact, InvalidOperation, Overflow])
+"""Adds decimals without rounding, whatever this thread has set for its own sums."""
+
+
 class Undecided(Exception):
     """The policy has no answer; the message says why."""
 
@@ -169,9 +178,15 @@ def add_up(cells: Cells, base: bytes | None, ours: bytes, theirs: bytes) -> byte
     if not (kinds <= {int, float} or kinds <= {int, Decimal}):
         raise Undecided("policy counter needs numbers of one type")
     try:
-        return cells.put(mine + yours - (0 if start is None else start))
-    except ArithmeticError:  # infinities, or an int that no float can hold
+        with localcontext(_EXACT):
+            total = mine + yours - (0 if start is None else start)
+    except (
+        ArithmeticError
+    ):  # infinities, digits beyond all bounds, or an int that no float can hold
         raise Undecided("policy counter cannot add these numbers") from None
+    if type(total) is float and not math.isfinite(total):
+        raise Undecided("policy counter cannot add these numbers")
+    return cells.put(total)
 
 
 def extreme(cells: Cells, ours: bytes, theirs: bytes, *, pick: Callable[..., Any]) -> bytes:

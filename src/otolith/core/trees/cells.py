@@ -53,7 +53,7 @@ from otolith.core.trees.layout import (
 from otolith.core.trees.maps import Edit, MapTree
 from otolith.core.trees.objects import Buffer
 from otolith.core.trees.sequence import Sequence as ListTree
-from otolith.errors import Corrupt
+from otolith.errors import BadValue, Corrupt
 from otolith.types import CHUNK_BYTES, Hash, Raw, Tagged
 
 INLINE_BYTES, STATE_BYTES, PACKED_BYTES, ATOM_BYTES = 256, 4096, 16384, 65536
@@ -82,6 +82,7 @@ class Places:
         self.maps = MapTree(objects, salt)
         self.lists = ListTree(objects, salt, kind=LIST)
         self.blobs = Blob(objects, salt)
+        self._growing: set[int] = set()  # the values around the one that is being put
 
     # Values
 
@@ -134,6 +135,17 @@ class Places:
 
     def _grow(self, value: object) -> bytes:
         """Give a value that is too long to be packed a tree of its own."""
+        if id(value) in self._growing:
+            raise BadValue(
+                f"a {type(value).__name__} that holds itself", hint="keep its parts under paths"
+            )
+        self._growing.add(id(value))
+        try:
+            return self._grown(value)
+        finally:
+            self._growing.discard(id(value))
+
+    def _grown(self, value: object) -> bytes:
         if type(value) is dict:
             named = {self.encoding.key(key): part for key, part in value.items()}
             if len(named) != len(value):
@@ -276,12 +288,26 @@ def first_byte_kind(first: int) -> str:
     return "scalar"
 
 
+class _Stored:
+    """A codec for looking only."""
+
+    def lower(self, value: object) -> Tagged:
+        raise BadValue(f"a {type(value).__name__} is only looked at here", hint="use other codecs")
+
+    def lift(self, code: int, data: object) -> object:
+        return Tagged(code, data)
+
+
 class Cells(Places):
     """What is in a cell, whether it is inline, packed or a tree."""
 
     def frozen(self) -> Cells:
         """Return these cells as they are now; what is staged can still be read when it is gone."""
         return Cells(self.objects.copy(), self.encoding, self.salt)
+
+    def as_stored(self) -> Cells:
+        """Return these cells, read without knowing any class: tagged values stay `Tagged`."""
+        return Cells(self.objects, Encoding(_Stored()), self.salt)
 
     def is_grown(self, cell: bytes) -> bool:
         """Tell whether a value has a tree of its own, or is a tag around one that has."""

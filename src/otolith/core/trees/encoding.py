@@ -30,6 +30,8 @@ _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
 _pack = Encoder().encode
 _OTHER_KEY = b"\xff"
 KEY_LIMIT_BYTES = 1 << 20
+_TAGGED_BYTES = frozenset({*range(0xC7, 0xCA), *range(0xD4, 0xD9)})  # MessagePack extensions
+_EXACT_FLOAT = 1 << 53
 _UNREADABLE = (msgspec.MsgspecError, TypeError, ValueError, RecursionError, OverflowError)
 
 
@@ -111,6 +113,16 @@ class Encoding:
         except TypeError:
             raise BadValue(f"{key!r} cannot be a key", hint="a key is hashable") from None
         return _OTHER_KEY + self.encode(key)
+
+    def equal_keys(self, data: bytes) -> list[bytes]:
+        """Return the other key bytes that Python takes for this key: 1, 1.0 and True are one."""
+        if data[:1] != _OTHER_KEY or data[1] in _TAGGED_BYTES:
+            return []
+        key = self.unkey(data)
+        if not isinstance(key, int | float) or not -_EXACT_FLOAT <= key <= _EXACT_FLOAT:
+            return []
+        forms = [form for kind in (bool, int, float) if (form := kind(key)) == key]
+        return [other for form in forms if (other := self.key(form)) != data]
 
     def unkey(self, data: bytes) -> object:
         """Return the key these key bytes stand for."""
