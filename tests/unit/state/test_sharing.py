@@ -506,3 +506,21 @@ def test_views_whose_array_was_changed_elsewhere_make_no_commit_of_their_own(sta
     assert held.repo.session("s")["b"][1] == 2.0
     held.commit()
     assert held.repo.session("s")["b"][1] == 7.0
+
+
+def test_a_record_that_leads_in_circles_is_followed_no_further(state):
+    """Two branches may each have put one thing into the other; their records are merged anyway."""
+    state["a"], state["b"] = {"x": [1]}, {"y": [2]}
+    state.commit()
+    record = {
+        ("a",): [("a",), None],
+        ("b", "y"): [("a",), None],
+        ("b",): [("b",), None],
+        ("a", "x"): [("b",), None],
+        ("a", "x", "z"): [("a", "x", "z"), None],
+        ("b", "q"): [("a", "x", "z"), None],
+    }
+    state.write_reserved((".aliases",), state.cells.put(record))
+    state.commit()
+
+    assert reopened(state).to_dict() == {"a": {"x": [1]}, "b": {"y": [2]}}

@@ -45,6 +45,8 @@ from otolith.state.tracking.shared_objects import (
 )
 
 _MANY = 256
+_MORE = 8
+"""How many places may be found for each that is recorded: merged records may lead in circles."""
 
 _COUNTED = frozenset({dict, list, tuple})
 """Nothing leads to these but counted references: there are no weak ones to them."""
@@ -207,19 +209,23 @@ class Aliases:
         """Put places together that are one because what they are in is one; merges part them."""
         home = {place.path: first for first, group in self._groups.items() for place in group}
         views = {place.path: place.view for group in self._groups.values() for place in group}
-        waiting = list(home)
+        waiting, room = list(home), _MORE * len(home)
         while waiting:
             path = waiting.pop()
             for twin in self._twins(path, home):
-                if twin not in home:  # one side of a merge dropped it, the other built upon it
+                if twin in home:
+                    self._unite(home, twin, path)
+                elif room:  # one side of a merge dropped it, the other built upon it
+                    room -= 1
                     self._groups[home[path]].append(Place(twin, views[path]))
-                    views[twin] = views[path]
-                    home[twin] = home[path]
+                    home[twin], views[twin] = home[path], views[path]
                     waiting.append(twin)
-                elif home[twin] != home[path]:
-                    moved = self._groups.pop(home[twin])
-                    self._groups[home[path]] += moved
-                    home.update({place.path: home[path] for place in moved})
+
+    def _unite(self, home: dict[Path, Path], path: Path, other: Path) -> None:
+        if home[path] != home[other]:
+            moved = self._groups.pop(home[path])
+            self._groups[home[other]] += moved
+            home.update({place.path: home[other] for place in moved})
 
     def _twins(self, path: Path, home: Mapping[Path, Path]) -> list[Path]:
         """Return the other names of a place: those of what it is in, and the steps from there."""
