@@ -14,7 +14,6 @@ from pathlib import Path as Folder
 from tempfile import mkdtemp
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
-from urllib.parse import quote
 
 from otolith import conversation, core, memory, statecharts, workspace
 from otolith.core import (
@@ -312,7 +311,7 @@ class Versioned(SchemaGuard, HasFrames):
     def _work_folder(self) -> Folder:
         store = getattr(self.repo.store, "path", None)
         base = Folder(f"{store}.work" if isinstance(store, str) else mkdtemp(prefix="otolith-"))
-        return base.joinpath(*(quote(part, safe="") for part in split_ref(self.ref)))
+        return base.joinpath(*map(workspace.folder_name, split_ref(self.ref)))
 
     def close(self) -> None:
         """Close the store."""

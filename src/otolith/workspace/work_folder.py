@@ -41,13 +41,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
+from urllib.parse import quote
 
 from otolith.core import WORKSPACE, Branch, StateReader, digest
-from otolith.errors import Invalid, NotFound
+from otolith.errors import Corrupt, Invalid, NotFound
 from otolith.workspace.step import Files
 
 PLACE = (WORKSPACE, "files")
 _RACY_NANOSECONDS = 50_000_000
+_LONGEST_LINK = 8192
 _SKIPPED = frozenset({"__pycache__", ".ipynb_checkpoints"})
 
 
@@ -101,6 +103,9 @@ class Folder:
             cell = self._cell(state, name, status, look.skipped, look.before.get(name))
             if cell is not None:
                 look.found[name] = cell
+        for name in look.before.keys() - look.found.keys() - look.skipped.keys():
+            if _is_link_out(state, name, look.before[name]):
+                look.found[name] = look.before[name]  # it was never put there
         return look
 
     def stage(self, state: Branch, look: Look) -> Files:
@@ -129,10 +134,13 @@ class Folder:
         for name, cell in sorted(wanted.items()):
             if name in here and self._cell(state, name, here[name], {}, cell) == cell:
                 continue
+            content = _parse(name, state.cells.load(cell))
+            if isinstance(content, str) and _leaves(name, content):
+                continue  # it stays in the state, and leads nowhere from here
             (changed if name in here else added).append(name)
             if name in here and aside is not None:
                 _remove(self.path / name, here[name], self.path, aside)
-            _write(self.path / name, state.cells.load(cell), self.path)
+            _write(self.path / name, content, self.path)
             self._note(name, os.lstat(self.path / name), cell)
         return Files(tuple(added), tuple(changed), tuple(sorted(removed)))
 
@@ -207,12 +215,48 @@ class Folder:
 
 
 def files_in(state: StateReader) -> dict[str, bytes]:
-    """Return the cells of the files that a state has."""
+    """Return the cells of the files that a state has.
+
+    Raises:
+        Corrupt: one has a name that leads elsewhere. A store may come from anywhere.
+    """
     cell = state.cell_at(PLACE)
     if cell is None:
         return {}
     cells, unkey = state.cells, state.cells.encoding.unkey
-    return {str(unkey(key)): cells.settle(part) for key, part in cells.entries(cell)}
+    return {_checked(unkey(key)): cells.settle(part) for key, part in cells.entries(cell)}
+
+
+def _checked(name: object) -> str:
+    """Return the name of a file if it can only mean something below the work folder."""
+    parts = name.split("/") if isinstance(name, str) else [""]
+    is_plain = not any(part in ("", ".", "..") or "\0" in part for part in parts)
+    if os.sep != "/" or os.altsep:
+        is_plain = is_plain and not any({os.sep, ":"}.intersection(part) for part in parts)
+    if not isinstance(name, str) or not is_plain:
+        raise Corrupt(
+            f"the state names a file {name!r}, which would be outside of the work folder",
+            hint="do not trust this store; remove the entry, or go back to a commit without it",
+        )
+    return name
+
+
+def _is_link_out(state: StateReader, name: str, cell: bytes) -> bool:
+    if state.cells.full_size(cell) > _LONGEST_LINK:
+        return False
+    content = _parse(name, state.cells.load(cell))
+    return isinstance(content, str) and _leaves(name, content)
+
+
+def _leaves(name: str, target: str) -> bool:
+    """Tell whether a link leads out of the work folder."""
+    parts = name.split("/")[:-1] + target.split("/")
+    depth = 0
+    for part in parts:
+        depth += {"": 0, ".": 0, "..": -1}.get(part, 1)
+        if depth < 0:
+            return True
+    return target.startswith("/") or "\0" in target
 
 
 def _unkept(name: str, status: os.stat_result, limit_bytes: int) -> str | None:
@@ -252,21 +296,42 @@ def _remove(path: Path, status: os.stat_result, root: Path, aside: Path | None) 
         return
 
 
-def _write(path: Path, content: Any, root: Path) -> None:
+def _write(path: Path, content: File, root: Path) -> None:
     """Put a file back; what is in its way, and links on the way, are removed first."""
     _clear_way(path, root)
-    if "folder" in content:
+    if content is None:
         path.mkdir(parents=True, exist_ok=True)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_symlink() or path.exists():
         _remove_all(path)
-    if "link" in content:
-        path.symlink_to(content["link"])
+    if isinstance(content, str):
+        path.symlink_to(content)
         return
+    data, can_run = content
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    with os.fdopen(os.open(path, flags, content["mode"]), "wb") as file:
-        file.write(content["data"])
+    with os.fdopen(os.open(path, flags, 0o755 if can_run else 0o644), "wb") as file:
+        file.write(data)
+
+
+File: TypeAlias = tuple[bytes, bool] | str | None
+"""Bytes and whether they can be run; where a link leads to; or nothing, for an empty folder."""
+
+
+def _parse(name: str, content: object) -> File:
+    """Return what a state has of a file, whatever else may stand there.
+
+    Raises:
+        Corrupt: it is no file.
+    """
+    match content:
+        case {"folder": True}:
+            return None
+        case {"link": str(target)}:
+            return target
+        case {"data": bytes(data), "mode": int(mode)}:
+            return data, bool(mode & 0o100)
+    raise Corrupt(f"the state has no file at {name!r}", hint="run `otolith fsck --level deep`")
 
 
 def _clear_way(path: Path, root: Path) -> None:
@@ -281,6 +346,21 @@ def _remove_all(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink()
+
+
+_LONGEST_NAME = 200
+
+
+def folder_name(part: str) -> str:
+    """Return the name of a folder for a session or a branch: none is special, none too long."""
+    name = quote(part, safe="")
+    if not name.strip("."):
+        name = name.replace(".", "%2E")
+    if len(name) > _LONGEST_NAME:
+        name = (
+            f"{name[: _LONGEST_NAME - 40]}+{digest(part.encode(errors='surrogatepass')).hex()[:32]}"
+        )
+    return name
 
 
 _LOOKED_AT = 50

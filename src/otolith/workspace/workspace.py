@@ -15,7 +15,6 @@ from keyword import iskeyword
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import quote
 
 from otolith.codecs import Codecs
 from otolith.core import WORKSPACE, Branch, Commit, Merge, Target
@@ -27,7 +26,7 @@ from otolith.workspace.protocol import Done, Failure, Run
 from otolith.workspace.result_check import TABLES, verify_result
 from otolith.workspace.step import Files, OnOutput, Output, Picture, Runner, Step
 from otolith.workspace.variables import Readable
-from otolith.workspace.work_folder import UntrackedFiles, WorkFolder
+from otolith.workspace.work_folder import UntrackedFiles, WorkFolder, folder_name
 from otolith.workspace.worker.pickle_context import use
 from otolith.workspace.worker.remote_state import Shadow
 from otolith.workspace.worker.variables import Variables
@@ -353,7 +352,7 @@ class Workspace(Readable):
 
     def fork(self, name: str, *, at: Target = "@") -> Workspace:
         """Return a workspace of a new branch, with a work folder of its own."""
-        folder = self.path.with_name(quote(name, safe=""))
+        folder = self.path.with_name(folder_name(name))
         return Workspace(self.state.fork(name, at=at), folder, sign=self._sign, runner=self.runner)
 
     def diff(self, old: Target | None = None, new: Target | None = None) -> list[Difference]:
