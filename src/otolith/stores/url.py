@@ -67,7 +67,7 @@ def _open_sqlite(rest: str, options: dict[str, Any]) -> Store:
 
 def file_in(path: str) -> str:
     """Return the file of a store: the path itself, or the one in the directory that it is."""
-    if not Path(path).is_dir():
+    if not os.path.isdir(path):  # noqa: PTH112 - a path that no file can have is no directory
         return path
     file = Path(path, _MADE_BY_INIT)
     return str(file if file.exists() else Path(path, _FILE))

@@ -26,7 +26,7 @@ from weakref import WeakSet
 
 import apsw
 
-from otolith.errors import Closed, Error, Unsupported
+from otolith.errors import Closed, Error, Unavailable, Unsupported
 from otolith.stores.sqlite.schema import Place, connect_reader, connect_writer
 from otolith.stores.sqlite.sql import ask, explained
 
@@ -100,6 +100,7 @@ class Connections:
         self._checkpoints = Checkpoints(self.collecting)
         self.after_fork.append(self._checkpoints.forget)
         self._writer: apsw.Connection | None = None
+        self._file: tuple[int, int] | None = None
         if place.read_only:
             self._idle.append(connect_reader(place))
         else:
@@ -113,8 +114,21 @@ class Connections:
             self._writer = self._connect_writer(create=False)
         return self._writer
 
+    def check_in_place(self) -> None:
+        """Refuse to write into a file that is not the one under its name any more.
+
+        Raises:
+            Unavailable: it was moved, removed or replaced; what is written would be gone with it.
+        """
+        if self._file is not None and self._file != _identity(self.place.path):
+            raise Unavailable(
+                f"{self.place.path} was moved or replaced while it was open",
+                hint="open the store again, where it is now",
+            )
+
     def _connect_writer(self, *, create: bool) -> apsw.Connection:
         connection = connect_writer(self.place, create=create)
+        self._file = _identity(self.place.path)
         self._checkpoints.follow(connection)
         return connection
 
@@ -254,6 +268,15 @@ class Reading:
             self._connections.give_back(self._connection)
         if isinstance(error, apsw.Error):
             raise explained(error, self._connections.place.path) from error
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Return what tells a file from any other; None if there is none, as in a VFS of its own."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - once for every commit
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def roll_back(connection: apsw.Connection) -> None:

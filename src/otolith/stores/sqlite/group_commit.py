@@ -123,6 +123,7 @@ class GroupCommit:
 
     def _transact(self, tickets: list[PendingWrite]) -> None:
         connection = self._connections.writer()
+        self._connections.check_in_place()
         self._committing = False
         try:
             connection.execute("begin immediate")

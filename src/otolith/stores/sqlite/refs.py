@@ -293,6 +293,8 @@ class History:
             if not rows:
                 raise Corrupt(f"{self._path}: move {last} of a ref is missing", hint=FSCK)
             move = self._verified(MoveRow._make(rows[0]))
+            if move.prev >= move.seq:
+                raise Corrupt(f"{self._path}: move {last} leads in a circle", hint=FSCK)
             found.append(move)
             last = move.prev
         return found

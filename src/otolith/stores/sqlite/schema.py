@@ -22,6 +22,7 @@ Opening a store file: what is refused and why, and how a connection is set up.
 
 from __future__ import annotations
 
+import stat
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -31,7 +32,16 @@ from urllib.parse import quote
 
 import apsw
 
-from otolith.errors import Denied, FormatTooNew, NotAStore, ReadOnly, StoreNotFound, Unsupported
+from otolith.errors import (
+    Corrupt,
+    Denied,
+    FormatTooNew,
+    Invalid,
+    NotAStore,
+    ReadOnly,
+    StoreNotFound,
+    Unsupported,
+)
 from otolith.stores.sqlite.refs import zero_row
 from otolith.stores.sqlite.sql import ask, explained
 
@@ -93,6 +103,28 @@ def _is_blank(connection: apsw.Connection) -> bool:
 
 
 def _check(connection: apsw.Connection, path: str) -> None:
+    _check_marks(connection, path)
+    # A file may come from anywhere: what is not ours could run, or never end, when it is read.
+    strangers = [
+        f"{kind} {name}"
+        for kind, name, sql in ask(connection, "select type, name, sql from sqlite_schema")
+        if _plainly(sql) not in _KNOWN and not str(name).startswith("sqlite_")
+    ]
+    if strangers:
+        raise Corrupt(
+            f"{path} has what no otolith store has: {', '.join(strangers[:5])}",
+            hint="do not trust this file; restore it from a copy that you made",
+        )
+
+
+def _plainly(sql: object) -> str:
+    return " ".join(str(sql).lower().split())
+
+
+_KNOWN = frozenset(map(_plainly, _TABLES))
+
+
+def _check_marks(connection: apsw.Connection, path: str) -> None:
     if connection.pragma("application_id") != APPLICATION_ID:
         raise NotAStore(
             f"{path} is an SQLite file, but not an otolith store", hint="choose another path"
@@ -154,18 +186,36 @@ def check_path(path: Path, *, create: bool) -> None:
         NotAStore: there is something else.
         Denied: it cannot be read.
     """
-    if path.is_dir():
-        raise NotAStore(f"{path} is a directory", hint="give the path of a file in it")
-    if not path.exists():
+    kind = _kind(path)
+    if kind is None:
         _check_room_for(path, create=create)
         return
+    if kind == stat.S_IFDIR:
+        raise NotAStore(f"{path} is a directory", hint="give the path of a file in it")
+    if kind != stat.S_IFREG:  # opening a pipe would wait for ever
+        raise NotAStore(f"{path} is not a file", hint="choose another path")
     try:
         with path.open("rb") as file:
             magic = file.read(len(_MAGIC))
-    except PermissionError as error:
+    except OSError as error:
         raise Denied(f"{path} cannot be read", hint="check its permissions") from error
     if magic and magic != _MAGIC:
         raise NotAStore(f"{path} is not an otolith store", hint="choose another path")
+
+
+def _kind(path: Path) -> int | None:
+    """Return what is at a path: a file, a directory or something else; None for nothing."""
+    try:
+        return stat.S_IFMT(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except PermissionError as error:
+        raise Denied(f"{path} cannot be read", hint="check its permissions") from error
+    except (OSError, ValueError) as error:  # too long, a loop of links, or a zero in it
+        raise Invalid(f"no store can be at {str(path)[:99]!r}: {error}", hint=_ELSEWHERE) from error
+
+
+_ELSEWHERE = "choose another path"
 
 
 def check_file_system(path: str, mounts: Iterable[str]) -> None:
@@ -290,7 +340,17 @@ def _patience(seconds: float) -> Callable[[int], bool]:
     return wait
 
 
+_SAFER = {
+    apsw.SQLITE_DBCONFIG_DEFENSIVE: 1,
+    apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA: 0,
+    apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER: 0,
+    apsw.SQLITE_DBCONFIG_ENABLE_VIEW: 0,
+}
+
+
 def _set_up(connection: apsw.Connection) -> None:
+    for setting, value in _SAFER.items():
+        connection.config(setting, value)
     connection.pragma("cache_size", -_CACHE_KIB)
     connection.pragma("mmap_size", 0)
     connection.pragma("temp_store", "memory")
