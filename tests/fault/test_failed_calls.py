@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import otolith
@@ -16,8 +18,8 @@ def store():
     return FaultyStore(MemoryStore())
 
 
-def fails_next(store: FaultyStore, *calls: str, kind: str = "refuse", skip: int = 0) -> None:
-    store.plan = [Fault(call, at=store.calls[call] + 1 + skip, kind=kind) for call in calls]
+def fails_next(store: FaultyStore, *calls: str, skip: int = 0) -> None:
+    store.plan = [Fault(call, at=store.calls[call] + 1 + skip) for call in calls]
 
 
 @pytest.mark.parametrize("act", ["commit", "read"])
@@ -147,7 +149,7 @@ def test_edits_made_after_a_commit_in_doubt_land_once_as_well(store):
 
 def test_a_commit_that_lands_while_undo_looks_is_not_undone():
     class Slow(MemoryStore):
-        hook = None
+        hook: Any = None
 
         def moves(self, *args, **options):
             found = super().moves(*args, **options)
@@ -158,7 +160,7 @@ def test_a_commit_that_lands_while_undo_looks_is_not_undone():
 
     store = Slow()
     repo = Repo(store)
-    state, other = repo.session("s"), None
+    state = repo.session("s")
     for number in range(3):
         state["x"] = number
         state.commit(f"commit {number}")

@@ -130,7 +130,9 @@ def test_what_is_tagged_while_two_collect_stays(path):
             done.add("collect")
             second.store.collect(links, forget_moves_before=FOR_EVER, progress=tag_after_forgetting)
 
-    first.store.collect(links, forget_moves_before=1500, progress=collect_after_marking)
+    first.store.collect(  # type: ignore[attr-defined]
+        links, forget_moves_before=1500, progress=collect_after_marking
+    )
 
     assert done == {"collect", "tag"}
     with otolith.open(path) as repo:
