@@ -94,7 +94,6 @@ class Branch(StateReader, MutableMapping[str, Any]):
         self._tree = archive.cells()
         self.ref = ref
         self.scope, self.session, self.name = split_ref(ref)
-        self._knows_shelf = False
         self._stage = Stage(self._tree, EMPTY_MAP)
         self._joining = Committer(archive, self._tree, self._stage, ref)
         self._joining.head = archive.refs.head(ref)
@@ -358,7 +357,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
     def discard(self) -> None:
         """Drop all staged edits, and the merge in progress."""
         self._joining.forget()
-        self._joining.shelf, self._knows_shelf = None, False  # what was put away stays there
+        self._joining.shelf = None  # what was put away stays there
         self._stage.reset(self._head_cell())
         self._tree.objects.clear()
         self._on_state_replaced()
@@ -371,30 +370,28 @@ class Branch(StateReader, MutableMapping[str, Any]):
                 written: `unshelve` a fresh handle to see them.
         """
         shelf = Stash(self._archive, self.ref)
-        seen = self._joining.shelf if self._knows_shelf else None
+        seen = self._joining.shelf_seen
         if self.is_clean:
             shelf.clear(seen)
-            self._joining.shelf, self._knows_shelf = None, True
+            self._joining.shelf = self._joining.shelf_seen = None
             return
         parents = tuple(commit for commit in (self.head, self._joining.parent) if commit)
         cell = self._tree.root(self._root())
         older = self._joining.edited_from
-        self._joining.shelf = shelf.save(
+        self._joining.shelf = self._joining.shelf_seen = shelf.save(
             cell, parents, self._tree.objects, seen=seen, edited_from=older
         )
-        self._knows_shelf = True
 
     def unshelve(self) -> None:
         """Go on with the edits that were put away, if there are any; committing takes them down."""
         self._require_clean("unshelve")
         shelf = Stash(self._archive, self.ref)
-        self._knows_shelf = True
         held = shelf.load()
         if held is None:
             return
         parents = self._archive.graph.parents(held)
         self._joining.forget()
-        self._joining.shelf = Swap(shelf.ref, held.hash, None)
+        self._joining.shelf = self._joining.shelf_seen = Swap(shelf.ref, held.hash, None)
         self._joining.head = parents[0] if parents else None
         self._joining.parent = parents[1] if len(parents) > 1 else None
         self._stage.reset(held.cell)

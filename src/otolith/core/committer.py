@@ -77,6 +77,7 @@ class Committer:
         self.head: Commit | None = None
         self.parent: Commit | None = None
         self.shelf: Swap | None = None  # removes the shelved edits when these land
+        self.shelf_seen: Swap | None = None  # removes what this handle last saw on the shelf
         self.edited_from: list[Hash] = []  # earlier heads whose objects the stage may share
         self._undecided: set[str] = set()
         self._in_doubt: list[Commit] = []  # written with no reply: any of them may have landed
@@ -249,8 +250,9 @@ class Committer:
         landed = (each for each in self._in_doubt if head is not None and is_ancestor(each, head))
         commit = next(landed, None)
         if commit is not None:
-            self.head, self.parent, self.shelf = commit, None, None
+            self.head, self.parent = commit, None
             self.edited_from, self._in_doubt = [], []
+            self._empty_shelf()
 
     def _catch_up(self, *, keep_root: bool) -> None:
         """Put the staged edits on top of what somebody else has committed."""
@@ -304,8 +306,13 @@ class Committer:
         )
         self._send(batch, commit)
         self._cells.objects.settle(objects)
-        self.shelf = None
+        self._empty_shelf()
         return commit
+
+    def _empty_shelf(self) -> None:
+        """Note that what was on the shelf is part of history now."""
+        if self.shelf is not None:
+            self.shelf = self.shelf_seen = None
 
     def _shared(self, parents: tuple[Commit, ...]) -> list[Hash]:
         """Return what the new objects may link to and the swap of the ref does not vouch for."""

@@ -541,7 +541,11 @@ class RepoMachine(HistoryRules, LookingRules):
         prune(self.repo, expire_seconds=0)
         alive = set(self.model.prune())
         self.known = [known for known in self.known if known.model in alive]
-        self.hands = [hand for hand in self.hands if hand.model.head in alive]
+        self.hands = [
+            hand
+            for hand in self.hands
+            if hand.model.head in alive and hand.model.parent in {*alive, None}
+        ]
         if not self.hands:
             self.opens_another_handle("main")
 

@@ -151,26 +151,6 @@ def test_stars_stand_for_any_letters_of_one_key(repo, pattern, path, is_one):
 # ---------------------------------------------------------------- crossed decisions
 
 
-def test_a_decision_for_the_old_value_is_not_overridden(repo):
-    main = repo.session("s")
-    main["x"] = 0
-    main.commit()
-    other = main.fork("other")
-    other["x"], main["x"] = 2, 1
-    theirs, ours = other.commit(), main.commit()
-    main.merge(theirs)
-    main.resolve_conflict("x", value=1)
-    main.commit()
-    other.merge(ours)
-    other.resolve_conflict("x", value=0)  # also what it was before
-    other.commit()
-
-    (conflict,) = main.merge(other).conflicts
-
-    assert (conflict.path, conflict.ours, conflict.theirs) == ("x", 1, 0)
-    assert conflict.absent == ("base",)
-
-
 def test_equal_decisions_are_no_question(repo):
     main = repo.session("s")
     main["x"] = [0]

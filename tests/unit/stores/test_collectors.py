@@ -128,7 +128,9 @@ def test_what_is_tagged_while_two_collect_stays(path):
     def collect_after_marking(phase, at, total):
         if phase == "mark" and total and "collect" not in done:
             done.add("collect")
-            second.store.collect(links, forget_moves_before=FOR_EVER, progress=tag_after_forgetting)
+            second.store.collect(  # type: ignore[attr-defined]
+                links, forget_moves_before=FOR_EVER, progress=tag_after_forgetting
+            )
 
     first.store.collect(  # type: ignore[attr-defined]
         links, forget_moves_before=1500, progress=collect_after_marking

@@ -11,8 +11,8 @@ paths on which the sides differ from the base are visited.
 
 Two histories can have several lowest common ancestors (after A merged B while B merged A). Any one
 of them as base counts some edits twice. So the bases are merged into a *virtual base* first,
-recursively, as git does. A conflict inside a virtual base leaves a mark there that equals no value:
-both sides then differ from it, and the question is asked once, at the top, whatever they decided.
+recursively, as git does. A conflict inside a virtual base is settled in favour of its own base:
+both sides then differ from it and the question is asked once, at the top.
 
 Merging must not depend on who merges whom, or histories never meet again. So wherever both sides'
 content is kept in some order (lists), the side whose head is earlier comes first.
@@ -39,7 +39,6 @@ from otolith.core.merge.values import (
 )
 from otolith.core.paths import EVENTS, POLICY, SNAPSHOTS, Path, format_path
 from otolith.core.trees.cells import EMPTY_MAP, Cells
-from otolith.core.trees.layout import digest
 from otolith.errors import UnknownType
 
 
@@ -87,8 +86,6 @@ SIDES = ("base", "ours", "theirs")
 
 LaterWriter = Callable[[Path], bool]
 """Tells whether the last writer of a path was on their side."""
-
-_UNDECIDED = "\0 two histories decided this, each in its own way \0"
 
 _Known: TypeAlias = dict[tuple[frozenset[str], frozenset[str]], bytes]
 """Virtual bases by what they are the base of. Their objects are never stored, so they are good for
@@ -233,10 +230,6 @@ class _Walk:
     def _decide(
         self, policy: str, path: Path, base: bytes | None, ours: bytes, theirs: bytes
     ) -> bytes:
-        if _is_undecided(base):
-            if policy not in ("max", "min", "error") and not policy.startswith(CALL):
-                raise Undecided("each side has decided it before, in its own way")
-            base = None
         if policy == "map":
             return self._map(path, base, ours, theirs)
         if policy == "set":
@@ -310,22 +303,16 @@ class _Walk:
         self, path: Path, why: str, base: bytes | None, ours: bytes | None, theirs: bytes | None
     ) -> bytes | None:
         if self._is_virtual:
-            seen = repr((base, ours, theirs)).encode()
-            return self._cells.put(f"{_UNDECIDED}{digest(seen).hex()}")
+            return base
         kind = "edit/edit" if base is not None else "add/add"
         if ours is None or theirs is None:
             kind = "edit/delete"
-        start = None if _is_undecided(base) else base
-        sides = zip(SIDES, (start, ours, theirs), strict=True)
+        sides = zip(SIDES, (base, ours, theirs), strict=True)
         cells = {side: cell for side, cell in sides if cell is not None}
         absent = tuple(side for side in SIDES if side not in cells)
         text = format_path(path)
         self.conflicts.append(Conflict(text, kind, why, absent, cells, self._cells.frozen()))
         return ours
-
-
-def _is_undecided(cell: bytes | None) -> bool:
-    return cell is not None and _UNDECIDED.encode() in cell
 
 
 _ADDING = ("counter", "append")
