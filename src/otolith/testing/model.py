@@ -18,6 +18,7 @@ from otolith.errors import BadPath, KeyNotFound, MergeConflict, NotFound, RefExi
 from otolith.testing.model_values import (
     ABSENT,
     POLICY,
+    Disputes,
     ModelConflict,
     Path,
     Resolver,
@@ -112,14 +113,19 @@ def bases(left: Iterable[ModelCommit], right: Iterable[ModelCommit]) -> list[Mod
 
 
 def virtual_base(
-    left: list[ModelCommit], right: list[ModelCommit], resolvers: dict[str, Resolver]
+    left: list[ModelCommit],
+    right: list[ModelCommit],
+    resolvers: dict[str, Resolver],
+    disputes: Disputes,
 ) -> State:
     """Return what two sets of commits have in common, as a state."""
     merged: State = {}
     tips: list[ModelCommit] = []
     for commit in bases(left, right):
-        base = virtual_base(tips, [commit], resolvers) if tips else {}
-        joined, _ = brute_merge(base, merged, commit.state, resolvers=resolvers, is_virtual=True)
+        base = virtual_base(tips, [commit], resolvers, disputes) if tips else {}
+        joined, _ = brute_merge(
+            base, merged, commit.state, resolvers=resolvers, disputes=disputes, is_virtual=True
+        )
         merged = joined if tips else commit.state
         tips.append(commit)
     return merged
@@ -240,13 +246,15 @@ class ModelBranch:
             self.repo.move(self.ref, theirs)
             self._arrive(theirs)
             return "fast-forward"
+        disputes: Disputes = {}
         self.stage, conflicts = brute_merge(
-            virtual_base([ours], [theirs], self.repo.resolvers),
+            virtual_base([ours], [theirs], self.repo.resolvers, disputes),
             ours.state,
             theirs.state,
             ours_first=ours.number < theirs.number,
             theirs_later=lambda path: writer(ours, path).number < writer(theirs, path).number,
             resolvers=self.repo.resolvers,
+            disputes=disputes,
         )
         if conflicts:
             self.parent = theirs

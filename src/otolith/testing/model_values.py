@@ -266,6 +266,9 @@ POLICY = ".policy"
 
 Resolver = Callable[[Any, Any, Any], Any]
 
+Disputes: TypeAlias = dict[bytes, Any]
+"""What stands for a conflict in a virtual base, and what both sides began with there."""
+
 
 class ModelConflict(NamedTuple):
     """A path on which both sides changed and no rule decides."""
@@ -288,19 +291,25 @@ def brute_merge(
     ours_first: bool = True,
     theirs_later: Callable[[Path], bool] = lambda path: True,
     resolvers: Mapping[str, Resolver] | None = None,
+    disputes: Disputes | None = None,
     is_virtual: bool = False,
 ) -> tuple[State, list[ModelConflict]]:
-    """Return two states as one, and what is left to decide."""
+    """Return two states as one, and what is left to decide.
+
+    Conflicts inside a virtual base are noted in `disputes`; give them to the merge that uses it.
+    """
     sides = [find(state, (POLICY,)) for state in (base, ours, theirs)]
     walk = partial(
         _Walk,
         ours_first=ours_first,
         theirs_later=theirs_later,
         resolvers=resolvers or {},
+        disputes={} if disputes is None else disputes,
         is_virtual=is_virtual,
     )
-    rules = walk(rules={}).join((POLICY,), *sides)
-    whole = walk(rules={} if rules is ABSENT else rules)
+    found = walk(rules={}).join((POLICY,), *sides)
+    rules = found.items() if type(found) is dict else ()
+    whole = walk(rules={pattern: name for pattern, name in rules if type(name) is str})
     return deepcopy(whole.join_maps((), base, ours, theirs)), whole.conflicts
 
 
@@ -310,17 +319,21 @@ class _Walk:
     ours_first: bool
     theirs_later: Callable[[Path], bool]
     resolvers: Mapping[str, Resolver]
+    disputes: Disputes
     is_virtual: bool
     conflicts: list[ModelConflict] = field(default_factory=list)
 
     def join(self, path: Path, base: Any, ours: Any, theirs: Any) -> Any:
-        if identical(base, theirs):
+        is_disputed = self._is_dispute(base)
+        if identical(ours if is_disputed else base, theirs):
             return ours
-        if identical(base, ours):
+        if not is_disputed and identical(base, ours):
             return theirs
+        if self._is_dispute(ours) or self._is_dispute(theirs):
+            return self._conflict(path, base, ours, theirs)
         is_map = type(ours) is dict and type(theirs) is dict
         rule = policy_of(self.rules, path, is_map=is_map)
-        policy = rule or _natural(ours, theirs)
+        policy = rule or ("error" if is_disputed else _natural(ours, theirs))
         gone = ours is ABSENT or theirs is ABSENT
         twins = policy == "map" or rule in {"counter", "append"}
         if identical(ours, theirs) and (gone or not twins):
@@ -341,6 +354,7 @@ class _Walk:
     ) -> Any:
         if policy == "map":
             return self.join_maps(path, base, ours, theirs)
+        base = self._without_disputes(base)
         if policy == "set":
             return self._join_sets(base, ours, theirs)
         if policy == "append":
@@ -389,15 +403,41 @@ class _Walk:
         _require(str, start, ours, theirs)
         lines = [text.splitlines(keepends=True) for text in (start, ours, theirs)]
         merged = by_place(*lines, ours_first=self.ours_first, keep_twins=False)
-        if merged is None:
+        if merged is None or any(line.splitlines() == [line] for line in merged[:-1]):
             raise _Undecided
         return "".join(merged)
 
     def _conflict(self, path: Path, base: Any, ours: Any, theirs: Any) -> Any:
+        base = self._without_disputes(base)
         if self.is_virtual:
-            return base
+            sides = sorted((_spelled(ours), _spelled(theirs)))
+            dispute = "\0".join(("dispute", _spelled(base), *sides)).encode()
+            self.disputes[dispute] = base
+            return dispute
         self.conflicts.append(ModelConflict(path, base, ours, theirs))
         return ours
+
+    def _is_dispute(self, value: Any) -> bool:
+        return type(value) is bytes and value in self.disputes
+
+    def _without_disputes(self, base: Any) -> Any:
+        if self._is_dispute(base):
+            return self.disputes[base]
+        if type(base) is not dict:
+            return base
+        plain = {key: self._without_disputes(value) for key, value in base.items()}
+        return {key: value for key, value in plain.items() if value is not ABSENT}
+
+
+def _spelled(value: Any) -> str:
+    """Return a text that identical values have in common."""
+    if type(value) is dict:
+        return f"{{{sorted((_spelled(key), _spelled(part)) for key, part in value.items())}}}"
+    if type(value) in {set, frozenset}:
+        return f"{type(value).__name__}{sorted(map(_spelled, value))}"
+    if type(value) in {list, tuple}:
+        return f"{type(value).__name__}{list(map(_spelled, value))}"
+    return f"{type(value).__name__} {value!r}"
 
 
 def policy_of(rules: Mapping[str, str], path: Path, *, is_map: bool = False) -> str | None:

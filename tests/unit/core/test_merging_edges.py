@@ -167,6 +167,107 @@ def test_equal_decisions_are_no_question(repo):
     assert main["x"] == [3]
 
 
+def crossed(repo, start, sides, decisions, rules=None):
+    """Two branches change x, merge each other's change, and each decides for itself."""
+    main = repo.session("s")
+    for pattern, rule in (rules or {}).items():
+        main.policy(pattern, rule)
+    main["x"] = start
+    main.commit()
+    other = main.fork("other")
+    heads = []
+    for branch, value in zip((main, other), sides, strict=True):
+        write(branch, value)
+        heads.append(branch.commit())
+    for branch, commit, value in zip((main, other), reversed(heads), decisions, strict=True):
+        branch.merge(commit)
+        write(branch, value)
+        for conflict in branch.conflicts:
+            branch.resolve_conflict(conflict.path, take="ours")
+        branch.commit()
+    return main, other
+
+
+def write(branch, value):
+    if value is not None:
+        branch["x"] = value
+    elif "x" in branch:
+        del branch["x"]
+
+
+@pytest.mark.parametrize(
+    ("start", "sides", "decisions"),
+    [
+        (0, (1, 2), (1, 0)),
+        (0, (1, 2), (0, 2)),
+        (0, (1, None), (1, 0)),
+        (0, (1, None), (None, 0)),
+        ([0], ([1], [2]), ([1], [0])),
+        ({"a": 0, "b": 0}, ({"a": 1, "b": 0}, None), ({"a": 1, "b": 0}, {"a": 0, "b": 0})),
+    ],
+)
+def test_a_decision_for_the_old_value_is_a_decision(repo, start, sides, decisions):
+    main, other = crossed(repo, start, sides, decisions)
+
+    for branch, theirs in ((main, other), (other, main)):
+        ours = branch.get("x")
+        (conflict,) = branch.merge(theirs.head).conflicts
+        assert conflict.path == "x"
+        assert conflict.base == start
+        assert branch.get("x") == ours
+        branch.discard()
+
+
+def test_a_dispute_deep_inside_is_shown_as_what_came_before(repo):
+    main = repo.session("s")
+    main["x"] = {"deep": {"value": 0, "other": 5}}
+    main.commit()
+    other = main.fork("other")
+    other["x/deep/value"], main["x/deep/value"] = 2, 1
+    theirs, ours = other.commit(), main.commit()
+    for branch, commit in ((main, theirs), (other, ours)):
+        branch.merge(commit)
+        branch.resolve_conflict("x/deep/value", take="ours")
+        branch.commit()
+    del other["x"]
+    other.commit()
+
+    (conflict,) = main.merge(other).conflicts
+
+    assert conflict.path == "x"
+    assert conflict.base == {"deep": {"value": 0, "other": 5}}
+
+
+def test_a_policy_decides_what_was_decided_in_two_ways(repo):
+    main, other = crossed(repo, 0, (1, 2), (1, 0), rules={"x": "error"})
+    for branch in (main, other):
+        branch.policy("x", "max")
+        branch.commit()
+
+    assert main.merge(other).ok
+    assert main["x"] == 1
+
+
+def test_a_rule_that_two_sides_decided_in_two_ways_is_asked_about(repo):
+    main = repo.session("s")
+    main.policy("x", "max")
+    main["x"] = 0
+    main.commit()
+    other = main.fork("other")
+    main.policy("x", "min")
+    other.policy("x", "counter")
+    ours, theirs = main.commit(), other.commit()
+    for branch, commit, rule in ((main, theirs, "min"), (other, ours, "max")):
+        branch.merge(commit)
+        branch.policy("x", rule)
+        branch.commit()
+
+    (conflict,) = main.merge(other).conflicts
+
+    assert conflict.path == ".policy/x"
+    assert (conflict.base, conflict.ours, conflict.theirs) == ("max", "min", "max")
+
+
 # ---------------------------------------------------------------- keys that are equal
 
 

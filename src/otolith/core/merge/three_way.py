@@ -11,8 +11,10 @@ paths on which the sides differ from the base are visited.
 
 Two histories can have several lowest common ancestors (after A merged B while B merged A). Any one
 of them as base counts some edits twice. So the bases are merged into a *virtual base* first,
-recursively, as git does. A conflict inside a virtual base is settled in favour of its own base:
-both sides then differ from it and the question is asked once, at the top.
+recursively, as git does. A conflict inside a virtual base leaves a *dispute* there: a value that
+equals neither side, so that both sides differ from it whatever they decided, the older base
+included. Where they decided alike, that is the answer; where they did not, only a policy of the path
+may choose, and the question is asked once, at the top.
 
 Merging must not depend on who merges whom, or histories never meet again. So wherever both sides'
 content is kept in some order (lists), the side whose head is earlier comes first.
@@ -39,6 +41,7 @@ from otolith.core.merge.values import (
 )
 from otolith.core.paths import EVENTS, POLICY, SNAPSHOTS, Path, format_path
 from otolith.core.trees.cells import EMPTY_MAP, Cells
+from otolith.core.trees.layout import digest
 from otolith.errors import UnknownType
 
 
@@ -91,6 +94,9 @@ _Known: TypeAlias = dict[tuple[frozenset[str], frozenset[str]], bytes]
 """Virtual bases by what they are the base of. Their objects are never stored, so they are good for
 one merge only."""
 
+_Disputes: TypeAlias = dict[bytes, bytes | None]
+"""The cells that stand for disputes in virtual bases, and what both sides began with there."""
+
 
 class Merger:
     """Merges states of one repo."""
@@ -101,6 +107,7 @@ class Merger:
         self._cells = cells
         self._graph = graph
         self._resolvers = {} if resolvers is None else resolvers
+        self._disputes: _Disputes = {}  # of the virtual base that was made last
 
     def merge(
         self,
@@ -112,11 +119,14 @@ class Merger:
         theirs_later: LaterWriter = lambda path: True,
     ) -> tuple[bytes, list[Conflict]]:
         """Return the merged state and what is left to decide."""
-        walk = _Walk(self._cells, self._resolvers, theirs_later, ours_first=ours_first)
+        walk = _Walk(
+            self._cells, self._resolvers, theirs_later, self._disputes, ours_first=ours_first
+        )
         return walk.run(base, ours, theirs), walk.conflicts
 
     def virtual_base(self, left: list[Commit], right: list[Commit]) -> bytes:
-        """Return what two sets of commits have in common, as a state."""
+        """Return what two sets of commits have in common, as a base for `merge`."""
+        self._disputes = {}
         return self._common(left, right, {})
 
     def _common(self, left: list[Commit], right: list[Commit], known: _Known) -> bytes:
@@ -131,7 +141,9 @@ class Merger:
         merged, tips = bases[0].cell, bases[:1]
         for commit in bases[1:]:
             base = self._common(tips, [commit], known)
-            walk = _Walk(self._cells, self._resolvers, lambda path: True, is_virtual=True)
+            walk = _Walk(
+                self._cells, self._resolvers, lambda path: True, self._disputes, is_virtual=True
+            )
             merged = walk.run(base, merged, commit.cell)
             tips = [*tips, commit]
         return merged
@@ -145,6 +157,7 @@ class _Walk:
         cells: Cells,
         resolvers: Mapping[str, Resolver],
         theirs_later: LaterWriter,
+        disputes: _Disputes,
         *,
         ours_first: bool = True,
         is_virtual: bool = False,
@@ -152,6 +165,7 @@ class _Walk:
         self._cells = cells
         self._resolvers = resolvers
         self._theirs_later = theirs_later
+        self._disputes = disputes
         self._ours_first = ours_first
         self._is_virtual = is_virtual
         self._policies = Policies({})
@@ -168,19 +182,26 @@ class _Walk:
     def _rules(self, cell: bytes | None) -> dict[str, str]:
         rules = self._cells.load(cell) if cell is not None else {}
         pairs = rules.items() if isinstance(rules, dict) else ()
-        return {str(pattern): str(policy) for pattern, policy in pairs}
+        texts = (pair for pair in pairs if type(pair[1]) is str)  # a dispute is not a rule
+        return {str(pattern): policy for pattern, policy in texts}
 
     def _cell(
         self, path: Path, base: bytes | None, ours: bytes | None, theirs: bytes | None
     ) -> bytes | None:
-        if self._cells.same(base, theirs):
+        is_disputed = base in self._disputes
+        if is_disputed and self._cells.same(ours, theirs):
             return ours
-        if self._cells.same(base, ours):
+        if not is_disputed and self._cells.same(base, theirs):
+            return ours
+        if not is_disputed and self._cells.same(base, ours):
             return theirs
         if path[0] in (EVENTS, SNAPSHOTS):
             return self._own(path, base, ours, theirs)
+        if ours in self._disputes or theirs in self._disputes:
+            return self._conflict(path, "", base, ours, theirs)
         rule = self._policies.find(path, is_map=self._natural(ours, theirs) == "map")
-        policy = self._natural(ours, theirs) if rule is None else rule
+        natural = "error" if is_disputed else self._natural(ours, theirs)
+        policy = natural if rule is None else rule
         is_twice = policy == "map" or rule in _ADDING
         if (ours is None or not is_twice) and self._cells.same(ours, theirs):
             return ours
@@ -232,6 +253,7 @@ class _Walk:
     ) -> bytes:
         if policy == "map":
             return self._map(path, base, ours, theirs)
+        base = self._without_disputes(base)
         if policy == "set":
             return self._set(path, base, ours, theirs)
         if policy == "append":
@@ -302,8 +324,9 @@ class _Walk:
     def _conflict(
         self, path: Path, why: str, base: bytes | None, ours: bytes | None, theirs: bytes | None
     ) -> bytes | None:
+        base = self._without_disputes(base)
         if self._is_virtual:
-            return base
+            return self._dispute(base, ours, theirs)
         kind = "edit/edit" if base is not None else "add/add"
         if ours is None or theirs is None:
             kind = "edit/delete"
@@ -313,6 +336,29 @@ class _Walk:
         text = format_path(path)
         self.conflicts.append(Conflict(text, kind, why, absent, cells, self._cells.frozen()))
         return ours
+
+    def _dispute(self, base: bytes | None, ours: bytes | None, theirs: bytes | None) -> bytes:
+        """Return a cell that equals neither side, the same whichever side is called ours."""
+        sides = sorted((ours or b"", theirs or b""))
+        cell = self._cells.put(digest(b"\0".join((b"dispute", base or b"", *sides))))
+        self._disputes[cell] = base
+        return cell
+
+    def _without_disputes(self, base: bytes | None) -> bytes | None:
+        """Return a base as a person would know it: where there is a dispute, what came before."""
+        if base is None or not self._disputes:
+            return base
+        if base in self._disputes:
+            return self._disputes[base]
+        if self._cells.kind(base) != "map":
+            return base
+        plain = {key: self._without_disputes(cell) for key, cell in self._cells.entries(base)}
+        edits = {
+            key: None if cell is None else self._cells.loosen(cell)
+            for key, cell in plain.items()
+            if not self._cells.same(cell, self._cells.entry(base, key))
+        }
+        return self._cells.edit_map(base, edits) if edits else base
 
 
 _ADDING = ("counter", "append")
