@@ -13,8 +13,8 @@ Two histories can have several lowest common ancestors (after A merged B while B
 of them as base counts some edits twice. So the bases are merged into a *virtual base* first,
 recursively, as git does. A conflict inside a virtual base leaves a *dispute* there: a value that
 equals neither side, so that both sides differ from it whatever they decided, the older base
-included. Where they decided alike, that is the answer; where they did not, only a policy of the path
-may choose, and the question is asked once, at the top.
+included. Where they decided alike, that is the answer; where they did not, only a policy of the
+path may choose, and the question is asked once, at the top.
 
 Merging must not depend on who merges whom, or histories never meet again. So wherever both sides'
 content is kept in some order (lists), the side whose head is earlier comes first.
@@ -189,9 +189,7 @@ class _Walk:
         self, path: Path, base: bytes | None, ours: bytes | None, theirs: bytes | None
     ) -> bytes | None:
         is_disputed = base in self._disputes
-        if is_disputed and self._cells.same(ours, theirs):
-            return ours
-        if not is_disputed and self._cells.same(base, theirs):
+        if self._cells.same(ours if is_disputed else base, theirs):
             return ours
         if not is_disputed and self._cells.same(base, ours):
             return theirs
@@ -199,9 +197,15 @@ class _Walk:
             return self._own(path, base, ours, theirs)
         if ours in self._disputes or theirs in self._disputes:
             return self._conflict(path, "", base, ours, theirs)
-        rule = self._policies.find(path, is_map=self._natural(ours, theirs) == "map")
-        natural = "error" if is_disputed else self._natural(ours, theirs)
-        policy = natural if rule is None else rule
+        return self._both_changed(path, base, ours, theirs)
+
+    def _both_changed(
+        self, path: Path, base: bytes | None, ours: bytes | None, theirs: bytes | None
+    ) -> bytes | None:
+        natural = self._natural(ours, theirs)
+        rule = self._policies.find(path, is_map=natural == "map")
+        default = "error" if base in self._disputes else natural
+        policy = default if rule is None else rule
         is_twice = policy == "map" or rule in _ADDING
         if (ours is None or not is_twice) and self._cells.same(ours, theirs):
             return ours
