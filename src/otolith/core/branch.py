@@ -41,11 +41,6 @@ class Stash:
         """Return what was put away."""
         return self._archive.refs.head(self.ref)
 
-    def takedown(self) -> Swap | None:
-        """Return the swap that empties the shelf, if there is something on it."""
-        held = self._archive.store.ref(self.ref)
-        return Swap(self.ref, held, None) if held is not None else None
-
     def save(
         self,
         cell: bytes,

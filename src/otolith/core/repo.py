@@ -7,13 +7,13 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from otolith.core.backend import Backend
-from otolith.core.branch import Branch, Stash
+from otolith.core.branch import Branch
 from otolith.core.history.commits import Commit
-from otolith.core.history.refs import scope_ref, split_ref, tag_ref
+from otolith.core.history.refs import scope_ref, split_ref, stage_ref, tag_ref
 from otolith.core.merge.policies import Resolver
 from otolith.core.state import Snapshot
 from otolith.core.trees.encoding import Encoding, ValueCodec
-from otolith.errors import Invalid, RefExists, RefNotFound
+from otolith.errors import Invalid, RefExists, RefNotFound, StaleRef
 from otolith.stores import Batch, Store, Swap
 from otolith.types import Clock, Hash
 
@@ -91,10 +91,18 @@ class Repo:
         Its commits stay until nothing names them and they are collected.
         """
         ref = scope_ref(scope, id, branch)
-        shelf = Stash(self.archive, ref).takedown()
-        swaps = [Swap(ref, self._existing(ref, f"branch {branch}"), None)]
-        swaps += [shelf] if shelf is not None else []
-        self.store.write(Batch(swaps=swaps, time=self.clock(), note="delete"))
+        shelf = stage_ref(ref)
+        head = self._existing(ref, f"branch {branch}")
+        while True:
+            # The shelf is named even if it is empty: edits that land there meanwhile would stay.
+            swaps = [Swap(ref, head, None), Swap(shelf, self.store.ref(shelf), None)]
+            try:
+                self.store.write(Batch(swaps=swaps, time=self.clock(), note="delete"))
+            except StaleRef as stale:
+                if stale.name != shelf:
+                    raise
+            else:
+                return
 
     def tag(self, name: str, target: Commit | str, *, force: bool = False) -> Commit:
         """Give a commit a name that does not move."""

@@ -97,7 +97,7 @@ class Forgetting:
 
     def doomed(self) -> set[int]:
         """Return the moves that would go."""
-        return {move.seq for row in self._rows() for move in self._old_end(row)[1]}
+        return {move.seq for row in self._rows() for move in self._old_end(row.name)[2]}
 
     def run(self, steps: Steps, tell: Callable[[str, int, int], None]) -> int:
         """Forget them; return how many went."""
@@ -107,7 +107,7 @@ class Forgetting:
             with steps.step():
                 self._history.drop_blanks(steps.connection)
         for place, row in enumerate(rows):
-            forgotten += self._shorten(steps, row)
+            forgotten += self._shorten(steps, row.name)
             tell("forget", place + 1, len(rows))
         return forgotten
 
@@ -117,18 +117,23 @@ class Forgetting:
         with self._connections.reading() as connection:
             return self._refs.rows(connection)
 
-    def _old_end(self, row: Row) -> tuple[MoveRow | None, list[MoveRow]]:
-        """Return the lowest move that stays, and those below it, newest first."""
+    def _old_end(self, name: str) -> tuple[int, MoveRow | None, list[MoveRow]]:
+        """Return a ref's last move, the lowest move that stays, and those below, newest first.
+
+        The ref and its moves are read in one snapshot: another collector may forget some meanwhile.
+        """
         with self._connections.reading() as connection:
-            chain = self._history.chain(connection, row.last, None)
+            row = self._refs.get(connection, name)
+            last = row.last if row is not None else 0
+            chain = self._history.chain(connection, last, None)
         keep = 0
         for place, move in enumerate(chain):
             if move.time >= self._before:
                 keep = place + 1
-        return (chain[keep - 1] if keep else None), chain[keep:]
+        return last, (chain[keep - 1] if keep else None), chain[keep:]
 
-    def _shorten(self, steps: Steps, row: Row) -> int:
-        lowest, old = self._old_end(row)
+    def _shorten(self, steps: Steps, name: str) -> int:
+        last, lowest, old = self._old_end(name)
         forgotten = 0
         while old:
             with steps.step() as size:
@@ -137,18 +142,18 @@ class Forgetting:
                 above = rest[-1] if rest else lowest
                 if above is not None:
                     self._history.cut(steps.connection, above, some[0])
-                elif not self._release(steps, row):
+                elif not self._release(steps, name, last):
                     break
                 self._history.drop(steps.connection, [move.seq for move in reversed(some)])
             old = rest
             forgotten += len(some)
         return forgotten
 
-    def _release(self, steps: Steps, row: Row) -> bool:
+    def _release(self, steps: Steps, name: str, last: int) -> bool:
         """Let a ref forget its last move, unless it has moved again meanwhile."""
         connection = steps.connection
-        now = self._refs.get(connection, row.name)
-        if now is None or now.last != row.last:
+        now = self._refs.get(connection, name)
+        if now is None or now.last != last:
             return False
         if now.hash is None:
             change = self._refs.drop(connection, now)

@@ -309,10 +309,15 @@ class History:
         return [self._verified(MoveRow._make(row)) for row in rows]
 
     def cut(self, connection: apsw.Connection, lowest: MoveRow, below: MoveRow) -> None:
-        """Make a move the lowest of its chain, because those below it will go."""
+        """Make a move the lowest of its chain, because those below it will go.
+
+        One that is not as it was read is left alone: another collector has cut, blanked or dropped
+        it, and nothing below it is linked to it any more.
+        """
         total = _sum(0, below.new, lowest.new, lowest.time, lowest.note)
         connection.execute(
-            "update move set prev=0, old=?, sum=? where seq=?", (below.new, total, lowest.seq)
+            "update move set prev=0, old=?, sum=? where seq=? and prev=? and sum=?",
+            (below.new, total, lowest.seq, lowest.prev, lowest.sum),
         )
 
     def drop(self, connection: apsw.Connection, numbers: Sequence[int]) -> None:
