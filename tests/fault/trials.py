@@ -135,7 +135,7 @@ class InSqlite:
     def check_released(self, store: Any) -> None:
         connections = getattr(store, "_inner", store)._connections
         assert not connections.lock.locked()
-        assert connections._lent == 0
+        assert not connections._lent
         writer = connections._writer
         assert writer is None or not writer.in_transaction
 

@@ -354,9 +354,9 @@ class Branch(StateReader, MutableMapping[str, Any]):
 
     def discard(self) -> None:
         """Drop all staged edits, and the merge in progress."""
-        self._joining.forget()
-        self._joining.leave_shelf()
+        self._joining.leave_shelf()  # first: landing something else must not take it down
         self._stage.reset(self._head_cell())
+        self._joining.forget()
         self._tree.objects.clear()
         self._on_state_replaced()
 
