@@ -25,7 +25,7 @@ from otolith.core.state import Snapshot, StateReader
 from otolith.core.trees.cells import EMPTY_MAP, Cells
 from otolith.core.trees.layout import cell_links
 from otolith.core.trees.objects import Buffer
-from otolith.errors import BadValue, CommitNotFound, Error, RefExists, Uncommitted
+from otolith.errors import BadValue, CommitNotFound, Error, RefExists, StaleRef, Uncommitted
 from otolith.stores import Batch, Object, Swap
 from otolith.types import Hash
 
@@ -41,7 +41,7 @@ class Stash:
         """Return what was put away."""
         return self._archive.refs.head(self.ref)
 
-    def save(
+    def make(
         self,
         cell: bytes,
         parents: tuple[Commit, ...],
@@ -49,14 +49,10 @@ class Stash:
         *,
         seen: Swap | None,
         edited_from: Sequence[Hash] = (),
-    ) -> Swap:
-        """Put a staged state away in place of what was seen there; return what takes it down.
+    ) -> tuple[Batch, Swap]:
+        """Return what puts a staged state away in place of what was seen, and takes it down again.
 
         `edited_from` are other commits whose objects the state may share.
-
-        Raises:
-            StaleRef: another process has put something else there meanwhile.
-            NotFound: what was edited is gone, and was collected.
         """
         now, author = self._archive.clock(), self._archive.author
         commit, data = make_commit(cell, parents, now=now, author=author, message="", kind="stage")
@@ -64,15 +60,18 @@ class Stash:
         swap = Swap(self.ref, seen.old if seen is not None else None, commit.hash)
         needs = [*(parent.hash for parent in parents), *edited_from]
         batch = Batch(objects=new, swaps=[swap], needs=needs, time=now, note="stage: ")
-        self._archive.store.write(batch)
-        return Swap(self.ref, commit.hash, None)
+        return batch, Swap(self.ref, commit.hash, None)
 
     def clear(self, seen: Swap | None) -> None:
         """Take down what was seen on the shelf."""
-        if seen is not None:
-            self._archive.store.write(
-                Batch(swaps=[seen], time=self._archive.clock(), note="stage: drop")
-            )
+        if seen is None:
+            return
+        batch = Batch(swaps=[seen], time=self._archive.clock(), note="stage: drop")
+        try:
+            self._archive.store.write(batch)
+        except StaleRef as stale:
+            if stale.actual is not None:
+                raise  # otherwise it was taken down before, and only the reply was lost
 
 
 Target = Commit | str
@@ -134,7 +133,11 @@ class Branch(StateReader, MutableMapping[str, Any]):
     def extend_cell(self, path: Path, cells: list[bytes]) -> None:
         parse_own_path(path[:1])
         if self._stage.extend(path, cells):
-            self.adopt_policy(path, "append")
+            try:
+                self.adopt_policy(path, "append")
+            except BaseException:
+                self._stage.remove(path)  # else doing it again would append twice
+                raise
         self._joining.settled(path)
 
     def extend_reserved(self, path: Path, cells: list[bytes]) -> int:
@@ -321,17 +324,12 @@ class Branch(StateReader, MutableMapping[str, Any]):
     def rollback(self, target: Target | None = None, *, steps: int | None = None) -> Commit:
         """Go back to an earlier state by a new commit; staged edits are dropped, history stays."""
         goal = self.resolve(target if target is not None else f"@~{1 if steps is None else steps}")
-        shelf = self._joining.shelf
-        self.discard()
-        self._joining.shelf = shelf  # dropped, too, if it was taken up here
-        self.refresh()
         message = f"rollback to {goal.short} {goal.message}".rstrip()
         details = _details(self._archive, message, None, "rollback", {"to": goal.id})
-        self._stage.reset(goal.cell)
         try:
-            commit = self._joining.land(details, {}, if_moved="replace")
-        except Error:
-            self.discard()
+            commit = self._joining.land_instead(goal, details)
+        except BaseException:
+            self._on_state_replaced()
             raise
         self._set_head(commit)
         return commit
@@ -351,9 +349,9 @@ class Branch(StateReader, MutableMapping[str, Any]):
 
     def discard(self) -> None:
         """Drop all staged edits, and the merge in progress."""
-        self._joining.forget()
-        self._joining.shelf = None  # what was put away stays there
+        self._joining.leave_shelf()  # first: landing something else must not take it down
         self._stage.reset(self._head_cell())
+        self._joining.forget()
         self._tree.objects.clear()
         self._on_state_replaced()
 
@@ -365,6 +363,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
                 written: `unshelve` a fresh handle to see them.
         """
         shelf = Stash(self._archive, self.ref)
+        self._joining.settle_shelf()
         seen = self._joining.shelf_seen
         if self.is_clean:
             shelf.clear(seen)
@@ -373,9 +372,10 @@ class Branch(StateReader, MutableMapping[str, Any]):
         parents = tuple(commit for commit in (self.head, self._joining.parent) if commit)
         cell = self._tree.root(self._root())
         older = self._joining.edited_from
-        self._joining.shelf = self._joining.shelf_seen = shelf.save(
+        batch, takedown = shelf.make(
             cell, parents, self._tree.objects, seen=seen, edited_from=older
         )
+        self._joining.put_on_shelf(batch, takedown)
 
     def unshelve(self) -> None:
         """Go on with the edits that were put away, if there are any; committing takes them down."""
@@ -384,13 +384,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
         held = shelf.load()
         if held is None:
             return
-        parents = self._archive.graph.parents(held)
-        self._joining.forget()
-        self._joining.shelf = self._joining.shelf_seen = Swap(shelf.ref, held.hash, None)
-        self._joining.head = parents[0] if parents else None
-        self._joining.parent = parents[1] if len(parents) > 1 else None
-        self._stage.reset(held.cell)
-        self._joining.reload()
+        self._joining.take_up(held, Swap(shelf.ref, held.hash, None))
         self._on_state_replaced()
 
     def refresh(self) -> Commit | None:
@@ -410,9 +404,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
         return goal
 
     def _set_head(self, commit: Commit) -> None:
-        self._joining.head = commit
-        self._joining.forget()
-        self._stage.reset(commit.cell)
+        self._joining.stand_on(commit)
         self._on_state_replaced()
 
     def _on_state_replaced(self) -> None:

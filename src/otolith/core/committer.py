@@ -3,13 +3,17 @@
 A branch at hand has a head, a stage, and while a merge waits for decisions a second parent. The
 conflicts of such a merge are kept in the staged state itself, under `.conflicts`, so that they can
 be stored, shown and settled like any other value; they never become part of a commit.
+
+Head, parent, stage and shelf say something only together: a head without its state would undo the
+work of others, a state without its head would count it twice. So they change as a whole (`_whole`),
+whatever is raised in between: by a disk, for want of memory, or by Control-C.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from otolith.core.backend import Backend
 from otolith.core.history.commits import Commit, make_commit
@@ -38,6 +42,8 @@ from otolith.errors import (
 )
 from otolith.stores import Batch, Object, Swap
 from otolith.types import Hash
+
+_T = TypeVar("_T")
 
 _REFUSALS = (Busy, Closed, ConflictError, Denied, Full, Invalid, NotFound, ReadOnly)
 """What a store raises only if nothing was written."""
@@ -78,9 +84,98 @@ class Committer:
         self.parent: Commit | None = None
         self.shelf: Swap | None = None  # removes the shelved edits when these land
         self.shelf_seen: Swap | None = None  # removes what this handle last saw on the shelf
+        # Removes what was put there with no reply, and whether that is what is staged.
+        self._shelf_in_doubt: tuple[Swap, bool] | None = None
         self.edited_from: list[Hash] = []  # earlier heads whose objects the stage may share
         self._undecided: set[str] = set()
         self._in_doubt: list[Commit] = []  # written with no reply: any of them may have landed
+
+    # Standing
+
+    def _whole(self, change: Callable[[], _T]) -> _T:
+        """Change where this handle stands, as a whole: if that fails, nothing has changed."""
+        root = self._stage.root()
+        before = (
+            self.head,
+            self.parent,
+            self.shelf,
+            self.shelf_seen,
+            self._shelf_in_doubt,
+            self.edited_from,
+            self._undecided,
+            self._in_doubt,
+        )
+        try:
+            return change()
+        except BaseException:
+            self._stage.reset(root)
+            (
+                self.head,
+                self.parent,
+                self.shelf,
+                self.shelf_seen,
+                self._shelf_in_doubt,
+                self.edited_from,
+                self._undecided,
+                self._in_doubt,
+            ) = before
+            raise
+
+    def stand_on(self, head: Commit | None) -> None:
+        """Go on from a commit, with nothing staged."""
+        self._whole(lambda: self._stand_on(head))
+
+    def _stand_on(self, head: Commit | None) -> None:
+        self.head = head
+        self._stage.reset(head.cell if head is not None else EMPTY_MAP)
+        self.forget()
+
+    def take_up(self, held: Commit, takedown: Swap) -> None:
+        """Go on with what was put away, where it was made; committing takes it down."""
+
+        def change() -> None:
+            self.forget()
+            self.shelf = self.shelf_seen = takedown
+            self.head = parents[0] if parents else None
+            self.parent = parents[1] if len(parents) > 1 else None
+            self._stage.reset(held.cell)
+            self.reload()
+
+        parents = self._archive.graph.parents(held)
+        self._whole(change)
+
+    def put_on_shelf(self, batch: Batch, takedown: Swap) -> None:
+        """Put the staged state away.
+
+        Raises:
+            StaleRef: another process has put something else there meanwhile.
+            NotFound: what was edited is gone, and was collected.
+        """
+        self._shelf_in_doubt = (takedown, True)
+        try:
+            self._archive.store.write(batch)
+        except _REFUSALS:
+            self._shelf_in_doubt = None
+            raise
+        except Unavailable:
+            self.settle_shelf()
+            if self.shelf != takedown:
+                raise
+        self.shelf, self.shelf_seen, self._shelf_in_doubt = takedown, takedown, None
+
+    def leave_shelf(self) -> None:
+        """Let what was put away stay there when the staged state lands."""
+        doubt = self._shelf_in_doubt
+        self.shelf, self._shelf_in_doubt = None, (doubt[0], False) if doubt is not None else None
+
+    def settle_shelf(self) -> None:
+        """Find out whether what was put away without a reply is there."""
+        if self._shelf_in_doubt is None:
+            return
+        takedown, is_staged = self._shelf_in_doubt
+        if self._archive.store.ref(takedown.name) == takedown.old:
+            self.shelf_seen, self.shelf = takedown, takedown if is_staged else self.shelf
+        self._shelf_in_doubt = None
 
     # Policies
 
@@ -132,15 +227,16 @@ class Committer:
 
     def settled(self, path: Path) -> None:
         """Note that somebody wrote to a path: conflicts at it, above or below it are decided."""
-        if not self._undecided:
-            return
-        written = format_path(path) + "/"
-        for conflict in list(self._undecided):
+        if self._undecided:
+            self._whole(lambda: self._settled(format_path(path) + "/"))
+
+    def _settled(self, written: str) -> None:
+        for conflict in sorted(self._undecided):
             if (conflict + "/").startswith(written) or written.startswith(conflict + "/"):
                 self._decide(conflict)
 
     def _decide(self, conflict: str) -> None:
-        self._undecided.discard(conflict)
+        self._undecided = self._undecided - {conflict}
         self._stage.remove((CONFLICTS, conflict))
         if not self._undecided:
             self._stage.remove((CONFLICTS,))
@@ -152,6 +248,9 @@ class Committer:
             raise KeyNotFound(f"there is no conflict at {text}", hint="see state.conflicts")
         if side not in SIDES:
             raise Invalid(f"{side!r} is not a side", hint="take ours, theirs or base")
+        self._whole(lambda: self._take(path, text, side))
+
+    def _take(self, path: Path, text: str, side: str) -> None:
         cell = self._stage.get((CONFLICTS, text, side))
         if cell is not None:
             self._stage.put(path, cell)
@@ -184,9 +283,7 @@ class Committer:
             try:
                 return self._merge(theirs, details)
             except StaleRef:
-                # Head and stage move together: a head without its state would undo others' work.
-                self.head = self._moved_head()
-                self._stage.reset(self.head.cell if self.head is not None else EMPTY_MAP)
+                self.stand_on(self._moved_head())
         raise self._starved()
 
     def _merge(self, theirs: Commit, details: Mapping[str, Any]) -> Merge:
@@ -207,15 +304,22 @@ class Committer:
             theirs_later=lambda path: _later(history.writer, ours, theirs, path),
         )
         if conflicts:
-            self._record(merged, conflicts)
-            self.parent = theirs
+            self._whole(lambda: self._leave_open(merged, conflicts, theirs))
             return Merge("conflicted", None, tuple(conflicts))
+        commit = self._whole(lambda: self._write_merged(merged, (ours, theirs), details))
+        return Merge("merged", commit)
+
+    def _write_merged(
+        self, merged: bytes, parents: tuple[Commit, Commit], details: Mapping[str, Any]
+    ) -> Commit:
         self._stage.reset(merged)
-        try:
-            return Merge("merged", self._write((ours, theirs), details, {}))
-        finally:
-            self._stage.reset(ours.cell)
-            self._in_doubt = []  # nothing is staged any more that could land twice
+        commit = self._write(parents, details, {})
+        self._stand_on(commit)
+        return commit
+
+    def _leave_open(self, merged: bytes, conflicts: list[Conflict], theirs: Commit) -> None:
+        self._record(merged, conflicts)
+        self.parent = theirs
 
     # Landing
 
@@ -237,11 +341,28 @@ class Committer:
                 self._catch_up(keep_root=if_moved == "replace")
         raise self._starved()
 
+    def land_instead(self, goal: Commit, details: Mapping[str, Any]) -> Commit:
+        """Commit the state of another commit on top of whatever is there, in place of all edits.
+
+        If it fails, the edits are staged as they were.
+        """
+
+        def change() -> Commit:
+            self.settle_shelf()
+            head, shelf = self._archive.refs.head(self._ref), self.shelf
+            self._stand_on(self.head if head is None else head)
+            self.shelf = shelf  # dropped, too, if it was taken up here
+            self._stage.reset(goal.cell)
+            return self.land(details, {}, if_moved="replace")
+
+        return self._whole(change)
+
     def settle_doubts(self) -> None:
         """Find out whether a commit whose reply was lost has landed; go on from there if it has.
 
         Its edits are staged still. Merged with their own landed copy they would count twice.
         """
+        self.settle_shelf()
         if self._in_doubt:
             self._arrive_at_landed(self._archive.refs.head(self._ref))
 
@@ -250,9 +371,12 @@ class Committer:
         landed = (each for each in self._in_doubt if head is not None and is_ancestor(each, head))
         commit = next(landed, None)
         if commit is not None:
-            self.head, self.parent = commit, None
-            self.edited_from, self._in_doubt = [], []
-            self._empty_shelf()
+            self._whole(lambda: self._arrive_at(commit))
+
+    def _arrive_at(self, commit: Commit) -> None:
+        self.head, self.parent = commit, None
+        self.edited_from, self._in_doubt = [], []
+        self._empty_shelf()
 
     def _catch_up(self, *, keep_root: bool) -> None:
         """Put the staged edits on top of what somebody else has committed."""
@@ -267,11 +391,14 @@ class Committer:
                 ours_first=False,
                 theirs_later=lambda path: False,
             )
-        # Only now that nothing can fail any more: a head without its merge would undo others' work.
-        self._record(merged, conflicts)
-        self.edited_from += [self.head.hash] if self.head is not None else []
-        self.head = head
+        self._whole(lambda: self._move_onto(head, merged, conflicts))
         self.check_resolved()
+
+    def _move_onto(self, head: Commit | None, merged: bytes, conflicts: list[Conflict]) -> None:
+        self._record(merged, conflicts)
+        before = [self.head.hash] if self.head is not None else []
+        self.edited_from = [*self.edited_from, *before]
+        self.head = head
 
     def _moved_head(self) -> Commit | None:
         head = self._archive.refs.head(self._ref)
@@ -320,17 +447,17 @@ class Committer:
 
     def _send(self, batch: Batch, commit: Commit) -> None:
         """Write; if the reply is lost, look whether the commit is there, as its id is a hash."""
+        before = self._in_doubt
+        # Until the handle stands on it: whatever is raised until then, it may have landed.
+        self._in_doubt = [*before, commit]
         try:
             self._archive.store.write(batch)
         except _REFUSALS:
+            self._in_doubt = before
             raise
         except Unavailable:
-            self._in_doubt.append(commit)
             if not self._landed(commit):
                 raise
-        except BaseException:
-            self._in_doubt.append(commit)
-            raise
 
     def _landed(self, commit: Commit) -> bool:
         head: Hash | None = self._archive.store.ref(self._ref)

@@ -233,12 +233,17 @@ class CounterHandle(Handle):
     @in_one_turn
     def add(self, amount: Any = 1) -> Any:
         """Add to the number and return it."""
+        before = self._cell()
         try:
-            value = self.value + amount
+            value = (0 if before is None else self._cells.load(before)) + amount
         except TypeError as error:
             raise BadValue(f"{self.path}: {error}", hint="a counter adds numbers") from None
         self._state.write_cell(self._path, self._put(value))
-        self._state.adopt_policy(self._path, "counter")
+        try:
+            self._state.adopt_policy(self._path, "counter")
+        except BaseException:
+            self._state.write_cell(self._path, before)  # else doing it again would count twice
+            raise
         return value
 
     def __int__(self) -> int:

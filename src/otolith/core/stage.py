@@ -42,21 +42,29 @@ class Stage:
 
     def __init__(self, cells: Cells, root: bytes) -> None:
         self._cells = cells
-        self._root = root
-        self._waiting: dict[bytes, _Waiting] = {}
+        # One attribute, so that whatever is raised in between finds either both old or both new.
+        self._now: tuple[bytes, dict[bytes, _Waiting]] = (root, {})
+
+    @property
+    def _root(self) -> bytes:
+        return self._now[0]
+
+    @property
+    def _waiting(self) -> dict[bytes, _Waiting]:
+        return self._now[1]
 
     def root(self) -> bytes:
         """Apply what waits; return the loose cell of the whole state."""
-        if self._waiting:
-            root = self._cells.edit_state(self._root, self._edits(self._root, self._waiting))
+        root, waiting = self._now
+        if waiting:
+            root = self._cells.edit_state(root, self._edits(root, waiting))
             # Only now: a node that could not be read must not cost the edits.
-            self._root, self._waiting = root, {}
-        return self._root
+            self._now = (root, {})
+        return root
 
     def reset(self, root: bytes) -> None:
         """Forget all edits and start from another state."""
-        self._waiting = {}
-        self._root = self._cells.state(root)
+        self._now = (self._cells.state(root), {})
 
     def names(self, path: Path) -> Names:
         """Return the key bytes of a path."""
@@ -130,11 +138,16 @@ class Stage:
     def _write(self, path: Path, cell: bytes | _Tail | None) -> None:
         names = self.names(path)
         try:
-            self._parent(path, names)[names[-1]] = cell
+            at, depth = self._place(path, names)
         except _InList as inside:
             parts, elements = path[: inside.depth], path[inside.depth :]
             new = None if cell is None else self._apply(None, cell)
             self._write(parts, self._edited(inside.cell, elements, new, parts))
+            return
+        edit: _Waiting = cell
+        for name in reversed(names[depth + 1 :]):
+            edit = {name: edit}
+        at[names[depth]] = edit  # at once: maps on the way without what goes there would stay
 
     def _edited(self, cell: bytes, path: Path, new: bytes | None, above: Path) -> bytes:
         """Return a cell in which a path below it is set, or removed."""
@@ -154,19 +167,20 @@ class Stage:
         at = index_in(path[0], self._cells.length(cell)) or 0
         return self._cells.splice(cell, at, at + 1, [] if new is None else [new])
 
-    def _parent(self, path: Path, names: Names) -> dict[bytes, _Waiting]:
-        """Return the waiting edits of the map that holds a path."""
+    def _place(self, path: Path, names: Names) -> tuple[dict[bytes, _Waiting], int]:
+        """Return the lowest map on the way that has waiting edits, and how deep it is."""
         at = self._waiting
         for depth, name in enumerate(names[:-1]):
             below = at.get(name, _NOTHING)
             if below is _NOTHING:
-                self._check_map(path[: depth + 1], names[: depth + 1])
-                below = at[name] = {}
+                for length in range(depth + 1, len(names)):
+                    self._check_map(path[:length], names[:length])
+                return at, depth
             if not isinstance(below, dict):
                 self.root()  # what waits there becomes part of the tree, and can be entered
-                return self._parent(path, names)
+                return self._place(path, names)
             at = below
-        return at
+        return at, len(names) - 1
 
     def _check_map(self, path: Path, names: Names) -> None:
         cell = walk(self._cells, self._root, names)

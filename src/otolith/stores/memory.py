@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
+from typing import TypeVar
 
 from otolith.errors import Closed, Fenced, NotFound, QuotaExceeded, StaleRef
 from otolith.stores.base import (
@@ -18,6 +19,8 @@ from otolith.stores.base import (
     newest_first,
 )
 from otolith.types import Hash
+
+_V = TypeVar("_V")
 
 
 class MemoryStore:
@@ -46,11 +49,10 @@ class MemoryStore:
         with self._lock:
             self._check_open()
             self._check_batch(batch)
-            new = {item.hash: bytes(item.data) for item in batch.objects}
+            objects = {item.hash: bytes(item.data) for item in batch.objects}
+            new = {name: data for name, data in objects.items() if name not in self._objects}
             self._check_room(new)
-            self._keep(new)
-            self._fences.update(batch.fences)
-            self._swap(batch)
+            self._apply(batch, new)
 
     def ref(self, name: str) -> Hash | None:
         self._check_open()
@@ -103,9 +105,9 @@ class MemoryStore:
             if progress is not None:
                 progress("mark", len(kept), len(kept))
             if not dry_run:
-                self._moves = {name: past for name, past in moves.items() if past}
-                self._objects = {name: self._objects[name] for name in kept}
-                self._bytes -= freed
+                moves = {name: past for name, past in moves.items() if past}
+                objects = {name: self._objects[name] for name in kept}
+                self._moves, self._objects, self._bytes = moves, objects, self._bytes - freed
             return Collected(len(kept), len(dropped), forgotten, freed, 0.0)
 
     def _check_open(self) -> None:
@@ -127,18 +129,32 @@ class MemoryStore:
     def _check_room(self, new: dict[Hash, bytes]) -> None:
         if self._limit_bytes is None:
             return
-        size = sum(len(data) for name, data in new.items() if name not in self._objects)
+        size = sum(map(len, new.values()))
         if size and self._bytes + size > self._limit_bytes:
             raise QuotaExceeded(
                 f"{size} more bytes would pass the limit of {self._limit_bytes}",
                 hint="prune, or open it with a higher limit_bytes",
             )
 
-    def _keep(self, new: dict[Hash, bytes]) -> None:
-        for name, data in new.items():
-            if name not in self._objects:
-                self._objects[name] = data
-                self._bytes += len(data)
+    def _apply(self, batch: Batch, new: dict[Hash, bytes]) -> None:
+        """Do all that a batch says, or nothing: want of memory and Control-C come at any point."""
+        used = self._bytes
+        fences = {name: self._fences.get(name) for name in batch.fences}
+        pasts = {swap.name: len(self._moves.get(swap.name, ())) for swap in batch.swaps}
+        try:
+            self._objects.update(new)
+            self._bytes = used + sum(map(len, new.values()))
+            self._fences.update(batch.fences)
+            self._swap(batch)
+        except BaseException:
+            for name in new:
+                self._objects.pop(name, None)
+            self._bytes = used
+            _put_back(self._fences, fences)
+            _put_back(self._refs, {swap.name: swap.old for swap in batch.swaps})
+            for name, length in pasts.items():
+                del self._moves.get(name, [])[length:]
+            raise
 
     def _swap(self, batch: Batch) -> None:
         for name, old, new in batch.swaps:
@@ -161,6 +177,15 @@ class MemoryStore:
                 kept.add(name)
                 todo += links(self._objects[name])
         return kept
+
+
+def _put_back(now: dict[str, _V], before: Mapping[str, _V | None]) -> None:
+    """Give names the values they had; None for none."""
+    for name, value in before.items():
+        if value is None:
+            now.pop(name, None)
+        else:
+            now[name] = value
 
 
 def _since(past: list[Move], time: int) -> list[Move]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from threading import Lock, Thread
 from time import monotonic, sleep
@@ -28,7 +28,7 @@ import apsw
 
 from otolith.errors import Closed, Error, Unavailable, Unsupported
 from otolith.stores.sqlite.schema import Place, connect_reader, connect_writer
-from otolith.stores.sqlite.sql import ask, explained
+from otolith.stores.sqlite.sql import ask, explained, roll_back
 
 _LONG_PAGES = 2000
 _TOO_LONG_PAGES = 32768
@@ -95,7 +95,8 @@ class Connections:
         self._held = False
         self._orphaned = False
         self._idle: list[apsw.Connection] = []
-        self._lent = 0
+        # Weakly: one that was lost on its way, to Control-C perhaps, does not count as lent for ever.
+        self._lent: WeakSet[Reading] = WeakSet()
         self._count = Lock()
         self._checkpoints = Checkpoints(self.collecting)
         self.after_fork.append(self._checkpoints.forget)
@@ -145,23 +146,24 @@ class Connections:
                 hint="start processes with the 'spawn' method, or fork before using the store",
             )
 
-    def borrow(self) -> apsw.Connection:
+    def borrow(self, reading: Reading) -> apsw.Connection:
         self.check_open()
         with self._count:
-            self._lent += 1
+            self._lent.add(reading)
             if self._idle:
                 return self._idle.pop()
-        try:
-            return connect_reader(self.place)
-        except BaseException:
-            with self._count:
-                self._lent -= 1
-            raise
+        return connect_reader(self.place)
 
-    def give_back(self, connection: apsw.Connection) -> None:
+    def forget(self, reading: Reading) -> None:
+        """Note that somebody who wanted a connection got none."""
         with self._count:
-            self._lent -= 1
-            if not self.closed:
+            self._lent.discard(reading)
+
+    def give_back(self, reading: Reading, connection: apsw.Connection) -> None:
+        """Take a connection back; one whose transaction could not be ended is of no use."""
+        with self._count:
+            self._lent.discard(reading)
+            if not self.closed and not connection.in_transaction:
                 self._idle.append(connection)
                 return
         connection.close()
@@ -169,10 +171,11 @@ class Connections:
     @contextmanager
     def collecting(self) -> Iterator[apsw.Connection]:
         """Lend a second connection that writes, for work beside the writers."""
-        with self._count:
-            self._lent += 1
+        token = Reading(self)
         connection = None
         try:
+            with self._count:
+                self._lent.add(token)
             self.check_open()
             connection = connect_writer(replace(self.place, limit_bytes=None), create=False)
             yield connection
@@ -180,24 +183,31 @@ class Connections:
             raise explained(error, self.place.path) from error
         finally:
             if connection is not None:
-                roll_back(connection)
-                connection.close()
+                connection.close()  # which rolls back, too
             with self._count:
-                self._lent -= 1
+                self._lent.discard(token)
 
     def close(self) -> None:
         self._checkpoints.wait()
         with self.lock:
-            if self.closed:
-                return
             self.closed = True
             with self._count:
                 idle, self._idle = self._idle, []
-            for connection in idle:
-                connection.close()
-            if self._writer is not None:
-                self._close_writer(self._writer)
-                self._writer = None
+            writer, self._writer = self._writer, None
+            try:
+                with ExitStack() as closing:  # all of them, whichever fails
+                    if writer is not None:
+                        closing.callback(self._close_writer, writer)
+                    for connection in idle:
+                        closing.callback(connection.close)
+            except apsw.Error as error:
+                raise explained(error, self.place.path) from error
+
+    def drop_writer(self) -> None:
+        """Close the connection that writes, which ends its transaction; the next gets another."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            _close_quietly(writer)
 
     def _close_writer(self, connection: apsw.Connection) -> None:
         if self.distrusted:
@@ -214,7 +224,7 @@ class Connections:
         while self._lent and monotonic() < deadline:
             sleep(0.0005)
         self._count.acquire()
-        self._orphaned = not self._held or self._lent > 0
+        self._orphaned = not self._held or len(self._lent) > 0
 
     def let_go(self) -> None:
         """Go on in the parent."""
@@ -227,7 +237,7 @@ class Connections:
         """Go on in the child."""
         self.lock, self._count = Lock(), Lock()
         inherited = [*self._idle, *([self._writer] if self._writer is not None else [])]
-        self._idle, self._writer, self._lent = [], None, 0
+        self._idle, self._writer, self._lent = [], None, WeakSet()
         for forget in self.after_fork:
             forget()
         if self._orphaned:
@@ -240,17 +250,18 @@ class Connections:
 class Reading:
     """A snapshot to read from."""
 
-    __slots__ = ("_connection", "_connections")
+    __slots__ = ("__weakref__", "_connection", "_connections")
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
+        self._connection: apsw.Connection | None = None
 
     def __enter__(self) -> apsw.Connection:
-        self._connection = connection = self._connections.borrow()
         try:
+            self._connection = connection = self._connections.borrow(self)
             connection.execute("begin")
         except BaseException as error:
-            self._connections.give_back(connection)
+            self._end()
             if isinstance(error, apsw.Error):
                 raise explained(error, self._connections.place.path) from error
             raise
@@ -262,12 +273,19 @@ class Reading:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        try:
-            roll_back(self._connection)
-        finally:
-            self._connections.give_back(self._connection)
+        self._end()
         if isinstance(error, apsw.Error):
             raise explained(error, self._connections.place.path) from error
+
+    def _end(self) -> None:
+        if self._connection is None:
+            self._connections.forget(self)
+            return
+        try:
+            with suppress(apsw.Error):  # what was read is right; this connection is not used again
+                roll_back(self._connection)
+        finally:
+            self._connections.give_back(self, self._connection)
 
 
 def _identity(path: str) -> tuple[int, int] | None:
@@ -277,12 +295,6 @@ def _identity(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def roll_back(connection: apsw.Connection) -> None:
-    """End a transaction if there is one; some errors have ended it already."""
-    if connection.in_transaction:
-        connection.execute("rollback")
 
 
 def _close_quietly(connection: apsw.Connection) -> None:

@@ -34,11 +34,11 @@ from blake3 import blake3
 
 from otolith.errors import Corrupt
 from otolith.stores.base import Collected, Links
-from otolith.stores.sqlite.connections import Connections, roll_back
+from otolith.stores.sqlite.connections import Connections
 from otolith.stores.sqlite.delta import Damaged, base_of
 from otolith.stores.sqlite.objects import Objects, key_of
 from otolith.stores.sqlite.refs import History, MoveRow, Refs, Row, Side
-from otolith.stores.sqlite.sql import FSCK, ask
+from otolith.stores.sqlite.sql import FSCK, ask, roll_back
 
 _TARGET_SECONDS = 0.012
 _FIRST_SIZE = 100

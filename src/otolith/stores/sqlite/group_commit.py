@@ -1,7 +1,8 @@
 """Group commit: whoever gets the turn writes for all who are waiting, in one transaction.
 
 A writer queues its ticket and then waits for the lock. The one who gets it serves every ticket
-queued so far; the others find theirs done when their turn comes. A lone writer pays for a queue
+queued so far; the others find theirs done when their turn comes, and do it themselves if whoever had
+the turn was interrupted: a ticket stays queued until its owner has its answer. A lone writer pays for a queue
 of one. Each batch is checked before it writes anything, so one that is refused hurts no other;
 if a statement fails all the same, the group is rolled back and each batch is tried alone.
 """
@@ -11,16 +12,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Literal
 
 import apsw
 
 from otolith.errors import Error, NotFound, ReadOnly, Unavailable
 from otolith.stores.base import Batch, Move
-from otolith.stores.sqlite.connections import Connections, roll_back
+from otolith.stores.sqlite.connections import Connections
 from otolith.stores.sqlite.delta import Base
 from otolith.stores.sqlite.objects import Draft, Objects
 from otolith.stores.sqlite.refs import History, Refs, Row
-from otolith.stores.sqlite.sql import explained
+from otolith.stores.sqlite.sql import explained, roll_back
 from otolith.types import Hash
 
 
@@ -51,21 +53,20 @@ class GroupCommit:
         self._failure = ""
         # As of our last commit. A version says something only on the connection that told it.
         self._known: tuple[apsw.Connection, int] | None = None
-        self._committing = False
+        self._phase: Literal["open", "committing", "committed"] = "open"
         connections.after_fork.append(self._start_anew)
 
     def write(self, batch: Batch, drafts: Sequence[Draft]) -> None:
         """Write a batch, together with those of other threads that wait."""
         ticket = PendingWrite(batch, drafts)
-        self._waiting.append(ticket)
         try:
+            self._waiting.append(ticket)
             with self._connections.lock:
                 if not ticket.done:
-                    self._serve(ticket)
-        except BaseException:
-            with suppress(ValueError):  # interrupted while it waited: nobody else shall write it
+                    self._serve()
+        finally:
+            with suppress(ValueError):  # also if it was interrupted: nobody else shall write it
                 self._waiting.remove(ticket)
-            raise
         if ticket.error is not None:
             raise ticket.error
 
@@ -92,19 +93,13 @@ class GroupCommit:
                 hint="check the disk, then open the store again",
             )
 
-    def _serve(self, own: PendingWrite) -> None:
-        tickets = []
-        while self._waiting:
-            tickets.append(self._waiting.popleft())
+    def _serve(self) -> None:
+        tickets = [ticket for ticket in self._waiting.copy() if not ticket.done]
         try:
             self.check_writable()
             self._settle(tickets)
         except Error as error:
             _fail(tickets, error)
-        except BaseException:
-            # Interrupted: those who wait will serve themselves.
-            self._waiting.extend(each for each in tickets if not each.done and each is not own)
-            raise
 
     def _settle(self, tickets: list[PendingWrite]) -> None:
         try:
@@ -115,16 +110,35 @@ class GroupCommit:
             self._connections.distrusted = True
             _fail(tickets, self._disk_failure(error))
         except apsw.Error as error:
-            if len(tickets) == 1:
-                _fail(tickets, self._explained(error))
+            left = [ticket for ticket in tickets if not ticket.done]
+            if len(left) == 1:
+                _fail(left, self._explained(error))
                 return
-            for ticket in tickets:
+            for ticket in left:
                 self._settle([ticket])
 
     def _transact(self, tickets: list[PendingWrite]) -> None:
         connection = self._connections.writer()
         self._connections.check_in_place()
-        self._committing = False
+        self._phase = "open"
+        try:
+            self._begin(connection)
+            for ticket in tickets:
+                self._apply(connection, ticket)
+            self._phase = "committing"
+            connection.execute("commit")
+            self._phase = "committed"
+            self._finish(tickets)
+            self._known = (connection, connection.data_version())
+        except BaseException as error:
+            if self._has_landed(connection, error):
+                self._finish(tickets)  # interrupted just after it landed
+                self._forget()
+            else:
+                self._undo(connection)
+            raise
+
+    def _begin(self, connection: apsw.Connection) -> None:
         try:
             connection.execute("begin immediate")
         except apsw.BusyError as error:
@@ -132,32 +146,30 @@ class GroupCommit:
             raise self._explained(error) from error
         if self._known != (connection, connection.data_version()):
             self._refs.forget()
-        try:
-            for ticket in tickets:
-                self._apply(connection, ticket)
-            self._committing = True
-            connection.execute("commit")
-            self._known = (connection, connection.data_version())
-        except BaseException as error:
-            landed = self._committing and not connection.in_transaction
-            if landed and not isinstance(error, apsw.Error):
-                self._finish(tickets)  # interrupted just after it landed
-            else:
-                self._undo(connection)
-            raise
-        self._finish(tickets)
+
+    def _has_landed(self, connection: apsw.Connection, error: BaseException) -> bool:
+        if self._phase == "committing":
+            return not connection.in_transaction and not isinstance(error, apsw.Error)
+        return self._phase == "committed"
 
     def _undo(self, connection: apsw.Connection) -> None:
-        roll_back(connection)
+        self._forget()
+        self._objects.recent.clear()  # it may have seen rows whose ids will now be given again
+        try:
+            roll_back(connection)
+        except apsw.Error:
+            self._connections.drop_writer()  # or the lock would stay with a transaction half done
+
+    def _forget(self) -> None:
         self._refs.forget()
         self._known = None
-        self._objects.recent.clear()  # it may have seen rows whose ids will now be given again
 
     def _finish(self, tickets: list[PendingWrite]) -> None:
         for ticket in tickets:
+            ticket.done = True
+        for ticket in tickets:
             for name, item in ticket.added:
                 self._objects.recent.put(name, item)
-            ticket.done = True
 
     def _apply(self, connection: apsw.Connection, ticket: PendingWrite) -> None:
         batch = ticket.batch
@@ -196,7 +208,7 @@ class GroupCommit:
 
     def _explained(self, error: apsw.Error) -> Error:
         place = self._connections.place
-        limit = None if self._committing else place.limit_bytes  # the limit refuses statements
+        limit = place.limit_bytes if self._phase == "open" else None  # the limit refuses statements
         return explained(error, place.path, limit_bytes=limit)
 
     def _disk_failure(self, error: apsw.Error) -> Error:

@@ -43,7 +43,7 @@ from otolith.errors import (
     Unsupported,
 )
 from otolith.stores.sqlite.refs import zero_row
-from otolith.stores.sqlite.sql import ask, explained
+from otolith.stores.sqlite.sql import ask, explained, roll_back
 
 APPLICATION_ID = int.from_bytes(b"otol", "big")
 FORMAT = 1
@@ -73,15 +73,15 @@ def prepare(connection: apsw.Connection) -> None:
 
 
 def _make(connection: apsw.Connection) -> None:
-    connection.execute("begin immediate")
     try:
+        connection.execute("begin immediate")
         if _is_blank(connection):  # another process may have been quicker
             for line in _TABLES:
                 connection.execute(line)
             connection.execute("insert into ref values('', ?, 0, ?)", zero_row())
         connection.execute("commit")
     except BaseException:
-        connection.execute("rollback")
+        roll_back(connection)
         raise
 
 

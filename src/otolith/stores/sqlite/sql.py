@@ -35,6 +35,12 @@ def ask(connection: apsw.Connection, query: str, bindings: Any = ()) -> list[tup
         raise apsw.CorruptError(f"a text in it is not text: {error}") from error
 
 
+def roll_back(connection: apsw.Connection) -> None:
+    """End a transaction if there is one; some errors have ended it already."""
+    if connection.in_transaction:
+        connection.execute("rollback")
+
+
 FSCK = "run `otolith fsck` to see what is damaged, then restore or repair it"
 
 

@@ -201,13 +201,19 @@ def _side_by_side(draft: Callable[[Object], Draft], objects: Sequence[Object]) -
     second: list[Draft] = []
 
     def help_out() -> None:
-        with suppress(Error):  # what it failed at is done again below, and says why
+        # What it failed at is done again below, and says why.
+        with suppress(Error, MemoryError):
             second.extend(map(draft, objects[middle:]))
 
     helper = Thread(target=help_out)
-    helper.start()
-    first = list(map(draft, objects[:middle]))
-    helper.join()
+    try:
+        helper.start()
+    except RuntimeError:  # no thread can be had
+        return list(map(draft, objects))
+    try:
+        first = list(map(draft, objects[:middle]))
+    finally:
+        helper.join()
     return first + second + list(map(draft, objects[middle + len(second) :]))
 
 
