@@ -5,14 +5,16 @@ from __future__ import annotations
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
-from pathlib import Path
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 from unittest.mock import patch
+
+import pytest
 
 from otolith.care import apply_migration
 from otolith.codecs import Opaque, migration
 from otolith.core import Branch, Cells, Commit, Repo
-from otolith.errors import BadValue, Invalid
+from otolith.errors import BadValue, Busy, Invalid
 from otolith.stores import Batch, Object, Swap
 from otolith.stores.base import digest
 from otolith.types import Tag, Tagged
@@ -26,7 +28,7 @@ class Crossings(Workload):
 
     def begin(self, repo: Repo) -> None:
         state = repo.session(SESSION)
-        state["text"], state["x"], state["keys"], state["tags"] = "one\ntwo", 0, {}, {"a"}
+        state["text"], state["x"], state["keys"], state["tags"] = "one\ntwo\n", 0, {}, {"a"}
         state["hits"] = {"n": 0}
         state.policy("text", "text")
         state.policy("tags/**", self.random.choice(["append", "counter"]))
@@ -73,7 +75,7 @@ class Crossings(Workload):
     def _text(self, state: Branch) -> None:
         ending = self.random.choice(["", "\n"])
         line = f"{state.name} {self.some(0, 99)}"
-        state["text"] = self.random.choice([f"one\ntwo\n{line}{ending}", f"one\n{line}{ending}"])
+        state["text"] = self.random.choice([f"one\ntwo\n{line}{ending}", f"{line}\none\ntwo\n"])
 
     def _money(self, state: Branch) -> None:
         amount = Decimal(self.some(1, 999)) / 100
@@ -190,20 +192,17 @@ class Migrating(Workload):
 class Limits(Workload):
     """Messages, keys and values of every length: refused, or there for ever after."""
 
-    def __init__(self, seed: int, folder: Path) -> None:
-        super().__init__(seed, folder)
-        self._patches = ExitStack()
+    limits: ClassVar[dict[str, int]] = {
+        "stores.base.OBJECT_LIMIT_BYTES": 96 << 10,
+        "stores.sqlite.delta.OBJECT_LIMIT_BYTES": 96 << 10,
+        "core.history.commits.COMMIT_LIMIT_BYTES": 16 << 10,
+        "core.trees.encoding.KEY_LIMIT_BYTES": 4 << 10,
+    }
 
     def run(self) -> None:
         """Do it with limits that a small test can reach."""
-        limits = {
-            "stores.base.OBJECT_LIMIT_BYTES": 96 << 10,
-            "stores.sqlite.delta.OBJECT_LIMIT_BYTES": 96 << 10,
-            "core.history.commits.COMMIT_LIMIT_BYTES": 16 << 10,
-            "core.trees.encoding.KEY_LIMIT_BYTES": 4 << 10,
-        }
         with ExitStack() as stack:
-            for name, limit in limits.items():
+            for name, limit in self.limits.items():
                 stack.enter_context(patch(f"otolith.{name}", limit))
             super().run()
 
@@ -245,15 +244,15 @@ class Neighbours(Workload):
     def people(self) -> None:
         process = self.machine.start()
         process.open()
-        for number in range(self.some(3, 6)):
+        for _ in range(self.some(3, 6)):
             time = self.random.choice([0, 0, 1 << 63, -1, 2.5])
-            process.run(lambda process, name, time=time, number=number: self.writes(process, time))
+            process.run(partial(self.writes, time=time))
 
-    def writes(self, process: Process, time: Any) -> None:
+    def writes(self, process: Process, name: str, time: Any) -> None:
         data = self.token("data").encode()
-        name = digest(data)
-        swap = Swap(f"session/{data[:9].hex()}/main", None, name)
-        batch = Batch(objects=[Object(name, data)], swaps=[swap], time=time)
+        hash = digest(data)
+        swap = Swap(f"session/{data[:9].hex()}/main", None, hash)
+        batch = Batch(objects=[Object(hash, data)], swaps=[swap], time=time)
         is_good = time == 0
         try:
             process.open().store.write(batch)
@@ -261,12 +260,37 @@ class Neighbours(Workload):
             assert not is_good, "a good batch was refused for its neighbour"
         else:
             assert is_good, f"a batch with the time {time} was taken"
-            assert process.open().store.read([name])
+            assert process.open().store.read([hash])
 
     ends_sound = False  # its refs name no commits
 
     def check(self, repo: Repo) -> None:
         """All was looked at while it ran."""
+
+
+class Held(Workload):
+    """Threads of one process write while another program holds the lock and does not let go."""
+
+    def begin(self, repo: Repo) -> None:
+        """Begin with nothing."""
+
+    def people(self) -> None:
+        process = self.machine.start()
+        process.open()
+        self.machine.is_held, self.machine.attempts = True, 0
+        self.threads = self.some(2, 6)
+        for _ in range(self.threads):
+            process.run(self.writes)
+
+    def writes(self, process: Process, name: str) -> None:
+        data = self.token("data").encode()
+        batch = Batch(objects=[Object(digest(data), data)])
+        with pytest.raises(Busy):
+            process.open().store.write(batch)
+
+    def check(self, repo: Repo) -> None:
+        """Nobody has waited for the lock twice."""
+        assert self.machine.attempts <= self.threads
 
 
 class Circles(Workload):
@@ -282,7 +306,7 @@ class Circles(Workload):
         state = process.open().session(SESSION)
         circle: list[Any] = []
         circle += [circle] * self.some(1, 3)
-        grow, depth = Cells._grow, 0  # noqa: SLF001 - what would never end
+        grow, depth = Cells._grow, 0
 
         def counted(cells: Cells, value: object) -> bytes:
             nonlocal depth

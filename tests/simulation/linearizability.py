@@ -1,9 +1,9 @@
 """Is there one order of all calls that explains every answer? (Wing and Gong, with Lowe's memory)
 
-Each call has a moment at which it was made and one at which it was answered. An order is right if no
-call stands before one that was answered before it was made, and if calls done one after the other
-in that order give the answers that were given. A call without an answer may have happened at any
-later moment, or never.
+Each call has a moment at which it was made and one at which it was answered. An order is right if
+no call stands before one that was answered before it was made, and if calls done one after the
+other in that order give the answers that were given. A call without an answer may have happened at
+any later moment, or never.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class LookCall:
     """Say where a ref is."""
 
 
-def step_of_ref(state: Hashable, what: Any, answer: Any, has_answer: bool) -> Any:  # noqa: FBT001
+def step_of_ref(state: Hashable, what: Any, answer: Any, has_answer: bool) -> Any:
     """One step of a ref: what it names is its state; a swap is answered by whether it was done."""
     if isinstance(what, LookCall):
         return state if answer == state or not has_answer else IMPOSSIBLE

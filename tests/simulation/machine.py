@@ -31,14 +31,15 @@ from otolith.errors import (
     StaleRef,
     Unavailable,
 )
-from otolith.stores import Batch, KVStore, Store
+from otolith.stores import Batch, CachedStore, KVStore, Store
 from otolith.stores.keyvalue import KeyValueStore
 from otolith.stores.sqlite import SqliteStore
 from otolith.types import Hash
 from tests.simulation.linearizability import Call, LookCall, SwapCall
 from tests.simulation.scheduler import Killed, Lock, RLock, Scheduler
 
-_LOCKS = ("stores.sqlite.connections", "stores.sqlite.objects", "stores.memory")
+_LOCKS = ("stores.sqlite.connections", "stores.sqlite.objects", "stores.layers.cached")
+_PATIENCE = 20  # how often others get their turn before a wait for the write lock is over
 _REFUSALS = (Busy, Closed, Conflict, Denied, Full, Invalid, NotFound, ReadOnly)
 
 
@@ -55,6 +56,8 @@ class Machine:
         self.fault_chance = 0.0
         self._calm = 0
         self.processes: list[Process] = []
+        self.is_held = False  # by a program that will not let go of the write lock
+        self.attempts = 0  # to get the write lock
         self._writing: apsw.Connection | None = None
         self._stack = ExitStack()
 
@@ -89,7 +92,8 @@ class Machine:
         """Return a store of its own for a process."""
         if self.over == "keyvalue":
             return KeyValueStore(Values(self))
-        return SqliteStore(self.path, durability="fast", busy_timeout_seconds=0)
+        store = SqliteStore(self.path, durability="fast", busy_timeout_seconds=0)
+        return CachedStore(store) if self.over == "cached" else store
 
     def reopened(self) -> Repo:
         """Return a repo that nobody has used yet, for a look after all is over."""
@@ -146,31 +150,39 @@ class Machine:
     def _before(self, connection: apsw.Connection, sql: str) -> bool:
         task = self.scheduler.current
         if sql == "rollback":
-            self._let_go(connection)
             return True
         if task is not None and task.is_dying:
             raise Killed
         if sql == "begin immediate":
-            self.scheduler.wait_until(lambda: self._writing is None)
+            self.attempts += 1
+            if self.is_held:
+                for _ in range(_PATIENCE):
+                    self.scheduler.give_way()
+                raise apsw.BusyError("somebody holds the lock for good")
+            self.scheduler.wait_until(self._is_free)
             self._writing = connection
         else:
             self.scheduler.give_way()
-            if sql == "commit":
-                self._let_go(connection)
         return True
 
-    def _let_go(self, connection: apsw.Connection) -> None:
-        if self._writing is connection:
-            self._writing = None
+    def _is_free(self) -> bool:
+        """Tell whether no connection has the write lock."""
+        try:
+            return self._writing is None or not self._writing.in_transaction
+        except apsw.ConnectionClosedError:
+            return True
 
 
-def make_repo(store: Store, *, clock: Callable[[], int], author: str) -> Repo:
+def make_repo(
+    store: Store, *, clock: Callable[[], int], author: str, cache_bytes: int = 64 << 20
+) -> Repo:
     return Repo(
         store,
         codec=Codecs(pickle="never"),
         clock=clock,
         author=author,
         entropy=lambda size: b"\x07" * size,
+        cache_bytes=cache_bytes,
     )
 
 
@@ -183,19 +195,32 @@ class Process:
         self.is_alive = True
         self.skew = machine.random.choice([0, 0, 3_600_000_000, 86_400_000_000])
         self.repo = repo
+        self._is_opening = False
         self._tasks = 0
 
     def open(self) -> Repo:
         """Return the repo; it is opened by whoever needs it first."""
+        self.machine.scheduler.wait_until(lambda: not self._is_opening)
         if self.repo is None:
-            with self.machine.calm():
-                store = RecordedStore(self.machine, self.machine.connect())
-                repo = make_repo(store, clock=self.clock, author=self.name)
-            if self.repo is None:
-                self.repo = repo
-            else:  # another thread was quicker
-                repo.close()
+            self._is_opening = True
+            try:
+                self.repo = self._make()
+            finally:
+                self._is_opening = False
         return self.repo
+
+    def _make(self) -> Repo:
+        with self.machine.calm():
+            store = RecordedStore(self.machine, self.machine.connect())
+            cache = self.machine.random.choice([0, 4000, 64 << 20])
+            return make_repo(store, clock=self.clock, author=self.name, cache_bytes=cache)
+
+    @property
+    def store(self) -> RecordedStore:
+        """The store of the repo."""
+        store = self.open().store
+        assert isinstance(store, RecordedStore)
+        return store
 
     def clock(self) -> int:
         return 1_000_000_000 + self.skew + self.machine.scheduler.tick() * 1000
@@ -203,7 +228,7 @@ class Process:
     def __deepcopy__(self, memo: dict[int, Any]) -> Process:
         return self
 
-    def run(self, act: Callable[[Process, str], None]) -> None:
+    def run(self, act: Callable[[Process, str], object]) -> None:
         """Start a thread of this process."""
         self._tasks += 1
         name = f"{self.name}t{self._tasks}"
@@ -212,17 +237,17 @@ class Process:
     def fork(self) -> Process:
         """Return a child with a copy of all that this process remembers, as fork makes it."""
         repo = self.open()
-        connections = repo.store.inner._connections  # noqa: SLF001 - as the kernel, it copies all
+        connections = self.store.inner._connections
         self.machine.scheduler.wait_until(
-            lambda: not connections.lock.locked() and connections._lent == 0  # noqa: SLF001
+            lambda: not connections.lock.locked() and not connections._lent
         )
-        inherited = [*connections._idle, connections._writer]  # noqa: SLF001
+        inherited = [*connections._idle, connections._writer]
         memo: dict[int, Any] = {id(each): Inherited() for each in inherited if each is not None}
         memo[id(self.machine)] = self.machine
         child = Process(self.machine, f"{self.name}c{len(self.machine.processes)}")
         child.repo = deepcopy(repo, memo)
         child.repo.archive.clock = child.clock
-        child.repo.store.inner._connections.start_anew()  # noqa: SLF001 - what os.fork calls
+        child.store.inner._connections.start_anew()
         self.machine.processes.append(child)
         return child
 
@@ -236,11 +261,12 @@ class Process:
         if not self.is_alive or self.repo is None:
             return
         self.is_alive = False
-        connections = getattr(self.repo.store.inner, "_connections", None)
+        store = self.store.inner
+        connections = getattr(getattr(store, "_inner", store), "_connections", None)
         if connections is None:
             return
         connections.closed = True
-        for connection in [*connections._idle, connections._writer]:  # noqa: SLF001
+        for connection in [*connections._idle, connections._writer]:
             if connection is not None:
                 connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
                 connection.close()

@@ -27,7 +27,7 @@ class Stuck(AssertionError):
 class Task:
     """One thread of one process."""
 
-    def __init__(self, name: str, act: Callable[[], None], owner: object, hub: greenlet) -> None:
+    def __init__(self, name: str, act: Callable[[], object], owner: object, hub: greenlet) -> None:
         self.name = name
         self.owner = owner
         self.waits_for: Callable[[], bool] | None = None
@@ -35,7 +35,7 @@ class Task:
         self.error: BaseException | None = None
         self._act = act
         self.thread = greenlet(self._run, hub)
-        self.thread.task = self
+        self.thread.task = self  # type: ignore[attr-defined]  # greenlets have attributes
 
     def _run(self) -> None:
         try:
@@ -66,7 +66,7 @@ class Scheduler:
         """The task that runs; None outside of all."""
         return getattr(getcurrent(), "task", None)
 
-    def start(self, name: str, act: Callable[[], None], owner: object) -> Task:
+    def start(self, name: str, act: Callable[[], object], owner: object) -> Task:
         task = Task(name, act, owner, self._hub)
         self._tasks.append(task)
         return task
@@ -158,7 +158,7 @@ class Lock:
         self._holder: object = None
         self._depth = 0
 
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:  # noqa: FBT001, FBT002
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         del timeout
         if self._holder is not None and not blocking:
             return False
@@ -184,7 +184,7 @@ class Lock:
 class RLock(Lock):
     """A lock that its holder may take again."""
 
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:  # noqa: FBT001, FBT002
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         if self._holder is not getcurrent() and not super().acquire(blocking, timeout):
             return False
         self._depth += 1

@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -32,11 +33,13 @@ from otolith.errors import (
     Uncommitted,
 )
 from otolith.stores import Batch, Move, Swap
+from otolith.stores.sqlite.delta import base_of
 from otolith.stores.sqlite.objects import key_of
 from otolith.types import Hash
 from tests.simulation.linearizability import (
     IMPOSSIBLE,
     NEVER,
+    Call,
     LookCall,
     SwapCall,
     order,
@@ -74,6 +77,7 @@ class Workload(ABC):
             self.people()
             machine.scheduler.run()
             machine.fault_chance = 0.0
+            machine.is_held = False
             for process in machine.processes:
                 process.end()
             with machine.reopened() as repo:
@@ -93,6 +97,10 @@ class Workload(ABC):
     @abstractmethod
     def check(self, repo: Repo) -> None:
         """Look at what is there after all is over."""
+
+    def calls(self) -> list[tuple[str, list[Call]]]:
+        """Return what was asked of each ref and fence."""
+        return sorted(self.machine.calls.items())
 
     def check_refs(self, repo: Repo) -> None:
         """Every answer about a ref or a fence is explained by one order of all calls."""
@@ -116,11 +124,12 @@ class Workload(ABC):
 
     def collector(self, process: Process, name: str) -> None:
         """Drop what is garbage, now and then, and with it some or all of what undo needs."""
-        repo = process.open()
+        store = process.store
         for _ in range(self.some(1, 3)):
-            since = self.random.choice([0, process.clock(), _FOR_EVER])
+            lately = 1000 * self.some(0, self.machine.scheduler.ticks)
+            since = self.random.choice([0, process.clock() - lately, _FOR_EVER])
             with suppress(Unavailable, Busy):
-                repo.store.collect(links, forget_moves_before=since)
+                store.collect(links, forget_moves_before=since)
 
     def killer(self, victims: list[Process], restart: Callable[[], None]) -> Callable[..., None]:
         """Return a task that ends processes at moments of the seed's choice."""
@@ -136,7 +145,7 @@ class Workload(ABC):
         return act
 
 
-def _step_of_fence(state: Any, token: Any, answer: Any, has_answer: bool) -> Any:  # noqa: FBT001
+def _step_of_fence(state: Any, token: Any, answer: Any, has_answer: bool) -> Any:
     if answer is False:
         return state if token < state else IMPOSSIBLE
     if token < state:
@@ -145,10 +154,10 @@ def _step_of_fence(state: Any, token: Any, answer: Any, has_answer: bool) -> Any
 
 
 class Teamwork(Workload):
-    """Several processes and threads work on one branch, fork it, merge, and are killed or forked."""
+    """Several processes and threads work on one branch, fork it, merge, and are killed."""
 
     stores = ("sqlite", "sqlite", "keyvalue")
-    fault_chances = (0.0, 0.01, 0.05)
+    fault_chances = (0.0, 0.02, 0.1)
 
     def __init__(self, seed: int, folder: Path) -> None:
         super().__init__(seed, folder)
@@ -385,7 +394,7 @@ class Shelves(Workload):
         before = self._swaps_of_others(shelf, name)
         with self.machine.scheduler.alone():
             process.open().delete_branch(SESSION, "side")
-            held = process.open().store.inner.ref(shelf)
+            held = process.store.inner.ref(shelf)
         is_new = self._swaps_of_others(shelf, name) > before
         assert held is None or is_new, "edits outlived their branch"
 
@@ -393,7 +402,7 @@ class Shelves(Workload):
         return sum(call.who != name for call in self.machine.calls.get(ref, []))
 
     def _note(self, state: Branch, name: str) -> None:
-        shelf = state._joining.shelf_seen  # noqa: SLF001 - what this handle knows of the shelf
+        shelf = state._joining.shelf_seen
         if shelf is not None:
             self.seen[name].add(shelf.old)
 
@@ -409,37 +418,118 @@ class Tags(Workload):
     """Commits of deleted branches are tagged while two collectors run and forget."""
 
     def begin(self, repo: Repo) -> None:
-        self.commits = []
-        for i in range(3):
-            state = repo.session(f"old{i}")
-            state["big"] = {f"k{j}": f"{i} {j}" * 9 for j in range(40)}
-            self.commits.append(state.commit())
-            repo.delete_branch(f"old{i}", "main")
+        self.tagged: set[str] = set()
 
     def people(self) -> None:
+        for since in self.random.sample([0, 0, None, None, _FOR_EVER, _FOR_EVER], 3):
+            self.machine.start().run(partial(self.collects, since=since))
         for _ in range(2):
-            self.machine.start().run(self.collector)
-        for _ in range(self.some(1, 2)):
             self.machine.start().run(self.worker)
+
+    def collects(self, process: Process, name: str, since: int | None) -> None:
+        store = process.store
+        for _ in range(self.some(2, 5)):
+            lately = process.clock() - 1000 * self.some(0, 300)
+            before = lately if since is None else since
+            store.collect(links, forget_moves_before=before)
 
     def worker(self, process: Process, name: str) -> None:
         repo = process.open()
-        state = repo.session(name)
-        for _ in range(self.some(1, 4)):
-            state["x"] = self.token(name)
-            state.commit()
-            self._numbers += 1
+        for number in range(self.some(3, 8)):
+            state = repo.session(f"{name}-{number}")
+            state["big"] = {f"k{i}": f"{number} {i} " * 9 for i in range(9)}
+            commit = state.commit()
+            repo.delete_branch(f"{name}-{number}", "main")
+            for _ in range(self.some(0, 30)):
+                self.machine.scheduler.give_way()
             with suppress(NotFound):  # it was collected before: then nothing is promised
-                repo.tag(f"kept{self._numbers}", self.random.choice(self.commits))
+                repo.tag(f"{name}-{number}", commit)
+                self.tagged.add(f"{name}-{number}")
 
     def check(self, repo: Repo) -> None:
-        for name in repo.tags():
-            assert len(repo.at(name)["big"]) == 40
+        assert set(repo.tags()) == self.tagged
+        for name in self.tagged:
+            assert repo.at(name)["big"]
+
+
+class Templates(Workload):
+    """Sessions with equal content come and go, while long-lived processes go on from them."""
+
+    def begin(self, repo: Repo) -> None:
+        """Begin with nothing."""
+
+    def people(self) -> None:
+        acts = [[self.edits, self.edits, self.makes], [self.deletes, self.collects, self.makes]]
+        for some in acts:
+            self.machine.start().run(partial(self.goes, acts=some))
+
+    def goes(self, process: Process, name: str, acts: list[Callable[..., None]]) -> None:
+        repo = process.open()
+        for act in acts * self.some(2, 4):
+            state = repo.session(SESSION)
+            try:
+                act(process, state, name)
+            except (NotFound, StaleRef, MergeConflict):
+                continue
+            except Corrupt:  # its branch was deleted and collected, or it is really damaged
+                if state.head is None or repo.store.ref(state.ref) == state.head.hash:
+                    raise
+
+    def makes(self, process: Process, state: Branch, name: str) -> None:
+        state["store"] = {f"k{i:03}": f"value {i} " * 9 for i in range(60)}
+        state.commit()
+
+    def edits(self, process: Process, state: Branch, name: str) -> None:
+        if "store" in state:
+            state.map("store")[f"k{self.some(0, 59):03}"] = self.token(name)
+            state.commit()
+
+    def deletes(self, process: Process, state: Branch, name: str) -> None:
+        process.open().delete_branch(SESSION, "main")
+
+    def collects(self, process: Process, state: Branch, name: str) -> None:
+        process.store.collect(links, forget_moves_before=_FOR_EVER)
+
+    def check(self, repo: Repo) -> None:
+        for session in repo.sessions():
+            assert len(repo.session(session.id)["store"]) == 60
+
+
+class Forks(Workload):
+    """A process forks; parent, child and a stranger go on writing to one branch."""
+
+    def begin(self, repo: Repo) -> None:
+        state = repo.session(SESSION)
+        state.list("log").append("start")
+        state.commit("start")
+        self.done: set[str] = set()
+
+    def people(self) -> None:
+        parent = self.machine.start()
+        parent.run(self.parent)
+        self.machine.start().run(self.worker)
+
+    def parent(self, process: Process, name: str) -> None:
+        self.worker(process, name)
+        process.fork().run(self.worker)
+        self.worker(process, name)
+
+    def worker(self, process: Process, name: str) -> None:
+        for _ in range(self.some(1, 3)):
+            state, token = process.open().session(SESSION), self.token(name)
+            state.list("log").append(token)
+            state.commit()
+            self.done.add(token)
+
+    def check(self, repo: Repo) -> None:
+        log = list(repo.session(SESSION)["log"])
+        assert sorted(log) == sorted({"start", *self.done})
 
 
 class Rot(Workload):
     """A bit rots below a running process: verify notices, and nothing sound is dropped for it."""
 
+    stores = ("sqlite", "cached")
     ends_sound = False
 
     def begin(self, repo: Repo) -> None:
@@ -459,7 +549,7 @@ class Rot(Workload):
         what, damaged = self._damage()
         assert verify(repo, level="deep").problems, f"verify did not see it: {what}"
         with suppress(Corrupt):
-            repo.store.collect(links, forget_moves_before=_FOR_EVER)
+            process.store.collect(links, forget_moves_before=_FOR_EVER)
         lost = {key_of(hash) for hash in reached} - self._rows() - damaged
         assert not lost, f"a collection dropped what refs reach: {what}"
 
@@ -481,12 +571,17 @@ class Rot(Workload):
             elif what == "a fence is missing":
                 file.execute("delete from fence where name<>''")
             else:
-                query = "select id, key from object where key<>0 order by length(data) desc"
-                number, key = self.random.choice(file.execute(query).fetchall()[:4])
+                number, key = self._victim(file, is_base=what == "a base is missing")
                 act = {"a base is missing": "delete from object where id=?"}
                 file.execute(act.get(what, "update object set data=x'0041' where id=?"), (number,))
                 return what, {key}
         return what, set()
+
+    def _victim(self, file: apsw.Connection, *, is_base: bool) -> tuple[int, int]:
+        rows: list[Any] = file.execute("select id, key, data from object where key<>0").fetchall()
+        bases = {base_of(data) for _, _, data in rows}
+        number, key, _ = self.random.choice([row for row in rows if not is_base or row[0] in bases])
+        return number, key
 
     def _rows(self) -> set[int]:
         with self._file() as file:

@@ -21,7 +21,7 @@ import re
 from urllib.parse import quote, unquote
 
 from otolith.core.history.commits import Commit, Graph
-from otolith.errors import BadRef, CommitNotFound, NotFound, RefNotFound
+from otolith.errors import BadRef, CommitNotFound, Corrupt, NotFound, RefNotFound
 from otolith.stores import Move, Store
 from otolith.types import Hash
 
@@ -111,7 +111,15 @@ class Refs:
     def head(self, ref: str) -> Commit | None:
         """Return the commit a ref names."""
         hash = self._store.ref(ref)
-        return self._graph.commit(hash) if hash is not None else None
+        while hash is not None:
+            try:
+                return self._graph.commit(hash)
+            except Corrupt:
+                # Deleted and collected, perhaps, after its name was read.
+                before, hash = hash, self._store.ref(ref)
+                if hash == before:
+                    raise
+        return None
 
     def resolve(self, expression: str, *, at: str | None = None) -> Commit:
         """Return the commit an expression names; `at` is the full ref of the branch at hand.
