@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import otolith
 from otolith import Repo
+from otolith.care import prune
 from otolith.core.history.refs import (
     check_name,
     session_ref,
@@ -132,3 +133,33 @@ def test_a_prefix_finds_its_commit_among_many_objects():
     repo = Repo(Haystack())
     made = repo.session("s").commit("needle")
     assert repo.resolve(made.id[:4]) == made
+
+
+class Deleting(MemoryStore):
+    """A store in which a branch is deleted and collected right after its name was read."""
+
+    act = None
+
+    def ref(self, name):
+        found = super().ref(name)
+        if self.act and name == "session/s/main":
+            act, self.act = self.act, None
+            act()
+        return found
+
+
+def test_a_branch_that_is_collected_while_it_is_opened_is_a_branch_that_is_gone():
+    store = Deleting()
+    writer = Repo(store)
+    state = writer.session("s")
+    state["x"] = 1
+    state.commit()
+
+    def delete():
+        writer.delete_branch("s", "main")
+        prune(writer, expire_seconds=0)
+
+    reader = Repo(store)
+    store.act = delete
+
+    assert reader.session("s").head is None

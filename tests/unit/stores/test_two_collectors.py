@@ -1,0 +1,75 @@
+"""Two collections at once, stopped and continued at the places where each could hurt the other."""
+
+from __future__ import annotations
+
+import pytest
+
+from otolith import open as open_repo
+from otolith.care import verify
+from otolith.core import links
+from otolith.stores.sqlite.gc import Forgetting
+
+FOR_EVER = 1 << 62
+
+
+@pytest.fixture
+def now():
+    return [1_000]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+def repo(path, now):
+    with open_repo(path, clock=lambda: now[0]) as repo:
+        state = repo.session("s")
+        for number in range(4):
+            now[0] += 1_000
+            state["x"] = number
+            state.commit()
+        yield repo
+
+
+def interrupted(monkeypatch, act):
+    """Do something else right after a collection has read where a branch was."""
+    real, waiting = Forgetting._old_end, [act]
+
+    def old_end(self, name):
+        found = real(self, name)
+        if name == "session/s/main" and waiting:
+            waiting.pop()()
+        return found
+
+    monkeypatch.setattr(Forgetting, "_old_end", old_end)
+
+
+def test_a_move_that_another_collection_has_blanked_stays_blank(repo, path, now, monkeypatch):
+    with open_repo(path, clock=lambda: now[0]) as other:
+        forget_all = lambda: other.store.collect(links, forget_moves_before=FOR_EVER)  # noqa: E731
+        interrupted(monkeypatch, forget_all)
+
+        repo.store.collect(links, forget_moves_before=now[0])  # keeps the newest move alone
+
+    assert verify(repo, level="deep").problems == []
+    repo.store.collect(links, forget_moves_before=FOR_EVER)
+
+
+def test_a_collection_goes_on_where_another_has_forgotten_before(repo, path, now, monkeypatch):
+    with open_repo(path, clock=lambda: now[0]) as other:
+        rows = Forgetting._rows
+
+        def forgotten_meanwhile(self):
+            found = rows(self)
+            monkeypatch.setattr(Forgetting, "_rows", rows)
+            other.store.collect(links, forget_moves_before=FOR_EVER)
+            return found
+
+        monkeypatch.setattr(Forgetting, "_rows", forgotten_meanwhile)
+
+        repo.store.collect(links, forget_moves_before=now[0])
+
+    assert verify(repo, level="deep").problems == []
+    assert repo.session("s")["x"] == 3
