@@ -53,8 +53,11 @@ class Countdown:
         self.fired = self.fired or hit
         return hit
 
-    def disarm(self) -> None:
-        self.at = 0
+    def turns(self) -> list[int]:
+        """Return the first and the last call of each kind: loops are long, and all turns alike."""
+        first = {call: number for number, call in reversed([*enumerate(self.log, 1)])}
+        last = {call: number for number, call in enumerate(self.log, 1)}
+        return sorted({*first.values(), *last.values()})
 
 
 _numbers = count()

@@ -60,7 +60,7 @@ class Scenario:
     stage: Step  # opens handles, and edits
     act: Step
     repeats: bool = True  # whether doing it again after it has happened changes nothing
-    needs_collect: bool = False
+    collects: bool = False
 
 
 def view(repo: Repo) -> Seen:
@@ -371,7 +371,7 @@ SCENARIOS: dict[str, Scenario] = {
     "fork": Scenario(history_of_three, edit, fork),
     "tag": Scenario(history_of_three, edit, tag),
     "delete a branch": Scenario(two_branches, open_main, delete_branch),
-    "collect": Scenario(with_garbage, open_main, collect, needs_collect=True),
-    "collect nothing": Scenario(with_garbage, edit, collect_nothing_old, needs_collect=True),
+    "collect": Scenario(with_garbage, open_main, collect, collects=True),
+    "collect nothing": Scenario(with_garbage, edit, collect_nothing_old, collects=True),
     "verify": Scenario(criss_cross, edit, look),
 }
