@@ -151,8 +151,7 @@ class _FailingFile(apsw.VFSFile):
                     super().xTruncate(offset)
             self._unsynced.clear()
             raise apsw.IOError("the disk could not sync, and forgot what it was to sync")
-        self._unsynced.clear()
-        super().xSync(flags)
+        self._unsynced.clear()  # and no more: no power is lost here, and syncing takes its time
 
     def xFileSize(self) -> int:  # noqa: N802
         self._disk.meet("xFileSize", self._path)

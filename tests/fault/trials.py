@@ -158,6 +158,7 @@ class Truth:
     before: Seen
     after: Seen
     at_last: Seen  # after one more commit
+    staged: list[Any]  # what each handle shows before the act
     place: Place
 
 
@@ -165,7 +166,6 @@ def prepared(scenario: Scenario, place: Place) -> Truth:
     """Make the history that a scenario starts from, and see where it leads."""
     store = place.open()
     scenario.prepare(World(repo_over(store, start=1000)))
-    place_of_truth = place
     if isinstance(place, InSqlite):
         store.close()
     trial = place.copy()
@@ -173,12 +173,13 @@ def prepared(scenario: Scenario, place: Place) -> Truth:
     world = World(repo_over(store))
     scenario.stage(world)
     before = seen_by_all(world.repo)
+    staged = [state.to_dict() for state in world.handles.values()]
     scenario.act(world)
     after = seen_by_all(world.repo)
     go_on(world)
     at_last = seen_by_all(world.repo)
     trial.close(store)
-    return Truth(before, after, at_last, place_of_truth)
+    return Truth(before, after, at_last, staged, place)
 
 
 def seen_by_all(repo: Repo) -> Seen:
@@ -213,7 +214,6 @@ class Trial:
         store = wrap(inner)
         world = World(repo_over(store))
         self.scenario.stage(world)
-        staged = [state.to_dict() for state in world.handles.values()]
         raised = self._act(world, armed(store))
         place.check_released(inner)
         fresh = repo_over(place.reopen())
@@ -223,7 +223,7 @@ class Trial:
             assert seen == self.truth.after, difference(self.truth, seen)
         write_again(fresh)
         landed = seen == self.truth.after != self.truth.before
-        self._again(world, fresh, landed=landed, staged=staged)
+        self._again(world, fresh, landed=landed)
         check_sound(fresh)
         place.check_released(inner)
         place.close(fresh.store, inner)
@@ -239,7 +239,7 @@ class Trial:
             return error.with_traceback(None)
         return None
 
-    def _again(self, world: World, fresh: Repo, *, landed: bool, staged: list[Any]) -> None:
+    def _again(self, world: World, fresh: Repo, *, landed: bool) -> None:
         try:
             if self.scenario.repeats or not landed:
                 self.scenario.act(world)
@@ -249,17 +249,17 @@ class Trial:
         except (ReadOnly, Unavailable):
             if not self.may_give_up:
                 raise
-            self._check_kept(world, fresh, staged)
+            self._check_kept(world, fresh)
             return
         seen = seen_by_all(fresh)
         assert seen == self.truth.at_last, difference(self.truth, seen)
 
-    def _check_kept(self, world: World, fresh: Repo, staged: list[Any]) -> None:
+    def _check_kept(self, world: World, fresh: Repo) -> None:
         """Check that a handle whose store has given up still has its edits, or that they landed."""
         seen = seen_by_all(fresh)
         assert seen in (self.truth.before, self.truth.after), difference(self.truth, seen)
         states = [state for state, _ in self.truth.after.values()]
-        for state, edits in zip(world.handles.values(), staged, strict=True):
+        for state, edits in zip(world.handles.values(), self.truth.staged, strict=True):
             now = {path: value for path, value in state.to_dict().items() if path != "at last"}
             assert now == edits or now in states
 
