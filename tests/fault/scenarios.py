@@ -100,7 +100,7 @@ def check_sound(repo: Repo) -> None:
 
 # What is prepared
 
-WIDE = {f"k{number:03}": "x" * 40 + str(number) for number in range(250)}
+WIDE = {f"k{number:03}": "x" * 140 + str(number) for number in range(250)}
 
 
 def history_of_three(world: World) -> None:
