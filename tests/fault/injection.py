@@ -53,8 +53,11 @@ class Countdown:
         self.fired = self.fired or hit
         return hit
 
-    def disarm(self) -> None:
-        self.at = 0
+    def turns(self) -> list[int]:
+        """Return the first and the last call of each kind: loops are long, and all turns alike."""
+        first = {call: number for number, call in reversed([*enumerate(self.log, 1)])}
+        last = {call: number for number, call in enumerate(self.log, 1)}
+        return sorted({*first.values(), *last.values()})
 
 
 _numbers = count()
@@ -148,8 +151,7 @@ class _FailingFile(apsw.VFSFile):
                     super().xTruncate(offset)
             self._unsynced.clear()
             raise apsw.IOError("the disk could not sync, and forgot what it was to sync")
-        self._unsynced.clear()
-        super().xSync(flags)
+        self._unsynced.clear()  # and no more: no power is lost here, and syncing takes its time
 
     def xFileSize(self) -> int:  # noqa: N802
         self._disk.meet("xFileSize", self._path)

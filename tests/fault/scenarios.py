@@ -34,8 +34,14 @@ class Ticks:
 
 
 def repo_over(store: Store, *, start: int = 1_000_000) -> Repo:
-    clock = Ticks(start)
-    return core.Repo(store, codec=Codecs(), clock=clock, author="test", entropy=bytes)
+    return core.Repo(
+        store,
+        codec=Codecs(),
+        clock=Ticks(start),
+        author="test",
+        entropy=bytes,
+        cache_bytes=0,  # so that as much as possible is asked of the store
+    )
 
 
 @dataclass
@@ -60,7 +66,7 @@ class Scenario:
     stage: Step  # opens handles, and edits
     act: Step
     repeats: bool = True  # whether doing it again after it has happened changes nothing
-    needs_collect: bool = False
+    collects: bool = False
 
 
 def view(repo: Repo) -> Seen:
@@ -94,7 +100,7 @@ def check_sound(repo: Repo) -> None:
 
 # What is prepared
 
-WIDE = {f"k{number:03}": "x" * 40 + str(number) for number in range(60)}
+WIDE = {f"k{number:03}": "x" * 140 + str(number) for number in range(250)}
 
 
 def history_of_three(world: World) -> None:
@@ -197,8 +203,10 @@ def edit(world: World) -> None:
     state.list("log").append("c")
     state.list("log").append("d")
     state["wide/k030"] = {"deep": {"er": [1, 2, 3]}}
-    del state["wide/k031"]
+    del state["wide/k231"]
     state["blob"] = b"0123456789" * 400
+    # Last, so that they wait until the commit looks for where they go.
+    state["wide/k060"] = state["wide/k120"] = "late"
 
 
 def edit_little(world: World) -> None:
@@ -206,6 +214,7 @@ def edit_little(world: World) -> None:
     state = world.state()
     state.counter("n").add(1)
     state["x"] = 4
+    state["wide/k060"] = "late"
 
 
 def edit_and_lose_the_race(world: World) -> None:
@@ -371,7 +380,7 @@ SCENARIOS: dict[str, Scenario] = {
     "fork": Scenario(history_of_three, edit, fork),
     "tag": Scenario(history_of_three, edit, tag),
     "delete a branch": Scenario(two_branches, open_main, delete_branch),
-    "collect": Scenario(with_garbage, open_main, collect, needs_collect=True),
-    "collect nothing": Scenario(with_garbage, edit, collect_nothing_old, needs_collect=True),
+    "collect": Scenario(with_garbage, open_main, collect, collects=True),
+    "collect nothing": Scenario(with_garbage, edit, collect_nothing_old, collects=True),
     "verify": Scenario(criss_cross, edit, look),
 }

@@ -6,13 +6,13 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from otolith.core import Repo
-from otolith.errors import Error
+from otolith.errors import Error, ReadOnly, Unavailable
 from otolith.stores import CachedStore, KeyValueStore, KVStore, MemoryStore, SqliteStore, Store
 from tests.fault.injection import Countdown
 from tests.fault.scenarios import Scenario, Seen, World, check_sound, repo_over, view, write_again
@@ -158,6 +158,7 @@ class Truth:
     before: Seen
     after: Seen
     at_last: Seen  # after one more commit
+    staged: list[Any]  # what each handle shows before the act
     place: Place
 
 
@@ -165,7 +166,6 @@ def prepared(scenario: Scenario, place: Place) -> Truth:
     """Make the history that a scenario starts from, and see where it leads."""
     store = place.open()
     scenario.prepare(World(repo_over(store, start=1000)))
-    place_of_truth = place
     if isinstance(place, InSqlite):
         store.close()
     trial = place.copy()
@@ -173,12 +173,13 @@ def prepared(scenario: Scenario, place: Place) -> Truth:
     world = World(repo_over(store))
     scenario.stage(world)
     before = seen_by_all(world.repo)
+    staged = [state.to_dict() for state in world.handles.values()]
     scenario.act(world)
     after = seen_by_all(world.repo)
     go_on(world)
     at_last = seen_by_all(world.repo)
     trial.close(store)
-    return Truth(before, after, at_last, place_of_truth)
+    return Truth(before, after, at_last, staged, place)
 
 
 def seen_by_all(repo: Repo) -> Seen:
@@ -198,43 +199,37 @@ class Trial:
     scenario: Scenario
     truth: Truth
     injected: tuple[type[BaseException], ...] = ()
+    may_give_up: bool = False  # whether a store may refuse to go on after the fault
 
     def run(
         self,
-        countdown: Countdown,
         armed: Callable[[Store], AbstractContextManager[None]],
         *,
         wrap: Callable[[Store], Store] = lambda store: store,
-        disk_may_be_given_up: bool = False,
-    ) -> bool:
-        """Act with a fault; tell whether it struck."""
+    ) -> None:
+        """Act with a fault, and check what is left."""
         place = self.truth.place.copy()
         open_files, living = descriptors(), threading.active_count()
-        store = wrap(place.open())
+        inner = place.open()
+        store = wrap(inner)
         world = World(repo_over(store))
         self.scenario.stage(world)
         raised = self._act(world, armed(store))
-        countdown.disarm()
-        place.check_released(getattr(store, "inner", store))
+        place.check_released(inner)
         fresh = repo_over(place.reopen())
         seen = seen_by_all(fresh)
         assert seen in (self.truth.before, self.truth.after), difference(self.truth, seen)
         if raised is None:
             assert seen == self.truth.after, difference(self.truth, seen)
         write_again(fresh)
-        self._again(
-            world,
-            fresh,
-            landed=seen == self.truth.after and seen != self.truth.before,
-            may_refuse=disk_may_be_given_up,
-        )
+        landed = seen == self.truth.after != self.truth.before
+        self._again(world, fresh, landed=landed)
         check_sound(fresh)
-        place.check_released(getattr(store, "inner", store))
-        place.close(fresh.store, store)
-        del world, fresh, store
+        place.check_released(inner)
+        place.close(fresh.store, inner)
+        del world, fresh, store, inner
         assert threading.active_count() == living
         assert descriptors() == open_files
-        return countdown.fired
 
     def _act(self, world: World, armed: AbstractContextManager[None]) -> BaseException | None:
         try:
@@ -244,20 +239,29 @@ class Trial:
             return error.with_traceback(None)
         return None
 
-    def _again(self, world: World, fresh: Repo, *, landed: bool, may_refuse: bool) -> None:
+    def _again(self, world: World, fresh: Repo, *, landed: bool) -> None:
         try:
             if self.scenario.repeats or not landed:
                 self.scenario.act(world)
-        except Error:
-            if not may_refuse:
+            seen = seen_by_all(fresh)
+            assert seen == self.truth.after, difference(self.truth, seen)
+            go_on(world)
+        except (ReadOnly, Unavailable):
+            if not self.may_give_up:
                 raise
-            assert seen_by_all(fresh) in (self.truth.before, self.truth.after)
+            self._check_kept(world, fresh)
             return
         seen = seen_by_all(fresh)
-        assert seen == self.truth.after, difference(self.truth, seen)
-        go_on(world)
-        seen = seen_by_all(fresh)
         assert seen == self.truth.at_last, difference(self.truth, seen)
+
+    def _check_kept(self, world: World, fresh: Repo) -> None:
+        """Check that a handle whose store has given up still has its edits, or that they landed."""
+        seen = seen_by_all(fresh)
+        assert seen in (self.truth.before, self.truth.after), difference(self.truth, seen)
+        states = [state for state, _ in self.truth.after.values()]
+        for state, edits in zip(world.handles.values(), self.truth.staged, strict=True):
+            now = {path: value for path, value in state.to_dict().items() if path != "at last"}
+            assert now == edits or now in states
 
 
 def difference(truth: Truth, seen: Seen) -> str:
@@ -286,3 +290,14 @@ def evenly(points: Iterable[int], most: int) -> Iterator[int]:
     chosen = list(points)
     step = max(1, -(-len(chosen) // most))
     yield from chosen[::-1][::step][::-1]
+
+
+@contextmanager
+def at_point(number: int, counted: Countdown | None) -> Iterator[None]:
+    """Say where the fault was if something is not as it must be."""
+    try:
+        yield
+    except BaseException as error:
+        where = counted.log[number - 1] if counted is not None else "call of the store"
+        error.add_note(f"the fault was at {number}: {where}")
+        raise

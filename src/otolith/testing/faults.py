@@ -51,14 +51,17 @@ class Fault:
     delay   the call waits first
     """
 
-    call: str
+    call: str  # "*" is any call; then `at` counts all of them together
     at: int = 0  # which call of this name, from 1; 0 is every one
     kind: Kind = "refuse"
     error: Callable[[], Error] = field(default=_broken)
     delay_seconds: float = 0.0
 
-    def strikes(self, call: str, number: int) -> bool:
-        return self.call == call and self.at in {0, number}
+    def strikes(self, call: str, calls: Counter[str]) -> bool:
+        """Tell whether the last of these calls goes wrong."""
+        if self.call == "*":
+            return self.at in {0, calls.total()}
+        return self.call == call and self.at in {0, calls[call]}
 
 
 class FaultyStore:
@@ -106,7 +109,7 @@ class FaultyStore:
         """Count a call; fail or wait before it happens, if that is the plan."""
         with self._lock:
             self.calls[call] += 1
-            faults = [fault for fault in self.plan if fault.strikes(call, self.calls[call])]
+            faults = [fault for fault in self.plan if fault.strikes(call, self.calls)]
         for fault in faults:
             if fault.kind == "delay":
                 sleep(fault.delay_seconds)

@@ -172,20 +172,19 @@ class Connections:
     def collecting(self) -> Iterator[apsw.Connection]:
         """Lend a second connection that writes, for work beside the writers."""
         token = Reading(self)
-        connection = None
         try:
             with self._count:
                 self._lent.add(token)
             self.check_open()
             connection = connect_writer(replace(self.place, limit_bytes=None), create=False)
-            yield connection
+            try:
+                yield connection
+            finally:
+                connection.close()  # which rolls back, too
         except apsw.Error as error:
             raise explained(error, self.place.path) from error
         finally:
-            if connection is not None:
-                connection.close()  # which rolls back, too
-            with self._count:
-                self._lent.discard(token)
+            self.forget(token)
 
     def close(self) -> None:
         self._checkpoints.wait()
