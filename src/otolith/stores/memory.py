@@ -92,6 +92,7 @@ class MemoryStore:
         forget_moves_before: int = 0,
         progress: Callable[[str, int, int], None] | None = None,
         dry_run: bool = False,
+        erase: bool = False,
     ) -> Collected:
         with self._lock:
             self._check_open()
@@ -106,7 +107,8 @@ class MemoryStore:
                 self._moves = {name: past for name, past in moves.items() if past}
                 self._objects = {name: self._objects[name] for name in kept}
                 self._bytes -= freed
-            return Collected(len(kept), len(dropped), forgotten, freed, 0.0)
+            erased = erase and not dry_run  # there is no file
+            return Collected(len(kept), len(dropped), forgotten, freed, 0.0, erased)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -83,6 +83,11 @@ def depth_of(row: bytes) -> int:
     return row[0] >> 3
 
 
+def with_depth(row: bytes, depth: int) -> bytes:
+    """Return a row that says another depth."""
+    return bytes((row[0] & 7 | depth << 3,)) + row[1:]
+
+
 def base_of(row: bytes) -> int | None:
     """Return the id of the row this one is a difference from, or None."""
     if kind_of(row) not in (SPLICE, PATCH):

@@ -152,12 +152,15 @@ class SqliteStore:
         forget_moves_before: int = 0,
         progress: Callable[[str, int, int], None] | None = None,
         dry_run: bool = False,
+        erase: bool = False,
     ) -> Collected:
         self._turns.check_writable()
         collection = Collection(
             self._connections, self._objects, Refs(self.path), self._history, links=links
         )
-        return collection.run(forget_moves_before, progress=progress, dry_run=dry_run)
+        return collection.run(
+            forget_moves_before, progress=progress, dry_run=dry_run, erase=erase
+        )
 
     def reread(self) -> Store:
         again = copy(self)
