@@ -22,6 +22,7 @@ Opening a store file: what is refused and why, and how a connection is set up.
 
 from __future__ import annotations
 
+import os
 import stat
 import sys
 from collections.abc import Callable, Iterable
@@ -145,7 +146,7 @@ NETWORK_FILE_SYSTEMS = frozenset(
 )
 MOUNTS = Path("/proc/self/mountinfo")
 
-_MAGIC = b"SQLite format 3\0"
+_SMALLEST_BYTES = 512
 _WAL_BYTES = 32 << 20
 _CHECKPOINT_PAGES = 2000
 _CACHE_KIB = 16 << 10
@@ -179,34 +180,33 @@ def check_library(version: str) -> None:
 
 
 def check_path(path: Path, *, create: bool) -> None:
-    """Refuse a path where no store can be.
+    """Refuse a path where no store can be, without opening it.
+
+    Whoever closes a file gives up all locks that its process has on it, also those of SQLite. So
+    only SQLite opens it, which keeps account of that, and finds out whether it is a database.
 
     Raises:
         StoreNotFound: there is nothing, and nothing may or can be made.
         NotAStore: there is something else.
-        Denied: it cannot be read.
+        Denied: its directory cannot be looked into.
     """
-    kind = _kind(path)
-    if kind is None:
+    found = _stat(path)
+    if found is None:
         _check_room_for(path, create=create)
         return
+    kind = stat.S_IFMT(found.st_mode)
     if kind == stat.S_IFDIR:
         raise NotAStore(f"{path} is a directory", hint="give the path of a file in it")
     if kind != stat.S_IFREG:  # opening a pipe would wait for ever
         raise NotAStore(f"{path} is not a file", hint="choose another path")
-    try:
-        with path.open("rb") as file:
-            magic = file.read(len(_MAGIC))
-    except OSError as error:
-        raise Denied(f"{path} cannot be read", hint="check its permissions") from error
-    if magic and magic != _MAGIC:
+    if 0 < found.st_size < _SMALLEST_BYTES:  # SQLite takes a single byte for nothing
         raise NotAStore(f"{path} is not an otolith store", hint="choose another path")
 
 
-def _kind(path: Path) -> int | None:
+def _stat(path: Path) -> os.stat_result | None:
     """Return what is at a path: a file, a directory or something else; None for nothing."""
     try:
-        return stat.S_IFMT(path.stat().st_mode)
+        return path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except PermissionError as error:
