@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
@@ -32,10 +33,8 @@ def frames(data: bytes) -> Iterator[bytes]:
     """Yield what can be decompressed of every frame in some bytes, also of those cut short."""
     at = data.find(_FRAME)
     while at >= 0:
-        try:
+        with suppress(zstandard.ZstdError):
             yield zstandard.ZstdDecompressor().decompressobj().decompress(data[at : at + 70_000])
-        except zstandard.ZstdError:
-            pass
         at = data.find(_FRAME, at + 1)
 
 

@@ -178,14 +178,14 @@ def test_a_store_on_a_read_only_medium_is_read_as_it_is(tmp_path, monkeypatch):
     store = SqliteStore(tmp_path / "a.db")
     put(store, "main", item)
     store.close()
-    connect = apsw.Connection
+    connect = schema.GuardedConnection
 
-    def without_shared_memory(name, *, flags, vfs=None):
+    def without_shared_memory(name, **options):
         if "immutable=1" not in name:
             raise apsw.CantOpenError("unable to open database file")
-        return connect(name, flags=flags, vfs=vfs)
+        return connect(name, **options)
 
-    monkeypatch.setattr(apsw, "Connection", without_shared_memory)
+    monkeypatch.setattr(schema, "GuardedConnection", without_shared_memory)
     assert SqliteStore(tmp_path / "a.db", read_only=True).ref("main") == item.hash
     (tmp_path / "a.db-wal").write_bytes(b"x")
     with pytest.raises(ReadOnly, match="writes beside it"):

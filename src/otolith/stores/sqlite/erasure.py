@@ -91,7 +91,7 @@ class Erasure:
         self._tell("rebuild", 0, size)
         connection.pragma("temp_store", "memory" if size <= _IN_MEMORY_BYTES else "file")
         try:
-            connection.execute("vacuum")
+            ask(connection, "vacuum")
         finally:
             connection.pragma("temp_store", "memory")
         self._tell("rebuild", size, size)
@@ -172,7 +172,7 @@ class Erasure:
 
     def _key(self, number: int) -> int:
         rows = ask(self._connection, "select key from object where id=?", (number,))
-        return int(rows[0][0]) if rows else 0
+        return rows[0][0] if rows and isinstance(rows[0][0], int) else 0
 
     def _put(self, number: int, row: bytes) -> None:
         self._connection.execute("update object set data=? where id=?", (row, number))

@@ -36,8 +36,9 @@ from otolith.stores.sqlite.delta import Damaged, base_of
 from otolith.stores.sqlite.erasure import Erasure
 from otolith.stores.sqlite.objects import Objects, is_named, key_of
 from otolith.stores.sqlite.refs import History, MoveRow, Refs, Row, Side
-from otolith.stores.sqlite.sql import FSCK, ask
+from otolith.stores.sqlite.sql import FSCK, ask, each
 from otolith.stores.sqlite.steps import Steps
+
 
 class Forgetting:
     """Cuts histories before a time.
@@ -51,14 +52,17 @@ class Forgetting:
         self._refs = refs
         self._history = history
         self._before = before
+        self._seen: set[int] = set()
 
     def doomed(self) -> set[int]:
         """Return the moves that would go."""
+        self._seen.clear()
         return {move.seq for row in self._rows() for move in self._old_end(row)[1]}
 
     def run(self, steps: Steps, tell: Callable[[str, int, int], None]) -> int:
         """Forget them; return how many went."""
         rows = self._rows()
+        self._seen.clear()
         forgotten = 0
         if rows:
             with steps.step():
@@ -77,7 +81,7 @@ class Forgetting:
     def _old_end(self, row: Row) -> tuple[MoveRow | None, list[MoveRow]]:
         """Return the lowest move that stays, and those below it, newest first."""
         with self._connections.reading() as connection:
-            chain = self._history.chain(connection, row.last, None)
+            chain = self._history.chain(connection, row.last, None, self._seen)
         keep = 0
         for place, move in enumerate(chain):
             if move.time >= self._before:
@@ -333,7 +337,7 @@ class Collection:
             query = "select id, key from object where id<=? order by id"
             return [
                 number
-                for number, key in connection.execute(query, (self._start,))
+                for number, key in each(connection, query, (self._start,))
                 if not marks.get(number) & OBJECT and (key or not marks.get(number))
             ]
 

@@ -25,7 +25,7 @@ from otolith.stores.sqlite.delta import (
     depth_of,
     encode,
 )
-from otolith.stores.sqlite.sql import FSCK, ask
+from otolith.stores.sqlite.sql import FSCK, ask, each
 from otolith.types import Hash
 
 # A flipped bit can turn a blob into text or NULL, hence the casts.
@@ -216,18 +216,15 @@ class Objects:
 
     def count(self, connection: apsw.Connection) -> int:
         """Return how many objects there are."""
-        rows = (
-            "select count(*) from object",
-            "select count(*) from object where key >> 32 = 0 and key = 0",
-        )
-        total, hidden = (ask(connection, query)[0][0] for query in rows)
-        return int(total) - int(hidden)
+        # Unlike count(*), this is done in steps that are counted.
+        return int(ask(connection, "select count(nullif(key, 0)) from object")[0][0])
 
     def matching(self, connection: apsw.Connection, prefix: bytes) -> Iterator[Hash]:
         """Yield the hashes that start with these bytes, in order."""
         low, high = key_of(prefix.ljust(8, b"\0")), key_of(prefix.ljust(8, b"\xff"))
         seen: set[Hash] = set()
-        rows = connection.execute(
+        rows = each(
+            connection,
             "select id, key, cast(data as blob) from object"
             " where key >> 32 between ?1 >> 32 and ?2 >> 32 and key between ?1 and ?2 and key <> 0"
             " order by key",

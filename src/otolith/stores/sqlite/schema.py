@@ -43,6 +43,7 @@ from otolith.errors import (
     StoreNotFound,
     Unsupported,
 )
+from otolith.stores.sqlite.guard import GuardedConnection
 from otolith.stores.sqlite.refs import zero_row
 from otolith.stores.sqlite.sql import ask, explained
 
@@ -106,23 +107,38 @@ def _is_blank(connection: apsw.Connection) -> bool:
 def _check(connection: apsw.Connection, path: str) -> None:
     _check_marks(connection, path)
     # A file may come from anywhere: what is not ours could run, or never end, when it is read.
-    strangers = [
-        f"{kind} {name}"
-        for kind, name, sql in ask(connection, "select type, name, sql from sqlite_schema")
-        if _plainly(sql) not in _KNOWN and not str(name).startswith("sqlite_")
-    ]
+    found = ask(connection, "select type, name, sql from sqlite_schema")
+    strangers = [f"{kind} {name}" for kind, name, sql in found if not _is_known(kind, name, sql)]
     if strangers:
         raise Corrupt(
-            f"{path} has what no otolith store has: {', '.join(strangers[:5])}",
-            hint="do not trust this file; restore it from a copy that you made",
+            f"{path} has what no otolith store has: {', '.join(strangers[:5])}", hint=_DISTRUST
         )
+    missing = _KNOWN - {_plainly(sql) for _, _, sql in found}
+    if missing or len(found) != len({name for _, name, _ in found}):
+        raise Corrupt(f"{path} has not the tables that every otolith store has", hint=_DISTRUST)
+
+
+_DISTRUST = "do not trust this file; restore it from a copy that you made"
+
+
+def _is_known(kind: object, name: object, sql: object) -> bool:
+    """Tell whether this is one of our tables, or what SQLite adds by itself."""
+    if str(name).startswith("sqlite_autoindex_"):
+        return kind == "index" and sql is None
+    return _plainly(sql) in (_STATISTICS if str(name).startswith("sqlite_stat") else _KNOWN)
 
 
 def _plainly(sql: object) -> str:
     return " ".join(str(sql).lower().split())
 
 
-_KNOWN = frozenset(map(_plainly, _TABLES))
+_KNOWN = frozenset(_plainly(line) for line in _TABLES if line.startswith("create"))
+_STATISTICS = frozenset(
+    {
+        "create table sqlite_stat1(tbl,idx,stat)",
+        "create table sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
+    }
+)
 
 
 def _check_marks(connection: apsw.Connection, path: str) -> None:
@@ -254,7 +270,7 @@ def connect_writer(place: Place, *, create: bool) -> apsw.Connection:
     """Open the connection that writes, and make the store if it is not there yet."""
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
     try:
-        connection = apsw.Connection(place.path, flags=flags, vfs=place.vfs)
+        connection = GuardedConnection(place.path, flags=flags, vfs=place.vfs, file=place.path)
     except apsw.Error as error:
         raise explained(error, place.path) from error
     try:
@@ -340,17 +356,8 @@ def _patience(seconds: float) -> Callable[[int], bool]:
     return wait
 
 
-_SAFER = {
-    apsw.SQLITE_DBCONFIG_DEFENSIVE: 1,
-    apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA: 0,
-    apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER: 0,
-    apsw.SQLITE_DBCONFIG_ENABLE_VIEW: 0,
-}
-
-
 def _set_up(connection: apsw.Connection) -> None:
-    for setting, value in _SAFER.items():
-        connection.config(setting, value)
+    connection.pragma("cell_size_check", 1)
     connection.pragma("cache_size", -_CACHE_KIB)
     connection.pragma("mmap_size", 0)
     connection.pragma("temp_store", "memory")
@@ -358,7 +365,7 @@ def _set_up(connection: apsw.Connection) -> None:
 
 def _read_only(place: Place, name: str, flags: int) -> apsw.Connection:
     flags |= apsw.SQLITE_OPEN_READONLY
-    connection = apsw.Connection(name, flags=flags, vfs=place.vfs)
+    connection = GuardedConnection(name, flags=flags, vfs=place.vfs, file=place.path)
     try:
         connection.set_busy_handler(_patience(place.busy_timeout_seconds))
         _set_up(connection)
