@@ -30,6 +30,7 @@ from otolith.types import Hash
 
 # A flipped bit can turn a blob into text or NULL, hence the casts.
 _KEY = Struct(">q")
+LAST_ROW = (1 << 40) - 1  # a difference names its base in five bytes
 _HANDFUL = 4  # a small commit has as many objects
 _KEYS = """select key from object where key >> 32 in (?1 >> 32, ?2 >> 32, ?3 >> 32, ?4 >> 32)
     and key in (?1, ?2, ?3, ?4)"""
@@ -199,7 +200,10 @@ class Objects:
         if not rows:
             return [], set()
         connection.executemany("insert into object(key, data) values(?, ?)", rows.values())
-        first = connection.last_insert_rowid() - len(rows) + 1
+        last = connection.last_insert_rowid()
+        if last > LAST_ROW:  # SQLite would soon give numbers at random
+            raise Corrupt(f"{self._path}: a row has the number {last}", hint=FSCK)
+        first = last - len(rows) + 1
         plain = {draft.hash: draft.data for draft in drafts}
         added = [
             (name, Base(first + place, depth_of(row), plain[name]))

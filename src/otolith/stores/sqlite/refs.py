@@ -23,6 +23,7 @@ from otolith.stores.sqlite.sql import FSCK, ask
 from otolith.types import Hash
 
 _MASK = (1 << 64) - 1
+_LAST_MOVE = 1 << 62
 
 
 class Row(NamedTuple):
@@ -291,7 +292,10 @@ class History:
             "insert into move(prev, old, new, time, note, sum) values(?, ?, ?, ?, ?, ?)",
             (prev, old, new, move.time, move.note, total),
         )
-        return connection.last_insert_rowid()
+        seq = connection.last_insert_rowid()
+        if not prev < seq < _LAST_MOVE:  # SQLite gives numbers at random once one is the highest
+            raise Corrupt(f"{self._path}: a move has the number {seq} after {prev}", hint=FSCK)
+        return seq
 
     def side(self, connection: apsw.Connection, name: Hash | None, fresh: set[int]) -> Side:
         """Return the short form of a hash: its key, if that can only mean this object."""
