@@ -505,5 +505,7 @@ def test_gc_drops_what_undo_no_longer_needs(torn):
 
     assert kept["dropped_objects"] == 0
     assert dropped["dropped_objects"] > 0
+    assert (kept["erased"], dropped["erased"], dropped["residue"]) == (False, True, "")
+    assert torn("gc", "--expire", "now").out.endswith("has a byte of what was dropped.\n")
     assert torn("fsck", "--deep").code == 0
     assert torn("undo").code == 3

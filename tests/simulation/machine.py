@@ -66,10 +66,10 @@ class Machine:
         for room in _LOCKS:
             replace(patch(f"otolith.{room}.Lock", Lock))
         replace(patch("otolith.stores.keyvalue.kv.RLock", RLock))
-        gc = "otolith.stores.sqlite.gc."
-        for name in ("monotonic", "perf_counter"):
-            replace(patch(gc + name, lambda: self.scheduler.ticks * 1e-6))
-        replace(patch(gc + "sleep", lambda seconds: self.scheduler.give_way()))
+        for name in ("gc.monotonic", "steps.perf_counter", "erasure.perf_counter"):
+            replace(patch(f"otolith.stores.sqlite.{name}", lambda: self.scheduler.ticks * 1e-6))
+        give_way = self.scheduler.give_way
+        replace(patch("otolith.stores.sqlite.steps.sleep", lambda seconds: give_way()))
         replace(patch("otolith.stores.keyvalue.store.sleep", lambda seconds: None))
         replace(patch.object(Lock, "scheduler", self.scheduler))
         apsw.connection_hooks.append(self._watch)
@@ -161,6 +161,8 @@ class Machine:
                 raise apsw.BusyError("somebody holds the lock for good")
             self.scheduler.wait_until(self._is_free)
             self._writing = connection
+        elif sql == "vacuum":
+            self.scheduler.wait_until(self._is_free)
         else:
             self.scheduler.give_way()
         return True

@@ -129,7 +129,7 @@ class Workload(ABC):
             lately = 1000 * self.some(0, self.machine.scheduler.ticks)
             since = self.random.choice([0, process.clock() - lately, _FOR_EVER])
             with suppress(Unavailable, Busy):
-                store.collect(links, forget_moves_before=since)
+                store.collect(links, forget_moves_before=since, erase=self.some(0, 1) == 1)
 
     def killer(self, victims: list[Process], restart: Callable[[], None]) -> Callable[..., None]:
         """Return a task that ends processes at moments of the seed's choice."""
@@ -431,7 +431,7 @@ class Tags(Workload):
         for _ in range(self.some(2, 5)):
             lately = process.clock() - 1000 * self.some(0, 300)
             before = lately if since is None else since
-            store.collect(links, forget_moves_before=before)
+            store.collect(links, forget_moves_before=before, erase=self.some(0, 3) == 3)
 
     def worker(self, process: Process, name: str) -> None:
         repo = process.open()
@@ -488,7 +488,8 @@ class Templates(Workload):
         process.open().delete_branch(SESSION, "main")
 
     def collects(self, process: Process, state: Branch, name: str) -> None:
-        process.store.collect(links, forget_moves_before=_FOR_EVER)
+        is_erasing = self.random.random() < 0.5
+        process.store.collect(links, forget_moves_before=_FOR_EVER, erase=is_erasing)
 
     def check(self, repo: Repo) -> None:
         for session in repo.sessions():

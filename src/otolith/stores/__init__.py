@@ -7,6 +7,7 @@ atomic write; a *move* is an entry of a ref's history; a *layer* is a store arou
 """
 
 from otolith.stores.base import (
+    TIME_LIMIT,
     Batch,
     Capabilities,
     Collected,
@@ -30,6 +31,7 @@ from otolith.stores.sqlite import SqliteStore
 from otolith.stores.url import Cache, Disk, Memory, as_store, open_store
 
 __all__ = [
+    "TIME_LIMIT",
     "Batch",
     "Cache",
     "CachedStore",

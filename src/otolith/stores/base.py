@@ -150,6 +150,8 @@ class Collected:
     dropped_moves: int
     freed_bytes: int
     longest_block_seconds: float  # the longest time a writer could have been kept waiting
+    erased: bool = False  # the store's own files hold no copy of what was dropped
+    residue: str = ""  # why they may, if it was to be erased and could not be
 
 
 @runtime_checkable
@@ -176,11 +178,14 @@ class Collector(Protocol):
         forget_moves_before: int = 0,
         progress: Callable[[str, int, int], None] | None = None,
         dry_run: bool = False,
+        erase: bool = False,
     ) -> Collected:
         """Drop every object that no ref, and neither end of a remembered move, reaches.
 
         Moves older than `forget_moves_before` (microseconds) are forgotten first, from the old end
         of each history up to its first move that is young enough.
+        With `erase`, no byte of what is dropped stays in what the store keeps; `Collected` tells
+        whether that was done.
         `progress` is called with a phase, how far it is, and how far it will go (0 if not known).
         """
         ...

@@ -94,6 +94,7 @@ class MemoryStore:
         forget_moves_before: int = 0,
         progress: Callable[[str, int, int], None] | None = None,
         dry_run: bool = False,
+        erase: bool = False,
     ) -> Collected:
         with self._lock:
             self._check_open()
@@ -108,7 +109,8 @@ class MemoryStore:
                 moves = {name: past for name, past in moves.items() if past}
                 objects = {name: self._objects[name] for name in kept}
                 self._moves, self._objects, self._bytes = moves, objects, self._bytes - freed
-            return Collected(len(kept), len(dropped), forgotten, freed, 0.0)
+            erased = erase and not dry_run  # there is no file
+            return Collected(len(kept), len(dropped), forgotten, freed, 0.0, erased)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -152,8 +154,8 @@ class MemoryStore:
             self._bytes = used
             _put_back(self._fences, fences)
             _put_back(self._refs, {swap.name: swap.old for swap in batch.swaps})
-            for name, length in pasts.items():
-                del self._moves.get(name, [])[length:]
+            for ref, length in pasts.items():
+                del self._moves.get(ref, [])[length:]
             raise
 
     def _swap(self, batch: Batch) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import subprocess
+import sys
 import tempfile
 from contextlib import closing
 from pathlib import Path
@@ -77,6 +79,42 @@ def test_a_text_file_is_not_a_store_and_stays_as_it_is(tmp_path):
     assert file.read_text().startswith("not a database")
 
 
+@pytest.mark.parametrize("text", ["x", "x" * 100, "x" * 5000, "\0" * 4096])
+@pytest.mark.parametrize("options", [{}, {"read_only": True}], ids=["write", "read"])
+def test_a_file_of_any_length_is_not_a_store_and_stays_as_it_is(tmp_path, text, options):
+    file = tmp_path / "notes.txt"
+    file.write_text(text)
+    with pytest.raises(NotAStore):
+        SqliteStore(file, **options)
+    assert file.read_text() == text
+    assert list(tmp_path.iterdir()) == [file]
+
+
+ASK_FOR_THE_LOCK = """if True:
+    import fcntl, sys
+    with open(sys.argv[1], "rb+") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 0x40000002)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="locks of other systems are elsewhere")
+def test_opening_a_store_again_keeps_the_locks_that_this_process_has(tmp_path):
+    """The range is the one that SQLite locks while a file is in use."""
+
+    def is_locked():
+        ask = [sys.executable, "-c", ASK_FOR_THE_LOCK, tmp_path / "a.db"]
+        return b"BlockingIOError" in subprocess.run(ask, capture_output=True, check=False).stderr
+
+    first = SqliteStore(tmp_path / "a.db")
+    put(first, "main", thing("a"))
+    assert is_locked()
+    SqliteStore(tmp_path / "a.db", read_only=True).close()
+    SqliteStore(tmp_path / "a.db").close()
+    assert is_locked()
+    first.close()
+    assert not is_locked()
+
+
 def test_the_database_of_another_program_is_not_a_store_and_stays_as_it_is(tmp_path):
     with sqlite3.connect(tmp_path / "a.db") as other:
         other.execute("create table t(x)")
@@ -140,14 +178,14 @@ def test_a_store_on_a_read_only_medium_is_read_as_it_is(tmp_path, monkeypatch):
     store = SqliteStore(tmp_path / "a.db")
     put(store, "main", item)
     store.close()
-    connect = apsw.Connection
+    connect = schema.GuardedConnection
 
-    def without_shared_memory(name, *, flags, vfs=None):
+    def without_shared_memory(name, **options):
         if "immutable=1" not in name:
             raise apsw.CantOpenError("unable to open database file")
-        return connect(name, flags=flags, vfs=vfs)
+        return connect(name, **options)
 
-    monkeypatch.setattr(apsw, "Connection", without_shared_memory)
+    monkeypatch.setattr(schema, "GuardedConnection", without_shared_memory)
     assert SqliteStore(tmp_path / "a.db", read_only=True).ref("main") == item.hash
     (tmp_path / "a.db-wal").write_bytes(b"x")
     with pytest.raises(ReadOnly, match="writes beside it"):

@@ -112,6 +112,7 @@ def gc(asked: GlobalOptions, dry_run: bool, expire: str, as_json: bool) -> None:
     """Drop what no branch, tag or undo reaches, and give the space back to the file system.
 
     Others may read and write meanwhile. What is dropped is gone: --dry-run looks first.
+    With --expire now it is also erased from the files of the store.
     """
     expire_seconds = _seconds(expire)
     with opened(find(asked).url) as repo:
@@ -130,6 +131,10 @@ def gc(asked: GlobalOptions, dry_run: bool, expire: str, as_json: bool) -> None:
     if not dry_run:
         longest = f"{done.longest_block_seconds * 1000:.0f} ms"
         click.echo(f"Freed {size(done.freed_bytes)}; no writer waited longer than {longest}.")
+    if done.erased:
+        click.echo("Erased: no file of the store has a byte of what was dropped.")
+    elif done.residue:
+        click.echo(f"Not erased: {safe(done.residue)}. Run it again.")
 
 
 def _collected_json(done: Collected) -> dict[str, object]:
@@ -139,6 +144,8 @@ def _collected_json(done: Collected) -> dict[str, object]:
         "dropped_moves": done.dropped_moves,
         "freed_bytes": done.freed_bytes,
         "longest_block_seconds": done.longest_block_seconds,
+        "erased": done.erased,
+        "residue": done.residue,
     }
 
 

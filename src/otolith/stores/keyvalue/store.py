@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from random import random
 from time import sleep
 from typing import TypeVar
@@ -138,6 +139,7 @@ class KeyValueStore:
         forget_moves_before: int = 0,
         progress: Callable[[str, int, int], None] | None = None,
         dry_run: bool = False,
+        erase: bool = False,
     ) -> Collected:
         """Collect as the contract says; writers of this process wait until it is done.
 
@@ -148,7 +150,9 @@ class KeyValueStore:
         check_collects(self._calls, shared=self._capabilities.shared)
         with self._lock:
             run = Collection(self._calls, self._parts, self._view(), links)
-            return run.run(forget_moves_before, progress=progress, dry_run=dry_run)
+            done = run.run(forget_moves_before, progress=progress, dry_run=dry_run)
+        residue = f"what {self._calls.name} does with deleted values is not known"
+        return replace(done, residue=residue) if erase and not dry_run else done
 
     def close(self) -> None:
         if not self._closed:

@@ -94,13 +94,18 @@ class CachedStore:
         forget_moves_before: int = 0,
         progress: Callable[[str, int, int], None] | None = None,
         dry_run: bool = False,
+        erase: bool = False,
     ) -> Collected:
         if not isinstance(self._inner, Collector):
             raise Unsupported(
                 f"{type(self._inner).__name__} cannot collect", hint="see capabilities.collects"
             )
         done = self._inner.collect(
-            links, forget_moves_before=forget_moves_before, progress=progress, dry_run=dry_run
+            links,
+            forget_moves_before=forget_moves_before,
+            progress=progress,
+            dry_run=dry_run,
+            erase=erase,
         )
         self._forget()
         return done

@@ -80,6 +80,15 @@ def _move(connection: apsw.Connection) -> None:
         ask(connection, "pragma wal_checkpoint(passive)")
 
 
+def truncate_wal(connection: apsw.Connection) -> bool:
+    """Move all of the WAL into the file and cut it to nothing; tell whether that could be done."""
+    try:
+        ((busy, _, _),) = ask(connection, "pragma wal_checkpoint(truncate)")
+    except (apsw.BusyError, apsw.LockedError):
+        return False
+    return not busy
+
+
 _FORK_PATIENCE_SECONDS = 2.0
 
 
@@ -91,6 +100,7 @@ class Connections:
         self.lock = Lock()
         self.closed = False
         self.distrusted = False  # set once the disk has failed: it is not asked to sync again
+        self.unfinished = False  # set while the WAL may hold what was to be erased
         self.after_fork: list[Callable[[], None]] = []
         self._held = False
         self._orphaned = False
@@ -213,7 +223,11 @@ class Connections:
             _close_quietly(connection)
             return
         with suppress(apsw.Error):  # a courtesy to the next who opens the file, and will do it else
-            ask(connection, "pragma wal_checkpoint(passive)")
+            if self.unfinished:
+                connection.set_busy_handler(None)  # whoever still reads is not waited for
+                truncate_wal(connection)
+            else:
+                ask(connection, "pragma wal_checkpoint(passive)")
         connection.close()
 
     def hold(self) -> None:

@@ -83,6 +83,11 @@ def depth_of(row: bytes) -> int:
     return row[0] >> 3
 
 
+def with_depth(row: bytes, depth: int) -> bytes:
+    """Return a row that says another depth."""
+    return bytes((row[0] & 7 | depth << 3,)) + row[1:]
+
+
 def base_of(row: bytes) -> int | None:
     """Return the id of the row this one is a difference from, or None."""
     if kind_of(row) not in (SPLICE, PATCH):
@@ -100,18 +105,21 @@ def decode(row: bytes, base: bytes) -> bytes:
         Damaged: the row makes no sense.
     """
     kind = kind_of(row)
+    if kind in (SPLICE, PATCH) and len(base) > DELTA_LIMIT_BYTES:
+        raise Damaged(f"a difference from {len(base)} bytes")
     if kind == SPLICE:
         return _unsplice(row, base)
     if kind == PLAIN:
         return row[1:]
     try:
         if kind == ZSTD:
-            return _bounded(_tools.unzip, row[1:])
+            return _bounded(_tools.unzip, row[1:], OBJECT_LIMIT_BYTES)
         if kind == STRIDED:
-            return _unstrided(_bounded(_tools.unzip, row[1:]))
+            return _unstrided(_bounded(_tools.unzip, row[1:], OBJECT_LIMIT_BYTES))
         if kind == PATCH:
             words = zstandard.ZstdCompressionDict(base, dict_type=_RAW)
-            return _bounded(zstandard.ZstdDecompressor(dict_data=words), row[_BASE_ROW.size :])
+            tool = zstandard.ZstdDecompressor(dict_data=words)
+            return _bounded(tool, row[_BASE_ROW.size :], DELTA_LIMIT_BYTES)
     except zstandard.ZstdError as error:
         raise Damaged(str(error)) from error
     raise Damaged(f"a row of unknown kind {kind}")
@@ -203,9 +211,9 @@ def _patch(data: bytes, base: Base) -> bytes:
     return _BASE_ROW.pack(first, base.id & 0xFFFFFFFF, base.id >> 32) + tool.compress(data)
 
 
-def _bounded(tool: zstandard.ZstdDecompressor, frame: bytes) -> bytes:
+def _bounded(tool: zstandard.ZstdDecompressor, frame: bytes, most: int) -> bytes:
     size = zstandard.frame_content_size(frame)
-    if not 0 <= size <= OBJECT_LIMIT_BYTES:
+    if not 0 <= size <= most:
         raise Damaged(f"a frame claims {size} bytes")
     return tool.decompress(frame)
 

@@ -4,7 +4,8 @@ Rules.
 1. What is reached from a ref, or from either end of a remembered move, stays. So does every row
    newer than the start, with all it reaches.
 2. A row that others differ from stays as long as they do. If nothing reaches it, it loses its key:
-   it is then no object any more, only bytes.
+   it is then no object any more, only bytes. A collection that erases gives the others another
+   base, and drops it (`erasure`).
 3. While a row counts as an object, everything below it is there. So a writer that finds an object
    need not look further.
 
@@ -16,8 +17,6 @@ lower, which is rule 3. The newest row of all is never deleted, because ids must
 while another process remembers them; the newest move is blanked instead, because another collector
 asks for the moves after the last it has seen.
 
-Short turns with the write lock, sized so that no writer waits long.
-
 Forgetting old moves, from the old end of each ref's history.
 
 Marking what a collection must keep: objects that are reached, and rows they differ from.
@@ -25,61 +24,20 @@ Marking what a collection must keep: objects that are reached, and rows they dif
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from time import monotonic, perf_counter, sleep
+from collections.abc import Callable, Iterable
+from time import monotonic
 
 import apsw
-from blake3 import blake3
 
 from otolith.errors import Corrupt
 from otolith.stores.base import Collected, Links
 from otolith.stores.sqlite.connections import Connections
 from otolith.stores.sqlite.delta import Damaged, base_of
-from otolith.stores.sqlite.objects import Objects, key_of
+from otolith.stores.sqlite.erasure import Erasure
+from otolith.stores.sqlite.objects import Objects, is_named, key_of
 from otolith.stores.sqlite.refs import History, MoveRow, Refs, Row, Side
-from otolith.stores.sqlite.sql import FSCK, ask, roll_back
-
-_TARGET_SECONDS = 0.012
-_FIRST_SIZE = 100
-_LARGEST_SIZE = 4000
-_PAUSE_SECONDS = 0.006  # longer than a waiting writer sleeps between two tries
-
-
-class Steps:
-    """Runs transactions, learns how much fits into one, and leaves room for others between."""
-
-    def __init__(self, connection: apsw.Connection) -> None:
-        self.connection = connection
-        self._size = _FIRST_SIZE
-        self.longest_seconds = 0.0
-
-    def reset(self) -> None:
-        """Start small again, for another kind of work."""
-        self._size = _FIRST_SIZE
-
-    @contextmanager
-    def step(self) -> Iterator[int]:
-        """Hold the write lock; the number is how many things to do with it."""
-        self.connection.execute("begin immediate")
-        started = perf_counter()
-        try:
-            yield self._size
-            if self.connection.in_transaction:
-                self.connection.execute("commit")
-        except BaseException:
-            roll_back(self.connection)
-            raise
-        held = perf_counter() - started
-        self.longest_seconds = max(self.longest_seconds, held)
-        self._learn(held)
-        sleep(_PAUSE_SECONDS)
-
-    def _learn(self, held: float) -> None:
-        if held > _TARGET_SECONDS:
-            self._size = max(10, self._size // 2)
-        elif held < _TARGET_SECONDS / 2:
-            self._size = min(_LARGEST_SIZE, self._size * 3 // 2)
+from otolith.stores.sqlite.sql import FSCK, ask, each, roll_back
+from otolith.stores.sqlite.steps import Steps
 
 
 class Forgetting:
@@ -94,14 +52,17 @@ class Forgetting:
         self._refs = refs
         self._history = history
         self._before = before
+        self._seen: set[int] = set()
 
     def doomed(self) -> set[int]:
         """Return the moves that would go."""
+        self._seen.clear()
         return {move.seq for row in self._rows() for move in self._old_end(row.name)[2]}
 
     def run(self, steps: Steps, tell: Callable[[str, int, int], None]) -> int:
         """Forget them; return how many went."""
         rows = self._rows()
+        self._seen.clear()
         forgotten = 0
         if rows:
             with steps.step():
@@ -125,7 +86,7 @@ class Forgetting:
         with self._connections.reading() as connection:
             row = self._refs.get(connection, name)
             last = row.last if row is not None else 0
-            chain = self._history.chain(connection, last, None)
+            chain = self._history.chain(connection, last, None, self._seen)
         keep = 0
         for place, move in enumerate(chain):
             if move.time >= self._before:
@@ -248,7 +209,7 @@ class Marking:
         if self.marks.get(number) & OBJECT:
             return
         data = self._objects.plain(connection, number, row)
-        if key is not None and key_of(blake3(data).digest()) != key:
+        if key is not None and not is_named(data, key):
             raise Damaged("its bytes do not have its hash")
         # Bases first: a row counts as kept only once all that it is made of is known to be there.
         self._mark_bases(connection, row)
@@ -295,7 +256,9 @@ class Collection:
         self._marking = Marking(connections.place.path, Objects(connections.place.path), links)
         self._start = self._top_row = self._top_move = 0
 
-    def run(self, forget_before: int, *, progress: Progress | None, dry_run: bool) -> Collected:
+    def run(
+        self, forget_before: int, *, progress: Progress | None, dry_run: bool, erase: bool
+    ) -> Collected:
         tell = progress if progress is not None else _quiet
         forgetting = Forgetting(self._connections, self._refs, self._history, forget_before)
         if dry_run:
@@ -306,10 +269,18 @@ class Collection:
             forgotten = forgetting.run(steps, tell)
             self._mark(set(), tell)
             dropped = self._sweep(connection, steps, tell)
+            self._objects.recent.clear()
+            residue = _erase(Erasure(self._connections, steps, tell)) if erase else ""
             self._give_back(connection, steps, tell)
             freed = (pages - connection.pragma("page_count")) * connection.pragma("page_size")
         return Collected(
-            self._marking.kept, dropped, forgotten, max(0, freed), steps.longest_seconds
+            self._marking.kept,
+            dropped,
+            forgotten,
+            max(0, freed),
+            steps.longest_seconds,
+            erased=erase and not residue,
+            residue=residue,
         )
 
     def _rehearse(self, forgetting: Forgetting, tell: Progress) -> Collected:
@@ -371,7 +342,7 @@ class Collection:
             query = "select id, key from object where id<=? order by id"
             return [
                 number
-                for number, key in connection.execute(query, (self._start,))
+                for number, key in each(connection, query, (self._start,))
                 if not marks.get(number) & OBJECT and (key or not marks.get(number))
             ]
 
@@ -388,7 +359,6 @@ class Collection:
         return connection.total_changes() - before
 
     def _give_back(self, connection: apsw.Connection, steps: Steps, tell: Progress) -> None:
-        self._objects.recent.clear()
         total = connection.pragma("freelist_count")
         steps.reset()
         while left := connection.pragma("freelist_count"):
@@ -403,6 +373,11 @@ class Collection:
     def _newest(self, connection: apsw.Connection) -> int:
         rows = ask(connection, "select max(id) from object")
         return rows[0][0] or 0
+
+
+def _erase(erasure: Erasure) -> str:
+    erasure.drop_bases()
+    return erasure.rebuild()
 
 
 def _quiet(phase: str, done: int, total: int) -> None:

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from struct import Struct
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apsw
 from blake3 import blake3
@@ -25,16 +25,26 @@ from otolith.stores.sqlite.delta import (
     depth_of,
     encode,
 )
-from otolith.stores.sqlite.sql import FSCK, ask
+from otolith.stores.sqlite.sql import FSCK, ask, each
 from otolith.types import Hash
 
 # A flipped bit can turn a blob into text or NULL, hence the casts.
 _KEY = Struct(">q")
+LAST_ROW = (1 << 40) - 1  # a difference names its base in five bytes
 _HANDFUL = 4  # a small commit has as many objects
-_KEYS = """select key, key from object where key >> 32 in (?1 >> 32, ?2 >> 32, ?3 >> 32, ?4 >> 32)
+_KEYS = """select key from object where key >> 32 in (?1 >> 32, ?2 >> 32, ?3 >> 32, ?4 >> 32)
     and key in (?1, ?2, ?3, ?4)"""
 _ROWS = "select id, cast(data as blob) from object where key >> 32 = ?1 >> 32 and key = ?1"
-_IDS = "select id, key from object where id in (?, ?, ?, ?)"
+_BASES = """select id, key, cast(substr(data, 1, 1) as blob) from object
+    where id in (?, ?, ?, ?)"""
+
+
+class Standing(NamedTuple):
+    """A row as it must be for others to differ from it."""
+
+    id: int
+    key: int
+    depth: int
 
 
 class Draft(NamedTuple):
@@ -44,13 +54,18 @@ class Draft(NamedTuple):
     key: int
     data: bytes
     row: bytes
-    base: tuple[int, int] | None  # id and key of the row it differs from
+    base: Standing | None  # the row it differs from
 
 
 def key_of(name: bytes) -> int:
     """Return the signed 64-bit number that the index holds for a hash."""
     key: int = _KEY.unpack_from(name)[0]
     return key
+
+
+def is_named(data: bytes, key: int) -> bool:
+    """Tell whether bytes are those of an object with this key."""
+    return key_of(blake3(data).digest()) == key
 
 
 class Recent:
@@ -162,7 +177,7 @@ class Objects:
         row = encode(item.data, base)
         uses = None
         if base is not None and item.base is not None and base_of(row) is not None:
-            uses = (base.id, key_of(item.base))
+            uses = Standing(base.id, key_of(item.base), base.depth)
         return Draft(item.hash, key_of(item.hash), item.data, row, uses)
 
     def insert(
@@ -172,8 +187,9 @@ class Objects:
 
         Returns their rows, and the keys that no row had before.
         """
-        taken = {key for key, _ in _present(connection, _KEYS, [draft.key for draft in drafts])}
-        # A base comes from memory or from an older snapshot: a collector may have dropped its row.
+        taken = {key for (key,) in _present(connection, _KEYS, [draft.key for draft in drafts])}
+        # A base comes from memory or from an older snapshot: a collector may have dropped its row,
+        # or written it anew with another depth.
         standing = self._standing(connection, drafts)
         rows: dict[Hash, tuple[int, bytes]] = {}
         for draft in drafts:
@@ -184,7 +200,10 @@ class Objects:
         if not rows:
             return [], set()
         connection.executemany("insert into object(key, data) values(?, ?)", rows.values())
-        first = connection.last_insert_rowid() - len(rows) + 1
+        last = connection.last_insert_rowid()
+        if last > LAST_ROW:  # SQLite would soon give numbers at random
+            raise Corrupt(f"{self._path}: a row has the number {last}", hint=FSCK)
+        first = last - len(rows) + 1
         plain = {draft.hash: draft.data for draft in drafts}
         added = [
             (name, Base(first + place, depth_of(row), plain[name]))
@@ -201,18 +220,15 @@ class Objects:
 
     def count(self, connection: apsw.Connection) -> int:
         """Return how many objects there are."""
-        rows = (
-            "select count(*) from object",
-            "select count(*) from object where key >> 32 = 0 and key = 0",
-        )
-        total, hidden = (ask(connection, query)[0][0] for query in rows)
-        return int(total) - int(hidden)
+        # Unlike count(*), this is done in steps that are counted.
+        return int(ask(connection, "select count(nullif(key, 0)) from object")[0][0])
 
     def matching(self, connection: apsw.Connection, prefix: bytes) -> Iterator[Hash]:
         """Yield the hashes that start with these bytes, in order."""
         low, high = key_of(prefix.ljust(8, b"\0")), key_of(prefix.ljust(8, b"\xff"))
         seen: set[Hash] = set()
-        rows = connection.execute(
+        rows = each(
+            connection,
             "select id, key, cast(data as blob) from object"
             " where key >> 32 between ?1 >> 32 and ?2 >> 32 and key between ?1 and ?2 and key <> 0"
             " order by key",
@@ -258,23 +274,22 @@ class Objects:
         except Corrupt:
             return None  # a damaged object is no base; the new one is stored whole
 
-    def _standing(
-        self, connection: apsw.Connection, drafts: Sequence[Draft]
-    ) -> set[tuple[int, int]]:
+    def _standing(self, connection: apsw.Connection, drafts: Sequence[Draft]) -> set[Standing]:
         """Return the bases that are still there: another process may have collected some."""
-        ids = [draft.base[0] for draft in drafts if draft.base is not None]
-        return _present(connection, _IDS, ids)
+        ids = [draft.base.id for draft in drafts if draft.base is not None]
+        rows = _present(connection, _BASES, ids)
+        return {Standing(number, key, depth_of(head)) for number, key, head in rows if head}
 
 
 def _present(
     connection: apsw.Connection, query: str, wanted: Sequence[int]
-) -> set[tuple[int, int]]:
+) -> list[tuple[Any, ...]]:
     """Ask for numbers in handfuls, so that the number of statements stays small."""
-    found: set[tuple[int, int]] = set()
+    found: list[tuple[Any, ...]] = []
     for start in range(0, len(wanted), _HANDFUL):
         some = wanted[start : start + _HANDFUL]
         bindings = (*some, *[some[0]] * (_HANDFUL - len(some)))
-        found.update((number, key) for number, key in ask(connection, query, bindings))
+        found += ask(connection, query, bindings)
     return found
 
 

@@ -17,12 +17,13 @@ from blake3 import blake3
 from msgspec.msgpack import encode
 
 from otolith.errors import Corrupt, Fenced, StaleRef
-from otolith.stores.base import Move, Swap
+from otolith.stores.base import HASH_BYTES, Move, Swap
 from otolith.stores.sqlite.objects import Objects, key_of
 from otolith.stores.sqlite.sql import FSCK, ask
 from otolith.types import Hash
 
 _MASK = (1 << 64) - 1
+_LAST_MOVE = 1 << 62
 
 
 class Row(NamedTuple):
@@ -32,6 +33,14 @@ class Row(NamedTuple):
     hash: Hash | None
     last: int
     sum: int
+
+    def is_sound(self) -> bool:
+        """Tell whether every column is of its type: SQLite takes any value in any column."""
+        return (
+            isinstance(self.name, str)
+            and (self.hash is None or _is_hash(self.hash))
+            and _is_number(self.last)
+        )
 
 
 class Refs:
@@ -124,7 +133,7 @@ class Refs:
         found = [
             f"fence {name!r} is damaged"
             for name, token, sum in rows
-            if sum != _fence_sum(name, token)
+            if not _is_number(token) or sum != _fence_sum(name, token)
         ]
         told = [token for name, token, _ in rows if name == ""]
         if not found and told and told != [_sum_of_fences(rows)]:
@@ -133,7 +142,7 @@ class Refs:
 
     def _fence_total(self, connection: apsw.Connection) -> int:
         told = ask(connection, "select token from fence where name=''")
-        if told:
+        if told and _is_number(told[0][0]):
             return int(told[0][0])
         return _sum_of_fences(ask(connection, "select name, token, sum from fence"))
 
@@ -181,12 +190,13 @@ class Refs:
 
     def _total(self, connection: apsw.Connection) -> int:
         rows = ask(connection, "select hash, sum from ref where name=''")
-        if not rows or rows[0][1] != _row_sum("", rows[0][0], 0):
+        if not rows or not _is_total(*rows[0]):
             raise Corrupt(f"{self._path}: the total of the refs is damaged", hint=FSCK)
         return int.from_bytes(rows[0][0], "big")
 
     def _verified(self, row: Row) -> Row:
-        if row.sum != _row_sum(row.name, row.hash, row.last):
+        # Whoever can write the file can make checksums, so the types are looked at too.
+        if not row.is_sound() or row.sum != _row_sum(row.name, row.hash, row.last):
             raise Corrupt(f"{self._path}: ref {row.name!r} is damaged", hint=FSCK)
         return row
 
@@ -195,9 +205,21 @@ class Refs:
         if not rows:
             return 0
         token: int = rows[0][0]
-        if rows[0][1] != _fence_sum(name, token):
+        if not _is_number(token) or rows[0][1] != _fence_sum(name, token):
             raise Corrupt(f"{self._path}: fence {name!r} is damaged", hint=FSCK)
         return token
+
+
+def _is_total(value: object, sum: object) -> bool:
+    return isinstance(value, bytes) and len(value) == 8 and sum == _row_sum("", value, 0)
+
+
+def _is_hash(value: object) -> bool:
+    return isinstance(value, bytes) and len(value) == HASH_BYTES
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and value >= 0
 
 
 def zero_row() -> tuple[bytes, int]:
@@ -231,6 +253,10 @@ Side: TypeAlias = int | bytes | None
 """One end of a move: nothing, the key of a stored object, or a hash."""
 
 
+def _is_side(value: object) -> bool:
+    return value is None or isinstance(value, int) or _is_hash(value)
+
+
 class MoveRow(NamedTuple):
     """One row of the move table."""
 
@@ -241,6 +267,14 @@ class MoveRow(NamedTuple):
     time: int
     note: str
     sum: int
+
+    def is_sound(self) -> bool:
+        """Tell whether every column is of its type: SQLite takes any value in any column."""
+        return (
+            all(map(_is_number, (self.seq, self.prev, self.time)))
+            and all(map(_is_side, (self.old, self.new)))
+            and isinstance(self.note, str)
+        )
 
 
 class History:
@@ -258,7 +292,10 @@ class History:
             "insert into move(prev, old, new, time, note, sum) values(?, ?, ?, ?, ?, ?)",
             (prev, old, new, move.time, move.note, total),
         )
-        return connection.last_insert_rowid()
+        seq = connection.last_insert_rowid()
+        if not prev < seq < _LAST_MOVE:  # SQLite gives numbers at random once one is the highest
+            raise Corrupt(f"{self._path}: a move has the number {seq} after {prev}", hint=FSCK)
+        return seq
 
     def side(self, connection: apsw.Connection, name: Hash | None, fresh: set[int]) -> Side:
         """Return the short form of a hash: its key, if that can only mean this object."""
@@ -270,10 +307,15 @@ class History:
         return name
 
     def read(
-        self, connection: apsw.Connection, name: str, last: int, limit: int | None
+        self,
+        connection: apsw.Connection,
+        name: str,
+        last: int,
+        limit: int | None,
+        others: set[int] | None = None,
     ) -> list[Move]:
         """Return the newest moves of a ref, with whole hashes."""
-        rows = self.chain(connection, last, None if limit is None else limit + 1)
+        rows = self.chain(connection, last, None if limit is None else limit + 1, others)
         news = [self._whole(connection, name, row.new) for row in rows]
         moves = []
         for place, row in enumerate(rows[:limit]):
@@ -281,9 +323,20 @@ class History:
             moves.append(Move(name, old, news[place], row.time, row.note))
         return moves
 
-    def chain(self, connection: apsw.Connection, last: int, limit: int | None) -> list[MoveRow]:
-        """Follow a ref's moves down from its newest one."""
+    def chain(
+        self,
+        connection: apsw.Connection,
+        last: int,
+        limit: int | None,
+        others: set[int] | None = None,
+    ) -> list[MoveRow]:
+        """Follow a ref's moves down from its newest one.
+
+        `others` are moves of other refs: histories that run together would be followed once for
+        every ref. Those that were found are added to them.
+        """
         found: list[MoveRow] = []
+        others = set() if others is None else others
         while last and (limit is None or len(found) < limit):
             rows = ask(
                 connection,
@@ -295,6 +348,9 @@ class History:
             move = self._verified(MoveRow._make(rows[0]))
             if move.prev >= move.seq:
                 raise Corrupt(f"{self._path}: move {last} leads in a circle", hint=FSCK)
+            if last in others:
+                raise Corrupt(f"{self._path}: move {last} is of two refs", hint=FSCK)
+            others.add(last)
             found.append(move)
             last = move.prev
         return found
@@ -340,7 +396,7 @@ class History:
         )
 
     def _verified(self, row: MoveRow) -> MoveRow:
-        if row.sum != _sum(*row[1:-1]):
+        if not row.is_sound() or row.sum != _sum(*row[1:-1]):
             raise Corrupt(f"{self._path}: move {row.seq} of a ref is damaged", hint=FSCK)
         return row
 

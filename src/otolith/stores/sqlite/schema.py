@@ -22,6 +22,7 @@ Opening a store file: what is refused and why, and how a connection is set up.
 
 from __future__ import annotations
 
+import os
 import stat
 import sys
 from collections.abc import Callable, Iterable
@@ -42,6 +43,7 @@ from otolith.errors import (
     StoreNotFound,
     Unsupported,
 )
+from otolith.stores.sqlite.guard import GuardedConnection
 from otolith.stores.sqlite.refs import zero_row
 from otolith.stores.sqlite.sql import ask, explained, roll_back
 
@@ -105,23 +107,38 @@ def _is_blank(connection: apsw.Connection) -> bool:
 def _check(connection: apsw.Connection, path: str) -> None:
     _check_marks(connection, path)
     # A file may come from anywhere: what is not ours could run, or never end, when it is read.
-    strangers = [
-        f"{kind} {name}"
-        for kind, name, sql in ask(connection, "select type, name, sql from sqlite_schema")
-        if _plainly(sql) not in _KNOWN and not str(name).startswith("sqlite_")
-    ]
+    found = ask(connection, "select type, name, sql from sqlite_schema")
+    strangers = [f"{kind} {name}" for kind, name, sql in found if not _is_known(kind, name, sql)]
     if strangers:
         raise Corrupt(
-            f"{path} has what no otolith store has: {', '.join(strangers[:5])}",
-            hint="do not trust this file; restore it from a copy that you made",
+            f"{path} has what no otolith store has: {', '.join(strangers[:5])}", hint=_DISTRUST
         )
+    missing = _KNOWN - {_plainly(sql) for _, _, sql in found}
+    if missing or len(found) != len({name for _, name, _ in found}):
+        raise Corrupt(f"{path} has not the tables that every otolith store has", hint=_DISTRUST)
+
+
+_DISTRUST = "do not trust this file; restore it from a copy that you made"
+
+
+def _is_known(kind: object, name: object, sql: object) -> bool:
+    """Tell whether this is one of our tables, or what SQLite adds by itself."""
+    if str(name).startswith("sqlite_autoindex_"):
+        return kind == "index" and sql is None
+    return _plainly(sql) in (_STATISTICS if str(name).startswith("sqlite_stat") else _KNOWN)
 
 
 def _plainly(sql: object) -> str:
     return " ".join(str(sql).lower().split())
 
 
-_KNOWN = frozenset(map(_plainly, _TABLES))
+_KNOWN = frozenset(_plainly(line) for line in _TABLES if line.startswith("create"))
+_STATISTICS = frozenset(
+    {
+        "create table sqlite_stat1(tbl,idx,stat)",
+        "create table sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
+    }
+)
 
 
 def _check_marks(connection: apsw.Connection, path: str) -> None:
@@ -145,7 +162,7 @@ NETWORK_FILE_SYSTEMS = frozenset(
 )
 MOUNTS = Path("/proc/self/mountinfo")
 
-_MAGIC = b"SQLite format 3\0"
+_SMALLEST_BYTES = 512
 _WAL_BYTES = 32 << 20
 _CHECKPOINT_PAGES = 2000
 _CACHE_KIB = 16 << 10
@@ -179,34 +196,33 @@ def check_library(version: str) -> None:
 
 
 def check_path(path: Path, *, create: bool) -> None:
-    """Refuse a path where no store can be.
+    """Refuse a path where no store can be, without opening it.
+
+    Whoever closes a file gives up all locks that its process has on it, also those of SQLite. So
+    only SQLite opens it, which keeps account of that, and finds out whether it is a database.
 
     Raises:
         StoreNotFound: there is nothing, and nothing may or can be made.
         NotAStore: there is something else.
-        Denied: it cannot be read.
+        Denied: its directory cannot be looked into.
     """
-    kind = _kind(path)
-    if kind is None:
+    found = _stat(path)
+    if found is None:
         _check_room_for(path, create=create)
         return
+    kind = stat.S_IFMT(found.st_mode)
     if kind == stat.S_IFDIR:
         raise NotAStore(f"{path} is a directory", hint="give the path of a file in it")
     if kind != stat.S_IFREG:  # opening a pipe would wait for ever
         raise NotAStore(f"{path} is not a file", hint="choose another path")
-    try:
-        with path.open("rb") as file:
-            magic = file.read(len(_MAGIC))
-    except OSError as error:
-        raise Denied(f"{path} cannot be read", hint="check its permissions") from error
-    if magic and magic != _MAGIC:
+    if 0 < found.st_size < _SMALLEST_BYTES:  # SQLite takes a single byte for nothing
         raise NotAStore(f"{path} is not an otolith store", hint="choose another path")
 
 
-def _kind(path: Path) -> int | None:
+def _stat(path: Path) -> os.stat_result | None:
     """Return what is at a path: a file, a directory or something else; None for nothing."""
     try:
-        return stat.S_IFMT(path.stat().st_mode)
+        return path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except PermissionError as error:
@@ -254,7 +270,7 @@ def connect_writer(place: Place, *, create: bool) -> apsw.Connection:
     """Open the connection that writes, and make the store if it is not there yet."""
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
     try:
-        connection = apsw.Connection(place.path, flags=flags, vfs=place.vfs)
+        connection = GuardedConnection(place.path, flags=flags, vfs=place.vfs, file=place.path)
     except apsw.Error as error:
         raise explained(error, place.path) from error
     try:
@@ -340,17 +356,8 @@ def _patience(seconds: float) -> Callable[[int], bool]:
     return wait
 
 
-_SAFER = {
-    apsw.SQLITE_DBCONFIG_DEFENSIVE: 1,
-    apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA: 0,
-    apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER: 0,
-    apsw.SQLITE_DBCONFIG_ENABLE_VIEW: 0,
-}
-
-
 def _set_up(connection: apsw.Connection) -> None:
-    for setting, value in _SAFER.items():
-        connection.config(setting, value)
+    connection.pragma("cell_size_check", 1)
     connection.pragma("cache_size", -_CACHE_KIB)
     connection.pragma("mmap_size", 0)
     connection.pragma("temp_store", "memory")
@@ -358,7 +365,7 @@ def _set_up(connection: apsw.Connection) -> None:
 
 def _read_only(place: Place, name: str, flags: int) -> apsw.Connection:
     flags |= apsw.SQLITE_OPEN_READONLY
-    connection = apsw.Connection(name, flags=flags, vfs=place.vfs)
+    connection = GuardedConnection(name, flags=flags, vfs=place.vfs, file=place.path)
     try:
         connection.set_busy_handler(_patience(place.busy_timeout_seconds))
         _set_up(connection)

@@ -5,6 +5,7 @@ Asking SQLite: all rows at once, so that no statement stays open.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import apsw
@@ -21,6 +22,7 @@ from otolith.errors import (
     StoreNotFound,
     Unavailable,
 )
+from otolith.stores.sqlite.guard import GuardedConnection
 
 
 def ask(connection: apsw.Connection, query: str, bindings: Any = ()) -> list[tuple[Any, ...]]:
@@ -29,6 +31,8 @@ def ask(connection: apsw.Connection, query: str, bindings: Any = ()) -> list[tup
     Raises:
         apsw.CorruptError: a text is not text.
     """
+    if isinstance(connection, GuardedConnection):
+        connection.begin()
     try:
         return connection.execute(query, bindings).fetchall()
     except UnicodeDecodeError as error:
@@ -41,11 +45,35 @@ def roll_back(connection: apsw.Connection) -> None:
         connection.execute("rollback")
 
 
+def each(connection: apsw.Connection, query: str, bindings: Any = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a long answer one by one.
+
+    Raises:
+        apsw.CorruptError: a text is not text.
+    """
+    if isinstance(connection, GuardedConnection):
+        connection.begin()
+    try:
+        yield from connection.execute(query, bindings)
+    except UnicodeDecodeError as error:
+        raise apsw.CorruptError(f"a text in it is not text: {error}") from error
+
+
 FSCK = "run `otolith fsck` to see what is damaged, then restore or repair it"
+
+
+# What a sound file never gives, and a statement of ours never asks for.
+_DAMAGE = (
+    apsw.CorruptError, apsw.InterruptError, apsw.TooBigError, apsw.MismatchError, apsw.SQLError,
+    apsw.ConstraintError, apsw.InternalError, apsw.FormatError,
+)  # fmt: skip
 
 
 def explained(error: apsw.Error, path: str, *, limit_bytes: int | None = None) -> Error:
     """Return the error to raise for one of SQLite's. Give the limit if it may be the cause."""
+    if isinstance(error, _DAMAGE):
+        reason = "looking at it does not end" if isinstance(error, apsw.InterruptError) else error
+        return Corrupt(f"{path} is damaged: {reason}", hint=FSCK)
     match error:
         case apsw.BusyError() | apsw.LockedError():
             return Busy(f"{path} is being written by someone else", hint="try again in a moment")
@@ -58,8 +86,6 @@ def explained(error: apsw.Error, path: str, *, limit_bytes: int | None = None) -
             return Full(f"{path}: the disk is full", hint="make room and try again")
         case apsw.NotADBError():
             return NotAStore(f"{path} is not an otolith store", hint="choose another path")
-        case apsw.CorruptError():
-            return Corrupt(f"{path} is damaged: {error}", hint=FSCK)
         case apsw.ReadOnlyError():
             return ReadOnly(f"{path} cannot be written: {error}", hint="check its permissions")
         case apsw.AuthError() | apsw.PermissionsError():

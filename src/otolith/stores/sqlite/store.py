@@ -126,7 +126,8 @@ class SqliteStore:
                 row = self._refs.get(connection, name)
                 return self._history.read(connection, name, row.last if row else 0, limit)
             rows = self._refs.rows(connection)
-            each = [self._history.read(connection, row.name, row.last, limit) for row in rows]
+            seen: set[int] = set()
+            each = [self._history.read(connection, row.name, row.last, limit, seen) for row in rows]
         return newest_first(each)[:limit]
 
     def find(self, prefix: bytes, *, limit: int = 16) -> list[Hash]:
@@ -152,12 +153,13 @@ class SqliteStore:
         forget_moves_before: int = 0,
         progress: Callable[[str, int, int], None] | None = None,
         dry_run: bool = False,
+        erase: bool = False,
     ) -> Collected:
         self._turns.check_writable()
         collection = Collection(
             self._connections, self._objects, Refs(self.path), self._history, links=links
         )
-        return collection.run(forget_moves_before, progress=progress, dry_run=dry_run)
+        return collection.run(forget_moves_before, progress=progress, dry_run=dry_run, erase=erase)
 
     def reread(self) -> Store:
         again = copy(self)
