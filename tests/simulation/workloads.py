@@ -386,19 +386,15 @@ class Shelves(Workload):
 
     def commits(self, process: Process, state: Branch, name: str) -> None:
         with suppress(Error):
+            state[name] = self.token(name)
             state.commit()
 
     def removes(self, process: Process, state: Branch, name: str) -> None:
-        shelf = f"stage/{SESSION}/side"
-        before = self._swaps_of_others(shelf, name)
         with self.machine.scheduler.alone():
             process.open().delete_branch(SESSION, "side")
-            held = process.store.inner.ref(shelf)
-        is_new = self._swaps_of_others(shelf, name) > before
-        assert held is None or is_new, "edits outlived their branch"
-
-    def _swaps_of_others(self, ref: str, name: str) -> int:
-        return sum(call.who != name for call in self.machine.calls.get(ref, []))
+            refs = process.store.inner.refs()
+        is_gone = f"session/{SESSION}/side" not in refs
+        assert not (is_gone and f"stage/{SESSION}/side" in refs), "edits outlived their branch"
 
     def _note(self, state: Branch, name: str) -> None:
         shelf = state._joining.shelf_seen

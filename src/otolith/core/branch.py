@@ -48,18 +48,20 @@ class Stash:
         objects: Buffer,
         *,
         seen: Swap | None,
+        branch: Swap,
         edited_from: Sequence[Hash] = (),
     ) -> tuple[Batch, Swap]:
         """Return what puts a staged state away in place of what was seen, and takes it down again.
 
-        `edited_from` are other commits whose objects the state may share.
+        `branch` is the check that the branch is still there; `edited_from` are other commits whose
+        objects the state may share.
         """
         now, author = self._archive.clock(), self._archive.author
         commit, data = make_commit(cell, parents, now=now, author=author, message="", kind="stage")
         new = [*objects.reachable(next(cell_links(cell))), Object(commit.hash, data)]
         swap = Swap(self.ref, seen.old if seen is not None else None, commit.hash)
         needs = [*(parent.hash for parent in parents), *edited_from]
-        batch = Batch(objects=new, swaps=[swap], needs=needs, time=now, note="stage: ")
+        batch = Batch(objects=new, swaps=[swap, branch], needs=needs, time=now, note="stage: ")
         return batch, Swap(self.ref, commit.hash, None)
 
     def clear(self, seen: Swap | None) -> None:
@@ -361,6 +363,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
         Raises:
             StaleRef: another process has put edits away that this handle has not seen. Nothing was
                 written: `unshelve` a fresh handle to see them.
+            RefNotFound: the branch was deleted, and a new one of that name would find them.
         """
         shelf = Stash(self._archive, self.ref)
         self._joining.settle_shelf()
@@ -372,10 +375,18 @@ class Branch(StateReader, MutableMapping[str, Any]):
         parents = tuple(commit for commit in (self.head, self._joining.parent) if commit)
         cell = self._tree.root(self._root())
         older = self._joining.edited_from
-        batch, takedown = shelf.make(
-            cell, parents, self._tree.objects, seen=seen, edited_from=older
-        )
-        self._joining.put_on_shelf(batch, takedown)
+        while True:
+            branch = self._joining.unmoved()
+            batch, takedown = shelf.make(
+                cell, parents, self._tree.objects, seen=seen, branch=branch, edited_from=older
+            )
+            try:
+                self._joining.put_on_shelf(batch, takedown)
+            except StaleRef as stale:
+                if stale.name != self.ref:
+                    raise
+            else:
+                return
 
     def unshelve(self) -> None:
         """Go on with the edits that were put away, if there are any; committing takes them down."""

@@ -144,6 +144,17 @@ class Committer:
         parents = self._archive.graph.parents(held)
         self._whole(change)
 
+    def unmoved(self) -> Swap:
+        """Return the check that the branch is where it is now.
+
+        Raises:
+            RefNotFound: it was deleted.
+        """
+        now = self._archive.store.ref(self._ref)
+        if now is None and self.head is not None:
+            raise self._deleted()
+        return Swap(self._ref, now, now)
+
     def put_on_shelf(self, batch: Batch, takedown: Swap) -> None:
         """Put the staged state away.
 
@@ -403,11 +414,14 @@ class Committer:
     def _moved_head(self) -> Commit | None:
         head = self._archive.refs.head(self._ref)
         if head is None and self.head is not None:
-            raise RefNotFound(
-                f"{self._ref} was deleted while this handle had it open",
-                hint="open the branch again, or fork it from a commit; the edits are still staged",
-            )
+            raise self._deleted()
         return head
+
+    def _deleted(self) -> RefNotFound:
+        return RefNotFound(
+            f"{self._ref} was deleted while this handle had it open",
+            hint="open the branch again, or fork it from a commit; the edits are still staged",
+        )
 
     def _write(
         self, parents: tuple[Commit, ...], details: Mapping[str, Any], fences: Mapping[str, int]
