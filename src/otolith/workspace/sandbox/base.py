@@ -28,11 +28,13 @@ class Place:
     """What a worker may see; every path is the same inside as outside.
 
     The interpreter, its packages and otolith itself are found by the room and need not be named.
+    Where there is a /tmp of its own it holds `disk_bytes`, or as much as the system says.
     """
 
     work: Path
     readable: tuple[Path, ...] = ()
     network: bool = False
+    disk_bytes: int | None = None
 
     def __post_init__(self) -> None:
         for path in (self.work, *self.readable):
@@ -64,6 +66,12 @@ class Sandbox(Protocol):
 
         Start it with `env=environment` and `pass_fds=keep_fds`: a rung that returns `argv` as it is
         has no other way to clear the environment.
+        """
+
+    def last_processes(self, started: int) -> list[int]:
+        """Return the processes after whose end nobody is left inside.
+
+        `started` is the process that the command became, once the program inside has begun.
         """
 
     def enter(self, place: Place) -> None:

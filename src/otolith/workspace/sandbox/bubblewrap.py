@@ -9,8 +9,10 @@ are not package folders: those are the user's files, and `Place.readable` is the
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
+import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +21,7 @@ from pathlib import Path
 
 from otolith.workspace.sandbox import kernel, seccomp
 from otolith.workspace.sandbox.base import Place, keep_word, promises
+from otolith.workspace.sandbox.processes import children
 
 SYSTEM = (
     *(f"/usr/{name}" for name in ("bin", "sbin", "lib", "lib32", "lib64", "libexec", "share")),
@@ -107,11 +110,9 @@ _WALLS = (
     # Else process 1 is bwrap itself: without our filter, and with the host's environment to read.
     "--as-pid-1",
 )
-# Before the folders, which may lie in one of these.
-_OF_ITS_OWN = ("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp")  # noqa: S108
 # After them, because bwrap needed to write mount points into /, which is in memory. And a root with
 # no capability left still owns the settings of the kernel below /proc/sys.
-_READ_ONLY = ("--remount-ro", "/proc", "--remount-ro", "/")
+_READ_ONLY = ("--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +145,41 @@ class Bubblewrap:
         keep_word(self, place)
         network = ["--share-net"] if place.network else []
         variables = [word for pair in environment.items() for word in ("--setenv", *pair)]
-        inside = [*_OF_ITS_OWN, *_mounts(place), *_READ_ONLY, "--chdir", str(place.work)]
+        inside = [*_of_its_own(place), *_mounts(place), *_READ_ONLY, "--chdir", str(place.work)]
         program = shutil.which(PROGRAM) or PROGRAM
         return [program, *_WALLS, *network, *variables, *inside, "--", *argv]
+
+    def last_processes(self, started: int) -> list[int]:
+        """Return bwrap, and process 1 inside: it has ended only when all others have."""
+        return [started, *children(started)]
 
     def enter(self, place: Place) -> None:
         kernel.refuse_new_privileges()
         kernel.filter_calls(seccomp.socket_families(network=place.network, private_files=True))
+
+
+def _of_its_own(place: Place) -> list[str]:
+    """Return what is mounted before the folders, which may lie in one of these."""
+    limit: list[str] = []
+    if place.disk_bytes is not None and _knows_sizes():
+        limit = ["--size", str(place.disk_bytes)]
+    memory = [*limit, "--tmpfs", "/tmp", *limit, "--tmpfs", "/dev/shm"]  # noqa: S108
+    return ["--proc", "/proc", "--dev", "/dev", *memory]
+
+
+@functools.cache
+def _knows_sizes() -> bool:
+    """Whether this bwrap limits what is in memory: those before 0.7 do not."""
+    try:
+        said = subprocess.run(  # noqa: S603  our own command
+            [shutil.which(PROGRAM) or PROGRAM, "--help"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+    except OSError:
+        return False
+    return b"--size" in said.stdout + said.stderr
 
 
 def _mounts(place: Place) -> Iterator[str]:

@@ -23,7 +23,7 @@ PROGRAMS = ("docker", "podman")
 
 _HANDOVER = Path(__file__).with_name("container_init.py")
 _WALLS = (
-    *("run", "--rm", "--interactive", "--pull=never", "--read-only", "--tmpfs=/tmp"),
+    *("run", "--rm", "--interactive", "--pull=never", "--read-only"),
     *("--cap-drop=ALL", "--security-opt=no-new-privileges", "--pids-limit=1024"),
     # Otherwise SELinux hides the mounted folders, and the cure for that relabels the user's files.
     "--security-opt=label=disable",
@@ -69,6 +69,9 @@ class Container:
         }
         return [sys.executable, "-I", "-S", str(_HANDOVER), "outside", json.dumps(job)]
 
+    def last_processes(self, started: int) -> list[int]:
+        return [started]  # it waits for the container
+
     def enter(self, place: Place) -> None:
         kernel.refuse_new_privileges()
         kernel.filter_calls(seccomp.socket_families(network=place.network, private_files=True))
@@ -94,6 +97,7 @@ class Container:
 def _where(place: Place) -> Iterator[str]:
     if not place.network:
         yield "--network=none"
+    yield "--tmpfs=/tmp" if place.disk_bytes is None else f"--tmpfs=/tmp:size={place.disk_bytes}"
     yield f"--workdir={place.work}"
     for path in bubblewrap.cover([*bubblewrap.interpreter(), *place.readable]):
         if path != place.work:

@@ -132,6 +132,9 @@ class Landlock:
         keep_word(self, place)
         return list(argv)
 
+    def last_processes(self, started: int) -> list[int]:
+        return [started]  # it ends all that it has forked first
+
     def enter(self, place: Place) -> None:
         # The order matters: the bounding set is dropped by a right that is dropped next, Landlock
         # asks for no_new_privs, and the filter comes last because it refuses much from then on.
@@ -185,6 +188,9 @@ class Bare:
     ) -> list[str]:
         keep_word(self, place)
         return list(argv)
+
+    def last_processes(self, started: int) -> list[int]:
+        return [started]  # it ends all that it has forked first
 
     def enter(self, place: Place) -> None:
         if sys.platform == "linux":

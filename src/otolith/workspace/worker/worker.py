@@ -27,8 +27,9 @@ from otolith.errors import BadValue, Invalid
 from otolith.state.tracking.fingerprints import is_fixed
 from otolith.state.tracking.shared_objects import is_array
 from otolith.types import Tagged
-from otolith.workspace.protocol import Begin, Done, Failure, Figure, Gone, Ran, Run, ToWorker, Wire
+from otolith.workspace.protocol import Begin, Done, Failure, Figure, Ran, Run, ToWorker
 from otolith.workspace.sandbox import Limits
+from otolith.workspace.wire import Gone, Wire
 from otolith.workspace.worker.capture import Capture
 from otolith.workspace.worker.captured import describe, type_name
 from otolith.workspace.worker.namespace import Namespace
