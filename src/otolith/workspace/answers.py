@@ -12,12 +12,15 @@ million times. What does not fit into it has to be asked for again.
 from __future__ import annotations
 
 import os
+import struct
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from hmac import compare_digest
 from itertools import islice
 from typing import Protocol, TypeAlias
+
+import msgspec
 
 from otolith.core import Branch, Cells, Claim, cell_claims, claims, totals
 from otolith.errors import Error, Invalid
@@ -167,6 +170,13 @@ _MAPPED_BYTES = 1 << 20
 _READ_FIRST = ("vars", "ambient", "classes", "data", "objects", "signatures")
 
 
+_UNREADABLE = (
+    *(Error, OSError, AttributeError, LookupError, TypeError, ValueError, RecursionError),
+    *(MemoryError, OverflowError, struct.error, msgspec.MsgspecError),
+)
+"""What bytes can raise that are no cell."""
+
+
 def _is_short(claim: Claim) -> bool:
     return claim.totals.size < _MAPPED_BYTES
 
@@ -241,7 +251,7 @@ class FromState:
         """Return a descriptor of raw bytes in one piece, and how many; None if there is none."""
         try:
             return self._pieces.get(self._state.cells, cell)
-        except (Error, OSError, AttributeError, ValueError, IndexError):
+        except _UNREADABLE:
             return None
 
     def vouches(self, place: str, cell: bytes, signature: bytes) -> bool:

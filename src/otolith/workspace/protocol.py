@@ -53,7 +53,7 @@ class Forked(Message, frozen=True):
 
 
 class Ended(Message, frozen=True):
-    """Fork server to host: a worker is no more; its exit code, or minus the signal that ended it."""
+    """Fork server to host: a worker is no more; its exit code, or minus the signal."""
 
     pid: int
     code: int

@@ -1,4 +1,4 @@
-"""A step of a workspace: how it is run (`Runner`), stopped (`Stop`), read (`Output`), and what it came to."""
+"""A step of a workspace: how it is run (`Runner`) and stopped (`Stop`), and what it came to."""
 
 from __future__ import annotations
 
@@ -141,8 +141,8 @@ class Runner:
     its value looks like, `output_bytes` and `shown_chars` are kept; the rest is counted.
 
     A step that makes its work folder grow by more than `disk_bytes` is killed, and nothing of it is
-    kept; `file_bytes` limits one file. Where a sandbox has a /tmp of its own, which is in memory, it
-    holds `disk_bytes` as well. `handover_bytes` limits what a step may hand over to be stored.
+    kept; `file_bytes` limits one file. Where a sandbox has a /tmp of its own, which is in memory,
+    it holds `disk_bytes` as well. `handover_bytes` limits what a step may hand over to be stored.
     """
 
     sandbox: str = "auto"

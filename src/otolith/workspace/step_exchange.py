@@ -45,6 +45,7 @@ from otolith.workspace.wire import Gone
 from otolith.workspace.worker_pool import WorkerLine, WorkerPool
 
 _SHORT_BYTES = 1 << 20  # a question or a short result fits, however much was handed over before
+_HASH_BYTES = 32
 _MOST_WAITING = 64
 _WAIT_SECONDS = 0.05
 _FAREWELL_SECONDS = 1.0
@@ -282,6 +283,8 @@ class StepExchange:
     def _reply(self, question: FromWorker) -> None:
         wire, answers = self._worker.wire, self._answers
         if isinstance(question, Read):
+            if any(len(hash) != _HASH_BYTES for hash in question.hashes):
+                raise Invalid("a worker asks for what is no hash", hint="nothing was committed")
             found = answers.read_some(question.hashes)
             wire.send(Objects(found, answers.below(found)))
         elif isinstance(question, Map):

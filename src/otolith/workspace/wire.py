@@ -209,10 +209,8 @@ class Wire(Generic[Received]):
         missing = _HEADER_BYTES - len(self._header)
         if not missing:
             return 0
-        if self._header:
-            piece = self.line.recv(missing)  # the kernel closes what comes along here
-        else:
-            piece = self._first_bytes()
+        # The kernel closes descriptors that come with a later byte.
+        piece = self.line.recv(missing) if self._header else self._first_bytes()
         if not piece:
             raise Gone("the other side has hung up", hint="start a new one")
         self._header += piece

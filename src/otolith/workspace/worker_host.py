@@ -1,4 +1,4 @@
-"""The processes of a workspace: a worker is there for each step, is told what there is, and let go."""
+"""The processes of a workspace: a worker for each step, told what there is, and let go."""
 
 from __future__ import annotations
 

@@ -242,7 +242,7 @@ class WorkerPool:
             self._wire = None
         self._known.clear()
         if process is not None:
-            _end(process)
+            _end(process, patience_seconds=self.sandbox.end_seconds)
         last, self._last_processes = self._last_processes, []
         end_processes(last, patience_seconds=_END_SECONDS)
         for worker in self._workers.values():
@@ -398,12 +398,12 @@ def _environment(runner: Runner, work: Path) -> dict[str, str]:
     }
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], *, patience_seconds: float) -> None:
     """End a fork server and all it has started: whoever lost its parent has become its child."""
     if process.stderr is not None:
         process.stderr.close()
     with suppress(subprocess.TimeoutExpired):
-        process.wait(timeout=0.5)
+        process.wait(timeout=patience_seconds)
     if process.returncode is None:
         end_below(process.pid)
     with suppress(ProcessLookupError):

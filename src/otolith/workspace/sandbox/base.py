@@ -51,6 +51,10 @@ class Sandbox(Protocol):
     def name(self) -> str: ...
 
     @property
+    def end_seconds(self) -> float:
+        """How long it may take to end by itself when its host has hung up."""
+
+    @property
     def stops(self) -> Mapping[str, bool]:
         """What it stops, by the promises above; an honest no is a no."""
 
@@ -78,6 +82,12 @@ class Sandbox(Protocol):
         """Close the doors behind the running process and all that it will start.
 
         Called inside, once, before there are threads and before any code of a user.
+        """
+
+    def enter_worker(self) -> None:
+        """Keep a worker from signalling the process that has forked it, where that can be done.
+
+        Called in the worker, before any code of a user.
         """
 
 

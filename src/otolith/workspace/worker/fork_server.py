@@ -31,7 +31,7 @@ from otolith.workspace.protocol import (
     Sweep,
     ToForkServer,
 )
-from otolith.workspace.sandbox import Limits, Place, below, by_name, end_below, kernel
+from otolith.workspace.sandbox import Limits, Place, Sandbox, below, by_name, end_below, kernel
 from otolith.workspace.wire import Gone, Wire
 from otolith.workspace.worker.worker import live
 
@@ -42,10 +42,13 @@ def main(arguments: list[str]) -> None:
     """Serve a host until it hangs up."""
     descriptor, sandbox, work, network, most = arguments
     line = socket.socket(fileno=int(descriptor))
-    by_name(sandbox).enter(Place(Path(work), network=network == "1"))
+    walls = by_name(sandbox)
+    walls.enter(Place(Path(work), network=network == "1"))
     wire: Wire[ToForkServer] = Wire(line, ToForkServer)
     limits = Limits(processes=int(most) if most else None)
-    server = ForkServer(wire, most=limits.processes if "processes" in limits.ignored() else None)
+    server = ForkServer(
+        wire, walls, most=limits.processes if "processes" in limits.ignored() else None
+    )
     wire.send(Ready(sys.version.split()[0], sandbox))
     server.serve()
 
@@ -56,8 +59,11 @@ class ForkServer:
     `most` is how many processes a step may have started, where nobody else counts them.
     """
 
-    def __init__(self, wire: Wire[ToForkServer], *, most: int | None = None) -> None:
+    def __init__(
+        self, wire: Wire[ToForkServer], walls: Sandbox, *, most: int | None = None
+    ) -> None:
         self._wire = wire
+        self._walls = walls
         self._most = most
         self._workers: dict[int, str] = {}  # the eldest first, and why it is being ended
         self._woken, wake = os.pipe()
@@ -110,6 +116,7 @@ class ForkServer:
         try:
             if sys.platform == "linux":
                 kernel.end_with_parent()
+            self._walls.enter_worker()
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             os.setpgid(0, 0)
