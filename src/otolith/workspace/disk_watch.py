@@ -4,8 +4,8 @@ The kernel limits the length of one file, and nobody limits how many there are. 
 at little cost: ten times a second it asks the file system how much is free, which is one call. Only
 when so much is gone that the limit may be reached it walks the folder, and now and then in case
 somebody else has freed as much meanwhile. A walk is done in short turns, and rests for longer than
-it took. A file that was removed and is still open takes space and is in no folder: where the file
-system has lost more than the folder shows, the open files of the step are looked at.
+it took. A file that was removed and is still open takes space and is in no folder, so at the end of
+a walk the open files of the step are looked at.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class DiskWatch:
         self._limit = limit_bytes
         self._kept_bytes = kept_bytes
         self._processes = processes
-        self._free_first = self._free_then = _free_bytes(folder)
+        self._free_then = _free_bytes(folder)
         self._grown = 0  # at the end of the last walk
         self._walk: Iterator[int] | None = None
         self._walked = 0
@@ -90,9 +90,7 @@ class DiskWatch:
     def _finish(self) -> bool:
         now, free = monotonic(), _free_bytes(self._folder)
         self._walk = None
-        self._grown = max(0, self._walked - self._before)
-        if self._free_first - free >= self._limit:
-            self._grown += self._removed_bytes()
+        self._grown = max(0, self._walked - self._before) + self._removed_bytes()
         rest = _REST_FACTOR * (now - self._began)
         self._no_walk_before, self._next_walk = now + rest, now + max(_WALK_SECONDS, rest)
         self._free_then = free

@@ -39,6 +39,7 @@ from otolith.workspace.sandbox import (
     end_below,
     end_processes,
     identify,
+    plain_path,
 )
 from otolith.workspace.step import Runner, Stop
 from otolith.workspace.wire import Gone, Wire
@@ -266,7 +267,7 @@ class WorkerPool:
         environment = _environment(self._runner, self._work)
         command = self.sandbox.command(
             # -P: no module of the work folder is imported in place of another
-            [self._runner.python, "-B", "-P", "-m", module, *arguments],
+            [_python(self._runner.python), "-B", "-P", "-m", module, *arguments],
             place,
             environment=environment,
             keep_fds=[theirs.fileno()],
@@ -377,6 +378,11 @@ class WorkerPool:
         if isinstance(message, Ended) and message.pid in self._workers:
             worker = self._workers.pop(message.pid)
             worker.ended, worker.why = message.code, message.why
+
+
+def _python(given: str) -> str:
+    """Return the path of an interpreter as it can be used inside; a name is looked for there."""
+    return str(plain_path(given)) if os.sep in given else given
 
 
 def _is_module(name: str) -> bool:

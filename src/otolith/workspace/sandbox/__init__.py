@@ -6,6 +6,7 @@ identify   which process a number means now; `end_processes` waits for its end, 
 choose     the best rung that works here, or the one that is asked for; never silently none
 ladder     every rung, and why it does not work here if it does not
 Limits     what one worker may use up: memory, time, files, processes
+plain_path a path as it can be used inside, without `..`
 Place      what a worker may see: its folder, what it may read, whether there is a network
 Sandbox    a rung: the command that starts a program in it, and what it stops, as data
 
@@ -23,6 +24,7 @@ Read `base.py` for the promises, then a rung: `bubblewrap.py`, `landlock.py`, `c
 """
 
 from otolith.workspace.sandbox.base import Place, Sandbox
+from otolith.workspace.sandbox.bubblewrap import plain_path
 from otolith.workspace.sandbox.choose import by_name, choose, ladder, why_not
 from otolith.workspace.sandbox.limits import Limits
 from otolith.workspace.sandbox.processes import (
@@ -45,5 +47,6 @@ __all__ = [
     "end_processes",
     "identify",
     "ladder",
+    "plain_path",
     "why_not",
 ]

@@ -46,10 +46,28 @@ def system(*, network: bool) -> list[Path]:
     return cover(map(Path, names))
 
 
+def plain_path(path: str | Path) -> Path:
+    """Return a path from the root, without `..`; of links, the last one is not followed.
+
+    Python keeps the path that it was started by. Inside, the folders that a `..` leaves again are
+    not there, so the path would lead nowhere. The last link stays: beside it lies what makes an
+    interpreter one of a virtual environment.
+    """
+    whole = Path.cwd() / path
+    if ".." not in whole.parts:
+        return whole
+    return whole.resolve() if whole.name == ".." else whole.parent.resolve() / whole.name
+
+
+def python_path() -> str:
+    """Return the path of this interpreter, as it can be used inside."""
+    return str(plain_path(sys.executable))
+
+
 def interpreter() -> list[Path]:
     """Return where this interpreter, its packages and otolith live."""
     prefixes = {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix}
-    found = {Path(prefix) for prefix in prefixes} | {Path(sys.executable), _PACKAGE}
+    found = {Path(prefix) for prefix in prefixes} | {Path(python_path()), _PACKAGE}
     found |= {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
     found |= {Path(entry) for entry in sys.path if _holds_packages(Path(entry))}
     found |= {Path(sys.executable).resolve().parent.parent}
@@ -72,11 +90,12 @@ def cover(paths: Iterable[Path]) -> list[Path]:
 def _hops(path: Path) -> Iterator[Path]:
     if not os.path.exists(path):  # noqa: PTH110  a Path would raise where we may not look
         return
+    path = plain_path(path)
     end = path.resolve()
     yield end
     while path != end and path.is_symlink():
         yield path
-        path = Path(os.path.normpath(path.parent / path.readlink()))
+        path = plain_path(path.parent / path.readlink())
     yield path
 
 

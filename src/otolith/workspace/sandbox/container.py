@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,7 +70,7 @@ class Container:
             "fds": [fd for fd in keep_fds if fd > 2],  # the client carries the first three itself
             "argv": list(argv),
         }
-        return [sys.executable, "-I", "-S", str(_HANDOVER), "outside", json.dumps(job)]
+        return [bubblewrap.python_path(), "-I", "-S", str(_HANDOVER), "outside", json.dumps(job)]
 
     def last_processes(self, started: int) -> list[int]:
         return [started]  # it waits for the container
@@ -91,7 +90,13 @@ class Container:
             )
         program = shutil.which(self.name) or self.name
         variables = [f"--env={name}={value}" for name, value in environment.items()]
-        started = [f"--entrypoint={sys.executable}", self.image, "-I", "-S", str(_HANDOVER)]
+        started = [
+            f"--entrypoint={bubblewrap.python_path()}",
+            self.image,
+            "-I",
+            "-S",
+            str(_HANDOVER),
+        ]
         return [program, *_WALLS, *self._who(), *_where(place), *variables, *started]
 
     def _who(self) -> Iterator[str]:
