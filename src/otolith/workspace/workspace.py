@@ -1,11 +1,8 @@
 """Workspace: variables, imports and files that outlive the process that made them.
 
-The host side. It stages the work folder, lets a worker run a step on the state, takes over what the
-worker hands over, and commits all of it together. It never unpickles.
-
-What is asked for, looked at before anything is run: the code, and what is said of it.
-
-Objects of a session unpickled in the process of the user, only ever because the user says so.
+The host side. It checks what is asked for before anything is run, stages the work folder, lets a
+worker run a step on the state, takes over what the worker hands over, and commits all of it
+together. It never unpickles, but for `load`, which the user asks for by `get(name, trusted=True)`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A store at the other end of a line: what a worker reads comes from its host.
 
-Long objects handed to the host while the rest is still being captured.
-
-The host hashes and compresses them beside that. What turns out not to be needed is dropped there.
+Long objects are handed to the host while the rest is still being captured (`HandingBuffer`). The
+host hashes and compresses them beside that; what turns out not to be needed is dropped there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The life of a worker: told once what there is, then a step at a time, each handed over.
 
-Running the code of one step: its value, what it raised, and what it drew.
-
-The value of a step in words: as a notebook would show it, up to a limit.
+`execute` runs the code of a step and collects its value, what it raised and what it drew; `show`
+puts a value into words, as a notebook would, up to a limit.
 """
 
 from __future__ import annotations
