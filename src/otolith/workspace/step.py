@@ -1,11 +1,4 @@
-"""What a step of a workspace came to.
-
-A wish that the step that runs should stop, from another thread or from a signal handler.
-
-How steps are run: in what sandbox, within which limits, in a new process each or in one.
-
-What a step printed: passed on as it comes, and kept up to a limit.
-"""
+"""A step of a workspace: how it is run (`Runner`) and stopped (`Stop`), and what it came to."""
 
 from __future__ import annotations
 
@@ -24,8 +17,8 @@ from otolith.errors import Invalid
 from otolith.workspace.protocol import Failure
 from otolith.workspace.sandbox import Limits
 
-Stopped: TypeAlias = Literal["interrupted", "timed out", "killed"]
-"""What ended a step before its time: the user, its time, or the user who had enough of it."""
+Stopped: TypeAlias = Literal["interrupted", "timed out", "killed", "over disk limit"]
+"""What ended a step early: the user, its time, the user who had enough of it, or what it wrote."""
 
 Wish: TypeAlias = Literal["interrupted", "killed"]
 
@@ -60,6 +53,11 @@ class Stop:
         with suppress(OSError):  # it rings already, or the workspace was closed
             self._bell.send(b".")
         return True
+
+    @property
+    def is_kill_wished(self) -> bool:
+        """Whether the step is to be killed; the wish stays until it is taken."""
+        return "killed" in self._wishes
 
     def wishes(self) -> list[Wish]:
         """Return what was wished for since the last time."""
@@ -141,6 +139,10 @@ class Runner:
     step is committed either way. A step that takes longer than `wall_seconds` is interrupted, and
     what it reached is kept; `grace_seconds` later it is killed. Of what a step prints, and of what
     its value looks like, `output_bytes` and `shown_chars` are kept; the rest is counted.
+
+    A step that makes its work folder grow by more than `disk_bytes` is killed, and nothing of it is
+    kept; `file_bytes` limits one file. Where a sandbox has a /tmp of its own, which is in memory,
+    it holds `disk_bytes` as well. `handover_bytes` limits what a step may hand over to be stored.
     """
 
     sandbox: str = "auto"
@@ -153,6 +155,7 @@ class Runner:
     memory_bytes: int | None = None
     cpu_seconds: int | None = None
     file_bytes: int | None = None
+    disk_bytes: int | None = 8 << 30
     processes: int | None = 256
     open_files: int | None = 1024
     output_bytes: int = 1 << 20
@@ -167,6 +170,10 @@ class Runner:
         for name in ("wall_seconds", "grace_seconds", "capture_seconds", "shown_chars"):
             if not getattr(self, name) > 0:
                 raise Invalid(f"{name} must be more than nothing", hint="leave it out")
+        if self.disk_bytes is not None and self.disk_bytes < 1:
+            raise Invalid(
+                f"disk_bytes must be at least 1, got {self.disk_bytes}", hint="None is no limit"
+            )
 
     @property
     def limits(self) -> Limits:

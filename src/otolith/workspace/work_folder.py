@@ -9,15 +9,6 @@ and nothing more. A file whose size, time, number and kind are those of the last
 again, unless it changed so recently that the clock may not tell. What cannot be kept (a socket, a
 file that is too long) is left where it is.
 
-Whose a work folder is: which session left it, at which commit, and whether a step was running.
-
-    otolith/folders/DIGEST.json    under $XDG_STATE_HOME, or else ~/.local/state
-        {"folder": path, "number": inode, "repo": salt, "ref": text, "commit": id, "running": bool}
-
-The note is on this machine and not in the state: a state goes to other machines, a folder does not.
-It is out of reach for code in a sandbox that hides files. Where it cannot be written nothing is
-known of the folder, and nothing in it is taken for something that can be removed.
-
 The work folder of a session, and the rules by which nothing in it gets lost.
 
 A folder may be the user's, and users put files into those of a session too. So
@@ -32,12 +23,11 @@ A folder may be the user's, and users put files into those of a session too. So
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -45,9 +35,15 @@ from urllib.parse import quote
 
 from otolith.core import WORKSPACE, Branch, StateReader, digest
 from otolith.errors import Corrupt, Invalid, NotFound
+from otolith.workspace.disk_watch import FOLDER_BYTES, taken_bytes
+from otolith.workspace.folder_ownership import Left, Ownership
+from otolith.workspace.sandbox import ProcessId
 from otolith.workspace.step import Files
 
 PLACE = (WORKSPACE, "files")
+KEPT_FILE_BYTES = 1 << 30
+"""A longer file is left where it is, and is in no state."""
+
 _RACY_NANOSECONDS = 50_000_000
 _LONGEST_LINK = 8192
 _SKIPPED = frozenset({"__pycache__", ".ipynb_checkpoints"})
@@ -70,11 +66,13 @@ class Look(NamedTuple):
     before: dict[str, bytes]
     found: dict[str, bytes]
     skipped: dict[str, str]
+    cached: dict[str, os.stat_result]
+    taken_bytes: int
 
     @property
     def files(self) -> Files:
         """What is different."""
-        before, found, skipped = self
+        before, found, skipped = self[:3]
         changed = (name for name in found.keys() & before.keys() if found[name] != before[name])
         return Files(
             tuple(sorted(found.keys() - before.keys())),
@@ -87,22 +85,26 @@ class Look(NamedTuple):
 class Folder:
     """A folder, and what it looked like when it was last the same as a state."""
 
-    def __init__(self, path: Path, *, limit_bytes: int = 1 << 30) -> None:
+    def __init__(self, path: Path, *, limit_bytes: int = KEPT_FILE_BYTES) -> None:
         self.path = path
         self._limit = limit_bytes
         self._seen: dict[str, Seen] = {}
 
-    def capture(self, state: Branch) -> Files:
-        """Stage what is in the folder; return what is different from what was staged before."""
-        return self.stage(state, self.look(state))
+    def look(self, state: Branch, *, limit_bytes: int | None = None) -> Look | None:
+        """Compare what is in the folder with what a state has of it.
 
-    def look(self, state: Branch) -> Look:
-        """Compare what is in the folder with what a state has of it."""
-        look = Look(files_in(state), {}, {})
-        for name, status in self._walk():
-            cell = self._cell(state, name, status, look.skipped, look.before.get(name))
-            if cell is not None:
-                look.found[name] = cell
+        None if it takes more than a limit; then no file was read.
+        """
+        listed, taken = self._list()
+        if limit_bytes is not None and taken > limit_bytes:
+            return None
+        cached = {name: status for name, status in listed if _is_cache(name, status)}
+        look = Look(files_in(state), {}, {}, cached, taken)
+        for name, status in listed:
+            if name not in cached:
+                cell = self._cell(state, name, status, look.skipped, look.before.get(name))
+                if cell is not None:
+                    look.found[name] = cell
         for name in look.before.keys() - look.found.keys() - look.skipped.keys():
             if _is_link_out(state, name, look.before[name]):
                 look.found[name] = look.before[name]  # it was never put there
@@ -118,16 +120,27 @@ class Folder:
         return files
 
     def restore(
-        self, state: Branch, *, keep: Mapping[str, bytes] | None = None, aside: Path | None = None
+        self,
+        state: Branch,
+        *,
+        keep: Mapping[str, bytes] | None = None,
+        aside: Path | None = None,
+        unkept: Collection[str] | None = None,
     ) -> Files:
         """Make the folder what a state says; `keep` stays as it is there, whatever a state says.
 
-        What has to go is moved `aside`, if there is such a place.
+        What has to go is moved `aside`, if there is such a place. What no state keeps stays where
+        it is; if `unkept` names all of that which is to stay, other such things go as well.
         """
         wanted = files_in(state) | dict(keep or {})
-        here = dict(self._walk())
+        listed = dict(self._list()[0])
+        here = {name: status for name, status in listed.items() if not _is_cache(name, status)}
         unknown = sorted(here.keys() - wanted.keys(), reverse=True)
         removed = [name for name in unknown if _unkept(name, here[name], self._limit) is None]
+        if unkept is not None:
+            gone = listed.keys() - wanted.keys() - set(unkept) - set(removed)
+            for name in sorted(gone, reverse=True):
+                _remove(self.path / name, listed[name], self.path, None)
         added, changed = list[str](), list[str]()
         for name in removed:
             _remove(self.path / name, here[name], self.path, aside)
@@ -144,29 +157,38 @@ class Folder:
             self._note(name, os.lstat(self.path / name), cell)
         return Files(tuple(added), tuple(changed), tuple(sorted(removed)))
 
-    def _walk(self) -> Iterator[tuple[str, os.stat_result]]:
-        """Yield everything in the folder but folders that have something in them."""
+    def _list(self) -> tuple[list[tuple[str, os.stat_result]], int]:
+        """Return everything in the folder but folders that have something in them.
+
+        And what all of it takes; a file with two names counts once.
+        """
+        listed: list[tuple[str, os.stat_result]] = []
+        taken, seen = 0, set[int]()
         waiting = [self.path]
         while waiting:
             folder = waiting.pop()
-            try:
-                entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-            except OSError:
-                continue
-            if not entries and folder != self.path:
-                yield self._name(folder), os.lstat(folder)
-            for entry in entries:
-                if not entry.is_dir(follow_symlinks=False):
-                    yield from self._seen_there(entry)
-                elif entry.name not in _SKIPPED:
-                    waiting.append(Path(entry.path))
+            taken += FOLDER_BYTES
+            for name, status in self._list_one(folder, waiting):
+                listed.append((name, status))
+                if status.st_nlink < 2 or status.st_ino not in seen:
+                    taken += taken_bytes(status, kept_bytes=self._limit)
+                    seen.add(status.st_ino)
+        return listed, taken
 
-    def _seen_there(self, entry: os.DirEntry[str]) -> Iterator[tuple[str, os.stat_result]]:
+    def _list_one(self, folder: Path, waiting: list[Path]) -> Iterator[tuple[str, os.stat_result]]:
+        """Yield what is in a folder, or the folder if it is empty; those in it have to wait."""
         try:
-            status = entry.stat(follow_symlinks=False)
-        except FileNotFoundError:  # somebody is at work there
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError:
             return
-        yield self._name(Path(entry.path)), status
+        if not entries and folder != self.path:
+            yield self._name(folder), os.lstat(folder)
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(Path(entry.path))
+                continue
+            with suppress(FileNotFoundError):  # somebody is at work there
+                yield self._name(Path(entry.path)), entry.stat(follow_symlinks=False)
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self.path).as_posix()
@@ -239,6 +261,14 @@ def _checked(name: object) -> str:
             hint="do not trust this store; remove the entry, or go back to a commit without it",
         )
     return name
+
+
+def _is_cache(name: str, status: os.stat_result) -> bool:
+    """Tell whether something is in a folder that is never kept, or is one."""
+    folders = name.split("/")
+    if not stat.S_ISDIR(status.st_mode):
+        folders.pop()
+    return not _SKIPPED.isdisjoint(folders)
 
 
 def _is_link_out(state: StateReader, name: str, cell: bytes) -> bool:
@@ -363,101 +393,6 @@ def folder_name(part: str) -> str:
     return name
 
 
-_LOOKED_AT = 50
-_ROOM_BYTES = 1024
-
-
-class Left(NamedTuple):
-    """How a session left a folder."""
-
-    commit: str
-    was_running: bool
-
-
-class Ownership:
-    """What is noted about one folder."""
-
-    def __init__(self, folder: Path, state: Branch) -> None:
-        self._folder = folder
-        self._state = state
-        name = digest(os.fsencode(folder)).hex()[:32]
-        self._file = _notes() / f"{name}.json"
-        self._is_begun = False
-
-    def left(self) -> Left | None:
-        """Return how this session left the folder; None if it did not, or nobody knows."""
-        try:
-            noted: Any = json.loads(self._file.read_text(encoding="utf-8"))
-            if any(noted[name] != mine for name, mine in self._identity().items()):
-                return None
-            is_same_folder = noted["number"] == self._number()
-            return Left(str(noted["commit"]), bool(noted["running"]) and is_same_folder)
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-
-    def note(self, *, is_running: bool = False) -> None:
-        """Note that the folder is what the last commit says, or that a step is changing it."""
-        head = self._state.head
-        said = {
-            **self._identity(),
-            "number": self._number(),
-            "commit": "" if head is None else head.id,
-            "running": is_running,
-        }
-        with suppress(OSError):
-            if not self._is_begun:
-                self._begin()
-            _overwrite(self._file, json.dumps(said).encode())
-
-    def _begin(self) -> None:
-        if not self._file.exists():
-            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _forget_some(self._file)
-        self._is_begun = True
-
-    def _identity(self) -> dict[str, Any]:
-        salt = str(self._state.cells.salt)
-        return {"folder": os.fspath(self._folder), "repo": salt, "ref": self._state.ref}
-
-    def _number(self) -> int:
-        try:
-            return self._folder.stat().st_ino
-        except OSError:
-            return 0
-
-
-def _overwrite(file: Path, note: bytes) -> None:
-    """Write a note in place: who finds half of one knows nothing, and removes nothing.
-
-    Its length stays the same. A file that is cut or replaced is written to the disk at once by some
-    systems, which takes longer than many a step.
-    """
-    padded = note.ljust(-(-len(note) // _ROOM_BYTES) * _ROOM_BYTES)
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        os.pwrite(descriptor, padded, 0)
-        if os.fstat(descriptor).st_size != len(padded):
-            os.ftruncate(descriptor, len(padded))
-    finally:
-        os.close(descriptor)
-
-
-def _notes() -> Path:
-    given = Path(os.environ.get("XDG_STATE_HOME", ""))
-    base = given if given.is_absolute() else Path(os.path.expanduser("~")) / ".local" / "state"  # noqa: PTH111
-    return base / "otolith" / "folders"
-
-
-def _forget_some(mine: Path) -> None:
-    """Remove notes about folders that are no more, of those next to a new one."""
-    notes = sorted(mine.parent.glob("*.json"), key=lambda file: (file.name < mine.name, file.name))
-    for file in notes[:_LOOKED_AT]:
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            folder = json.loads(file.read_text(encoding="utf-8"))["folder"]
-            if not Path(folder).exists():
-                file.unlink()
-
-
 UntrackedFiles: TypeAlias = Literal["refuse", "adopt", "discard"]
 """What becomes of files that are in no commit: an error, part of the state, or nothing."""
 
@@ -472,7 +407,14 @@ class WorkFolder:
         self._folder = Folder(path)
         self._ownership = Ownership(path, state)
         self._is_settled = False
+        self._unkept: set[str] | None = None  # what no state keeps, before the step
+        self._taken_bytes = 0  # before the step
         self.path = path
+
+    @property
+    def taken_bytes(self) -> int:
+        """What the folder takes before a step."""
+        return self._taken_bytes
 
     @property
     def unfinished_folder(self) -> Path:
@@ -496,6 +438,7 @@ class WorkFolder:
         """Make the folder what the state says, once; strangers that may stay do so."""
         if self._is_settled:
             return Files()
+        self._ownership.wait_for_predecessor()
         left = self._ownership.left()
         was_cut_off = left is not None and left.was_running
         keep = {} if was_cut_off or strangers == "discard" else self._strangers(left)
@@ -513,9 +456,15 @@ class WorkFolder:
         """Note that a step is about to change the folder."""
         self._ownership.note(is_running=True)
 
-    def capture(self) -> Files:
-        """Stage what a step did."""
-        return self._folder.capture(self._state)
+    def begin_sandbox(self, last_processes: list[ProcessId]) -> None:
+        """Note the processes of a new sandbox, before the code of a step runs in it."""
+        self._ownership.begin_sandbox(last_processes)
+
+    def capture(self, *, limit_bytes: int | None = None) -> Files | None:
+        """Stage what a step did; None if it made the folder grow by more than a limit."""
+        most = None if limit_bytes is None else self._taken_bytes + limit_bytes
+        look = self._folder.look(self._state, limit_bytes=most)
+        return None if look is None else self._folder.stage(self._state, look)
 
     def leave(self) -> None:
         """Note that all that is in the folder is in the last commit."""
@@ -523,14 +472,19 @@ class WorkFolder:
 
     def take_back(self) -> Files:
         """Make the folder what it was before a step of which nothing is kept."""
-        files = self._folder.restore(self._state)
+        files = self._folder.restore(self._state, unkept=self._unkept)
         self._ownership.note()
         return files
 
     def edited(self) -> dict[str, bytes]:
         """Return what is in the folder and not, or not like that, in the state."""
-        before, found, _ = self._folder.look(self._state)
-        return {name: cell for name, cell in found.items() if before.get(name) != cell}
+        look = self._look()
+        return {name: cell for name, cell in look.found.items() if look.before.get(name) != cell}
+
+    def _look(self) -> Look:
+        look = self._folder.look(self._state)
+        assert look is not None  # there is no limit
+        return look
 
     def follow(self, keep: dict[str, bytes]) -> None:
         """Make the folder what the state says after it has moved, but for what is the user's."""
@@ -565,7 +519,8 @@ class WorkFolder:
 
     def _take_in(self) -> None:
         """Commit what somebody has put into the folder, unless other edits wait to be committed."""
-        look = self._folder.look(self._state)
+        look = self._look()
+        self._unkept, self._taken_bytes = {*look.skipped, *look.cached}, look.taken_bytes
         files = look.files
         names = [*files.added, *files.changed, *files.removed]
         if not names:

@@ -1,11 +1,8 @@
 """Workspace: variables, imports and files that outlive the process that made them.
 
-The host side. It stages the work folder, lets a worker run a step on the state, takes over what the
-worker hands over, and commits all of it together. It never unpickles.
-
-What is asked for, looked at before anything is run: the code, and what is said of it.
-
-Objects of a session unpickled in the process of the user, only ever because the user says so.
+The host side. It checks what is asked for before anything is run, stages the work folder, lets a
+worker run a step on the state, takes over what the worker hands over, and commits all of it
+together. It never unpickles, but for `load`, which the user asks for by `get(name, trusted=True)`.
 """
 
 from __future__ import annotations
@@ -20,17 +17,19 @@ from otolith.codecs import Codecs
 from otolith.core import WORKSPACE, Branch, Commit, Merge, Target
 from otolith.errors import BadValue, Error, Invalid
 from otolith.types import Hash
+from otolith.workspace.answers import Answers, FromState, Sign
 from otolith.workspace.diff import Difference, workspace_diff
 from otolith.workspace.inputs import InputValues, gift_of
 from otolith.workspace.protocol import Done, Failure, Run
 from otolith.workspace.result_check import TABLES, verify_result
 from otolith.workspace.step import Files, OnOutput, Output, Picture, Runner, Step
+from otolith.workspace.step_exchange import StepEnd, over_disk_limit
 from otolith.workspace.variables import Readable
 from otolith.workspace.work_folder import UntrackedFiles, WorkFolder, folder_name
 from otolith.workspace.worker.pickle_context import use
 from otolith.workspace.worker.remote_state import Shadow
 from otolith.workspace.worker.variables import Variables
-from otolith.workspace.worker_host import Answers, FromState, Sign, StepEnd, StepRunner
+from otolith.workspace.worker_host import StepRunner
 from otolith.workspace.worker_pool import WorkerPool
 
 _DEEPEST = 50
@@ -133,7 +132,9 @@ class Workspace(Readable):
         self._sign = sign
         self._premises = WorkFolder(self.path, state)
         self._answers = FromState(state, sign)
-        self._foreman = StepRunner(state, self.path, self.runner, self._answers)
+        self._foreman = StepRunner(
+            state, self.path, self.runner, self._answers, on_start=self._premises.begin_sandbox
+        )
 
     # Running
 
@@ -211,7 +212,8 @@ class Workspace(Readable):
         order = Run(code, number, self._tables.roots(), put=cells, pickled=pickled)
         self._premises.enter()
         try:
-            ending = self._foreman.work(order, output, errors)
+            folder_bytes = self._premises.taken_bytes
+            ending = self._foreman.work(order, output, errors, folder_bytes=folder_bytes)
         except BaseException:
             self._premises.take_back()
             raise
@@ -228,16 +230,27 @@ class Workspace(Readable):
             lost = self._lost_step(StepEnd(None, why=error.message), output, errors)
             self.state.discard()
             return lost
-        self._sign_pickles(ending.done)
+        files = self._premises.capture(limit_bytes=self.runner.disk_bytes)
+        if files is None:
+            self._foreman.dismiss()
+            ending = StepEnd(None, "over disk limit", over_disk_limit(self.runner))
+            self.state.discard()
+            return self._lost_step(ending, output, errors)
         message = message or _title(code)
-        return self._committed(ending, message, dict(meta or {}), output, errors)
+        return self._committed(ending, files, (output, errors), message, dict(meta or {}))
 
     def _committed(
-        self, ending: StepEnd, message: str, meta: dict[str, Any], output: Output, errors: Output
+        self,
+        ending: StepEnd,
+        files: Files,
+        printed: tuple[Output, Output],
+        message: str,
+        meta: dict[str, Any],
     ) -> Step:
         done = ending.done
         assert done is not None
-        files = self._premises.capture()
+        output, errors = printed
+        self._sign_pickles(done)
         said = {"stdout": output.text(), "stderr": errors.text()}
         if done.value is not None:
             said["shown"] = done.value

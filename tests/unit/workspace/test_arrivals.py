@@ -11,8 +11,8 @@ import pytest
 from otolith import Disk, Versioned
 from otolith.errors import Invalid
 from otolith.stores.base import digest
-from otolith.workspace.protocol import cut, seal
-from otolith.workspace.worker_host import Arrivals
+from otolith.workspace.answers import Arrivals
+from otolith.workspace.sealed_memory import cut, seal
 
 PACKED = [b"p\xc5\xea\x60" + bytes([number]) * 60_000 for number in range(3)]
 

@@ -308,13 +308,16 @@ def _findings(asked: GlobalOptions) -> Iterator[Finding]:
 
 def _sandbox() -> Finding:
     """Tell in what steps of a workspace are confined here, and why not in something better."""
-    rungs = ladder()
-    best = next(name for name, problem in rungs if problem is None)
-    missing = [f"{name}: {why}" for name, why in rungs if why is not None and name != "docker"]
+    rungs = dict(ladder())
+    containers = [name for name in ("docker", "podman") if rungs.pop(name) is None]
+    best = next(name for name, problem in rungs.items() if problem is None)
     says = f"steps run in {best}"
-    if best in ("docker", "podman", "bubblewrap"):
+    if containers:
+        says += f", or in {containers[0]} where an image is given"
+    if best == "bubblewrap":
         return Finding("ok", "sandbox", says)
-    return Finding("warn", "sandbox", f"{says}; {missing[-1]}", "apt-get install bubblewrap")
+    says += f"; bubblewrap: {rungs['bubblewrap']}"
+    return Finding("warn", "sandbox", says, "install bubblewrap, and allow user namespaces")
 
 
 def _library(name: str) -> Finding:

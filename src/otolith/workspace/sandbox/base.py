@@ -28,11 +28,13 @@ class Place:
     """What a worker may see; every path is the same inside as outside.
 
     The interpreter, its packages and otolith itself are found by the room and need not be named.
+    Where there is a /tmp of its own it holds `disk_bytes`, or as much as the system says.
     """
 
     work: Path
     readable: tuple[Path, ...] = ()
     network: bool = False
+    disk_bytes: int | None = None
 
     def __post_init__(self) -> None:
         for path in (self.work, *self.readable):
@@ -47,6 +49,10 @@ class Sandbox(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def end_seconds(self) -> float:
+        """How long it may take to end by itself when its host has hung up."""
 
     @property
     def stops(self) -> Mapping[str, bool]:
@@ -66,10 +72,22 @@ class Sandbox(Protocol):
         has no other way to clear the environment.
         """
 
+    def last_processes(self, started: int) -> list[int]:
+        """Return the processes after whose end nobody is left inside.
+
+        `started` is the process that the command became, once the program inside has begun.
+        """
+
     def enter(self, place: Place) -> None:
         """Close the doors behind the running process and all that it will start.
 
         Called inside, once, before there are threads and before any code of a user.
+        """
+
+    def enter_worker(self) -> None:
+        """Keep a worker from signalling the process that has forked it, where that can be done.
+
+        Called in the worker, before any code of a user.
         """
 
 

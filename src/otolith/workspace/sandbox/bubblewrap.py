@@ -9,8 +9,10 @@ are not package folders: those are the user's files, and `Place.readable` is the
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
+import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +21,7 @@ from pathlib import Path
 
 from otolith.workspace.sandbox import kernel, seccomp
 from otolith.workspace.sandbox.base import Place, keep_word, promises
+from otolith.workspace.sandbox.processes import children
 
 SYSTEM = (
     *(f"/usr/{name}" for name in ("bin", "sbin", "lib", "lib32", "lib64", "libexec", "share")),
@@ -43,10 +46,28 @@ def system(*, network: bool) -> list[Path]:
     return cover(map(Path, names))
 
 
+def plain_path(path: str | Path) -> Path:
+    """Return a path from the root, without `..`; of links, the last one is not followed.
+
+    Python keeps the path that it was started by. Inside, the folders that a `..` leaves again are
+    not there, so the path would lead nowhere. The last link stays: beside it lies what makes an
+    interpreter one of a virtual environment.
+    """
+    whole = Path.cwd() / path
+    if ".." not in whole.parts:
+        return whole
+    return whole.resolve() if whole.name == ".." else whole.parent.resolve() / whole.name
+
+
+def python_path() -> str:
+    """Return the path of this interpreter, as it can be used inside."""
+    return str(plain_path(sys.executable))
+
+
 def interpreter() -> list[Path]:
     """Return where this interpreter, its packages and otolith live."""
     prefixes = {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix}
-    found = {Path(prefix) for prefix in prefixes} | {Path(sys.executable), _PACKAGE}
+    found = {Path(prefix) for prefix in prefixes} | {Path(python_path()), _PACKAGE}
     found |= {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
     found |= {Path(entry) for entry in sys.path if _holds_packages(Path(entry))}
     found |= {Path(sys.executable).resolve().parent.parent}
@@ -69,11 +90,12 @@ def cover(paths: Iterable[Path]) -> list[Path]:
 def _hops(path: Path) -> Iterator[Path]:
     if not os.path.exists(path):  # noqa: PTH110  a Path would raise where we may not look
         return
+    path = plain_path(path)
     end = path.resolve()
     yield end
     while path != end and path.is_symlink():
         yield path
-        path = Path(os.path.normpath(path.parent / path.readlink()))
+        path = plain_path(path.parent / path.readlink())
     yield path
 
 
@@ -107,11 +129,9 @@ _WALLS = (
     # Else process 1 is bwrap itself: without our filter, and with the host's environment to read.
     "--as-pid-1",
 )
-# Before the folders, which may lie in one of these.
-_OF_ITS_OWN = ("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp")  # noqa: S108
 # After them, because bwrap needed to write mount points into /, which is in memory. And a root with
 # no capability left still owns the settings of the kernel below /proc/sys.
-_READ_ONLY = ("--remount-ro", "/proc", "--remount-ro", "/")
+_READ_ONLY = ("--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +149,10 @@ class Bubblewrap:
         return "bubblewrap"
 
     @property
+    def end_seconds(self) -> float:
+        return 0.5
+
+    @property
     def stops(self) -> Mapping[str, bool]:
         return promises(network=self.network)
 
@@ -144,13 +168,44 @@ class Bubblewrap:
         keep_word(self, place)
         network = ["--share-net"] if place.network else []
         variables = [word for pair in environment.items() for word in ("--setenv", *pair)]
-        inside = [*_OF_ITS_OWN, *_mounts(place), *_READ_ONLY, "--chdir", str(place.work)]
+        inside = [*_of_its_own(place), *_mounts(place), *_READ_ONLY, "--chdir", str(place.work)]
         program = shutil.which(PROGRAM) or PROGRAM
         return [program, *_WALLS, *network, *variables, *inside, "--", *argv]
+
+    def last_processes(self, started: int) -> list[int]:
+        """Return bwrap, and process 1 inside: it has ended only when all others have."""
+        return [started, *children(started)]
 
     def enter(self, place: Place) -> None:
         kernel.refuse_new_privileges()
         kernel.filter_calls(seccomp.socket_families(network=place.network, private_files=True))
+
+    def enter_worker(self) -> None:
+        return  # the kernel lets nobody inside signal process 1, which has forked it
+
+
+def _of_its_own(place: Place) -> list[str]:
+    """Return what is mounted before the folders, which may lie in one of these."""
+    limit: list[str] = []
+    if place.disk_bytes is not None and _knows_sizes():
+        limit = ["--size", str(place.disk_bytes)]
+    memory = [*limit, "--tmpfs", "/tmp", *limit, "--tmpfs", "/dev/shm"]  # noqa: S108
+    return ["--proc", "/proc", "--dev", "/dev", *memory]
+
+
+@functools.cache
+def _knows_sizes() -> bool:
+    """Whether this bwrap limits what is in memory: those before 0.7 do not."""
+    try:
+        said = subprocess.run(  # noqa: S603  our own command
+            [shutil.which(PROGRAM) or PROGRAM, "--help"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+    except OSError:
+        return False
+    return b"--size" in said.stdout + said.stderr
 
 
 def _mounts(place: Place) -> Iterator[str]:

@@ -11,12 +11,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 
 from otolith.errors import Invalid, Unsupported
 from otolith.workspace.sandbox import limits
 from otolith.workspace.sandbox.base import READ, Place, Sandbox
-from otolith.workspace.sandbox.bubblewrap import PROGRAM, Bubblewrap
+from otolith.workspace.sandbox.bubblewrap import PROGRAM, Bubblewrap, plain_path, python_path
 from otolith.workspace.sandbox.container import PROGRAMS, Container
 from otolith.workspace.sandbox.landlock import Bare, Landlock
 from otolith.workspace.sandbox.seccomp import machine
@@ -73,9 +74,9 @@ def _command(sandbox: Sandbox, place: Place) -> list[str]:
         "name": sandbox.name,
         "work": str(place.work),
         "network": place.network,
-        "path": sys.path,
+        "path": [str(plain_path(entry)) for entry in sys.path if entry],
     }
-    argv = [sys.executable, "-I", "-c", _PROGRAM, json.dumps(told)]
+    argv = [python_path(), "-I", "-c", _PROGRAM, json.dumps(told)]
     return sandbox.command(argv, place, environment={}, keep_fds=())
 
 
@@ -122,15 +123,36 @@ def choose(name: str = "auto", *, network: bool = False, image: str | None = Non
     """Return the best rung that works here, or the one of this name.
 
     A container is considered only when there is an image to run. A rung that was asked for and
-    does not work is an error, never replaced by another.
+    does not work is an error, never replaced by another. With "auto", one that is there and does
+    not work is a warning.
     """
     if name != "auto":
         return _asked_for(name, network=network, image=image)
+    broken: list[str] = []
     for rung in _LADDER:
-        needs_image = rung in PROGRAMS and image is None
-        if not needs_image and why_not(rung, network=network, image=image) is None:
+        if rung in PROGRAMS and image is None:
+            continue
+        reason = why_not(rung, network=network, image=image)
+        if reason is None:
+            _tell_of(broken, rung)
             return by_name(rung, network=network, image=image)
+        if rung in PROGRAMS or missing(rung) is None:
+            broken.append(f"{rung}: {reason}")
     raise Unsupported("no sandbox works here", hint="run workers on Linux, or in WSL")
+
+
+def _tell_of(broken: list[str], chosen: str) -> None:
+    """Warn that something better is installed, or was asked for, and does not work.
+
+    Of two containers one is enough. That something is not installed is told by `otolith doctor`.
+    """
+    if broken and chosen not in PROGRAMS:
+        warnings.warn(
+            f"steps run in the {chosen} sandbox, because better ones do not work here:"
+            f" {'; '.join(broken)}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def ladder() -> list[tuple[str, str | None]]:

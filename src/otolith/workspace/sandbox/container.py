@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ PROGRAMS = ("docker", "podman")
 
 _HANDOVER = Path(__file__).with_name("container_init.py")
 _WALLS = (
-    *("run", "--rm", "--interactive", "--pull=never", "--read-only", "--tmpfs=/tmp"),
+    *("run", "--rm", "--interactive", "--pull=never", "--read-only"),
     *("--cap-drop=ALL", "--security-opt=no-new-privileges", "--pids-limit=1024"),
     # Otherwise SELinux hides the mounted folders, and the cure for that relabels the user's files.
     "--security-opt=label=disable",
@@ -43,6 +42,10 @@ class Container:
     name: str
     image: str | None
     network: bool = False
+
+    @property
+    def end_seconds(self) -> float:
+        return 10.0  # there is a server in between, and a client that must not be killed before
 
     @property
     def stops(self) -> Mapping[str, bool]:
@@ -67,11 +70,17 @@ class Container:
             "fds": [fd for fd in keep_fds if fd > 2],  # the client carries the first three itself
             "argv": list(argv),
         }
-        return [sys.executable, "-I", "-S", str(_HANDOVER), "outside", json.dumps(job)]
+        return [bubblewrap.python_path(), "-I", "-S", str(_HANDOVER), "outside", json.dumps(job)]
+
+    def last_processes(self, started: int) -> list[int]:
+        return [started]  # it waits for the container
 
     def enter(self, place: Place) -> None:
         kernel.refuse_new_privileges()
         kernel.filter_calls(seccomp.socket_families(network=place.network, private_files=True))
+
+    def enter_worker(self) -> None:
+        return
 
     def _client(self, place: Place, environment: Mapping[str, str]) -> list[str]:
         if self.image is None:
@@ -81,7 +90,13 @@ class Container:
             )
         program = shutil.which(self.name) or self.name
         variables = [f"--env={name}={value}" for name, value in environment.items()]
-        started = [f"--entrypoint={sys.executable}", self.image, "-I", "-S", str(_HANDOVER)]
+        started = [
+            f"--entrypoint={bubblewrap.python_path()}",
+            self.image,
+            "-I",
+            "-S",
+            str(_HANDOVER),
+        ]
         return [program, *_WALLS, *self._who(), *_where(place), *variables, *started]
 
     def _who(self) -> Iterator[str]:
@@ -94,6 +109,7 @@ class Container:
 def _where(place: Place) -> Iterator[str]:
     if not place.network:
         yield "--network=none"
+    yield "--tmpfs=/tmp" if place.disk_bytes is None else f"--tmpfs=/tmp:size={place.disk_bytes}"
     yield f"--workdir={place.work}"
     for path in bubblewrap.cover([*bubblewrap.interpreter(), *place.readable]):
         if path != place.work:

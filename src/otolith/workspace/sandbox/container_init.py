@@ -5,8 +5,9 @@ folder, starts the client of Docker or Podman, and sends the descriptors to whoe
 `inside` is the first process of the container. It calls, puts the descriptors under their numbers,
 and starts the program that was asked for.
 
-The connection stays open as long as `outside` lives. Whatever ends it, a kill included, ends the
-connection; then `inside` exits, and with the first process of a container the kernel ends all.
+The connection is open as long as `outside` lives, and the host that has started it. Whatever ends
+one of them, a kill included, ends the connection; then `inside` ends all others in the container,
+and exits. So `outside` is there until nobody is left in the container, unless it is killed itself.
 
 Both halves run as a bare script (`python -I -S`): an image need not hold more than an interpreter,
 and the environment of the worker says nothing about where otolith is.
@@ -14,6 +15,7 @@ and the environment of the worker says nothing about where otolith is.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import json
@@ -42,6 +44,7 @@ class Job(TypedDict):
 
 def outside(job: Job) -> int:
     """Start the container, hand the descriptors over, and return the container's exit code."""
+    host = os.pidfd_open(os.getppid())
     os.chdir(job["work"])  # the address of a socket is short; a path from here always fits
     door = Path(f".otolith-{os.getpid()}")
     told = json.dumps({"door": str(door), "fds": job["fds"], "argv": job["argv"]})
@@ -58,8 +61,19 @@ def outside(job: Job) -> int:
     if caller is not None:
         socket.send_fds(caller, [b"."], job["fds"])
         _close(job["fds"])
+        _wait_for_one(client, host)
+        caller.close()
     code = client.wait()
     return code if code >= 0 else 128 - code
+
+
+def _wait_for_one(client: subprocess.Popen[bytes], host: int) -> None:
+    """Return when the container or the host has ended."""
+    ended = os.pidfd_open(client.pid)
+    try:
+        select.select([ended, host], [], [])
+    finally:
+        os.close(ended)
 
 
 def _caller(listener: socket.socket, client: subprocess.Popen[bytes]) -> socket.socket | None:
@@ -125,11 +139,21 @@ def _watch(worker: int, connection: socket.socket, woken: int) -> int:
     while True:
         ready, _, _ = select.select([connection.fileno(), woken], [], [])
         if connection.fileno() in ready:
+            _end_others()
             return _KILLED
         os.read(woken, 512)
         code = _reap(worker)
         if code is not None:
             return code
+
+
+def _end_others() -> None:
+    """End everybody else in the container, and return when they have ended."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.waitpid(-1, 0)
 
 
 def _reap(worker: int) -> int | None:

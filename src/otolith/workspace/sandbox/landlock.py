@@ -44,6 +44,7 @@ _TRUNCATE, _IOCTL_DEV = 1 << 14, 1 << 15
 _RIGHTS_IN_VERSION = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 _BIND_AND_CONNECT_TCP = 0b11  # since version 4
 _ABSTRACT_SOCKETS_AND_SIGNALS = 0b11  # since version 6
+_SIGNALS = 0b10
 
 READ = _READ_FILE | _READ_DIR
 RUN = READ | _EXECUTE
@@ -72,6 +73,17 @@ def restrict(allowed: Iterable[tuple[Path, int]], *, network: bool) -> None:
         kernel.call("landlock_restrict_self", ruleset, 0)
     finally:
         os.close(ruleset)
+
+
+def keep_signals_below() -> None:
+    """From now on this process signals itself and what it starts, not who has started it."""
+    if version() >= _SIGNALS_SINCE:
+        wanted = struct.pack("=3Q", 0, 0, _SIGNALS)
+        ruleset = kernel.call("landlock_create_ruleset", wanted, len(wanted), 0)
+        try:
+            kernel.call("landlock_restrict_self", ruleset, 0)
+        finally:
+            os.close(ruleset)
 
 
 def _make(version: int, *, network: bool) -> int:
@@ -115,6 +127,10 @@ class Landlock:
         return "landlock"
 
     @property
+    def end_seconds(self) -> float:
+        return 0.5
+
+    @property
     def stops(self) -> Mapping[str, bool]:
         broken = {SEE, MODES, MEMORY}
         if version() < _SIGNALS_SINCE:
@@ -132,6 +148,9 @@ class Landlock:
         keep_word(self, place)
         return list(argv)
 
+    def last_processes(self, started: int) -> list[int]:
+        return [started]  # it ends all that it has forked first
+
     def enter(self, place: Place) -> None:
         # The order matters: the bounding set is dropped by a right that is dropped next, Landlock
         # asks for no_new_privs, and the filter comes last because it refuses much from then on.
@@ -141,6 +160,10 @@ class Landlock:
         families = seccomp.socket_families(network=place.network, private_files=False)
         old = version() < _TRUNCATE_SINCE  # then nothing but the filter stops `truncate`
         kernel.filter_calls(families, refused=["truncate"] if old else [])
+
+    def enter_worker(self) -> None:
+        """Go behind a second wall: the first one has the fork server on this side of it."""
+        keep_signals_below()
 
 
 def _allowed(place: Place) -> Iterator[tuple[Path, int]]:
@@ -171,6 +194,10 @@ class Bare:
         return "limits"
 
     @property
+    def end_seconds(self) -> float:
+        return 0.5
+
+    @property
     def stops(self) -> Mapping[str, bool]:
         kept = {PRIVILEGES} if sys.platform == "linux" else set()
         return promises(network=self.network, broken=set(PROMISES) - kept)
@@ -186,6 +213,12 @@ class Bare:
         keep_word(self, place)
         return list(argv)
 
+    def last_processes(self, started: int) -> list[int]:
+        return [started]  # it ends all that it has forked first
+
     def enter(self, place: Place) -> None:
         if sys.platform == "linux":
             kernel.refuse_new_privileges()
+
+    def enter_worker(self) -> None:
+        return

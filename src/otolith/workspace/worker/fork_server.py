@@ -24,16 +24,15 @@ from otolith.workspace.protocol import (
     Ended,
     Fork,
     Forked,
-    FromNursery,
-    Gone,
+    FromForkServer,
     Learn,
     Ready,
     Signal,
     Sweep,
-    ToNursery,
-    Wire,
+    ToForkServer,
 )
-from otolith.workspace.sandbox import Limits, Place, below, by_name, end_below, kernel
+from otolith.workspace.sandbox import Limits, Place, Sandbox, below, by_name, end_below, kernel
+from otolith.workspace.wire import Gone, Wire
 from otolith.workspace.worker.worker import live
 
 _COUNT_SECONDS = 0.1
@@ -43,22 +42,28 @@ def main(arguments: list[str]) -> None:
     """Serve a host until it hangs up."""
     descriptor, sandbox, work, network, most = arguments
     line = socket.socket(fileno=int(descriptor))
-    by_name(sandbox).enter(Place(Path(work), network=network == "1"))
-    wire: Wire[ToNursery] = Wire(line, ToNursery)
+    walls = by_name(sandbox)
+    walls.enter(Place(Path(work), network=network == "1"))
+    wire: Wire[ToForkServer] = Wire(line, ToForkServer)
     limits = Limits(processes=int(most) if most else None)
-    nursery = Nursery(wire, most=limits.processes if "processes" in limits.ignored() else None)
+    server = ForkServer(
+        wire, walls, most=limits.processes if "processes" in limits.ignored() else None
+    )
     wire.send(Ready(sys.version.split()[0], sandbox))
-    nursery.serve()
+    server.serve()
 
 
-class Nursery:
+class ForkServer:
     """Forks workers and looks after them.
 
     `most` is how many processes a step may have started, where nobody else counts them.
     """
 
-    def __init__(self, wire: Wire[ToNursery], *, most: int | None = None) -> None:
+    def __init__(
+        self, wire: Wire[ToForkServer], walls: Sandbox, *, most: int | None = None
+    ) -> None:
         self._wire = wire
+        self._walls = walls
         self._most = most
         self._workers: dict[int, str] = {}  # the eldest first, and why it is being ended
         self._woken, wake = os.pipe()
@@ -111,6 +116,7 @@ class Nursery:
         try:
             if sys.platform == "linux":
                 kernel.end_with_parent()
+            self._walls.enter_worker()
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             os.setpgid(0, 0)
@@ -123,7 +129,7 @@ class Nursery:
             code = 0
         except Gone:
             code = 0
-        except BaseException:  # noqa: BLE001  # it must not come back as a second nursery
+        except BaseException:  # noqa: BLE001  # it must not come back as a second fork server
             traceback.print_exc()
         finally:
             os._exit(code)
@@ -154,7 +160,7 @@ class Nursery:
         self._workers[worker] = f"it started more than {self._most:,} processes"
         end_below(os.getpid(), spared=self._workers.keys() - {worker})
 
-    def _tell(self, message: FromNursery) -> None:
+    def _tell(self, message: FromForkServer) -> None:
         self._wire.send(message)
 
 

@@ -1,8 +1,7 @@
 """A store at the other end of a line: what a worker reads comes from its host.
 
-Long objects handed to the host while the rest is still being captured.
-
-The host hashes and compresses them beside that. What turns out not to be needed is dropped there.
+Long objects are handed to the host while the rest is still being captured (`HandingBuffer`). The
+host hashes and compresses them beside that; what turns out not to be needed is dropped there.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from otolith.workspace.protocol import (
     ToWorker,
     Vouch,
     Vouched,
-    Wire,
-    seal,
 )
+from otolith.workspace.sealed_memory import seal
+from otolith.workspace.wire import Wire
 
 
 class Host(Protocol):
@@ -47,12 +46,17 @@ class RemoteHost:
 
     def read(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
         """Return the objects that are there."""
-        answer, _ = self._ask(Read(list(hashes)))
-        if not isinstance(answer, Objects):
-            raise _unexpected(answer)
-        pairs = zip(hashes, answer.found, strict=True)
-        along = {Hash(digest(data)): data for data in answer.more}
-        return {hash: data for hash, data in pairs if data is not None} | along
+        found: dict[Hash, bytes] = {}
+        rest = list(hashes)
+        while rest:  # an answer has a limit
+            answer, _ = self._ask(Read(list(rest)))
+            if not isinstance(answer, Objects) or not answer.found:
+                raise _unexpected(answer)
+            pairs = zip(rest, answer.found, strict=False)
+            found |= {hash: data for hash, data in pairs if data is not None}
+            found |= {Hash(digest(data)): data for data in answer.more}
+            rest = rest[len(answer.found) :]
+        return found
 
     def map(self, cell: bytes) -> tuple[int, int] | None:
         """Return a descriptor of raw bytes in one piece, and how many; None if that is refused."""

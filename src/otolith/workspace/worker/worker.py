@@ -1,8 +1,7 @@
 """The life of a worker: told once what there is, then a step at a time, each handed over.
 
-Running the code of one step: its value, what it raised, and what it drew.
-
-The value of a step in words: as a notebook would show it, up to a limit.
+`execute` runs the code of a step and collects its value, what it raised and what it drew; `show`
+puts a value into words, as a notebook would, up to a limit.
 """
 
 from __future__ import annotations
@@ -27,8 +26,9 @@ from otolith.errors import BadValue, Invalid
 from otolith.state.tracking.fingerprints import is_fixed
 from otolith.state.tracking.shared_objects import is_array
 from otolith.types import Tagged
-from otolith.workspace.protocol import Begin, Done, Failure, Figure, Gone, Ran, Run, ToWorker, Wire
+from otolith.workspace.protocol import Begin, Done, Failure, Figure, Ran, Run, ToWorker
 from otolith.workspace.sandbox import Limits
+from otolith.workspace.wire import Gone, Wire
 from otolith.workspace.worker.capture import Capture
 from otolith.workspace.worker.captured import describe, type_name
 from otolith.workspace.worker.namespace import Namespace
