@@ -5,6 +5,7 @@ Asking SQLite: all rows at once, so that no statement stays open.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import apsw
@@ -39,6 +40,12 @@ def roll_back(connection: apsw.Connection) -> None:
     """End a transaction if there is one; some errors have ended it already."""
     if connection.in_transaction:
         connection.execute("rollback")
+
+
+def give_up(connection: apsw.Connection) -> None:
+    """Close a connection after an error, which matters more than how it closes."""
+    with suppress(apsw.Error):
+        connection.close()
 
 
 FSCK = "run `otolith fsck` to see what is damaged, then restore or repair it"
