@@ -4,9 +4,9 @@ for. Then it opens as it was, nothing stays open, and whoever waited has an answ
 
 from __future__ import annotations
 
-import gc
 import shutil
 import threading
+from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from tests.fault.scenarios import (
     view,
     write_again,
 )
-from tests.fault.trials import IMPATIENT_SECONDS, at_point, descriptors, evenly
+from tests.fault.trials import IMPATIENT_SECONDS, assert_released, at_point, descriptors, evenly
 from tests.patience import HANG_SECONDS
 
 ALL = 1 << 30
@@ -87,8 +87,7 @@ def test_whatever_fails_while_a_store_is_opened_it_opens_the_next_time(
             injector = Injector(fault, disk, number)
             with suppress(injector.error, Error), injector.armed:
                 repo_over(opened(path, injector.vfs)).close()
-            gc.collect()
-            assert descriptors() == open_files
+            assert_released(open_files)
             assert_opens(path, expected)
         return injector.countdown
 
@@ -116,8 +115,7 @@ def test_whatever_fails_while_a_store_is_closed_nothing_is_lost(tmp_path, rounds
                 store.close()
             store.close()
             del state
-            gc.collect()
-            assert descriptors() == open_files
+            assert_released(open_files)
             assert_opens(path, expected)
         return injector.countdown
 
@@ -145,6 +143,21 @@ def batch(name: str) -> Batch:
     return Batch(objects=[item], swaps=[Swap(name, None, item.hash)], time=1)
 
 
+class Queue(deque[Any]):
+    """A queue that tells who has come."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arrived = threading.Semaphore(0)
+
+    def copy(self) -> deque[Any]:
+        return deque(self)
+
+    def append(self, ticket: Any) -> None:
+        super().append(ticket)
+        self.arrived.release()
+
+
 class Waiting(threading.Thread):
     """A thread that writes, and waits for its turn."""
 
@@ -168,12 +181,13 @@ def test_whoever_waits_for_a_writer_that_is_interrupted_gets_its_write_done_once
         countdown = Countdown(at=number)
         store = SqliteStore(tmp_path / f"{number}.db", durability="fast")
         turns, lock = store._turns, store._connections.lock
+        turns._waiting = queue = Queue()
         others = [Waiting(store, f"theirs/{each}") for each in range(2)]
         with lock:
             for each in others:
                 each.start()
-            while len(turns._waiting) < len(others):
-                pass
+            for _ in others:
+                assert queue.arrived.acquire(timeout=HANG_SECONDS)
             # The one who has the turn serves all: what `write` does once it has the lock.
             with suppress(error), PointsOfCode(error).armed(countdown):
                 turns._serve()
