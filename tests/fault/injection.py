@@ -172,8 +172,8 @@ class _FailingFile(apsw.VFSFile):
 class PointsOfCode:
     """Raises at the n-th point of our own code that runs: before a line, or as a function returns.
 
-    What Python itself may do anywhere: no memory, or Control-C. Two points are left out, because
-    nothing can be raised there but by a tracer: between the end of a `with` block and the call of
+    What Python itself may do anywhere: no memory, or Control-C. Left out is where nothing can be
+    raised but by a tracer: at a `try`, between the end of a `with` block and the call of
     `__exit__`, and between the return of `__enter__` and the block.
     """
 
@@ -204,7 +204,7 @@ class PointsOfCode:
 
     def _point(self, frame: FrameType, event: str, arg: object) -> Callable[..., Any]:
         code = frame.f_code
-        if (event == "line" and frame.f_lasti not in _exits(code)) or (
+        if (event == "line" and frame.f_lasti not in _silent(code)) or (
             event == "return" and code.co_name != "__enter__"
         ):
             place = f"{code.co_filename}:{frame.f_lineno}:{code.co_name}:{event}"
@@ -215,13 +215,17 @@ class PointsOfCode:
 
 
 @cache
-def _exits(code: CodeType) -> frozenset[int]:
-    """Return where `with` blocks end: `__exit__` is called with None three times."""
-    steps = [step for step in dis.get_instructions(code) if step.opname not in {"NOP", "CACHE"}]
-    found: set[int] = set()
-    for at in range(len(steps) - 2):
+def _silent(code: CodeType) -> frozenset[int]:
+    """Return where nothing can be raised, and nothing that is would be handled.
+
+    That is where a `with` block ends, from where `__exit__` is called with None three times; and
+    what does nothing, as a `try`.
+    """
+    steps = list(dis.get_instructions(code))
+    found = {step.offset for step in steps if step.opname == "NOP"}
+    for at, step in enumerate(steps[:-2]):
         if all(each.opname == "LOAD_CONST" and each.argval is None for each in steps[at : at + 3]):
-            found.add(steps[at].offset)
+            found.add(step.offset)
             if at and steps[at - 1].opname == "SWAP":  # a value to return lies on the stack
                 found.add(steps[at - 1].offset)
     return frozenset(found)

@@ -28,7 +28,7 @@ import apsw
 
 from otolith.errors import Closed, Error, Unavailable, Unsupported
 from otolith.stores.sqlite.schema import Place, connect_reader, connect_writer
-from otolith.stores.sqlite.sql import ask, explained, roll_back
+from otolith.stores.sqlite.sql import ask, explained, give_up, roll_back
 
 _LONG_PAGES = 2000
 _TOO_LONG_PAGES = 32768
@@ -176,7 +176,7 @@ class Connections:
             if not self.closed and not connection.in_transaction:
                 self._idle.append(connection)
                 return
-        connection.close()
+        give_up(connection)
 
     @contextmanager
     def collecting(self) -> Iterator[apsw.Connection]:
@@ -190,7 +190,7 @@ class Connections:
             try:
                 yield connection
             finally:
-                connection.close()  # which rolls back, too
+                give_up(connection)  # which rolls back, too
         except apsw.Error as error:
             raise explained(error, self.place.path) from error
         finally:
@@ -200,17 +200,16 @@ class Connections:
         self._checkpoints.wait()
         with self.lock:
             self.closed = True
-            with self._count:
-                idle, self._idle = self._idle, []
-            writer, self._writer = self._writer, None
             try:
                 with ExitStack() as closing:  # all of them, whichever fails
-                    if writer is not None:
-                        closing.callback(self._close_writer, writer)
-                    for connection in idle:
+                    if self._writer is not None:
+                        closing.callback(self._close_writer, self._writer)
+                    for connection in self._idle:
                         closing.callback(connection.close)
             except apsw.Error as error:
                 raise explained(error, self.place.path) from error
+            # Only now: if this is interrupted, closing again closes what is left.
+            self._idle, self._writer = [], None
 
     def drop_writer(self) -> None:
         """Close the connection that writes, which ends its transaction; the next gets another."""
@@ -312,8 +311,9 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 def _close_quietly(connection: apsw.Connection) -> None:
     """Close without touching the file."""
-    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-    connection.close()
+    with suppress(apsw.ConnectionClosedError):
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        connection.close()
 
 
 _living: WeakSet[Connections] = WeakSet()

@@ -153,12 +153,14 @@ class GroupCommit:
         return self._phase == "committed"
 
     def _undo(self, connection: apsw.Connection) -> None:
-        self._forget()
-        self._objects.recent.clear()  # it may have seen rows whose ids will now be given again
         try:
-            roll_back(connection)
-        except apsw.Error:
-            self._connections.drop_writer()  # or the lock would stay with a transaction half done
+            self._forget()
+            self._objects.recent.clear()  # it may have seen rows whose ids will now be given again
+        finally:
+            try:
+                roll_back(connection)
+            except apsw.Error:
+                self._connections.drop_writer()  # or its lock would stay
 
     def _forget(self) -> None:
         self._refs.forget()

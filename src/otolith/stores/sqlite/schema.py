@@ -45,7 +45,7 @@ from otolith.errors import (
 )
 from otolith.stores.sqlite.guard import GuardedConnection
 from otolith.stores.sqlite.refs import zero_row
-from otolith.stores.sqlite.sql import ask, explained, roll_back
+from otolith.stores.sqlite.sql import ask, explained, give_up, roll_back
 
 APPLICATION_ID = int.from_bytes(b"otol", "big")
 FORMAT = 1
@@ -276,16 +276,16 @@ def connect_writer(place: Place, *, create: bool) -> apsw.Connection:
     try:
         _set_up_writer(connection, place, create=create)
     except (apsw.ReadOnlyError, apsw.CantOpenError) as error:
-        connection.close()
+        give_up(connection)
         raise Denied(
             f"{place.path} cannot be written",
             hint="check the permissions of it and its directory, or open it with read_only=True",
         ) from error
     except apsw.Error as error:
-        connection.close()
+        give_up(connection)
         raise explained(error, place.path) from error
     except BaseException:
-        connection.close()
+        give_up(connection)
         raise
     return connection
 
@@ -371,6 +371,6 @@ def _read_only(place: Place, name: str, flags: int) -> apsw.Connection:
         _set_up(connection)
         ensure(connection, place.path, create=False)
     except BaseException:
-        connection.close()
+        give_up(connection)
         raise
     return connection

@@ -6,6 +6,7 @@ Asking SQLite: all rows at once, so that no statement stays open.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import apsw
@@ -57,6 +58,12 @@ def each(connection: apsw.Connection, query: str, bindings: Any = ()) -> Iterato
         yield from connection.execute(query, bindings)
     except UnicodeDecodeError as error:
         raise apsw.CorruptError(f"a text in it is not text: {error}") from error
+
+
+def give_up(connection: apsw.Connection) -> None:
+    """Close a connection after an error, which matters more than how it closes."""
+    with suppress(apsw.Error):
+        connection.close()
 
 
 FSCK = "run `otolith fsck` to see what is damaged, then restore or repair it"
