@@ -14,8 +14,10 @@ from contextlib import suppress
 
 import otolith
 from otolith.care import prune, verify
+from otolith.views import view
 
 MEMORY_BYTES = 1 << 30
+LIMIT_BYTES = 8 << 20  # an empty list is one byte, and more than sixty in memory
 
 
 def uses(repo: otolith.Repo) -> Iterator[tuple[str, Callable[[], object]]]:
@@ -37,8 +39,8 @@ def uses(repo: otolith.Repo) -> Iterator[tuple[str, Callable[[], object]]]:
 
     def compare() -> None:
         heads = [commit for id in sessions() for commit in repo.branches(id).values()]
-        for old in heads[:3]:
-            for new in heads[:3]:
+        for old in heads[-4:]:
+            for new in heads[-4:]:
                 repo.session("s").diff(old, new)
 
     def write() -> None:
@@ -47,11 +49,17 @@ def uses(repo: otolith.Repo) -> Iterator[tuple[str, Callable[[], object]]]:
         state.commit("new")
 
     def merge() -> None:
-        state = repo.session("s")
-        for branch in repo.branches("s"):
-            if branch != "main":
-                state.merge(branch)
+        for id in sessions():
+            for branch in repo.branches(id):
+                if branch != "main":
+                    repo.session(id).merge(branch)
 
+    def show() -> None:
+        for id in sessions():
+            view(repo.session(id), "recent")
+            view(repo.session(id), "full")
+
+    yield "show", show
     yield "read", read
     yield "walk", walk
     yield "refs", store.refs
@@ -84,7 +92,9 @@ def look(path: str) -> str:
     """Open a store and use it."""
     told = []
     repo: list[otolith.Repo] = []
-    told.append(f"open={outcome(lambda: repo.append(otolith.open(path, create=False)))}")
+    told.append(
+        f"open={outcome(lambda: repo.append(otolith.open(path, create=False, load_limit_bytes=LIMIT_BYTES)))}"
+    )
     if repo:
         told += [f"{name.replace(' ', '-')}={outcome(use)}" for name, use in uses(repo[0])]
         told.append(f"close={outcome(repo[0].close)}")
