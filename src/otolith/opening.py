@@ -12,7 +12,7 @@ from otolith.stores import open_store
 from otolith.types import Clock
 
 
-def open(
+def open(  # noqa: PLR0913 - each is an option of its own, by keyword
     url: str | os.PathLike[str] = "memory:",
     *,
     author: str | None = None,

@@ -13,7 +13,7 @@ from otolith.core.trees.layout import full_size
 from otolith.core.trees.maps import Difference
 from otolith.errors import TooLarge
 
-_MOST_CHANGES = 30_000
+_MOST_CHANGES = 10_000
 _MOST_MATCHES = 1_000_000
 """Beyond so many pairs of equal elements, aligning two lists is not worth its time."""
 
