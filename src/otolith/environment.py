@@ -1,4 +1,4 @@
-"""What a process finds around it: time, chance, the user's name, and the user's secret for signing.
+"""What a process finds around it: time, chance, memory, the user's name and secret for signing.
 
 Nothing here is used but as the default of an argument; whoever gives the argument is not asked.
 
@@ -37,6 +37,14 @@ def wall_clock() -> int:
 def entropy(size: int) -> bytes:
     """Random bytes from the operating system."""
     return os.urandom(size)
+
+
+def memory_bytes() -> int:
+    """How much memory this machine has; where that cannot be told, 64 GiB."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 1 << 36
 
 
 def user_name() -> str:

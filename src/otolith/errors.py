@@ -18,7 +18,7 @@ Error                     .kind is a stable code, .hint says what to try
 |   |-- Busy, Full, QuotaExceeded, TimedOut, ModelFailed, BadReply
 |-- Corrupt               verify, then restore or repair
 `-- Unsupported           upgrade, or install something
-    |-- FormatTooNew, MissingExtra, UnknownType
+    |-- FormatTooNew, MissingExtra, UnknownType, TooLarge
 """
 
 from __future__ import annotations
@@ -368,3 +368,9 @@ class UnknownType(Unsupported):
     """A stored value names a type that is not known here, or that has changed."""
 
     kind = "unknown_type"
+
+
+class TooLarge(Unsupported):
+    """What is stored is larger than `load_limit_bytes`, this machine's memory unless given."""
+
+    kind = "too_large"

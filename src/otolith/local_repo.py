@@ -26,6 +26,7 @@ class Parts(TypedDict, total=False):
     pickle: Literal["never", "signed"] | None
     secret: Callable[[], bytes]
     cache_bytes: int
+    load_limit_bytes: int | None
 
 
 class LocalRepo(core.Repo):
@@ -41,6 +42,7 @@ class LocalRepo(core.Repo):
         pickle: Literal["never", "signed"] | None = None,
         secret: Callable[[], bytes] = environment.secret,
         cache_bytes: int = 64 << 20,
+        load_limit_bytes: int | None = None,
     ) -> None:
         if codecs is not None and pickle is not None:
             raise Invalid("codecs= and pickle= are both given", hint="give pickle= to Codecs")
@@ -51,6 +53,7 @@ class LocalRepo(core.Repo):
             author=environment.user_name() if author is None else author,
             entropy=environment.entropy,
             cache_bytes=cache_bytes,
+            load_limit_bytes=load_limit_bytes or environment.memory_bytes(),
         )
         self._secret = secret
         for tag in (Tag.FRAME, Tag.POLARS):

@@ -12,7 +12,7 @@ from otolith.stores import open_store
 from otolith.types import Clock
 
 
-def open(
+def open(  # noqa: PLR0913 - each is an option of its own, by keyword
     url: str | os.PathLike[str] = "memory:",
     *,
     author: str | None = None,
@@ -24,6 +24,7 @@ def open(
     read_only: bool = False,
     create: bool = True,
     cache_bytes: int = 64 << 20,
+    load_limit_bytes: int | None = None,
 ) -> Repo:
     """Open a repo; a SQLite file is made if it is missing.
 
@@ -31,6 +32,8 @@ def open(
     crash) take the last commits. `limit_bytes` makes the store refuse what would not fit.
     `pickle="signed"`, the default, keeps objects of any class as a last resort, and loads only
     those that the user's own key signed; with "never" they are refused.
+    `load_limit_bytes`, this machine's memory unless given, is how long the encoding of a value may
+    be that is read in one go: a small file can hold one that fits into no memory.
 
     Raises:
         StoreNotFound, NotAStore, FormatTooNew, Denied, Unsupported: as they say.
@@ -50,4 +53,5 @@ def open(
         pickle=pickle,
         clock=clock,
         cache_bytes=cache_bytes,
+        load_limit_bytes=load_limit_bytes,
     )

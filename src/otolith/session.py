@@ -124,7 +124,7 @@ class Versioned(SchemaGuard, HasFrames):
         `store` is `Memory()` if left out; a path or URL will do, and so will a repo that is open.
         `user` and `app` name the states to look at as `.user` and `.app`. `schema` is a model
         class whose fields the state must have. `parts` are those of a repo: author, codecs,
-        clock, pickle ("signed" or "never"), secret, cache_bytes.
+        clock, pickle ("signed" or "never"), secret, cache_bytes, load_limit_bytes.
 
         Raises:
             SchemaMismatch: what is there was kept with another schema.

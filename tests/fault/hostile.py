@@ -14,58 +14,76 @@ from contextlib import suppress
 
 import otolith
 from otolith.care import prune, verify
+from otolith.views import view
 
 MEMORY_BYTES = 1 << 30
+LIMIT_BYTES = 8 << 20  # an empty list is one byte, and more than sixty in memory
 
 
-def uses(repo: otolith.Repo) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yield what is done with a repo that could be opened."""
-    store = repo.store
+class Uses:
+    """What is done with a repo that could be opened."""
 
-    def sessions() -> list[str]:
-        return [session.id for session in repo.sessions()]
+    def __init__(self, repo: otolith.Repo) -> None:
+        self._repo = repo
 
-    def read() -> None:
-        for id in sessions():
-            for branch in repo.branches(id):
-                repo.session(id, branch=branch).to_dict()
+    def _heads(self) -> list[tuple[str, str, otolith.Commit]]:
+        """Return session, name and commit of every branch."""
+        ids = [session.id for session in self._repo.sessions()]
+        return [(id, name, tip) for id in ids for name, tip in self._repo.branches(id).items()]
 
-    def walk() -> None:
-        for id in sessions():
-            for commit in repo.session(id).log():
-                dict(repo.at(commit).items())
+    def show(self) -> None:
+        for id, branch, _ in self._heads():
+            for focus in ("recent", "full"):
+                view(self._repo.session(id, branch=branch), focus, max_tokens=200)  # type: ignore[arg-type]
 
-    def compare() -> None:
-        heads = [commit for id in sessions() for commit in repo.branches(id).values()]
-        for old in heads[:3]:
-            for new in heads[:3]:
-                repo.session("s").diff(old, new)
+    def read(self) -> None:
+        for id, branch, _ in self._heads():
+            self._repo.session(id, branch=branch).to_dict()
 
-    def write() -> None:
-        state = repo.session("s")
+    def walk(self) -> None:
+        for id, branch, _ in self._heads():
+            for commit in self._repo.session(id, branch=branch).log():
+                dict(self._repo.at(commit).items())
+
+    def compare(self) -> None:
+        tips = [tip for _, _, tip in self._heads()][-4:]
+        for old in tips:
+            for new in tips:
+                self._repo.session("s").diff(old, new)
+
+    def merge(self) -> None:
+        for id, branch, _ in self._heads():
+            if branch != "main":
+                self._repo.session(id).merge(branch)
+
+    def write(self) -> None:
+        state = self._repo.session("s")
         state["new"] = {"number": list(range(100))}
         state.commit("new")
 
-    def merge() -> None:
-        state = repo.session("s")
-        for branch in repo.branches("s"):
-            if branch != "main":
-                state.merge(branch)
+    def find(self) -> None:
+        for first in range(256):
+            self._repo.store.find(bytes((first, 0)))
 
-    yield "read", read
-    yield "walk", walk
-    yield "refs", store.refs
-    yield "moves", store.moves
-    yield "undo", lambda: repo.session("s").undo()
-    yield "usage", store.usage
-    yield "find", lambda: [store.find(bytes((first, 0))) for first in range(256)]
-    yield "compare", compare
-    yield "verify", lambda: verify(repo, level="deep")
-    yield "merge", merge
-    yield "write", write
-    yield "prune", lambda: prune(repo)
-    yield "erase", lambda: prune(repo, expire_seconds=0)
-    yield "write again", write
+    def __iter__(self) -> Iterator[tuple[str, Callable[[], object]]]:
+        repo = self._repo
+        yield from {
+            "show": self.show,
+            "read": self.read,
+            "walk": self.walk,
+            "refs": repo.store.refs,
+            "moves": repo.store.moves,
+            "undo": lambda: repo.session("s").undo(),
+            "usage": repo.store.usage,
+            "find": self.find,
+            "compare": self.compare,
+            "verify": lambda: verify(repo, level="deep"),
+            "merge": self.merge,
+            "write": self.write,
+            "prune": lambda: prune(repo),
+            "erase": lambda: prune(repo, expire_seconds=0),
+            "write-again": self.write,
+        }.items()
 
 
 def outcome(use: Callable[[], object]) -> str:
@@ -82,11 +100,14 @@ def outcome(use: Callable[[], object]) -> str:
 
 def look(path: str) -> str:
     """Open a store and use it."""
-    told = []
     repo: list[otolith.Repo] = []
-    told.append(f"open={outcome(lambda: repo.append(otolith.open(path, create=False)))}")
+
+    def begin() -> None:
+        repo.append(otolith.open(path, create=False, load_limit_bytes=LIMIT_BYTES))
+
+    told = [f"open={outcome(begin)}"]
     if repo:
-        told += [f"{name.replace(' ', '-')}={outcome(use)}" for name, use in uses(repo[0])]
+        told += [f"{name}={outcome(use)}" for name, use in Uses(repo[0])]
         told.append(f"close={outcome(repo[0].close)}")
     return " ".join(told)
 

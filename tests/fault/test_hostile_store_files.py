@@ -18,6 +18,8 @@ from typing import IO
 
 import pytest
 
+import otolith
+from otolith.errors import Corrupt, TooLarge
 from tests.fault import hostile_files
 from tests.patience import seconds
 
@@ -123,3 +125,20 @@ def test_no_rows_make_a_use_hang_or_eat(copy):
         hostile_files.craft_rows(path, name)
         files[path] = name
     assert failures(files) == {}
+
+
+def test_no_tree_makes_a_use_hang_or_eat(copy):
+    files = {}
+    for number, name in enumerate(hostile_files.TREES):
+        path = copy(number)
+        hostile_files.craft_tree(path, name)
+        files[path] = name
+    assert failures(files) == {}
+
+
+@pytest.mark.parametrize("name", hostile_files.TREES)
+def test_a_state_that_fits_into_no_memory_is_refused(copy, name):
+    path = copy("tree")
+    hostile_files.craft_tree(path, name)
+    with otolith.open(path, load_limit_bytes=8 << 20) as repo, pytest.raises((Corrupt, TooLarge)):
+        repo.session("t").to_dict()

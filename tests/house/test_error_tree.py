@@ -46,6 +46,7 @@ KINDS = [
     "format_too_new",
     "missing_extra",
     "unknown_type",
+    "too_large",
     "not_kept",
     "unstorable",
     "schema_mismatch",

@@ -12,10 +12,10 @@ from otolith.core.history.blame import Past
 from otolith.core.history.commits import Commit, Graph
 from otolith.core.history.refs import CONFIG, Refs
 from otolith.core.merge.policies import Resolver
-from otolith.core.trees.cells import Cells
+from otolith.core.trees.cells import ATOM_BYTES, Cells
 from otolith.core.trees.encoding import Encoding, ValueCodec
 from otolith.core.trees.layout import PACKED, digest
-from otolith.core.trees.objects import Buffer, Objects
+from otolith.core.trees.objects import LOAD_LIMIT_BYTES, Buffer, Objects
 from otolith.errors import Corrupt, FormatTooNew, StaleRef
 from otolith.stores import Batch, Object, Store, Swap
 from otolith.types import Clock, Hash
@@ -51,7 +51,8 @@ class Config(NamedTuple):
     @classmethod
     def _read(cls, store: Store, encoding: Encoding, hash: Hash) -> Config:
         data = store.read([hash]).get(hash)
-        fields = encoding.decode(data[1:]) if data is not None and digest(data) == hash else None
+        is_sound = data is not None and len(data) <= ATOM_BYTES and digest(data) == hash
+        fields = encoding.decode(data[1:]) if data is not None and is_sound else None
         if not isinstance(fields, dict) or not {"format", "salt"} <= fields.keys():
             raise Corrupt("the constants of the repo cannot be read", hint="run otolith fsck")
         if fields["format"] > FORMAT:
@@ -74,13 +75,14 @@ class Backend:
         author: str,
         entropy: Callable[[int], bytes],
         cache_bytes: int,
+        load_limit_bytes: int = LOAD_LIMIT_BYTES,
     ) -> None:
         self.store = store
         self.clock = clock
         self.author = author
         self.resolvers: dict[str, Resolver] = {}
         self.encoding = Encoding(codec)
-        self.objects = Objects(store, cache_bytes=cache_bytes)
+        self.objects = Objects(store, cache_bytes=cache_bytes, load_limit_bytes=load_limit_bytes)
         self.graph = Graph(self.objects)
         self.refs = Refs(store, self.graph)
         self.config = Config.of(store, self.encoding, entropy=entropy, now=clock)

@@ -13,6 +13,7 @@ from otolith.core.history.refs import scope_ref, split_ref, stage_ref, tag_ref
 from otolith.core.merge.policies import Resolver
 from otolith.core.state import Snapshot
 from otolith.core.trees.encoding import Encoding, ValueCodec
+from otolith.core.trees.objects import LOAD_LIMIT_BYTES
 from otolith.errors import Invalid, RefExists, RefNotFound, StaleRef
 from otolith.stores import Batch, Store, Swap
 from otolith.types import Clock, Hash
@@ -37,6 +38,7 @@ class Repo:
         author: str,
         entropy: Callable[[int], bytes],
         cache_bytes: int = 64 << 20,
+        load_limit_bytes: int = LOAD_LIMIT_BYTES,
     ) -> None:
         self.archive = Backend(
             store,
@@ -45,6 +47,7 @@ class Repo:
             author=author,
             entropy=entropy,
             cache_bytes=cache_bytes,
+            load_limit_bytes=load_limit_bytes,
         )
 
     @property

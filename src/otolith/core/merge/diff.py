@@ -9,8 +9,11 @@ from typing import Any, NamedTuple
 
 from otolith.core.paths import Path, format_path
 from otolith.core.trees.cells import Cells
+from otolith.core.trees.layout import full_size
 from otolith.core.trees.maps import Difference
+from otolith.errors import TooLarge
 
+_MOST_CHANGES = 10_000
 _MOST_MATCHES = 1_000_000
 """Beyond so many pairs of equal elements, aligning two lists is not worth its time."""
 
@@ -56,7 +59,40 @@ class Hunk(NamedTuple):
 
 
 def differences(cells: Cells, old: bytes, new: bytes, path: Path = ()) -> Iterator[Change]:
-    """Yield the changes from one cell to another, in path order."""
+    """Yield the changes from one cell to another, in path order.
+
+    Raises:
+        TooLarge: they are very many, between states that are larger than any memory.
+    """
+    found = _differences(cells, old, new, path)
+    return Endless(cells, old, new).over(found)
+
+
+class Endless:
+    """Ends a walk over values that are small in a store and large in memory."""
+
+    def __init__(self, cells: Cells, *values: bytes) -> None:
+        self._limit = cells.objects.load_limit_bytes
+        self._is_large = max(map(full_size, values)) > self._limit
+        self._left = _MOST_CHANGES
+
+    def step(self) -> None:
+        """Count a step of the walk."""
+        self._left -= 1
+        if self._is_large and self._left < 0:
+            raise TooLarge(
+                f"more than {_MOST_CHANGES} changes in a state of more than {self._limit} bytes",
+                hint="compare parts of it, or open the repo with a higher load_limit_bytes",
+            )
+
+    def over(self, changes: Iterator[Change]) -> Iterator[Change]:
+        """Yield changes, and count them."""
+        for change in changes:
+            self.step()
+            yield change
+
+
+def _differences(cells: Cells, old: bytes, new: bytes, path: Path) -> Iterator[Change]:
     if cells.same(old, new):
         return
     kind = cells.kind(old)
@@ -64,7 +100,7 @@ def differences(cells: Cells, old: bytes, new: bytes, path: Path = ()) -> Iterat
         for key, before, after in map_differences(cells, old, new):
             where = (*path, cells.encoding.unkey(key))
             if before is not None and after is not None:
-                yield from differences(cells, before, after, where)
+                yield from _differences(cells, before, after, where)
             else:
                 yield Change(cells, where, before, after)
     elif kind == "list" and cells.kind(new) == "list":
@@ -78,7 +114,7 @@ def map_differences(cells: Cells, old: bytes, new: bytes) -> list[Difference]:
     old_tree, new_tree = cells.tree(old), cells.tree(new)
     if old_tree is not None and new_tree is not None:
         return cells.maps.diff(old_tree, new_tree)
-    before, after = dict(cells.entries(old)), dict(cells.entries(new))
+    before, after = cells.all_entries(old), cells.all_entries(new)
     keys = sorted(before.keys() | after.keys())
     pairs = ((key, before.get(key), after.get(key)) for key in keys)
     return [(key, a, b) for key, a, b in pairs if not cells.same(a, b)]
@@ -106,8 +142,8 @@ def list_middle(cells: Cells, old: bytes, new: bytes) -> tuple[int, list[bytes],
     old_tree, new_tree = cells.tree(old), cells.tree(new)
     if old_tree is not None and new_tree is not None:
         return cells.lists.middle(old_tree, new_tree)
-    before = [cells.settle(cell) for cell in cells.elements(old)]
-    after = [cells.settle(cell) for cell in cells.elements(new)]
+    before = [cells.settle(cell) for cell in cells.all_elements(old)]
+    after = [cells.settle(cell) for cell in cells.all_elements(new)]
     return 0, before, after
 
 
@@ -116,7 +152,7 @@ def _list_changes(cells: Cells, old: bytes, new: bytes, path: Path) -> Iterator[
         removed = list(cells.elements(old, start, stop))
         if len(removed) == len(elements):
             for at, (before, after) in enumerate(zip(removed, elements, strict=True), start):
-                yield from differences(cells, before, after, (*path, str(at)))
+                yield from _differences(cells, before, after, (*path, str(at)))
             continue
         for at, before in enumerate(removed, start):
             yield Change(cells, (*path, str(at)), before, None)

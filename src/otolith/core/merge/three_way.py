@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from otolith.core.history.commits import Commit, Graph
-from otolith.core.merge.diff import map_differences
+from otolith.core.merge.diff import Endless, map_differences
 from otolith.core.merge.policies import CALL, Policies, Resolver
 from otolith.core.merge.values import (
     Undecided,
@@ -169,10 +169,12 @@ class _Walk:
         self._ours_first = ours_first
         self._is_virtual = is_virtual
         self._policies = Policies({})
+        self._walk = Endless(cells, EMPTY_MAP)
         self.conflicts: list[Conflict] = []
 
     def run(self, base: bytes, ours: bytes, theirs: bytes) -> bytes:
         """Merge whole states: first the policies, then all the rest by them."""
+        self._walk = Endless(self._cells, base, ours, theirs)
         name = self._cells.encoding.key(POLICY)
         before, mine, yours = (self._cells.entry(cell, name) for cell in (base, ours, theirs))
         self._policies = Policies(self._rules(self._cell((POLICY,), before, mine, yours)))
@@ -188,6 +190,7 @@ class _Walk:
     def _cell(
         self, path: Path, base: bytes | None, ours: bytes | None, theirs: bytes | None
     ) -> bytes | None:
+        self._walk.step()
         is_disputed = base in self._disputes
         if self._cells.same(ours if is_disputed else base, theirs):
             return ours

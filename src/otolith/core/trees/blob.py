@@ -16,7 +16,7 @@ from itertools import pairwise
 from otolith.core.trees.layout import BLOB, CHUNK, Link, digest, read_link
 from otolith.core.trees.objects import Buffer, Objects
 from otolith.core.trees.sequence import Sequence, SequenceReader, chunk_bytes
-from otolith.errors import Corrupt
+from otolith.errors import Corrupt, TooLarge
 from otolith.types import Hash
 
 SHORTEST, LONGEST = 16 << 10, 256 << 10
@@ -87,6 +87,11 @@ class BlobReader:
         stop = link.length if stop is None else min(stop, link.length)
         if start >= stop:
             return b""
+        if stop - start > self._objects.load_limit_bytes:
+            raise TooLarge(
+                f"{stop - start} bytes are more than {self._objects.load_limit_bytes}",
+                hint="read a range of it, or open the repo with a higher load_limit_bytes",
+            )
         chunks = list(self._chunks(link, start, stop))
         before = chunks[0][0]
         return b"".join(data for _, data in chunks)[start - before : stop - before]
@@ -97,7 +102,10 @@ class BlobReader:
         self._objects.prefetch([item.hash for item in links])
         at = self._start_of(link, start)
         for item in links:
-            yield at, self._objects.data(item.hash)[1:]
+            data = self._objects.data(item.hash)
+            if len(data) - 1 != item.length:
+                raise Corrupt("a chunk is not as long as it says", hint="run otolith fsck")
+            yield at, data[1:]
             at += item.length
 
     def _start_of(self, link: Link, position: int) -> int:

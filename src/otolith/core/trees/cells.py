@@ -25,7 +25,7 @@ Following key bytes down from a cell, through maps and lists.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from otolith.core.trees.blob import Blob
@@ -46,14 +46,17 @@ from otolith.core.trees.layout import (
     PACKED,
     TAGGED_KIND,
     Link,
+    check_parts,
+    entry_size,
     full_size,
     is_link,
     read_link,
 )
 from otolith.core.trees.maps import Edit, MapTree
 from otolith.core.trees.objects import Buffer
+from otolith.core.trees.sequence import ELEMENT_BYTES
 from otolith.core.trees.sequence import Sequence as ListTree
-from otolith.errors import BadValue, Corrupt
+from otolith.errors import BadValue, Corrupt, Error, TooLarge
 from otolith.types import CHUNK_BYTES, Hash, Raw, Tagged
 
 INLINE_BYTES, STATE_BYTES, PACKED_BYTES, ATOM_BYTES = 256, 4096, 16384, 65536
@@ -169,18 +172,48 @@ class Places:
             return self.encoding.codec.lift(cell[2], self.load(cell[3:]))
         link = read_link(cell, 2)
         if kind == PACKED_KIND:
-            return self.encoding.decode(self.objects.data(link.hash)[1:])
+            return self.encoding.decode(self._unpacked(link))
+        if link.size > self.objects.load_limit_bytes or link.length > link.size:
+            raise self._too_large(link)
         if kind == MAP_KIND:
             pairs = list(self.maps.items(link))
+            check_parts(link, (entry_size(key, cell) for key, cell in pairs))
             self.prefetch(cell for _, cell in pairs)
-            return {self.encoding.unkey(key): self.load(cell) for key, cell in pairs}
+            return self._nested(
+                lambda: {self.encoding.unkey(key): self.load(cell) for key, cell in pairs}
+            )
         if kind == LIST_KIND:
-            return self.load_all(self.lists.items(link))
+            cells = list(self.lists.items(link))
+            check_parts(link, map(full_size, cells))
+            return self._nested(lambda: self.load_all(cells))
         if kind == BYTES_KIND:
             return self.blobs.read(link)
         if kind == TEXT_KIND:
             return self._text(self.blobs.read(link))
         raise Corrupt(f"a cell has the unknown kind {kind}", hint="run otolith fsck")
+
+    def _nested(self, load: Callable[[], object]) -> object:
+        try:
+            return load()
+        except RecursionError:
+            raise Corrupt(
+                "a value is nested too deep to be read", hint="see otolith fsck"
+            ) from None
+
+    def _unpacked(self, link: Link) -> bytes:
+        """Return the encoding of a packed value: it is short, or nobody of us has packed it."""
+        data = self.objects.data(link.hash)
+        if len(data) - 1 != link.size or link.size > ATOM_BYTES:
+            raise Corrupt("a packed value is not as long as it says", hint="run otolith fsck")
+        return data[1:]
+
+    def _too_large(self, link: Link) -> Error:
+        if link.length > link.size:
+            return Corrupt("a value has more parts than bytes", hint="run otolith fsck")
+        return TooLarge(
+            f"a value of {link.size} bytes is more than {self.objects.load_limit_bytes}",
+            hint="read parts of it, or open the repo with a higher load_limit_bytes",
+        )
 
     def _text(self, data: bytes) -> str:
         try:
@@ -216,7 +249,7 @@ class Places:
         if cell[0] == MARK and cell[1] == PACKED_KIND:
             link = read_link(cell, 2)
             if link.size <= PACKED_BYTES:
-                return self.objects.data(link.hash)[1:]
+                return self._unpacked(link)
         return cell
 
     def _packed(self, data: bytes, *, base: Hash | None = None) -> bytes:
@@ -317,7 +350,7 @@ class Cells(Places):
         """Name what a cell holds: map, list, str, bytes, tagged or scalar."""
         if cell[0] == MARK:
             if cell[1] == PACKED_KIND:
-                return self.kind(self.objects.data(Hash(cell[2:34]))[1:])
+                return self.kind(self._unpacked(read_link(cell, 2)))
             return _KINDS[cell[1]]
         return first_byte_kind(cell[0])
 
@@ -364,6 +397,21 @@ class Cells(Places):
         if link is not None:
             return self.lists.items(link, start, stop)
         return iter(self.encoding.split_list(self.loosen(cell))[start:stop])
+
+    def all_entries(self, cell: bytes) -> dict[bytes, bytes]:
+        """Return key bytes and cells of a map, which together are as long as it says."""
+        found = dict(self.entries(cell))
+        check_parts(self.tree(cell), (entry_size(key, part) for key, part in found.items()))
+        return found
+
+    def all_elements(self, cell: bytes) -> list[bytes]:
+        """Return the cells of a list, which together are as long as it says."""
+        link = self.tree(cell)
+        if link is not None and link.length > self.objects.load_limit_bytes // ELEMENT_BYTES:
+            raise self._too_large(link)
+        found = list(self.elements(cell))
+        check_parts(link, map(full_size, found))
+        return found
 
     def element(self, cell: bytes, at: int) -> bytes:
         """Return the cell of one element of a list."""

@@ -22,7 +22,8 @@ How many bytes a cell would take if it were encoded in full; the inline rule nee
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from operator import lt
 from typing import NamedTuple
 
 from blake3 import blake3
@@ -135,6 +136,8 @@ def decode_node(data: bytes) -> Node:
     keys, payloads = (flat[::2], flat[1::2]) if kind == MAP else ([], flat)
     if level or kind == BLOB:
         _check_links(payloads)
+        if kind == MAP and not all(map(lt, keys, keys[1:])):
+            raise Corrupt("the keys of a map are not in order", hint=_FSCK)
     else:
         check_cells(payloads)
     return Node(kind, level, keys, payloads)
@@ -199,6 +202,16 @@ def node_links(data: bytes) -> Iterator[Hash]:
     else:
         for cell in node.payloads:
             yield from cell_links(cell)
+
+
+def check_parts(link: Link | None, sizes: Iterable[int]) -> None:
+    """Refuse a tree whose parts take more than the whole of it.
+
+    Objects are shared, so few of them can be parts of more than any memory holds. Sizes tell that,
+    if they are right.
+    """
+    if link is not None and sum(sizes) > link.size:
+        raise Corrupt("a value is longer than it says", hint=_FSCK)
 
 
 FANOUT_BITS = 5

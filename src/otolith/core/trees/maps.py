@@ -26,8 +26,17 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
-from otolith.core.trees.layout import MAP, Link, Node, entry_size, height, read_link
+from otolith.core.trees.layout import (
+    MAP,
+    Link,
+    Node,
+    check_parts,
+    entry_size,
+    height,
+    read_link,
+)
 from otolith.core.trees.objects import Buffer, Objects
+from otolith.errors import Corrupt
 from otolith.types import Hash
 
 Entry: TypeAlias = tuple[bytes, Link]
@@ -73,18 +82,26 @@ class MapReader:
         children = [Hash(payload[:32]) for payload in node.payloads[at:]]
         if node.level == 1:
             self._objects.prefetch(children)
-        for child in children:
-            yield from self._items(self._objects.child(node, child), start)
+        for key, hash in zip(node.keys[at:], children, strict=True):
+            child = self._objects.child(node, hash)
+            # No two children have one last key: none is entered twice, however they are linked.
+            if child.keys[-1] != key:
+                raise Corrupt("a node of a map is not where it belongs", hint="run otolith fsck")
+            yield from self._items(child, start)
 
     def diff(self, old: Link | None, new: Link | None) -> list[Difference]:
         """Return what differs, in key order, reading only nodes that the two do not share."""
         before, after = self._unshared(old, new)
         keys = sorted(before.keys() | after.keys())
-        return [
+        found = [
             (key, before.get(key), after.get(key))
             for key in keys
             if before.get(key) != after.get(key)
         ]
+        # Whoever goes on into what differs does so for no longer than the sizes at the top say.
+        check_parts(old, (entry_size(key, cell) for key, cell, _ in found if cell is not None))
+        check_parts(new, (entry_size(key, cell) for key, _, cell in found if cell is not None))
+        return found
 
     def _unshared(
         self, old: Link | None, new: Link | None
@@ -107,7 +124,10 @@ class MapReader:
         if row.level < level:
             return row
         nodes = self._objects.nodes(row.hashes)
-        return _Row(level - 1, [Hash(entry[:32]) for node in nodes for entry in node.payloads])
+        below = [Hash(entry[:32]) for node in nodes for entry in node.payloads]
+        if len(set(below)) != len(below):
+            raise Corrupt("a map has one node twice", hint="run otolith fsck")
+        return _Row(level - 1, below)
 
     def _leaves(self, row: _Row) -> dict[bytes, bytes]:
         cells: dict[bytes, bytes] = {}

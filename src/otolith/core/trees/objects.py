@@ -23,6 +23,9 @@ _FEW = 12
 """So many new objects are searched faster than they are parsed."""
 
 
+LOAD_LIMIT_BYTES = 1 << 36
+
+
 class Objects:
     """Objects of a store, decoded once and kept in a cache that is bounded in bytes.
 
@@ -30,8 +33,15 @@ class Objects:
     the old one. That needs no lock, and a lookup is one dict access.
     """
 
-    def __init__(self, store: Store, *, cache_bytes: int = 64 << 20) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        cache_bytes: int = 64 << 20,
+        load_limit_bytes: int = LOAD_LIMIT_BYTES,
+    ) -> None:
         self.store = store
+        self.load_limit_bytes = load_limit_bytes
         self._half = cache_bytes // 2
         self._young: dict[Hash, Node | bytes] = {}
         self._old: dict[Hash, Node | bytes] = {}
@@ -115,6 +125,11 @@ class Buffer:
         self.stored = objects
         self.fresh: dict[Hash, Object] = {}
         self._nodes: dict[Hash, Node] = {}
+
+    @property
+    def load_limit_bytes(self) -> int:
+        """How long the full encoding of what is read in one go may be."""
+        return self.stored.load_limit_bytes
 
     def put(self, data: bytes, *, base: Hash | None = None) -> Hash:
         """Add an object; `base` is an older one that it resembles."""

@@ -21,11 +21,13 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from typing import NamedTuple, TypeAlias
 
-from otolith.core.trees.layout import Link, Node, full_size, is_cut, read_link
+from otolith.core.trees.layout import Link, Node, check_parts, full_size, is_cut, read_link
 from otolith.core.trees.objects import Buffer, Objects
+from otolith.errors import Corrupt, TooLarge
 from otolith.types import Hash
 
 SHORTEST, LONGEST = 8, 128
+ELEMENT_BYTES = 64  # what the cell of an element takes in memory, at least
 
 Measure: TypeAlias = Callable[[bytes], tuple[int, int]]
 """What one element counts for, and how many bytes its full encoding takes."""
@@ -97,7 +99,10 @@ class SequenceReader:
         """Return where each entry of a node ends."""
         if node.offsets is None:
             measure = self._measure if node.level == 0 else chunk_bytes
-            node.offsets = list(accumulate(measure(payload)[0] for payload in node.payloads))
+            counts = [measure(payload)[0] for payload in node.payloads]
+            if 0 in counts:
+                raise Corrupt("a node of a list has nothing below it", hint="run otolith fsck")
+            node.offsets = list(accumulate(counts))
         return node.offsets
 
     def middle(self, old: Link | None, new: Link | None) -> Middle:
@@ -107,10 +112,23 @@ class SequenceReader:
         while True:
             if left.level == right.level:
                 start += _strip(left, right, self._measure if left.level < 0 else chunk_bytes)
+            for front, link in ((left, old), (right, new)):
+                self._check(front, link)
             if left.level < 0 and right.level < 0:
                 return Middle(start, left.items, right.items)
             tallest = max(left.level, right.level)
             left, right = left.down(tallest), right.down(tallest)
+
+    def _check(self, front: _Front, link: Link | None) -> None:
+        """Refuse what is longer than it says, or than could be held."""
+        measures = [(self._measure if front.level < 0 else chunk_bytes)(it) for it in front.items]
+        check_parts(link, (size for _, size in measures))
+        count, most = sum(count for count, _ in measures), self._objects.load_limit_bytes
+        if self._measure is one_element and count * ELEMENT_BYTES > most:
+            raise TooLarge(
+                f"{count} elements differ, which take more than {most} bytes to compare",
+                hint="open the repo with a higher load_limit_bytes",
+            )
 
 
 class _Front:

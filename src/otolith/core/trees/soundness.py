@@ -126,7 +126,9 @@ def _claim(link: Link, kind: bytes, level: int) -> Claim:
 def flaws(data: bytes, encoding: Encoding, salt: int) -> Iterator[str]:
     """Yield what is wrong with an object by itself."""
     kind = data[:1]
-    if kind == PACKED:
+    if kind == PACKED and len(data) > ATOM_BYTES + 1:
+        yield f"a packed value has {len(data) - 1} bytes"
+    elif kind == PACKED:
         yield from _value_flaws(data[1:], encoding)
     elif kind == CHUNK and not 1 < len(data) <= LONGEST_CHUNK + 1:
         yield f"a chunk has {len(data) - 1} bytes"
