@@ -359,7 +359,9 @@ class _Walk:
             return self._disputes[base]
         if self._cells.kind(base) != "map":
             return base
-        plain = {key: self._without_disputes(cell) for key, cell in self._cells.entries(base)}
+        plain = {
+            key: self._without_disputes(cell) for key, cell in self._cells.all_entries(base).items()
+        }
         edits = {
             key: None if cell is None else self._cells.loosen(cell)
             for key, cell in plain.items()
