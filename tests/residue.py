@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import apsw
 import zstandard
@@ -45,7 +46,8 @@ def objects(path: Path) -> dict[int, bytes]:
         AssertionError: a row is not as the format says.
     """
     with apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY) as connection:
-        rows = dict(connection.execute("select id, data from object order by id").fetchall())
+        found: Any = connection.execute("select id, data from object order by id").fetchall()
+    rows: dict[int, bytes] = dict(found)
     plain: dict[int, bytes] = {}
     for number, row in rows.items():
         plain[number] = _plain(number, row, rows, plain)

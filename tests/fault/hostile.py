@@ -33,8 +33,8 @@ class Uses:
 
     def show(self) -> None:
         for id, branch, _ in self._heads():
-            for focus in ("recent", "full"):
-                view(self._repo.session(id, branch=branch), focus, max_tokens=200)  # type: ignore[arg-type]
+            view(self._repo.session(id, branch=branch), "recent", max_tokens=200)
+            view(self._repo.session(id, branch=branch), "full", max_tokens=200)
 
     def read(self) -> None:
         for id, branch, _ in self._heads():
@@ -67,7 +67,7 @@ class Uses:
 
     def __iter__(self) -> Iterator[tuple[str, Callable[[], object]]]:
         repo = self._repo
-        yield from {
+        uses: dict[str, Callable[[], object]] = {
             "show": self.show,
             "read": self.read,
             "walk": self.walk,
@@ -83,7 +83,8 @@ class Uses:
             "prune": lambda: prune(repo),
             "erase": lambda: prune(repo, expire_seconds=0),
             "write-again": self.write,
-        }.items()
+        }
+        yield from uses.items()
 
 
 def outcome(use: Callable[[], object]) -> str:

@@ -37,7 +37,7 @@ def make_store(path: Path) -> None:
         for number in range(12):
             state[f"table/key {number}"] = number
             state.commit(f"change {number}")
-        repo.tag("kept", state.head)
+        repo.tag("kept", "s/main")
         other = repo.session("gone")
         other["x"] = list(range(5000))
         other.commit()
@@ -174,7 +174,8 @@ def craft_circle(path: Path, table: str) -> None:
     """Make the tree of a table twelve pages high, each of which leads to the next 300 times."""
     connection = connect(path)
     query = "select rootpage from sqlite_schema where name=?"
-    ((root,),) = connection.execute(query, (table,)).fetchall()
+    found: Any = connection.execute(query, (table,)).fetchall()
+    ((root,),) = found
     connection.close()
     data = bytearray(path.read_bytes())
     pages = len(data) // PAGE_BYTES
@@ -217,7 +218,7 @@ def put_refs(connection: apsw.Connection, rows: list[tuple[Any, Any, Any]]) -> N
             "insert or replace into ref values(?, ?, ?, ?)",
             (name, value, last, _ref_sum(name, value, last)),
         )
-    sums = connection.execute("select sum from ref where name<>''").fetchall()
+    sums: Any = connection.execute("select sum from ref where name<>''").fetchall()
     total = sum(each for (each,) in sums) % (1 << 64)
     blob = total.to_bytes(8, "big")
     connection.execute("update ref set hash=?, sum=? where name=''", (blob, _ref_sum("", blob, 0)))
@@ -252,15 +253,12 @@ def _many_histories(connection: apsw.Connection) -> None:
 
 def _odd_refs(connection: apsw.Connection) -> None:
     odd: list[Any] = ["a", b"b", None, 1.5, -1, 1 << 62, b"x" * 32, "s/\ud7ff"]
-    put_refs(
-        connection,
-        [
-            (f"session/{number}{place}/main", *[value if at == place else other for at, other in enumerate((b"x" * 32, 0))])  # noqa: E501
-            for number, value in enumerate(odd)
-            for place in range(2)
-            if not (place == 1 and value is None)
-        ],
-    )  # fmt: skip
+    rows: list[tuple[Any, Any, Any]] = []
+    for number, value in enumerate(odd):
+        rows.append((f"session/{number} odd/main", value, 0))
+        if value is not None:
+            rows.append((f"session/{number} last/main", b"x" * 32, value))
+    put_refs(connection, rows)
 
 
 def _odd_ref_of(value: Any, last: Any) -> Callable[[apsw.Connection], None]:
@@ -280,7 +278,7 @@ def _base(number: int) -> bytes:
 
 
 def _circle_of_differences(connection: apsw.Connection) -> None:
-    rows = connection.execute("select id from object order by id desc limit 2").fetchall()
+    rows: Any = connection.execute("select id from object order by id desc limit 2").fetchall()
     (high,), (low,) = rows
     splice = bytes(4) + b"head"
     connection.execute("update object set data=? where id=?", (b"\x0a" + _base(high) + splice, low))
@@ -295,8 +293,15 @@ def _long_chain(connection: apsw.Connection) -> None:
         connection.execute("insert into object(key, data) values(?, ?)", (number + 2, row))
 
 
+def _changed(sql: str, *bindings: Any) -> Callable[[apsw.Connection], None]:
+    def craft(connection: apsw.Connection) -> None:
+        connection.execute(sql, bindings)
+
+    return craft
+
+
 def _all_rows(row: bytes) -> Callable[[apsw.Connection], None]:
-    return lambda connection: connection.execute("update object set data=?", (row,)) and None
+    return _changed("update object set data=?", row)
 
 
 def _claiming(size: int) -> bytes:
@@ -342,14 +347,13 @@ ROWS: dict[str, Callable[[apsw.Connection], None]] = {
     "strided frames of 200 MiB": _all_rows(b"\x04" + _zeros(200 << 20)),
     "rows without bytes": _all_rows(b""),
     "rows of an unknown kind": _all_rows(b"\x07x"),
-    "keys that are texts": lambda c: c.execute("update object set key='x' || id") and None,
-    "fences of odd types": lambda c: c.execute("update fence set token='x', sum=x'00'") and None,
-    "rows that are texts": lambda c: c.execute("update object set data=hex(data)") and None,
+    "keys that are texts": _changed("update object set key='x' || id"),
+    "fences of odd types": _changed("update fence set token='x', sum=x'00'"),
+    "rows that are texts": _changed("update object set data=hex(data)"),
     "a move at the end": lambda c: put_move(c, (1 << 63) - 1, 0, None, None, 5, ""),
-    "an id at the end": lambda c: c.execute(
+    "an id at the end": _changed(
         "update object set id=9223372036854775807 where id=(select max(id) from object)"
-    )
-    and None,
+    ),
 }  # fmt: skip
 
 

@@ -56,12 +56,13 @@ def used(files: Iterable[Path]) -> dict[str, str]:
     found: dict[str, str] = {}
     try:
         for name in names:
-            found[name] = lines.get(timeout=seconds(ONE_FILE_SECONDS)).partition(" ")[2].strip()
-            if not found[name]:
-                found[name] = "RAW-died"
+            found[name] = "RAW-hang"
+            line = lines.get(timeout=seconds(ONE_FILE_SECONDS))
+            found[name] = line.partition(" ")[2].strip() or "RAW-died"
+            if not line:
                 break
     except Empty:
-        found[name] = "RAW-hang"
+        pass  # it stays what it was said to be
     finally:
         process.kill()
         process.wait()

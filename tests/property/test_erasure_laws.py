@@ -85,7 +85,9 @@ class Program:
 
     def tag(self) -> None:
         self.tags.append(self.needle())
-        self.repo.tag(self.tags[-1], self.handle().head)
+        head = self.handle().head
+        assert head is not None
+        self.repo.tag(self.tags[-1], head)
 
     def undo(self) -> None:
         state = self.handle()

@@ -123,7 +123,7 @@ def test_two_that_erase_at_once_lose_nothing(path, phase):
     for number in (3, 5, 7, 9, 11):
         put(first, f"r{number}", items[number])
     put(first, "newest", thing("newest"))
-    seen = []
+    seen: list[str] = []
 
     def during(now, at, total):
         if now == phase and not seen:

@@ -24,6 +24,7 @@ from otolith.errors import (
 )
 from otolith.stores import Batch, SqliteStore
 from otolith.stores.sqlite import schema
+from otolith.stores.sqlite.guard import GuardedConnection
 from otolith.testing import put, thing
 
 NOBODY = 65534
@@ -178,7 +179,7 @@ def test_a_store_on_a_read_only_medium_is_read_as_it_is(tmp_path, monkeypatch):
     store = SqliteStore(tmp_path / "a.db")
     put(store, "main", item)
     store.close()
-    connect = schema.GuardedConnection
+    connect = GuardedConnection
 
     def without_shared_memory(name, **options):
         if "immutable=1" not in name:

@@ -47,7 +47,6 @@ from otolith.core.trees.layout import (
     TAGGED_KIND,
     Link,
     check_parts,
-    entry_size,
     full_size,
     is_link,
     read_link,
@@ -177,14 +176,14 @@ class Places:
             raise self._too_large(link)
         if kind == MAP_KIND:
             pairs = list(self.maps.items(link))
-            check_parts(link, (entry_size(key, cell) for key, cell in pairs))
+            check_parts(link, (cell for _, cell in pairs))
             self.prefetch(cell for _, cell in pairs)
             return self._nested(
                 lambda: {self.encoding.unkey(key): self.load(cell) for key, cell in pairs}
             )
         if kind == LIST_KIND:
             cells = list(self.lists.items(link))
-            check_parts(link, map(full_size, cells))
+            check_parts(link, cells)
             return self._nested(lambda: self.load_all(cells))
         if kind == BYTES_KIND:
             return self.blobs.read(link)
@@ -401,7 +400,7 @@ class Cells(Places):
     def all_entries(self, cell: bytes) -> dict[bytes, bytes]:
         """Return key bytes and cells of a map, which together are as long as it says."""
         found = dict(self.entries(cell))
-        check_parts(self.tree(cell), (entry_size(key, part) for key, part in found.items()))
+        check_parts(self.tree(cell), found.values())
         return found
 
     def all_elements(self, cell: bytes) -> list[bytes]:
@@ -410,7 +409,7 @@ class Cells(Places):
         if link is not None and link.length > self.objects.load_limit_bytes // ELEMENT_BYTES:
             raise self._too_large(link)
         found = list(self.elements(cell))
-        check_parts(link, map(full_size, found))
+        check_parts(link, found)
         return found
 
     def element(self, cell: bytes, at: int) -> bytes:

@@ -204,13 +204,19 @@ def node_links(data: bytes) -> Iterator[Hash]:
             yield from cell_links(cell)
 
 
-def check_parts(link: Link | None, sizes: Iterable[int]) -> None:
+def check_parts(link: Link | None, cells: Iterable[bytes]) -> None:
     """Refuse a tree whose parts take more than the whole of it.
 
     Objects are shared, so few of them can be parts of more than any memory holds. Sizes tell that,
-    if they are right.
+    if they are right. Only cells that lead to objects are counted: the others are in memory.
     """
-    if link is not None and sum(sizes) > link.size:
+    if link is not None:
+        check_size(link, sum(full_size(cell) for cell in cells if cell[0] == MARK))
+
+
+def check_size(link: Link | None, size: int) -> None:
+    """Refuse a tree that is longer than it says."""
+    if link is not None and size > link.size:
         raise Corrupt("a value is longer than it says", hint=_FSCK)
 
 

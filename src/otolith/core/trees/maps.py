@@ -99,8 +99,8 @@ class MapReader:
             if before.get(key) != after.get(key)
         ]
         # Whoever goes on into what differs does so for no longer than the sizes at the top say.
-        check_parts(old, (entry_size(key, cell) for key, cell, _ in found if cell is not None))
-        check_parts(new, (entry_size(key, cell) for key, _, cell in found if cell is not None))
+        check_parts(old, (cell for _, cell, _ in found if cell is not None))
+        check_parts(new, (cell for _, _, cell in found if cell is not None))
         return found
 
     def _unshared(

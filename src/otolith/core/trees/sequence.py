@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from typing import NamedTuple, TypeAlias
 
-from otolith.core.trees.layout import Link, Node, check_parts, full_size, is_cut, read_link
+from otolith.core.trees.layout import Link, Node, check_size, full_size, is_cut, read_link
 from otolith.core.trees.objects import Buffer, Objects
 from otolith.errors import Corrupt, TooLarge
 from otolith.types import Hash
@@ -122,7 +122,7 @@ class SequenceReader:
     def _check(self, front: _Front, link: Link | None) -> None:
         """Refuse what is longer than it says, or than could be held."""
         measures = [(self._measure if front.level < 0 else chunk_bytes)(it) for it in front.items]
-        check_parts(link, (size for _, size in measures))
+        check_size(link, sum(size for _, size in measures))
         count, most = sum(count for count, _ in measures), self._objects.load_limit_bytes
         if self._measure is one_element and count * ELEMENT_BYTES > most:
             raise TooLarge(

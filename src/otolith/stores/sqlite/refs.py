@@ -36,11 +36,7 @@ class Row(NamedTuple):
 
     def is_sound(self) -> bool:
         """Tell whether every column is of its type: SQLite takes any value in any column."""
-        return (
-            isinstance(self.name, str)
-            and (self.hash is None or _is_hash(self.hash))
-            and _is_number(self.last)
-        )
+        return _is_text(self.name) and _is_side(self.hash, keys=False) and _is_number(self.last)
 
 
 class Refs:
@@ -218,6 +214,10 @@ def _is_hash(value: object) -> bool:
     return isinstance(value, bytes) and len(value) == HASH_BYTES
 
 
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, int) and value >= 0
 
@@ -253,8 +253,8 @@ Side: TypeAlias = int | bytes | None
 """One end of a move: nothing, the key of a stored object, or a hash."""
 
 
-def _is_side(value: object) -> bool:
-    return value is None or isinstance(value, int) or _is_hash(value)
+def _is_side(value: object, *, keys: bool = True) -> bool:
+    return value is None or (keys and isinstance(value, int)) or _is_hash(value)
 
 
 class MoveRow(NamedTuple):
@@ -273,7 +273,7 @@ class MoveRow(NamedTuple):
         return (
             all(map(_is_number, (self.seq, self.prev, self.time)))
             and all(map(_is_side, (self.old, self.new)))
-            and isinstance(self.note, str)
+            and _is_text(self.note)
         )
 
 
