@@ -22,7 +22,7 @@ def test_an_answer_has_a_limit_whatever_is_asked_for(state: Versioned) -> None:
     state["a"] = [random.Random(number).randbytes(20_000) for number in range(50)]
     state.commit("a")
     answers = FromState(state, lambda *_: b"")
-    cell = state.cell_at("a")
+    cell = state.cell_at(("a",))
     assert cell is not None
     hashes = [bytes(claim.hash) for claim in cell_claims(cell)]
     size = len(answers.read(hashes)[0] or b"")
@@ -39,7 +39,7 @@ def test_an_answer_has_at_least_one_object(state: Versioned) -> None:
     state["a"] = random.Random(1).randbytes(100_000)
     state.commit("a")
     answers = FromState(state, lambda *_: b"")
-    cell = state.cell_at("a")
+    cell = state.cell_at(("a",))
     assert cell is not None
     hashes = [bytes(claim.hash) for claim in cell_claims(cell)]
     assert len(answers.read_some(hashes * 3, limit_bytes=1)) == 1
