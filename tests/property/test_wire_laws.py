@@ -201,7 +201,7 @@ def answers() -> Iterator[FromState]:
 
 @given(st.data())
 def test_cells_that_are_none_are_mapped_to_nothing(answers: FromState, data: st.DataObject) -> None:
-    cell = bytearray(answers._state.cell_at("a") or b"")
+    cell = bytearray(answers._state.cell_at(("a",)) or b"")
     assert answers.piece(bytes(cell)) is not None
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(cell) - 1))

@@ -90,14 +90,16 @@ class Folder:
         self._limit = limit_bytes
         self._seen: dict[str, Seen] = {}
 
-    def look(self, state: Branch, *, limit_bytes: int | None = None) -> Look | None:
-        """Compare what is in the folder with what a state has of it.
+    def look(self, state: Branch) -> Look:
+        """Compare what is in the folder with what a state has of it."""
+        return self._compare(state, *self._list())
 
-        None if it takes more than a limit; then no file was read.
-        """
+    def look_within(self, state: Branch, limit_bytes: int) -> Look | None:
+        """Do the same; None if the folder takes more than a limit, and then no file was read."""
         listed, taken = self._list()
-        if limit_bytes is not None and taken > limit_bytes:
-            return None
+        return None if taken > limit_bytes else self._compare(state, listed, taken)
+
+    def _compare(self, state: Branch, listed: list[tuple[str, os.stat_result]], taken: int) -> Look:
         cached = {name: status for name, status in listed if _is_cache(name, status)}
         look = Look(files_in(state), {}, {}, cached, taken)
         for name, status in listed:
@@ -462,8 +464,10 @@ class WorkFolder:
 
     def capture(self, *, limit_bytes: int | None = None) -> Files | None:
         """Stage what a step did; None if it made the folder grow by more than a limit."""
-        most = None if limit_bytes is None else self._taken_bytes + limit_bytes
-        look = self._folder.look(self._state, limit_bytes=most)
+        if limit_bytes is None:
+            look: Look | None = self._folder.look(self._state)
+        else:
+            look = self._folder.look_within(self._state, self._taken_bytes + limit_bytes)
         return None if look is None else self._folder.stage(self._state, look)
 
     def leave(self) -> None:
@@ -478,13 +482,8 @@ class WorkFolder:
 
     def edited(self) -> dict[str, bytes]:
         """Return what is in the folder and not, or not like that, in the state."""
-        look = self._look()
-        return {name: cell for name, cell in look.found.items() if look.before.get(name) != cell}
-
-    def _look(self) -> Look:
         look = self._folder.look(self._state)
-        assert look is not None  # there is no limit
-        return look
+        return {name: cell for name, cell in look.found.items() if look.before.get(name) != cell}
 
     def follow(self, keep: dict[str, bytes]) -> None:
         """Make the folder what the state says after it has moved, but for what is the user's."""
@@ -519,7 +518,7 @@ class WorkFolder:
 
     def _take_in(self) -> None:
         """Commit what somebody has put into the folder, unless other edits wait to be committed."""
-        look = self._look()
+        look = self._folder.look(self._state)
         self._unkept, self._taken_bytes = {*look.skipped, *look.cached}, look.taken_bytes
         files = look.files
         names = [*files.added, *files.changed, *files.removed]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,7 +38,7 @@ def said(command: list[str], folder: Path, **environment: str) -> subprocess.Com
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
+def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "some" / "where"
     folder.mkdir(parents=True)
     return folder

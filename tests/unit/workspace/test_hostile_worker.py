@@ -17,7 +17,7 @@ from time import monotonic, sleep
 import pytest
 
 from otolith import Disk, Versioned
-from otolith.core import cell_claims
+from otolith.core import cell_claims, claims
 from otolith.workspace import Runner, Step, Workspace, ladder
 from tests.patience import HANG_SECONDS, seconds
 
@@ -102,9 +102,10 @@ ENDLESS = {
     "questions whose answers it does not read":
         "ask = message('Vouch', place='x', cell=b'x', signature=b'y' * 1000)\n"
         "for_ever(lambda: line.sendall(ask), pause=0)",
-    "the same large object, asked for again and again":
-        "h = big_hash; ask = message('Read', hashes=[h] * 10_000)\n"
-        "for_ever(lambda: line.sendall(ask), pause=0)",
+    "large answers that it does not read":
+        "ask = message('Read', hashes=[big_hash] * (800_000 // big_length))\n"
+        "line.settimeout(1)\n"
+        "try:\n    for _ in range(1000): line.sendall(ask)\nexcept TimeoutError: pass\nfor_ever()",
     "cells that are none, to be mapped":
         "for_ever(lambda: line.sendall(message('Map', cell=os.urandom(200))), pause=0)",
     "objects one by one":
@@ -127,16 +128,26 @@ def workspace(
         state.workspace(runner=runner, folder=path / "work") as workspace,
     ):
         # An object of some length, and its hash for those who will ask for it.
-        assert workspace.run(f"text = 'x' * {1 << 20}").ok
-        assert workspace.run("big_hash = bytes(32)").ok
-        workspace.put(big_hash=_largest_object(workspace))
+        assert workspace.run("import random; data = random.Random(1).randbytes(1 << 20)").ok
+        hash, length = _largest_object(workspace)
+        workspace.put(big_hash=hash, big_length=length)
         yield workspace
 
 
-def _largest_object(workspace: Workspace) -> bytes:
+def _largest_object(workspace: Workspace) -> tuple[bytes, int]:
+    """Return the hash of the longest object of the data of a workspace, and its length."""
     cell = workspace.state.cell_at((".workspace", "data"))
     assert cell is not None
-    return bytes(next(iter(cell_claims(cell))).hash)
+    waiting = [bytes(claim.hash) for claim in cell_claims(cell)]
+    found: dict[bytes, int] = {}
+    while waiting:
+        hash = waiting.pop()
+        data = workspace._answers.read([hash])[0] or b""
+        found[hash] = len(data)
+        waiting += [bytes(claim.hash) for claim in claims(data)]
+    hash = max(found, key=lambda name: found[name])
+    assert 50_000 < found[hash] < 800_000
+    return hash, found[hash]
 
 
 def run(workspace: Workspace, code: str) -> Step:
