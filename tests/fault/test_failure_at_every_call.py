@@ -42,7 +42,7 @@ each_scenario = pytest.mark.parametrize("name", list(SCENARIOS))
 @pytest.mark.parametrize("where", ["memory", "key-value", "sqlite"])
 def test_whatever_line_is_interrupted_nothing_is_lost_or_done_twice(tmp_path, name, where):
     error = KeyboardInterrupt if where == "sqlite" else MemoryError
-    interrupt(name, PLACES[where](tmp_path), error, most=20)
+    interrupt(name, PLACES[where](tmp_path), error, most=10)
 
 
 @pytest.mark.long
@@ -121,7 +121,7 @@ def test_whatever_call_of_the_disk_fails_nothing_is_lost_or_done_twice(
         trial = Trial(scenario, prepared(scenario, place), may_give_up=True)
         counted = Countdown()
         trial.run(lambda store: disk.armed(counted, fault))
-        for number in evenly(affected(counted, fault), rounds(3, 1 << 30)):
+        for number in evenly(affected(counted, fault), rounds(2, 1 << 30)):
             countdown = Countdown(at=number, persistent=persistent)
             with at_point(number, counted):
                 trial.run(lambda store: disk.armed(countdown, fault))  # noqa: B023

@@ -150,7 +150,7 @@ class Queue(deque[Any]):
         super().__init__()
         self.arrived = threading.Semaphore(0)
 
-    def copy(self) -> deque[Any]:
+    def copy(self) -> Any:
         return deque(self)
 
     def append(self, ticket: Any) -> None:

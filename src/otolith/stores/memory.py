@@ -152,8 +152,8 @@ class MemoryStore:
             self._bytes = used
             _put_back(self._fences, fences)
             _put_back(self._refs, {swap.name: swap.old for swap in batch.swaps})
-            for name, length in pasts.items():
-                del self._moves.get(name, [])[length:]
+            for ref, length in pasts.items():
+                del self._moves.get(ref, list[Move]())[length:]
             raise
 
     def _swap(self, batch: Batch) -> None:
