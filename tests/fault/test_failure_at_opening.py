@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from otolith.core import digest
 from otolith.errors import Error
 from otolith.stores import Batch, Object, SqliteStore, Swap
-from otolith.stores.base import digest
 from tests.fault.injection import Countdown, FailingDisk, PointsOfCode
 from tests.fault.scenarios import (
     World,

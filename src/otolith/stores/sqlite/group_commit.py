@@ -4,7 +4,8 @@ A writer queues its ticket and then waits for the lock. The one who gets it serv
 queued so far; the others find theirs done when their turn comes, and do it themselves if whoever
 had the turn was interrupted: a ticket stays queued until its owner has its answer. A lone writer
 pays for a queue of one. Each batch is checked before it writes anything, so one that is refused
-hurts no other; if a statement fails all the same, the group is rolled back and each batch is tried alone.
+hurts no other; if a statement fails all the same, the group is rolled back and each batch is tried
+alone.
 """
 
 from __future__ import annotations
