@@ -105,7 +105,7 @@ class FailingDisk(apsw.VFS):
         self.meet("xOpen", path or "temp")
         return _FailingFile(self, path or "temp", name, flags)
 
-    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802, FBT001 - SQLite's
+    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802 - SQLite's
         self.meet("xDelete", filename)
         super().xDelete(filename, syncdir)
 

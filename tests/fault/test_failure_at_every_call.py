@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from otolith.stores import Store
 from otolith.testing import Fault, FaultyStore
-from otolith.testing.faults import Kind
 from tests.fault.injection import Countdown, DiskFault, FailingDisk, PointsOfCode
 from tests.fault.scenarios import SCENARIOS
 from tests.fault.trials import (
@@ -42,7 +42,7 @@ each_scenario = pytest.mark.parametrize("name", list(SCENARIOS))
 @pytest.mark.parametrize("where", ["memory", "key-value", "sqlite"])
 def test_whatever_line_is_interrupted_nothing_is_lost_or_done_twice(tmp_path, name, where):
     error = KeyboardInterrupt if where == "sqlite" else MemoryError
-    interrupt(name, PLACES[where](tmp_path), error, most=20)
+    interrupt(name, PLACES[where](tmp_path), error, most=10)
 
 
 @pytest.mark.long
@@ -64,13 +64,14 @@ def interrupt(name: str, place: Place, error: type[BaseException], *, most: int 
         countdown = Countdown(at=number)
         with at_point(number, counted):
             trial.run(lambda store: code.armed(countdown))  # noqa: B023 - it is called at once
-        assert countdown.fired
+        # How many steps a collection takes depends on how long they take.
+        assert countdown.fired or scenario.collects
 
 
 class FaultyCalls:
     """Makes one of the calls fail that a store gets from now on."""
 
-    def __init__(self, kind: Kind, number: int = 0) -> None:
+    def __init__(self, kind: Literal["refuse", "lose"], number: int = 0) -> None:
         self._kind, self._number = kind, number
         self.calls = 0
 
@@ -121,7 +122,7 @@ def test_whatever_call_of_the_disk_fails_nothing_is_lost_or_done_twice(
         trial = Trial(scenario, prepared(scenario, place), may_give_up=True)
         counted = Countdown()
         trial.run(lambda store: disk.armed(counted, fault))
-        for number in evenly(affected(counted, fault), rounds(3, 1 << 30)):
+        for number in evenly(affected(counted, fault), rounds(2, 1 << 30)):
             countdown = Countdown(at=number, persistent=persistent)
             with at_point(number, counted):
                 trial.run(lambda store: disk.armed(countdown, fault))  # noqa: B023

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from otolith.core import digest
 from otolith.errors import Error
 from otolith.stores import Batch, Object, SqliteStore, Swap
-from otolith.stores.base import digest
 from tests.fault.injection import Countdown, FailingDisk, PointsOfCode
 from tests.fault.scenarios import (
     World,
@@ -150,7 +150,7 @@ class Queue(deque[Any]):
         super().__init__()
         self.arrived = threading.Semaphore(0)
 
-    def copy(self) -> deque[Any]:
+    def copy(self) -> Any:
         return deque(self)
 
     def append(self, ticket: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +17,7 @@ from otolith.stores import CachedStore, KeyValueStore, KVStore, MemoryStore, Sql
 from tests.fault.injection import Countdown
 from tests.fault.scenarios import Scenario, Seen, World, check_sound, repo_over, view, write_again
 
+_DESCRIPTORS = Path("/proc/self/fd")
 IMPATIENT_SECONDS = 0.05  # a lock that was leaked stays
 
 
@@ -236,8 +236,10 @@ class Trial:
         try:
             with armed:
                 self.scenario.act(world)
-        except (*self.injected, Error) as error:
+        except Error as error:
             return error.with_traceback(None)
+        except self.injected as stop:
+            return stop.with_traceback(None)
         return None
 
     def _again(self, world: World, fresh: Repo, *, landed: bool) -> None:
@@ -266,11 +268,13 @@ class Trial:
 
 
 def difference(truth: Truth, seen: Seen) -> str:
-    lines = []
+    lines: list[str] = []
     for name, known in (("before", truth.before), ("after", truth.after), ("last", truth.at_last)):
-        for ref in known.keys() | seen.keys():
-            if known.get(ref) != seen.get(ref):
-                lines.append(f"{name} {ref}: {_short(known.get(ref))} != {_short(seen.get(ref))}")
+        lines += [
+            f"{name} {ref}: {_short(known.get(ref))} != {_short(seen.get(ref))}"
+            for ref in known.keys() | seen.keys()
+            if known.get(ref) != seen.get(ref)
+        ]
     return "\n".join(lines)
 
 
@@ -283,7 +287,7 @@ def _short(seen: Any) -> str:
 
 def descriptors() -> int:
     """Return how many files are open."""
-    return len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    return len([*_DESCRIPTORS.iterdir()]) if _DESCRIPTORS.is_dir() else 0
 
 
 def assert_released(open_files: int) -> None:

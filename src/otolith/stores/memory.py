@@ -155,7 +155,7 @@ class MemoryStore:
             _put_back(self._fences, fences)
             _put_back(self._refs, {swap.name: swap.old for swap in batch.swaps})
             for ref, length in pasts.items():
-                del self._moves.get(ref, [])[length:]
+                del self._moves.get(ref, list[Move]())[length:]
             raise
 
     def _swap(self, batch: Batch) -> None:

@@ -105,7 +105,7 @@ class Connections:
         self._held = False
         self._orphaned = False
         self._idle: list[apsw.Connection] = []
-        # Weakly: one that was lost on its way, to Control-C perhaps, does not count as lent for ever.
+        # Weakly: one that Control-C took on its way does not count as lent for ever.
         self._lent: WeakSet[Reading] = WeakSet()
         self._count = Lock()
         self._checkpoints = Checkpoints(self.collecting)
@@ -201,15 +201,19 @@ class Connections:
         with self.lock:
             self.closed = True
             try:
-                with ExitStack() as closing:  # all of them, whichever fails
-                    if self._writer is not None:
-                        closing.callback(self._close_writer, self._writer)
-                    for connection in self._idle:
-                        closing.callback(connection.close)
+                self._close_all()
             except apsw.Error as error:
                 raise explained(error, self.place.path) from error
             # Only now: if this is interrupted, closing again closes what is left.
             self._idle, self._writer = [], None
+
+    def _close_all(self) -> None:
+        """Close every connection, whichever fails."""
+        with ExitStack() as closing:
+            if self._writer is not None:
+                closing.callback(self._close_writer, self._writer)
+            for connection in self._idle:
+                closing.callback(connection.close)
 
     def drop_writer(self) -> None:
         """Close the connection that writes, which ends its transaction; the next gets another."""

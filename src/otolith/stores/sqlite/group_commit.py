@@ -1,10 +1,11 @@
 """Group commit: whoever gets the turn writes for all who are waiting, in one transaction.
 
 A writer queues its ticket and then waits for the lock. The one who gets it serves every ticket
-queued so far; the others find theirs done when their turn comes, and do it themselves if whoever had
-the turn was interrupted: a ticket stays queued until its owner has its answer. A lone writer pays for a queue
-of one. Each batch is checked before it writes anything, so one that is refused hurts no other;
-if a statement fails all the same, the group is rolled back and each batch is tried alone.
+queued so far; the others find theirs done when their turn comes, and do it themselves if whoever
+had the turn was interrupted: a ticket stays queued until its owner has its answer. A lone writer
+pays for a queue of one. Each batch is checked before it writes anything, so one that is refused
+hurts no other; if a statement fails all the same, the group is rolled back and each batch is tried
+alone.
 """
 
 from __future__ import annotations
