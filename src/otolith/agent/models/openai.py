@@ -75,7 +75,7 @@ def _offered(tool: Tool) -> dict[str, Any]:
 def _reply(answer: Any) -> Reply:
     try:
         choice = answer["choices"][0]
-        message, why = choice["message"], choice.get("finish_reason") or ""
+        message, why = choice["message"], str(choice.get("finish_reason") or "")
         usage = _usage(answer.get("usage"))
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise BadReply(f"the answer is no completion: {error!r}", hint="try again") from error
@@ -132,7 +132,7 @@ class _Gathered:
             self._usage = _usage(event["usage"])
         try:
             for choice in (event.get("choices") or [])[:1]:
-                self._why = choice.get("finish_reason") or self._why
+                self._why = str(choice.get("finish_reason") or self._why)
                 self._delta(choice.get("delta") or {})
         except (KeyError, TypeError, AttributeError) as error:
             raise BadReply(f"an event is no piece of an answer: {error!r}") from error
