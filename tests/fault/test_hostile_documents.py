@@ -63,7 +63,8 @@ WORDS = [
     "version", "reenter", "event", "otolith", "chart", "script", "events", "order", "invokes",
     "data", "input", "label", "args", "role", "content", "text", "tool_calls", "function", "name",
     "arguments", "tool_call_id", "source", "media_type", "image_url", "url", "tool_use_id",
-    "thinking", "signature", "refusal", "call_id", "summary", "annotations", "is_error", "cache_control",
+    "thinking", "signature", "refusal", "call_id", "summary", "annotations", "is_error",
+    "cache_control",
 ]  # fmt: skip
 KINDS = [
     "final", "parallel", "history", "compound", "@xstate.raise", "@otolith.send", "@otolith.if",
