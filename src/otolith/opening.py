@@ -36,7 +36,10 @@ def open(
         StoreNotFound, NotAStore, FormatTooNew, Denied, Unsupported: as they say.
     """
     options: dict[str, object] = {"limit_bytes": limit_bytes}
-    place = os.fspath(url)
+    if not isinstance(url, str | os.PathLike) or not isinstance(place := os.fspath(url), str):
+        raise Invalid(
+            f"a store is not named by a {type(url).__name__}", hint="give a path or a URL"
+        )
     if durability not in ("full", "fast"):
         raise Invalid(f"durability {durability!r} is not known", hint="use 'full' or 'fast'")
     if place == "memory:" and read_only:
