@@ -36,7 +36,9 @@ def open(
         StoreNotFound, NotAStore, FormatTooNew, Denied, Unsupported: as they say.
     """
     options: dict[str, object] = {"limit_bytes": limit_bytes}
-    if not isinstance(url, str | os.PathLike) or not isinstance(place := os.fspath(url), str):
+    given: object = url
+    place = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    if not isinstance(place, str):
         raise Invalid(
             f"a store is not named by a {type(url).__name__}", hint="give a path or a URL"
         )

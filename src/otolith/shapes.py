@@ -1,4 +1,4 @@
-"""Data from a store or a document, checked once at the door: is it a dict of these fields?
+"""Data from a store or a document, checked once at the door.
 
 Whatever holds plain data (a snapshot, a message, a note) says which fields it has and of which kind
 each is, and is handed them when all of it fits. Behind the door nobody has to ask again, and what

@@ -21,15 +21,11 @@ from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from msgspec.msgpack import Ext, encode
-
-from otolith import Repo
+from otolith import Repo, core
 from otolith.codecs import Codecs
 from otolith.core import Encoding
-from otolith.core.history.commits import make_commit
-from otolith.core.trees.layout import Link, digest
 from otolith.errors import Error
-from otolith.stores import Batch, MemoryStore, Object, Swap
+from otolith.stores import MemoryStore
 from otolith.types import Tagged
 from tests.fault.hostile import NASTY_NAMES, Hang, within
 
@@ -70,8 +66,8 @@ def numpy() -> list[Any]:
     return [
         np.arange(6).reshape(2, 3), np.array(["a", None], dtype=object), np.array(["ab", "c"]),
         np.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f8")]), np.float32(1.5),
-        np.array(["2026-01-02"], dtype="M8[D]"), np.dtype("f4"), np.ma.array([1, 2], mask=[0, 1]),
-        np.array([True, False]), np.array(5), np.zeros((0, 3)),
+        np.array(["2026-01-02"], dtype="M8[D]"), np.dtype("f4"), np.zeros((0, 3)),
+        np.array([True, False]), np.array(5), np.ma.array([1, 2], mask=[False, True]),
     ]  # fmt: skip
 
 
@@ -91,13 +87,13 @@ def pandas() -> list[Any]:
 
 def arrow() -> list[Any]:
     """Return tables."""
-    import pyarrow as pa
+    import pyarrow as pa  # type: ignore[import-untyped]
 
     return [
         pa.table({"a": [1, 2, None], "b": ["x", None, "zz"]}), pa.array([[1], [2, 3], None]),
         pa.array(["a", "b", "a"]).dictionary_encode(), pa.array([{"a": 1}, {"a": 2}]),
         pa.chunked_array([[1], [2]]), pa.schema([("a", pa.int8())]), pa.scalar(5),
-        pa.array([b"ab", b"c"], pa.binary(2)) if False else pa.array([b"ab"], pa.large_binary()),
+        pa.array([b"ab"], pa.large_binary()),
     ]  # fmt: skip
 
 
@@ -126,7 +122,7 @@ def scipy() -> list[Any]:
 
 def torch() -> list[Any]:
     """Return tensors."""
-    import torch as t
+    import torch as t  # type: ignore[import-not-found]
 
     return [t.arange(6).reshape(2, 3), t.tensor(1.5), t.zeros(0), t.float32, t.tensor([True])]
 
@@ -171,19 +167,22 @@ NAMES = [
     "union",
     "pickle",
 ]
+ODD_DATA: list[Any] = [b"", [], {}, ["builtins:object", 1, {}], b"\x80" * 40]
 NASTY: list[Any] = [
     None, True, 0, 1, -1, 7, 2**31, 2**63, 2**64 - 1, -(2**63), 1.5, float("nan"), float("inf"),
     1e308, b"", b"x", b"\xff" * 64, b"\0" * 5000, [], {}, [[]], [0], [-1], [2**62, 2**62],
     [b"x" * 10], [2**40], {"type": "array"}, {"a": 1}, {1: 2}, {None: None},
     *[Tagged(code, data) for code in (1, 2, 3, 5, 6, 10, 12, 13, 20, 21, 22, 23, 24, 27, 28, 29,
                                       30, 31, 99, -1)
-      for data in (b"", [], {}, ["builtins:object", 1, {}], b"\x80" * 40)],
+      for data in ODD_DATA],
 ]  # fmt: skip
 
 
 class _AsStored:
+    """Stores what is tagged as it is, and lifts nothing."""
+
     def lower(self, value: object) -> Tagged:
-        return Codecs().lower(value)
+        return value if isinstance(value, Tagged) else Codecs().lower(value)
 
     def lift(self, code: int, data: object) -> object:
         return Tagged(code, data)
@@ -192,25 +191,6 @@ class _AsStored:
 def stored(value: object) -> Any:
     """Return a value as it is stored, tags and all."""
     return Encoding(_AsStored()).decode(Encoding(Codecs()).encode(value))
-
-
-def packed(value: Any) -> bytes:
-    """Return the bytes of stored data, whatever it is."""
-    return encode(_with_tags(value))
-
-
-def _with_tags(value: Any) -> Any:
-    if isinstance(value, Tagged):
-        return Ext(value.code, packed(value.data))
-    if isinstance(value, list):
-        return [_with_tags(each) for each in value]
-    if isinstance(value, dict):
-        return {_key(key): _with_tags(each) for key, each in value.items()}
-    return value
-
-
-def _key(key: Any) -> Any:
-    return Ext(key.code, packed(key.data)) if isinstance(key, Tagged) else key
 
 
 def _places(value: Any, put: Any) -> Iterator[tuple[Any, Any]]:
@@ -257,23 +237,31 @@ def _other(part: Any, chance: random.Random) -> Any:
     return chance.choice(NASTY)
 
 
-def forged(data: bytes) -> Repo:
-    """Return a repo with a commit whose value under "a" is this; all hashes are right."""
+def forged(data: object) -> Repo:
+    """Return a repo with a commit whose value under "a" is stored so; all hashes are right."""
     store = MemoryStore()
-    repo = Repo(store, author="test")
-    whole = b"p\x81\xa1a" + data
-    cell = b"\xc1\0" + Link(digest(whole), 1, len(whole) - 1).encode()
-    commit, record = make_commit(cell, (), now=1, author="mallory", message="")
-    objects = [Object(digest(whole), whole), Object(commit.hash, record)]
-    store.write(Batch(objects=objects, swaps=[Swap("session/job/main", None, commit.hash)]))
-    return repo
+    prepared = core.Repo(
+        store,
+        codec=_AsStored(),
+        clock=lambda: 1,
+        author="mallory",
+        entropy=bytes,
+    )
+    branch = prepared.session("job")
+    branch["a"] = data
+    branch.commit()
+    return Repo(store, author="test")
 
 
-def read(data: bytes) -> str:
+def read(data: object) -> str:
     """Return what comes of reading a value: a kind of error, "ok", or what should not be."""
     try:
+        repo = forged(data)
+    except (Error, TypeError):
+        return "unwritable"
+    try:
         with within(SECONDS):
-            repr(forged(data).session("job")["a"])[:100]
+            repr(repo.session("job")["a"])[:100]
     except Error as error:
         return error.kind
     except Hang:
@@ -287,12 +275,12 @@ def read(data: bytes) -> str:
 def main(family: str, seed: int, count: int) -> None:
     values = FAMILIES[family]()
     samples = [stored(value) for value in values]
-    first = [read(packed(sample)) for sample in samples]
+    first = [read(sample) for sample in samples]
     resource.setrlimit(resource.RLIMIT_AS, (_now() + MOST_MEMORY, resource.RLIM_INFINITY))
     chance, found = random.Random(seed), Counter[str]()
     for at in range(count):
-        data = packed(changed(samples[at % len(samples)], chance))
-        print(data.hex()[:100_000], file=sys.stderr, flush=True)  # what a crash leaves behind
+        data = changed(samples[at % len(samples)], chance)
+        print(repr(data)[:10_000], file=sys.stderr, flush=True)  # what a crash leaves behind
         found[read(data)] += 1
     imported = [name for name in NOT_IMPORTED if name in sys.modules]
     print(json.dumps({"first": first, "found": found, "imported": imported}))

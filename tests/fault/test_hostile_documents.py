@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from otolith.conversation.formats import FORMATS, read
-from otolith.conversation.message import Message
+from otolith.conversation import Message, read
 from otolith.errors import BadChart, IllegalTransition
-from otolith.statecharts import Chart, Effect, Snapshot
-from otolith.statecharts.formats.scxml_reader import read_scxml
-from otolith.statecharts.formats.xstate_reader import read_xstate
-from otolith.statecharts.storage import Waiting
+from otolith.statecharts import Chart, Effect, Snapshot, Waiting
 from tests.fault.hostile import NASTY_DATA, mutants, nested, outcome
 
 FEW, MANY = 600, 20_000
@@ -75,7 +72,7 @@ KINDS = [
 
 
 @pytest.fixture
-def count(rounds) -> int:
+def count(rounds: Callable[[int, int], int]) -> int:
     return rounds(FEW, MANY)
 
 
@@ -121,13 +118,13 @@ def test_a_chart_that_somebody_changed_is_one_still_or_refused(count):
 @pytest.mark.parametrize("value", NASTY_DATA, ids=lambda value: type(value).__name__)
 @pytest.mark.parametrize("field", [*CHART["states"]["a"], "states", "always", "id", "type", "exit"])
 def test_any_value_in_any_field_of_a_state_is_read_or_refused(field, value):
-    outcome(read_xstate, {"id": "m", "initial": "a", "states": {"a": {field: value}, "b": {}}})
+    outcome(Chart.from_data, {"id": "m", "initial": "a", "states": {"a": {field: value}, "b": {}}})
 
 
 @pytest.mark.parametrize("document", [None, [1], "x", 5, [["id", "m"]], b"{}"])
 def test_what_is_no_object_is_no_chart(document):
     with pytest.raises(BadChart):
-        read_xstate(document)
+        Chart.from_data(document)
 
 
 @pytest.mark.parametrize("leads", [{"h": "h"}, {"h": "g", "g": "h"}, {"h": ["g"], "g": ["g"]}])
@@ -147,18 +144,18 @@ def test_a_chart_may_be_deep_and_wide_within_limits():
     deep: dict[str, Any] = {}
     for _ in range(90):
         deep = {"initial": "a", "states": {"a": deep}}
-    assert outcome(read_xstate, deep) == "ok"
+    assert outcome(Chart.from_data, deep) == "ok"
     for _ in range(90):
         deep = {"initial": "a", "states": {"a": deep}}
-    assert outcome(read_xstate, deep) == "bad_chart"
+    assert outcome(Chart.from_data, deep) == "bad_chart"
     wide = {"id": "m", "initial": "s0", "states": {f"s{at}": {} for at in range(5_000)}}
-    assert outcome(read_xstate, wide) == "ok"
+    assert outcome(Chart.from_data, wide) == "ok"
 
 
 @pytest.mark.parametrize("target", ["#" * 50_000, "#" + "a." * 50_000, "." * 50_000])
 def test_a_target_of_any_length_is_looked_for_in_time(target):
     config = {"id": "m", "initial": "a", "states": {"a": {"on": {"E": target}}}}
-    assert outcome(read_xstate, config, seconds=5) == "bad_chart"
+    assert outcome(Chart.from_data, config, seconds=5) == "bad_chart"
 
 
 HEAD = '<scxml xmlns="http://www.w3.org/2005/07/scxml" version="1.0" initial="a">'
@@ -180,7 +177,7 @@ def test_scxml_of_which_bytes_were_changed_is_read_or_refused(count):
                 data[at] = chance.randrange(256)
             else:
                 del data[at : at + chance.randrange(1, 9)]
-        found.append(outcome(read_scxml, data.decode("utf-8", "replace")))
+        found.append(outcome(Chart.from_scxml, data.decode("utf-8", "replace")))
     assert {"ok", "bad_chart"} <= set(found)
 
 
@@ -292,7 +289,7 @@ CONVERSATIONS: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", CONVERSATIONS)
 def test_a_conversation_from_elsewhere_is_read_or_refused(format, count):
     chance = random.Random(6)
     whole = CONVERSATIONS[format]
@@ -321,7 +318,7 @@ def test_a_message_that_somebody_changed_is_one_still_or_refused(count):
 
 
 def test_parts_are_nested_as_deep_as_data_and_no_deeper():
-    part = {"kind": "text", "text": "x"}
+    part: dict[str, Any] = {"kind": "text", "text": "x"}
     for _ in range(2000):
         part = {"kind": "result", "call_id": "c", "content": [part]}
     assert outcome(Message.from_data, {"role": "tool", "parts": [part]}) == "bad_value"

@@ -23,7 +23,7 @@ from otolith.errors import Corrupt
 from otolith.statecharts import Chart, machines_in
 from otolith.types import Tagged
 from tests.fault.hostile import outcome
-from tests.fault.hostile_values_worker import FAMILIES, NASTY, forged, packed, read
+from tests.fault.hostile_values_worker import FAMILIES, NASTY, forged, read
 from tests.patience import HANG_SECONDS
 
 LIBRARIES = {"plain": "json", "arrow": "pyarrow", "images": "PIL"}
@@ -80,9 +80,9 @@ def test_a_field_outside_of_its_array_is_refused(change):
     dtype = {**FIELDS, "record": False, **change}
     data = {"type": "ndarray", "dtype": dtype, "order": "C", "shape": [1], "data": [bytes(12)]}
     with pytest.raises(Corrupt):
-        forged(packed(Tagged(22, data))).session("job")["a"]
+        forged(Tagged(22, data)).session("job")["a"]
     good = {**data, "dtype": {**FIELDS, "record": False, "offsets": [0, 4]}}
-    assert read(packed(Tagged(22, good))) == "ok"
+    assert read(Tagged(22, good)) == "ok"
 
 
 # ---------------------------------------------------------------- what rooms keep in a state

@@ -9,6 +9,7 @@ import socket
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,7 +63,7 @@ def as_nobody(call: Callable[[], object]) -> str:
     return told or "RAW: it hung"
 
 
-def value(path: Path, **options: bool) -> Callable[[], object]:
+def value(path: Path, **options: Any) -> Callable[[], object]:
     def read() -> object:
         with otolith.open(path, **options) as repo:
             return repo.session("a")["x"]

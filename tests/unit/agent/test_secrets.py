@@ -217,5 +217,5 @@ def test_an_error_that_is_raised_from_one_that_tells_keeps_no_hold_of_it():
     with pytest.raises(BadReply) as caught:
         fail()
     assert caught.value.__cause__ is inner
-    assert inner.__cause__ is inner.__context__ is None
+    assert [inner.__cause__, inner.__context__] == [None, None]
     assert BARE not in everything_told(caught.value)
