@@ -166,3 +166,13 @@ def test_what_rooms_keep_is_read_or_refused_whatever_it_is(rounds):
 def put(state: Versioned, path: tuple[Any, ...], value: Any) -> None:
     """Stage a value where only a room may."""
     state.write_reserved(path, state.cells.put(value))
+
+
+@pytest.mark.parametrize(
+    "rows", [["a", "b"], [5], [[["role", "user"]]], [{"id": "x"}], [{"id": b"x"}]]
+)
+def test_a_log_of_something_else_than_messages_is_damage(rows):
+    state = furnished()
+    put(state, (".conversation", "main"), rows)
+    with pytest.raises(Corrupt, match="is no message"):
+        list(state.conversation)
