@@ -17,6 +17,8 @@ from otolith.errors import BadValue
 DEEPEST = 100
 """How many containers may be nested in one another."""
 
+_LARGEST = 10**4000
+"""What is larger cannot even be shown: Python converts no more than 4300 digits."""
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
@@ -61,6 +63,9 @@ def freeze(value: Any, depth: int = 0) -> Any:
     if kind in _SCALARS:
         if kind is float and not math.isfinite(value):
             raise BadValue(f"{value} is not plain data", hint="JSON knows finite numbers only")
+        if kind is int and not -_LARGEST <= value <= _LARGEST:
+            bits = value.bit_length()
+            raise BadValue(f"an int has {bits} bits", hint="keep it as a str, or as a float")
         return value
     if kind is FrozenDict or kind is FrozenList:
         return value

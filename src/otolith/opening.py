@@ -39,7 +39,12 @@ def open(  # noqa: PLR0913 - each is an option of its own, by keyword
         StoreNotFound, NotAStore, FormatTooNew, Denied, Unsupported: as they say.
     """
     options: dict[str, object] = {"limit_bytes": limit_bytes}
-    place = os.fspath(url)
+    given: object = url
+    place = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    if not isinstance(place, str):
+        raise Invalid(
+            f"a store is not named by a {type(url).__name__}", hint="give a path or a URL"
+        )
     if durability not in ("full", "fast"):
         raise Invalid(f"durability {durability!r} is not known", hint="use 'full' or 'fast'")
     if place == "memory:" and read_only:

@@ -1,124 +1,154 @@
-"""Use a store as a careless program would, within bounds of memory; a part of the hostile tests.
-
-Run with paths of stores. For each it prints a line: what every use came to, `ok` or the kind of our
-error. Anything else is a failure: another exception, a lack of memory, or no line at all.
-"""
+"""Names and data that somebody prepared: one list for every place that takes any."""
 
 from __future__ import annotations
 
-import resource
-import sys
-import traceback
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from signal import ITIMER_REAL, SIGALRM, setitimer, signal
+from typing import Any
 
-import otolith
-from otolith.care import prune, verify
-from otolith.views import view
+from otolith.errors import Error
 
-MEMORY_BYTES = 1 << 30
-LIMIT_BYTES = 8 << 20  # an empty list is one byte, and more than sixty in memory
-
-
-class Uses:
-    """What is done with a repo that could be opened."""
-
-    def __init__(self, repo: otolith.Repo) -> None:
-        self._repo = repo
-
-    def _heads(self) -> list[tuple[str, str, otolith.Commit]]:
-        """Return session, name and commit of every branch."""
-        ids = [session.id for session in self._repo.sessions()]
-        return [(id, name, tip) for id in ids for name, tip in self._repo.branches(id).items()]
-
-    def show(self) -> None:
-        for id, branch, _ in self._heads():
-            view(self._repo.session(id, branch=branch), "recent", max_tokens=200)
-            view(self._repo.session(id, branch=branch), "full", max_tokens=200)
-
-    def read(self) -> None:
-        for id, branch, _ in self._heads():
-            self._repo.session(id, branch=branch).to_dict()
-
-    def walk(self) -> None:
-        for id, branch, _ in self._heads():
-            for commit in self._repo.session(id, branch=branch).log():
-                dict(self._repo.at(commit).items())
-
-    def compare(self) -> None:
-        tips = [tip for _, _, tip in self._heads()][-4:]
-        for old in tips:
-            for new in tips:
-                self._repo.session("s").diff(old, new)
-
-    def merge(self) -> None:
-        for id, branch, _ in self._heads():
-            if branch != "main":
-                self._repo.session(id).merge(branch)
-
-    def write(self) -> None:
-        state = self._repo.session("s")
-        state["new"] = {"number": list(range(100))}
-        state.commit("new")
-
-    def find(self) -> None:
-        for first in range(256):
-            self._repo.store.find(bytes((first, 0)))
-
-    def __iter__(self) -> Iterator[tuple[str, Callable[[], object]]]:
-        repo = self._repo
-        uses: dict[str, Callable[[], object]] = {
-            "show": self.show,
-            "read": self.read,
-            "walk": self.walk,
-            "refs": repo.store.refs,
-            "moves": repo.store.moves,
-            "undo": lambda: repo.session("s").undo(),
-            "usage": repo.store.usage,
-            "find": self.find,
-            "compare": self.compare,
-            "verify": lambda: verify(repo, level="deep"),
-            "merge": self.merge,
-            "write": self.write,
-            "prune": lambda: prune(repo),
-            "erase": lambda: prune(repo, expire_seconds=0),
-            "write-again": self.write,
-        }
-        yield from uses.items()
+NASTY_NAMES: dict[str, str] = {
+    "empty": "",
+    "dot": ".",
+    "dots": "..",
+    "slash": "/",
+    "up": "a/../b",
+    "up and out": "../../../../tmp/otolith-was-here",
+    "absolute": "/tmp/otolith-was-here",
+    "backslash": "..\\..\\x",
+    "nul": "a\0b",
+    "newline": "a\nb",
+    "carriage return": "a\rb",
+    "escape": "\x1b[2J\x1b[31mred",
+    "title": "\x1b]0;title\x07",
+    "c1 control": "\x9b2Jx",
+    "right to left": "a\u202egnp.exe",
+    "isolate": "a\u2066b",
+    "line separator": "a\u2028b",
+    "300 letters": "x" * 300,
+    "40000 letters": "y" * 40_000,
+    "emoji": "👩‍👩‍👧",
+    "device": "CON",
+    "option": "-rf",
+    "long option": "--help",
+    "shell": "$(touch x)",
+    "backticks": "`touch x`",
+    "semicolon": "; touch x #",
+    "script": "<script>alert(1)</script>",
+    "attribute": '" onload="x',
+    "quotes": "'\"",
+    "entity": "&lt;",
+    "leading dot": ".hidden",
+    "trailing space": "a ",
+    "percent": "%2e%2e",
+    "format": "{0.__class__}%s%n",
+    "unicode dots": "\uff0e\uff0e\uff0f",
+    "glob": "*",
+    "glob set": "[!a]?",
+    "regex": "(a+)+$",
+    "tilde": "~root",
+    "dunder": "__class__",
+    "import": "os:system",
+    "at": "a@b:c~1^2",
+    "sql": "'; drop table ref; --",
+    "combining": "e\u0301" * 20,
+    "zero width": "a\u200bb",
+}  # fmt: skip
+LONE_SURROGATE = "a\ud800b"
 
 
-def outcome(use: Callable[[], object]) -> str:
-    """Return how one use ended."""
+class Hang(BaseException):
+    """It took too long; no handler of ours takes it for an error."""
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Raise Hang in what takes longer."""
+
+    def late(*_: object) -> None:
+        raise Hang
+
+    before = signal(SIGALRM, late)
+    setitimer(ITIMER_REAL, seconds)
     try:
-        use()
-    except otolith.Error as error:
-        return error.kind
-    except Exception as error:  # noqa: BLE001 - this is what is looked for
-        traceback.print_exc()
-        return f"RAW-{type(error).__name__}"
-    return "ok"
+        yield
+    finally:
+        setitimer(ITIMER_REAL, 0)
+        signal(SIGALRM, before)
 
 
-def look(path: str) -> str:
-    """Open a store and use it."""
-    repo: list[otolith.Repo] = []
-
-    def begin() -> None:
-        repo.append(otolith.open(path, create=False, load_limit_bytes=LIMIT_BYTES))
-
-    told = [f"open={outcome(begin)}"]
-    if repo:
-        told += [f"{name}={outcome(use)}" for name, use in Uses(repo[0])]
-        told.append(f"close={outcome(repo[0].close)}")
-    return " ".join(told)
+def nested(depth: int, around: Any = list) -> Any:
+    """Return containers in one another."""
+    value: Any = around()
+    for _ in range(depth):
+        value = [value] if around is list else {"a": value}
+    return value
 
 
-def main() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    for path in sys.argv[1:]:
-        print(path, look(path), flush=True)
+def circle() -> list[Any]:
+    """Return a list that holds itself."""
+    value: list[Any] = []
+    value.append(value)
+    return value
 
 
-if __name__ == "__main__":
-    with suppress(BrokenPipeError):
-        main()
+NASTY_DATA: list[Any] = [
+    None, 0, 1, -1, 2**63, 2**300, 10**5000, 1.5, float("nan"), float("inf"), -0.0,
+    "", "x", "a", "b", "#a", "²", "9" * 5000, "1.5", LONE_SURROGATE, "\0", "\x1b[2J", "." * 50_000,
+    b"x", [], {}, (), [1], {"a": 1}, True, False, [None], "x" * 50_000,
+    nested(5000), nested(5000, dict), nested(150), circle(), object(), int, {1: 2}, {None: 1},
+    {("a",): 1}, set(), range(10**9), {"type": "text"}, {"type": "tool_use"}, {"type": "image"},
+    {"@expr": "1+"}, {"@expr": "x"}, {"@expr": 5, "@lang": []}, {"@expr": "1", "@lang": "js"},
+    {"@code": "x"}, {"@value": {}}, "initial", "deep", "parallel", "final", "history",
+]  # fmt: skip
+
+
+def places(document: Any, depth: int = 0) -> Iterator[tuple[Any, Any]]:
+    """Yield every container in a document with each of its keys."""
+    keys = list(document) if isinstance(document, dict) else range(len(document))
+    for key in keys:
+        yield document, key
+        if isinstance(document[key], dict | list) and depth < 20:
+            yield from places(document[key], depth + 1)
+
+
+def copied(value: Any, depth: int = 0) -> Any:
+    """Return a copy of the containers in a document."""
+    if depth > 20:
+        return value
+    if type(value) is dict:
+        return {key: copied(inner, depth + 1) for key, inner in value.items()}
+    return [copied(inner, depth + 1) for inner in value] if type(value) is list else value
+
+
+def mutants(document: Any, chance: random.Random, count: int) -> Iterator[Any]:
+    """Yield copies of a document in which something is replaced, taken away or put beside."""
+    for _ in range(count):
+        found = copied(document)
+        for _ in range(chance.randrange(1, 4)):
+            known = list(places(found))
+            if not known:
+                break
+            holder, key = chance.choice(known)
+            what = chance.random()
+            if what < 0.65:
+                holder[key] = chance.choice(NASTY_DATA)
+            elif what < 0.85:
+                del holder[key]
+            elif isinstance(holder, dict):
+                holder[chance.choice([*NASTY_NAMES.values()])] = chance.choice(NASTY_DATA)
+        yield found
+
+
+def outcome(call: Any, *args: Any, seconds: float = 20.0) -> str:
+    """Return "ok" or the kind of our error; what is neither is raised."""
+    with within(seconds):
+        try:
+            call(*args)
+        except Error as error:
+            with suppress(AttributeError):
+                return error.kind
+        return "ok"

@@ -47,7 +47,7 @@ def copy(sound, tmp_path):
 def used(files: Iterable[Path]) -> dict[str, str]:
     """Use files, each in turn; return what came of each."""
     names = [str(file) for file in files]
-    command = [sys.executable, "-m", "tests.fault.hostile", *names]
+    command = [sys.executable, "-m", "tests.fault.careless_user", *names]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     lines: Queue[str] = Queue()

@@ -29,19 +29,34 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path as Folder
 from threading import Lock
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 from uuid import uuid4
 
 from otolith.agent.state import Observation
 from otolith.core import LOOP, Branch, Commit, Path, StateReader, Target, digest
-from otolith.errors import Busy, Corrupt, Invalid, NotFound
+from otolith.errors import BadValue, Busy, Corrupt, Invalid, NotFound
 from otolith.frozen import EMPTY, freeze, thaw
+from otolith.shapes import Shape, fields
 from otolith.state.live import Live
 
 LEDGER: Path = (LOOP, "ledger")
 _KEY_BYTES = 16
 
 Status: TypeAlias = Literal["begun", "done", "failed", "unknown"]
+
+
+_ENTRY: Shape = {
+    "arguments": dict,
+    "status": str,
+    "result": object,
+    "error": str,
+    "call_id": str,
+    "run": str,
+    "iteration": int,
+    "time": int,
+    "duration_ms": float,
+    "by": str,
+}
 
 
 def _nothing() -> Mapping[str, Any]:
@@ -110,10 +125,16 @@ class Entry:
         Raises:
             Corrupt: it is no entry.
         """
+        what = f".loop/ledger/{key}"
+        given = fields(data, what, {"tool": str, "effects": str}, _ENTRY)
+        if given.get("status", "begun") not in get_args(Status):
+            raise Corrupt(f"{what} has no status that is known", hint="run otolith fsck")
         try:
-            return cls(key, **data)
-        except TypeError as error:
-            raise Corrupt(f".loop/ledger/{key} is no entry", hint="run otolith fsck") from error
+            return cls(key, **given)
+        except BadValue as error:
+            raise Corrupt(
+                f"{what} is no entry: {error.message}", hint="run otolith fsck"
+            ) from error
 
 
 def key_of(*parts: Any, state: StateReader) -> str:

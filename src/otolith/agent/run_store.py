@@ -50,6 +50,7 @@ from otolith.core import LOOP, Path, StateReader
 from otolith.errors import Conflict, Corrupt, Invalid, MergeConflict
 from otolith.memory import Memory, ToolRecord
 from otolith.session import Versioned
+from otolith.shapes import fits, mapping
 from otolith.statecharts.agent_phases import Phase
 
 MAIN = "main"
@@ -81,8 +82,11 @@ def load_run(state: StateReader, name: str = MAIN) -> AgentState | None:
         return None
     if not isinstance(head, dict):
         raise Corrupt(f".loop/runs/{name} is no run", hint="run otolith fsck")
-    memory = dict(value_at(state, (*path, "memory")) or {})
-    memory["tool_calls"] = _elements(state, (*path, "calls"), head.get("calls_from", 0))
+    memory = mapping(value_at(state, (*path, "memory")) or {}, f".loop/runs/{name}/memory", object)
+    first = head.get("calls_from", 0)
+    if not fits(first, int):
+        raise Corrupt(f".loop/runs/{name} is no run", hint="run otolith fsck")
+    memory["tool_calls"] = _elements(state, (*path, "calls"), first)
     chat = Conversation(state, thread=name)
     if head.get("schema") == SCHEMA:  # what was said needs no migration
         bare = AgentState.from_data({**head, "memory": memory, "messages": ()})
@@ -132,8 +136,11 @@ class Base:
         """Return what `to_data` gave; None if nothing was kept."""
         if not isinstance(kept, str):
             return None
-        iteration, commit, ref = kept.split(" ", 2)
-        return cls(int(iteration), commit, ref)
+        iteration, *rest = kept.split(" ", 2)
+        if len(rest) != 2 or not (iteration.isascii() and iteration.isdigit()):
+            raise Corrupt(f"{kept[:80]!r} is no step under way", hint="run otolith fsck")
+        commit, ref = rest
+        return cls(int(iteration[:20]), commit, ref)
 
 
 class Journal:

@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeAlias
 
+from otolith import shapes
 from otolith.agent.tools import told
 from otolith.conversation.message import Message, Role, Text, ToolCall, ToolResult
-from otolith.errors import Corrupt, IllegalTransition, Invalid, SchemaMismatch
+from otolith.errors import BadValue, Corrupt, IllegalTransition, Invalid, SchemaMismatch
 from otolith.frozen import EMPTY, freeze, thaw
+from otolith.shapes import Shape
 from otolith.statecharts.agent_phases import AGENT, Phase
 
 
@@ -61,8 +63,12 @@ class Observation:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Observation:
-        """Return what `to_data` gave."""
-        return cls(**data)
+        """Return what `to_data` gave.
+
+        Raises:
+            Corrupt: it is no call.
+        """
+        return cls(**shapes.fields(data, "a call that has ended", *_OBSERVATION))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +131,15 @@ class WorkingMemory:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> WorkingMemory:
-        """Return what `to_data` gave."""
-        calls = tuple(map(Observation.from_data, data["tool_calls"]))
-        return cls(data["goal"], data["steps"], data["completed"], data["notes"], calls)
+        """Return what `to_data` gave.
+
+        Raises:
+            Corrupt: it is no memory.
+        """
+        given = shapes.fields(data, "a working memory", _MEMORY, is_open=True)
+        steps, done = (shapes.several(given[each], each, str) for each in ("steps", "completed"))
+        calls = tuple(map(Observation.from_data, given["tool_calls"]))
+        return cls(given["goal"], tuple(steps), tuple(done), given["notes"], calls)
 
 
 SCHEMA = 1
@@ -345,24 +357,21 @@ class AgentState:
         """
         if not isinstance(data, Mapping):
             raise Corrupt("this is not the data of an agent's state", hint="restore an older one")
-        found = cls._migrated(dict(data))
+        what = "this, which is not the data of an agent's state,"
+        found = shapes.fields(cls._migrated(dict(data)), what, _STATE, is_open=True)
+        del found["schema"]
         try:
-            return cls(
-                session=found["session"],
-                phase=Phase(found["phase"]),
-                task=_text(found["task"]),
-                messages=tuple(map(Message.from_data, found["messages"])),
-                memory=WorkingMemory.from_data(found["memory"]),
-                iteration=_count(found["iteration"]),
-                final_answer=found["final_answer"],
-                error=_text(found["error"]),
-                question=_text(found["question"]),
-                data=found["data"],
+            phase, messages = (
+                Phase(found["phase"]),
+                tuple(map(Message.from_data, found["messages"])),
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise Corrupt(
-                f"this is not the data of an agent's state: {error!r}", hint="restore an older one"
-            ) from error
+            memory = WorkingMemory.from_data(found["memory"])
+            if found["iteration"] < 0:
+                raise BadValue(f"{found['iteration']} is no count")
+            return cls(**{**found, "phase": phase, "messages": messages, "memory": memory})
+        except ValueError as error:  # of ours, or for a phase that there is not
+            why = f"this is not the data of an agent's state: {error}"
+            raise Corrupt(why, hint="restore an older one") from error
 
     @classmethod
     def _migrated(cls, data: dict[str, Any]) -> dict[str, Any]:
@@ -378,16 +387,36 @@ class AgentState:
         return data
 
 
-def _text(given: Any) -> str:
-    if not isinstance(given, str):
-        raise TypeError(f"{given!r} is no text")
-    return given
-
-
-def _count(number: Any) -> int:
-    if type(number) is not int or number < 0:
-        raise ValueError(f"{number!r} is no count")
-    return number
+_OBSERVATION: tuple[Shape, Shape] = (
+    {"id": str, "name": str},
+    {
+        "arguments": dict,
+        "result": object,
+        "error": str,
+        "duration_ms": float,
+        "time": int,
+    },
+)
+_MEMORY: Shape = {
+    "goal": str,
+    "steps": list,
+    "completed": list,
+    "notes": dict,
+    "tool_calls": list,
+}
+_STATE: Shape = {
+    "schema": int,
+    "session": str,
+    "phase": str,
+    "task": str,
+    "messages": list,
+    "memory": dict,
+    "iteration": int,
+    "final_answer": object,
+    "error": str,
+    "question": str,
+    "data": dict,
+}
 
 
 def said(role: Role, text: str) -> Message:

@@ -252,9 +252,25 @@ def _lift_made(form: object) -> Dtype:
     return np.dtype((lift_dtype(parts["of"]), tuple(parts["shape"])))
 
 
+def _is_size(value: object) -> bool:
+    return type(value) is int and 0 <= value < 1 << 31
+
+
 def _lift_dtype_fields(parts: dict[Any, Any]) -> Dtype:
     spec = {name: parts[name] for name in ("names", "offsets", "itemsize")}
-    spec["formats"] = [lift_dtype(each) for each in parts["formats"]]
+    spec["formats"] = formats = [lift_dtype(each) for each in parts["formats"]]
+    offsets, size = parts["offsets"], parts["itemsize"]
+    # numpy adds these as ints of C: an offset that overflows would lead outside of the array.
+    fits = type(offsets) is list and len(offsets) == len(formats) and _is_size(size)
+    demand(
+        fits
+        and all(
+            _is_size(start) and start + each.itemsize <= size
+            for start, each in zip(offsets, formats, strict=True)
+        ),
+        "a field of a dtype is outside of it",
+    )
+    demand(type(parts["aligned"]) is bool, "a dtype is neither aligned nor not")
     if "titles" in parts:
         spec["titles"] = parts["titles"]
     dtype: Dtype = np.dtype(spec, align=parts["aligned"])  # type: ignore[call-overload]

@@ -144,6 +144,7 @@ def _read_dia(form: Form) -> object:
     shape, data, offsets = check(form, shape=list, data=np.ndarray, offsets=np.ndarray)
     _check_indices(offsets)
     demand(data.ndim == 2 and len(data) == len(offsets), "diagonals and offsets differ in number")
+    demand(max(_shape(shape)) <= np.iinfo(offsets.dtype).max, "offsets are too short for the shape")
     demand(len(np.unique(offsets)) == len(offsets), "a diagonal is there twice")
     made = getattr(sparse, form["type"])((data, offsets), shape=_shape(shape))
     made.data, made.offsets = data, offsets

@@ -14,8 +14,10 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, NoReturn, TypeAlias
 
+from otolith import shapes
 from otolith.errors import BadValue
-from otolith.frozen import EMPTY, freeze, thaw
+from otolith.frozen import DEEPEST, EMPTY, freeze, thaw
+from otolith.shapes import NOTHING, Shape
 
 
 def _nothing() -> Mapping[str, Any]:
@@ -122,6 +124,29 @@ PARTS: dict[str, type[Any]] = {
     "attachment": Attachment,
     "extra": Extra,
 }
+_PART_SHAPES: dict[str, tuple[Shape, Shape]] = {
+    "text": ({"text": str}, {}),
+    "reasoning": ({"text": str}, {"signature": str, "extra": dict}),
+    "call": ({"id": str, "name": str}, {"arguments": dict, "raw": str, "extra": dict}),
+    "result": ({"call_id": str}, {"content": (str, list), "is_error": bool, "extra": dict}),
+    "attachment": (
+        {"media_type": str},
+        {"data": (bytes, NOTHING), "url": str, "name": str, "extra": dict},
+    ),
+    "extra": ({"type": str, "data": object}, {}),
+}
+"""Which fields the data of a part has, and which it may have."""
+_MESSAGE: tuple[Shape, Shape] = (
+    {"role": str, "parts": list},
+    {
+        "id": str,
+        "name": str,
+        "time": int,
+        "is_pinned": bool,
+        "meta": dict,
+        "tokens": (list, NOTHING),
+    },
+)
 _KINDS = {kind: name for name, kind in PARTS.items()}
 _REQUIRED: dict[type[Any], set[str]] = {
     Text: {"text"},
@@ -196,21 +221,13 @@ class Message(_Frozen):
         Raises:
             BadValue: it is not such data.
         """
-        try:
-            tokens = data.get("tokens")
-            return cls(
-                role=Role(data["role"]),
-                parts=tuple(map(part_of, data["parts"])),
-                id=data.get("id", ""),
-                name=data.get("name", ""),
-                time=data.get("time", 0),
-                tokens=None if tokens is None else Tokens(*tokens),
-                is_pinned=data.get("is_pinned", False),
-                meta=data.get("meta", EMPTY),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            why = f"this is not a message: {error!r}"
-            raise BadValue(why, hint="see Message.to_data") from error
+        given = shapes.fields(data, "a message", *_MESSAGE, is_open=True, error=BadValue)
+        parts = tuple(map(part_of, given.pop("parts")))
+        counted = given.pop("tokens", None)
+        if counted is not None:
+            pair = shapes.items(counted, "the tokens of a message", int, str, error=BadValue)
+            given["tokens"] = Tokens(*pair)
+        return cls(role=_role(given.pop("role")), parts=parts, **given)
 
 
 def _role(name: Any) -> Role:
@@ -253,11 +270,25 @@ def part_data(part: Part) -> dict[str, Any]:
 
 
 def part_of(data: Mapping[str, Any]) -> Part:
-    """Return the part that `part_data` gave."""
-    given = {name: value for name, value in data.items() if name != "kind"}
-    if isinstance(given.get("content"), list):
-        given["content"] = tuple(map(part_of, given["content"]))
-    made: Part = PARTS[data["kind"]](**given)
+    """Return the part that `part_data` gave.
+
+    Raises:
+        BadValue: it is not such data.
+    """
+    return _part_of(data, 0)
+
+
+def _part_of(data: object, depth: int) -> Part:
+    given = shapes.mapping(data, "a part of a message", object, error=BadValue)
+    kind = given.pop("kind", None)
+    shape = _PART_SHAPES.get(kind) if isinstance(kind, str) else None
+    if shape is None or depth > DEEPEST:
+        shown = repr(kind[:40]) if isinstance(kind, str) else f"a {type(kind).__name__}"
+        raise BadValue(f"{shown} is no kind of part here", hint=f"use one of {list(PARTS)}")
+    given = shapes.fields(given, f"a part of the kind {kind}", *shape, error=BadValue)
+    if isinstance(given.get("content"), list | tuple):
+        given["content"] = tuple(_part_of(each, depth + 1) for each in given["content"])
+    made: Part = PARTS[kind](**given)
     return made
 
 

@@ -45,11 +45,12 @@ What stays today is in another table (storage.py). A prompt that was cached is t
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
+from otolith import shapes
 from otolith.conversation.message import Message, Role
 from otolith.conversation.search import Index
 from otolith.core import CONVERSATION, Branch, Cells, Path, StateReader, digest
@@ -198,7 +199,7 @@ class Record:
         cells = self.state.cells
         try:
             message = _lifted(cells.load(cell))
-        except (BadValue, AttributeError, TypeError, KeyError) as error:
+        except BadValue as error:
             place = f"{CONVERSATION}/{self.thread}/{at}"
             raise Corrupt(f"{place} is no message", hint="run otolith fsck") from error
         self.shelf.keep(cell, message, cells.full_size(cell))
@@ -235,8 +236,9 @@ class Record:
 
     def stays(self) -> dict[str, tuple[int, bool]]:
         """Return what stays in every context: by id, the index and whether it was pinned."""
-        kept = self.value(STAYS) or {}
-        return {id: (at, is_pinned) for id, (at, is_pinned) in kept.items()}
+        kept = shapes.mapping(self.value(STAYS) or {}, "what stays in a context", list)
+        rows = {id: shapes.items(row, "what stays", int, bool) for id, row in kept.items()}
+        return {id: (max(at, 0), is_pinned) for id, (at, is_pinned) in rows.items()}
 
     def staying(self) -> list[int]:
         """Return where the messages are that stay; a merge may have moved them."""
@@ -340,7 +342,10 @@ class Record:
         cells = self.state.cells
         kept = cells.entry(cells.element(self.log(), at), BACK.encode())
         found: Any = None if kept is None else cells.load(kept)
-        return None if found is None else (found[0], found[1])
+        if found is None:
+            return None
+        far, id = shapes.items(found, "how far back the user spoke", int, bytes)
+        return far, id
 
     def _last_user(self, low: int, length: int) -> int | None:
         for stop in range(length, low, -_AT_ONCE):
@@ -363,7 +368,10 @@ def lowered(message: Message, back: tuple[int, str] | None) -> dict[str, Any]:
 
 def _lifted(kept: Any) -> Message:
     """Return the message that stands in the log."""
-    data = dict(cast("Mapping[str, Any]", kept)) | {"id": kept["id"].hex()}
+    data = shapes.mapping(kept, "a message in a log", object, error=BadValue)
+    if not isinstance(data.get("id"), bytes):
+        raise BadValue("a message in a log has no id", hint="run otolith fsck")
+    data["id"] = data["id"].hex()
     if isinstance(data.get("tokens"), int):
         data["tokens"] = [data["tokens"], ESTIMATE]
     return Message.from_data(data)
@@ -393,4 +401,5 @@ def _latest(record: Record) -> Iterator[Any]:
     """Yield what was noted, the latest first."""
     cell, cells = record.cell(PINS), record.state.cells
     for place in reversed(range(0 if cell is None else cells.length(cell))):
-        yield cells.load(cells.element(cell or b"", place))
+        row = cells.load(cells.element(cell or b"", place))
+        yield shapes.items(row, "what was pinned", int, int, str, bool)

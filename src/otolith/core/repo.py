@@ -9,7 +9,14 @@ from typing import NamedTuple, Self
 from otolith.core.backend import Backend
 from otolith.core.branch import Branch
 from otolith.core.history.commits import Commit
-from otolith.core.history.refs import scope_ref, split_ref, stage_ref, tag_ref
+from otolith.core.history.refs import (
+    is_branch_ref,
+    is_tag_ref,
+    scope_ref,
+    split_ref,
+    stage_ref,
+    tag_ref,
+)
 from otolith.core.merge.policies import Resolver
 from otolith.core.state import Snapshot
 from otolith.core.trees.encoding import Encoding, ValueCodec
@@ -75,17 +82,21 @@ class Repo:
         return Branch(self.archive, scope_ref("session", id, branch))
 
     def sessions(self, *, scope: str = "session") -> list[Session]:
-        """Return all sessions, by id; or all users, or all applications."""
+        """Return all sessions, by id; or all users, or all applications.
+
+        A ref that no branch can have, in a store that somebody prepared, is passed over.
+        """
         branches: dict[str, list[str]] = {}
         for ref in self.store.refs(scope_ref(scope, "x", "x").removesuffix("x/x")):
-            _, id, branch = split_ref(ref)
-            branches.setdefault(id, []).append(branch)
+            if is_branch_ref(ref):
+                _, id, branch = split_ref(ref)
+                branches.setdefault(id, []).append(branch)
         return [Session(id, tuple(names)) for id, names in sorted(branches.items())]
 
     def branches(self, id: str, *, scope: str = "session") -> dict[str, Commit]:
         """Return the branches of a session, or of another scope, and their heads."""
         prefix = scope_ref(scope, id, "x")[:-1]
-        heads = self.store.refs(prefix)
+        heads = {ref: hash for ref, hash in self.store.refs(prefix).items() if is_branch_ref(ref)}
         return {split_ref(ref)[2]: self.archive.graph.commit(hash) for ref, hash in heads.items()}
 
     def delete_branch(self, id: str, branch: str, *, scope: str = "session") -> None:
@@ -119,7 +130,7 @@ class Repo:
 
     def tags(self) -> dict[str, Commit]:
         """Return all tags and their commits."""
-        heads = self.store.refs("tag/")
+        heads = {ref: hash for ref, hash in self.store.refs("tag/").items() if is_tag_ref(ref)}
         return {
             ref.removeprefix("tag/"): self.archive.graph.commit(hash) for ref, hash in heads.items()
         }

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from otolith.errors import BadValue, Corrupt
+from otolith.shapes import NOTHING, Shape, fields, items
 from otolith.text.terms import signs
 from otolith.text.words import content_words
 
@@ -132,25 +133,30 @@ class Note:
         Raises:
             Corrupt: it is no note.
         """
+        where = f".memory/notes/{key}"
+        given = fields(data, where, _NEEDED, {**_OPTIONAL, "versions": list}, is_open=True)
+        versions = tuple(
+            Version(*items(version, f"a version of {where}", object, int, str))
+            for version in given.pop("versions", ())
+        )
         try:
-            given = {name: data[name] for name in _OPTIONAL if name in data}
-            versions = tuple(Version(*version) for version in data.get("versions", ()))
-            return cls(key, data["value"], time=data["time"], versions=versions, **given)
-        except (KeyError, TypeError, BadValue) as error:
-            why = f".memory/notes/{key} is no note: {error!r}"
+            return cls(key, given.pop("value"), versions=versions, **given)
+        except BadValue as error:
+            why = f"{where} is no note: {error.message}"
             raise Corrupt(why, hint="run otolith fsck") from error
 
 
-_OPTIONAL = (
-    "importance",
-    "is_pinned",
-    "source",
-    "uses",
-    "used",
-    "half_life_seconds",
-    "replaced_by",
-    "is_forgotten",
-)
+_NEEDED: Shape = {"value": object, "time": int}
+_OPTIONAL: Shape = {
+    "importance": float,
+    "is_pinned": bool,
+    "source": str,
+    "uses": int,
+    "used": int,
+    "half_life_seconds": (float, NOTHING),
+    "replaced_by": str,
+    "is_forgotten": bool,
+}
 _USUAL = Note("", None)
 
 

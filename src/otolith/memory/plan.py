@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 
 from otolith.errors import BadValue, Corrupt, KeyNotFound
+from otolith.shapes import items
 
 _SLUG = re.compile(r"[^\w]+")
 _MOST_LETTERS = 40
@@ -60,11 +61,11 @@ class Step:
         Raises:
             Corrupt: it is no step.
         """
-        try:
-            text, state, place, time, why = data
-            return cls(id, text, StepState(state), place, time, why)
-        except (TypeError, ValueError) as error:
-            raise Corrupt(f".memory/plan/{id} is no step", hint="run otolith fsck") from error
+        where = f".memory/plan/{id}"
+        text, state, place, time, why = items(data, where, str, str, int, int, str)
+        if state not in tuple(StepState):
+            raise Corrupt(f"{where} is {state[:40]!r}, which no step is", hint="run otolith fsck")
+        return cls(id, text, StepState(state), place, time, why)
 
 
 Planned: TypeAlias = str | Step | Mapping[str, Any]

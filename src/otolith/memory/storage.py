@@ -21,6 +21,7 @@ from otolith.core import MEMORY, Path, StateReader
 from otolith.errors import BadValue
 from otolith.memory.notes import Note
 from otolith.memory.plan import Step, in_order
+from otolith.shapes import mapping
 
 GOAL, TASK, DATA, PLAN, NOTES, CALLS = "goal", "task", "data", "plan", "notes", "calls"
 ID, STATUS = "id", "status"
@@ -63,8 +64,9 @@ class Record:
 
     def steps(self) -> tuple[Step, ...]:
         """Return the plan."""
-        kept = self.value(PLAN) or {}
-        return in_order(Step.from_data(id, data) for id, data in kept.items())
+        kept = self.value(PLAN)
+        plan = {} if kept is None else mapping(kept, ".memory/plan", list)
+        return in_order(Step.from_data(id, data) for id, data in plan.items())
 
     def keep_steps(self, steps: Iterable[Step]) -> None:
         """Stage a whole plan."""

@@ -7,9 +7,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 from otolith.core import Path, StateReader
-from otolith.errors import BadValue, Corrupt
+from otolith.errors import BadValue
+from otolith.shapes import NOTHING, Shape, fields
 
-_FIELDS = ("id", "name", "arguments", "result", "error", "duration_ms", "time")
+_NEEDED: Shape = {"id": str, "name": str}
+_OPTIONAL: Shape = {
+    "arguments": dict,
+    "result": object,
+    "error": (str, NOTHING),
+    "duration_ms": (float, NOTHING),
+    "time": int,
+}
+_FIELDS = (*_NEEDED, *_OPTIONAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +61,7 @@ class ToolRecord:
         Raises:
             Corrupt: it is no record of a call.
         """
-        try:
-            return cls(**{name: data[name] for name in _FIELDS if name in data})
-        except (KeyError, TypeError) as error:
-            raise Corrupt("this is no record of a call", hint="run otolith fsck") from error
+        return cls(**fields(data, "a record of a call", _NEEDED, _OPTIONAL, is_open=True))
 
 
 def _is_same(one: object, other: object) -> bool:

@@ -258,6 +258,7 @@ class Definition:
 
 
 DEEPEST = 100
+LONGEST_NAME = 10_000
 
 
 def validate(definition: Definition) -> None:
@@ -291,6 +292,9 @@ class _Validation:
     def _add(self, state: State, above: tuple[str, ...]) -> None:
         if not state.id:
             raise BadChart("a state without an id", place=_place(state))
+        if len(state.id) > LONGEST_NAME:
+            why = f"an id has {len(state.id)} letters, at most {LONGEST_NAME}"
+            raise BadChart(why, place=f"state {state.id[:40]}")
         if state.id in self._states:
             first = _place(self._states[state.id])
             raise BadChart(f"the id {state.id!r} is taken by {first}", place=_place(state))
@@ -322,6 +326,19 @@ class _Validation:
         for target in initial.targets:
             if around not in self._above[target]:
                 raise BadChart(f"{target!r} is not inside {around!r}", place=place)
+        if state.kind == "history":
+            self._check_default(state.id, initial, place)
+
+    def _check_default(self, id: str, initial: Transition, place: str) -> None:
+        """A history state may lead to another one, but not in a circle."""
+        seen, waiting = {id}, list(initial.targets)
+        while waiting:
+            target = self._states[waiting.pop()]
+            if target.id in seen:
+                raise BadChart(f"the default of {id!r} leads back to it", place=place)
+            if target.kind == "history" and target.initial is not None:
+                seen.add(target.id)
+                waiting += [each for each in target.initial.targets if each in self._states]
 
     def _check_targets(self, transition: Transition, state: State) -> None:
         place = transition.place or _place(state)

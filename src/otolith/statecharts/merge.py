@@ -22,11 +22,22 @@ from typing import Any, NamedTuple
 from otolith.core import digest
 from otolith.errors import Error
 from otolith.frozen import FrozenDict
+from otolith.shapes import mapping
 from otolith.statecharts.chart import Chart
 from otolith.statecharts.engine.chart_layout import Node
 from otolith.statecharts.engine.step import Step, is_at_rest
 from otolith.statecharts.snapshot import Effect, Event, Snapshot
-from otolith.statecharts.storage import DATA, LOG, OUTBOX, SNAPSHOT, Recorded, Waiting
+from otolith.statecharts.storage import (
+    DATA,
+    LOG,
+    OUTBOX,
+    SNAPSHOT,
+    Recorded,
+    Waiting,
+    log_of,
+    outbox_of,
+    snapshot_of,
+)
 
 RESOLVER = "lifecycle"
 
@@ -43,12 +54,15 @@ class Side(NamedTuple):
     outbox: dict[str, Waiting]
 
     @classmethod
-    def of(cls, kept: Mapping[str, Any]) -> Side:
-        """Return what is kept of a machine."""
-        snapshot = Snapshot.from_data({**kept[SNAPSHOT], "data": kept.get(DATA) or {}})
-        log = [Recorded(*each) for each in kept.get(LOG, ())]
-        outbox = {key: Waiting.from_data(each) for key, each in kept.get(OUTBOX, {}).items()}
-        return cls(snapshot, log, outbox)
+    def of(cls, kept: object) -> Side:
+        """Return what is kept of a machine.
+
+        Raises:
+            Corrupt: it is no machine.
+        """
+        found = mapping(kept, "a machine", object)
+        snapshot = snapshot_of(found.get(SNAPSHOT), found.get(DATA))
+        return cls(snapshot, log_of(found.get(LOG)), outbox_of(found.get(OUTBOX)))
 
     def to_data(self) -> dict[str, Any]:
         """Return it as it is kept."""
@@ -81,7 +95,7 @@ class Merging:
             return NotImplemented
         try:
             sides = [Side.of(kept) for kept in (base, ours, theirs)]
-        except (Error, KeyError, TypeError, AttributeError):
+        except Error:
             return NotImplemented
         charts = {side.snapshot.chart for side in sides}
         chart = self._charts.get(charts.pop()) if len(charts) == 1 else None

@@ -24,10 +24,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
-from otolith.errors import Corrupt
+from otolith.errors import BadValue, Corrupt
 from otolith.frozen import EMPTY, FrozenDict, freeze, thaw
+from otolith.shapes import NOTHING, Shape, fields, mapping, several
 
 Status: TypeAlias = Literal["running", "done", "error"]
 FORMAT = 1
@@ -142,9 +143,9 @@ class Snapshot(NamedTuple):
         """
         try:
             return _snapshot(data)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except BadValue as error:
             raise Corrupt(
-                f"this is not the data of a snapshot: {error!r}", hint="restore an older one"
+                f"this is not the data of a snapshot: {error.message}", hint="restore an older one"
             ) from error
 
 
@@ -160,42 +161,85 @@ def _child_data(child: Child) -> dict[str, Any]:
     return {**child._asdict(), "snapshot": child.snapshot and child.snapshot.to_data()}
 
 
-def _event(data: Mapping[str, Any]) -> Event:
-    return Event(**{**data, "data": freeze(data["data"])})
+_TEXT: tuple[type, ...] = (str, NOTHING)
+_EVENT: Shape = {"name": str, "data": object}
+_EVENT_MORE: Shape = {"type": str, "sendid": _TEXT, "origin": _TEXT, "origintype": _TEXT}
+_TIMER: Shape = {"due": int, "number": int, "id": str, "event": dict}
+_CHILD: Shape = {"id": str, "state": str, "number": int, "snapshot": (dict, NOTHING)}
+_SNAPSHOT: Shape = {
+    "format": int,
+    "configuration": list,
+    "seq": int,
+    "time": int,
+    "status": str,
+    "data": (dict, NOTHING),
+    "history": dict,
+    "queue": list,
+    "timers": list,
+    "children": list,
+    "output": object,
+    "session": str,
+    "counter": int,
+    "bound": list,
+    "chart": str,
+    "version": str,
+}
+_DEEPEST = 50
+"""How many charts may have invoked one another."""
 
 
-def _timer(data: Mapping[str, Any]) -> Timer:
-    return Timer(**{**data, "event": _event(data["event"])})
+def _event(data: object) -> Event:
+    found = fields(data, "an event", _EVENT, {**_EVENT_MORE, "invokeid": _TEXT})
+    return Event(**{**found, "data": freeze(found["data"])})
 
 
-def _child(data: Mapping[str, Any]) -> Child:
-    inner = data["snapshot"]
-    return Child(**{**data, "snapshot": None if inner is None else _snapshot(inner)})
+def _timer(data: object) -> Timer:
+    found = fields(data, "a timer", _TIMER, {"target": _TEXT, "type": _TEXT})
+    return Timer(**{**found, "event": _event(found["event"])})
 
 
-def _snapshot(data: Mapping[str, Any]) -> Snapshot:
-    if data["format"] != FORMAT:
-        raise ValueError(f"format {data['format']!r}")
+def _child(data: object, depth: int) -> Child:
+    found = fields(data, "a child", _CHILD, {"source": _TEXT, "is_service": bool})
+    inner = found["snapshot"]
+    return Child(**{**found, "snapshot": None if inner is None else _snapshot(inner, depth + 1)})
+
+
+def _texts(data: object, what: str) -> tuple[str, ...]:
+    return tuple(several(data, what, str))
+
+
+def _snapshot(data: object, depth: int = 0) -> Snapshot:
+    found = fields(data, "a snapshot", _SNAPSHOT, is_open=True)
+    if found["format"] != FORMAT or found["status"] not in get_args(Status):
+        raise Corrupt(
+            f"a snapshot has format {found['format']} and status {found['status'][:20]!r}",
+            hint=f"format {FORMAT} is read here, with one of {', '.join(get_args(Status))}",
+        )
+    if depth > _DEEPEST:
+        raise Corrupt(f"charts are nested more than {_DEEPEST} deep", hint="restore an older one")
+    history = mapping(found["history"], "the history of a snapshot", list)
     return Snapshot(
-        configuration=tuple(data["configuration"]),
-        seq=int(data["seq"]),
-        time=int(data["time"]),
-        status=data["status"],
-        data=freeze(data["data"]) if data["data"] else EMPTY,
-        history=FrozenDict({name: tuple(states) for name, states in data["history"].items()}),
-        queue=tuple(_event(event) for event in data["queue"]),
-        timers=tuple(_timer(timer) for timer in data["timers"]),
-        children=tuple(_child(child) for child in data["children"]),
-        output=freeze(data["output"]),
-        session=str(data["session"]),
-        counter=int(data["counter"]),
-        bound=tuple(data["bound"]),
-        chart=str(data["chart"]),
-        version=str(data["version"]),
+        configuration=_texts(found["configuration"], "the configuration of a snapshot"),
+        seq=found["seq"],
+        time=found["time"],
+        status=found["status"],
+        data=freeze(found["data"]) if found["data"] else EMPTY,
+        history=FrozenDict({name: _texts(each, "a history") for name, each in history.items()}),
+        queue=tuple(_event(event) for event in found["queue"]),
+        timers=tuple(_timer(timer) for timer in found["timers"]),
+        children=tuple(_child(child, depth) for child in found["children"]),
+        output=freeze(found["output"]),
+        session=found["session"],
+        counter=found["counter"],
+        bound=_texts(found["bound"], "what is bound in a snapshot"),
+        chart=found["chart"],
+        version=found["version"],
     )
 
 
 EffectKind: TypeAlias = Literal["call", "send", "invoke", "stop", "log", "emit"]
+_EFFECT: Shape = {"kind": str, "name": str, "key": str, "params": dict}
+_EFFECT_MORE: Shape = {"session": str, "id": _TEXT, "target": _TEXT, "type": _TEXT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +275,18 @@ class Effect:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Effect:
-        """Return the effect that `to_data` gave."""
-        return cls(**{**data, "params": freeze(data["params"])})
+        """Return the effect that `to_data` gave.
+
+        Raises:
+            Corrupt: this is not such a dict.
+        """
+        found = fields(data, "an effect", _EFFECT, _EFFECT_MORE)
+        if found["kind"] not in get_args(EffectKind):
+            raise Corrupt(f"{found['kind'][:20]!r} is no kind of effect", hint="upgrade otolith")
+        try:
+            return cls(**{**found, "params": freeze(found["params"])})
+        except BadValue as error:
+            raise Corrupt(f"an effect has {error.message}", hint="restore an older one") from error
 
     def with_key(self, key: str) -> Effect:
         """Return the same effect under another key: a host may know more than a chart does."""

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from otolith.core import LIFECYCLE, Branch, Path, StateReader
-from otolith.errors import Corrupt
+from otolith.shapes import NOTHING, Shape, fields, items, mapping, several
 from otolith.statecharts.snapshot import Effect, Snapshot
 
 SNAPSHOT, DATA, LOG, OUTBOX = "snapshot", "data", "log", "outbox"
@@ -27,6 +27,9 @@ class Recorded(NamedTuple):
     event: str
     data: Any
     time: int
+
+
+_WAITING: Shape = {"effect": dict, "order": list, "tries": int, "is_begun": bool, "error": str}
 
 
 class Waiting(NamedTuple):
@@ -47,10 +50,46 @@ class Waiting(NamedTuple):
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Waiting:
-        """Return what `to_data` gave."""
-        step, place = data["order"]
-        effect = Effect.from_data(dict(data["effect"]))
-        return cls(effect, (step, place), data["tries"], data["is_begun"], data["error"])
+        """Return what `to_data` gave.
+
+        Raises:
+            Corrupt: it is nothing of the kind.
+        """
+        found = fields(data, "an effect that waits", _WAITING, is_open=True)
+        step, place = items(found["order"], "the order of an effect", int, int)
+        effect = Effect.from_data(found["effect"])
+        return cls(effect, (step, place), found["tries"], found["is_begun"], found["error"])
+
+
+def snapshot_of(kept: object, data: object) -> Snapshot:
+    """Return the snapshot that is kept in a state; its data is apart from it.
+
+    Raises:
+        Corrupt: it is none.
+    """
+    rest = mapping(kept, "the snapshot of a machine", object)
+    return Snapshot.from_data(rest | {"data": {} if data is None else data})
+
+
+def log_of(kept: object) -> list[Recorded]:
+    """Return what happened to a machine, as it is kept.
+
+    Raises:
+        Corrupt: it is no such list.
+    """
+    rows = [] if kept is None else several(kept, "the log of a machine", list)
+    shape = (str, object, (int, NOTHING))
+    return [Recorded(*items(row, "an event of a machine", *shape)) for row in rows]
+
+
+def outbox_of(kept: object) -> dict[str, Waiting]:
+    """Return the effects that wait, as they are kept, by their keys.
+
+    Raises:
+        Corrupt: they are something else.
+    """
+    rows = {} if kept is None else mapping(kept, "the outbox of a machine", dict)
+    return {key: Waiting.from_data(each) for key, each in rows.items()}
 
 
 class Record:
@@ -74,18 +113,15 @@ class Record:
         kept = self._read(SNAPSHOT)
         if kept is None:
             return None
-        if not isinstance(kept, dict):
-            raise Corrupt(f"{'/'.join(map(str, self.path))} is no machine", hint="run otolith fsck")
-        return Snapshot.from_data(kept | {"data": self._read(DATA) or {}})
+        return snapshot_of(kept, self._read(DATA))
 
     def log(self) -> list[Recorded]:
         """Return what happened, the oldest first."""
-        return [Recorded(*each) for each in self._read(LOG) or ()]
+        return log_of(self._read(LOG))
 
     def outbox(self) -> dict[str, Waiting]:
         """Return the effects that wait, in the order in which they were asked for."""
-        kept = self._read(OUTBOX) or {}
-        waiting = {key: Waiting.from_data(each) for key, each in kept.items()}
+        waiting = outbox_of(self._read(OUTBOX))
         return dict(sorted(waiting.items(), key=lambda pair: pair[1].order))
 
     def keep(

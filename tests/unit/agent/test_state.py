@@ -210,5 +210,5 @@ def test_what_is_no_state_is_told(data):
 @pytest.mark.parametrize("field", ["task", "error", "question"])
 def test_texts_of_a_state_are_texts(field):
     data = AgentState.from_user_input("fly").to_data()
-    with pytest.raises(Corrupt, match="no text"):
+    with pytest.raises(Corrupt, match=f"the {field} of"):
         AgentState.from_data(data | {field: 7})

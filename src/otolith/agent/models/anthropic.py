@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from otolith.agent.models.base import OnText, Reply, Usage, counted, reply_from, request
@@ -55,15 +55,16 @@ class AnthropicModel:
         on_text: OnText | None = None,
     ) -> Reply:
         """Return the answer, or hand it over as it arrives."""
-        body = {"model": self.name, **request(messages, "anthropic"), **self._options}
-        if tools:
-            body["tools"] = [_offered(tool) for tool in tools]
-        if on_text is None:
-            return _reply(self._endpoint.post("/v1/messages", body))
-        gathered = _Gathered(on_text)
-        for event in self._endpoint.events("/v1/messages", body | {"stream": True}):
-            gathered.take(event)
-        return gathered.reply()
+        with self._endpoint.discreet():
+            body = {"model": self.name, **request(messages, "anthropic"), **self._options}
+            if tools:
+                body["tools"] = [_offered(tool) for tool in tools]
+            if on_text is None:
+                return _reply(self._endpoint.post("/v1/messages", body))
+            gathered = _Gathered(on_text, self._endpoint.excerpt)
+            for event in self._endpoint.events("/v1/messages", body | {"stream": True}):
+                gathered.take(event)
+            return gathered.reply()
 
 
 def _offered(tool: Tool) -> dict[str, Any]:
@@ -87,8 +88,10 @@ def _usage(given: Any) -> Usage:
 class _Gathered:
     """An answer as it arrives."""
 
-    def __init__(self, on_text: OnText) -> None:
+    def __init__(self, on_text: OnText, excerpt: Callable[..., str]) -> None:
         self._on_text = on_text
+        self._excerpt = excerpt
+        """Gives what may be told of it in an error."""
         self._blocks: dict[int, dict[str, Any]] = {}
         self._json: dict[int, str] = {}
         self._usage: dict[str, Any] = {}
@@ -98,7 +101,7 @@ class _Gathered:
         """Take in an event."""
         kind = event.get("type")
         if kind == "error":
-            raise BadReply(f"the stream ended with an error: {str(event.get('error'))[:300]}")
+            raise BadReply(f"the stream ended with an error: {self._excerpt(event.get('error'))}")
         try:
             if kind == "message_start":
                 self._usage |= event["message"].get("usage") or {}
@@ -131,6 +134,8 @@ class _Gathered:
             try:
                 self._blocks[at]["input"] = json.loads(text) if text else {}
             except ValueError as error:
-                raise BadReply(f"the arguments of a call are not JSON: {text[:200]}") from error
+                raise BadReply(
+                    f"the arguments of a call are not JSON: {self._excerpt(text, 200)}"
+                ) from error
         content = [self._blocks[at] for at in sorted(self._blocks)]
         return _reply({"content": content, "usage": self._usage, "stop_reason": self._why})

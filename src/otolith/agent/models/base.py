@@ -21,7 +21,8 @@ from otolith.agent.tools import Tool, name_of, packed, parameters_of, plain, who
 from otolith.conversation.context import all_messages_for
 from otolith.conversation.message import Message, Part, Role, Text, ToolCall
 from otolith.core import digest
-from otolith.errors import BadReply, BadValue, Invalid
+from otolith.errors import BadReply, BadValue, Corrupt, Invalid
+from otolith.shapes import fields, items
 
 OnText: TypeAlias = Callable[[str], None]
 """Is given each piece of text as it arrives; what it raises ends the call."""
@@ -59,8 +60,17 @@ class Reply:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Reply:
-        """Return what `to_data` gave."""
-        return cls(Message.from_data(data["message"]), Usage(*data["usage"]), data["stopped"])
+        """Return what `to_data` gave.
+
+        Raises:
+            Corrupt: it is no reply.
+        """
+        given = fields(data, "a reply", {"message": dict, "usage": list, "stopped": str})
+        usage = Usage(*items(given["usage"], "the usage of a reply", int, int))
+        try:
+            return cls(Message.from_data(given["message"]), usage, given["stopped"])
+        except BadValue as error:
+            raise Corrupt(f"a reply is none: {error.message}", hint="run otolith fsck") from error
 
 
 @runtime_checkable
@@ -178,8 +188,13 @@ class Recorded:
 
     @classmethod
     def from_data(cls, data: Sequence[Any]) -> Recorded:
-        """Return what `to_data` gave."""
-        iteration, number, request, model, reply = data
+        """Return what `to_data` gave.
+
+        Raises:
+            Corrupt: it is no record.
+        """
+        what = "a call of a model on record"
+        iteration, number, request, model, reply = items(data, what, int, int, str, str, dict)
         return cls(iteration, number, request, model, Reply.from_data(reply))
 
 

@@ -2,7 +2,8 @@
 
 What may pass is tried again (429, 5xx, a connection that breaks), with growing pauses, as long as
 nothing of an answer was handed on. Redirects are not followed: they would carry the key elsewhere.
-The key is in no repr, no error and no log: an answer that has it is stripped of it first.
+The key is in no repr, no error and no log: an answer that has it is stripped of it first, and an
+error, with all that it was raised from, once more at the door (`secrets.py`).
 
 What the bytes of an endpoint say: JSON, events of a stream, refusals, and when to come again.
 """
@@ -12,15 +13,17 @@ from __future__ import annotations
 import http.client
 import json
 import random
+import re
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from email.utils import parsedate_to_datetime
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
+from otolith.agent.models.secrets import Secrets
 from otolith.errors import BadReply, Busy, Denied, Error, Invalid, ModelFailed, TimedOut
 
 _SHOWN_LETTERS = 300
@@ -44,30 +47,6 @@ def data_lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield b"\n".join(event)
 
 
-def parsed(data: bytes) -> Any:
-    """Return what JSON says.
-
-    Raises:
-        BadReply: it is none.
-    """
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise BadReply(f"the answer is not JSON: {shown(data)}", hint="try again") from error
-
-
-def told(answer: dict[str, Any]) -> str:
-    """Return what an answer says that is no answer."""
-    error = answer.get("error", answer)
-    text = error.get("message") if isinstance(error, dict) else error
-    return str(text if isinstance(text, str) else error)[:_SHOWN_LETTERS]
-
-
-def shown(data: bytes) -> str:
-    """Return the beginning of bytes as a person can read it."""
-    return repr(data[:_SHOWN_LETTERS].decode("utf-8", "replace"))
-
-
 def seconds_of(text: str | None, *, most: float) -> float | None:
     """Return how long to wait, given as seconds or as a date; None if neither is."""
     if text is None:
@@ -77,7 +56,7 @@ def seconds_of(text: str | None, *, most: float) -> float | None:
     except ValueError:
         try:
             seconds = parsedate_to_datetime(text).timestamp() - time.time()
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
     return min(max(0.0, seconds), most)
 
@@ -86,6 +65,7 @@ _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
 _LARGEST_BYTES = 64 << 20
 _PIECE_BYTES = 64 << 10
+_SECRET_NAME = re.compile("key|token|secret|sig|pass|auth|code", re.IGNORECASE)
 
 
 class Endpoint:
@@ -113,7 +93,8 @@ class Endpoint:
         self.base_url = base_url.rstrip("/")
         self._parts = parts
         self._headers = {"Content-Type": "application/json", **headers}
-        self._secrets = [each for each in (secret, parts.password, parts.query) if each]
+        self._hidden = [each for each in (secret, parts.password, parts.query) if each]
+        self._secrets = Secrets([*self._hidden, *_hidden_in(parts)])
         self._timeout = timeout_seconds
         self._total = total_seconds
         self._retries = retries
@@ -132,10 +113,11 @@ class Endpoint:
         Raises:
             BadReply: it is not JSON.
         """
-        found = self._parsed(self._whole(path, body))
-        if isinstance(found, dict) and found.get("error"):
-            raise ModelFailed(f"{self!r} answered: {told(found)}", hint="try again")
-        return found
+        with self._secrets.kept():
+            found = self._parsed(self._whole(path, body))
+            if isinstance(found, dict) and found.get("error"):
+                raise ModelFailed(f"{self!r} answered: {self._told(found)}", hint="try again")
+            return found
 
     def events(self, path: str, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield the data of server-sent events, parsed, until the stream ends or says `[DONE]`.
@@ -147,25 +129,49 @@ class Endpoint:
         for line in data_lines(self._tried(path, body)):
             if line == b"[DONE]":
                 return
-            data = self._scrubbed(line)
-            event = self._parsed(data)
-            if not isinstance(event, dict):
-                raise BadReply(f"an event is no object: {shown(data)}", hint="try again")
+            with self._secrets.kept():
+                data = self._scrubbed(line)
+                event = self._parsed(data)
+                if not isinstance(event, dict):
+                    raise BadReply(f"an event is no object: {self._shown(data)}", hint="try again")
             yield event
+
+    def discreet(self) -> AbstractContextManager[None]:
+        """Return what keeps the key out of errors that pass: of whatever is made of an answer."""
+        return self._secrets.kept()
+
+    def excerpt(self, value: object, letters: int = _SHOWN_LETTERS) -> str:
+        """Return the beginning of a value's text, for an error, without the key."""
+        return self._secrets.clean(str(value)[:_PIECE_BYTES])[:letters]
 
     def _parsed(self, data: bytes) -> Any:
         """Return what JSON says, without the key in whatever way it is written there."""
-        found = parsed(data)
-        return self._stripped(found) if b"\\" in data else found
+        try:
+            found = json.loads(data)
+        except (ValueError, RecursionError):
+            why = f"the answer is not JSON: {self._shown(data)}"
+        else:
+            return self._stripped(found) if b"\\" in data else found
+        raise BadReply(why, hint="try again")  # from nothing: the parser's error holds the answer
 
     def _stripped(self, value: Any) -> Any:
         if isinstance(value, str):
-            return self._clean(value)
+            return self._scrubbed(value.encode("utf-8", "replace")).decode()
         if isinstance(value, list):
             return [self._stripped(each) for each in value]
         if isinstance(value, dict):
-            return {key: self._stripped(each) for key, each in value.items()}
+            return {self._stripped(key): self._stripped(each) for key, each in value.items()}
         return value
+
+    def _told(self, answer: dict[str, Any]) -> str:
+        """Return what an answer says that is no answer."""
+        error = answer.get("error", answer)
+        text = error.get("message") if isinstance(error, dict) else error
+        return self.excerpt(text if isinstance(text, str) else error)
+
+    def _shown(self, data: bytes) -> str:
+        """Return the beginning of bytes as a person can read it."""
+        return repr(self.excerpt(data[:_PIECE_BYTES].decode("utf-8", "replace")))
 
     def _whole(self, path: str, body: Mapping[str, Any]) -> bytes:
         """Return the bytes of an answer; if they do not come whole, try again."""
@@ -198,7 +204,7 @@ class Endpoint:
 
     def _wait(self, pause: float, trouble: str) -> None:
         """Wait before another try."""
-        self.trouble = trouble
+        self.trouble = self._secrets.clean(trouble)
         asked, self._pause_asked = self._pause_asked, None
         self._sleep(pause if asked is None else asked)
 
@@ -213,7 +219,7 @@ class Endpoint:
         """Yield the bytes of one answer as they arrive."""
         try:
             with closing(self._connection()) as connection:
-                yield from self._answer(connection, self._path(path), body)
+                yield from self._answer(connection, path, body)
         except TimeoutError as error:
             raise TimedOut(
                 f"{self!r} was silent for {self._timeout:g} s, or took over {self._total:g} s",
@@ -223,8 +229,14 @@ class Endpoint:
             if isinstance(error, Error):
                 raise
             raise ModelFailed(
-                f"{self!r} broke off: {self._clean(str(error) or repr(error))}",
+                f"{self!r} broke off: {self.excerpt(str(error) or repr(error))}",
                 hint="check the address and the network, and try again",
+            ) from error
+        except ValueError as error:  # a name or a query that no request can carry
+            if isinstance(error, Error):
+                raise
+            raise Invalid(
+                f"{self!r} cannot be asked: {self.excerpt(error)}", hint="check its address"
             ) from error
 
     def _answer(
@@ -236,7 +248,7 @@ class Endpoint:
         except (TypeError, ValueError) as error:
             raise Invalid(f"the request is not JSON: {error}", hint="check options=") from error
         with _cut_off(connection, self._total):
-            connection.request("POST", path, data, self._headers)
+            connection.request("POST", self._path(path), data, self._headers)
             answer = connection.getresponse()
             if answer.status != 200:
                 raise self._refusal(answer)
@@ -284,17 +296,14 @@ class Endpoint:
         try:
             found = self._parsed(data)
         except BadReply:
-            return shown(data)
-        return told(found) if isinstance(found, dict) else shown(data)
+            return self._shown(data)
+        return self._told(found) if isinstance(found, dict) else self._shown(data)
 
     def _scrubbed(self, data: bytes) -> bytes:
         """Return an answer without the key, before anything of it is cut off or told."""
-        for secret in self._secrets:
+        for secret in self._hidden:
             data = data.replace(secret.encode(), b"***")
         return data
-
-    def _clean(self, text: str) -> str:
-        return self._scrubbed(text.encode("utf-8", "replace")).decode()
 
 
 @contextmanager
@@ -338,6 +347,13 @@ def clean_key(key: str) -> str:
 def _bare(url: str) -> str:
     """Return an address without what may be secret in it."""
     return url.rpartition("@")[2].partition("?")[0]
+
+
+def _hidden_in(parts: SplitResult) -> list[str]:
+    """Return what an address has that looks like a secret, one by one."""
+    found = [unquote(each) for each in (parts.password or parts.username,) if each]
+    asked = parse_qsl(parts.query)
+    return found + [value for name, value in asked if value and _SECRET_NAME.search(name)]
 
 
 def _has_port(parts: SplitResult) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from otolith.agent.models.base import OnText, Reply, Usage, counted, reply_from, request
@@ -54,16 +54,17 @@ class OpenAIModel:
         on_text: OnText | None = None,
     ) -> Reply:
         """Return the answer, or hand it over as it arrives."""
-        body = {"model": self.name, **request(messages, "openai"), **self._options}
-        if tools:
-            body["tools"] = [_offered(tool) for tool in tools]
-        if on_text is None:
-            return _reply(self._endpoint.post("/chat/completions", body))
-        body |= {"stream": True, "stream_options": {"include_usage": True}}
-        gathered = _Gathered(on_text)
-        for event in self._endpoint.events("/chat/completions", body):
-            gathered.take(event)
-        return gathered.reply()
+        with self._endpoint.discreet():
+            body = {"model": self.name, **request(messages, "openai"), **self._options}
+            if tools:
+                body["tools"] = [_offered(tool) for tool in tools]
+            if on_text is None:
+                return _reply(self._endpoint.post("/chat/completions", body))
+            body |= {"stream": True, "stream_options": {"include_usage": True}}
+            gathered = _Gathered(on_text, self._endpoint.excerpt)
+            for event in self._endpoint.events("/chat/completions", body):
+                gathered.take(event)
+            return gathered.reply()
 
 
 def _offered(tool: Tool) -> dict[str, Any]:
@@ -74,7 +75,7 @@ def _offered(tool: Tool) -> dict[str, Any]:
 def _reply(answer: Any) -> Reply:
     try:
         choice = answer["choices"][0]
-        message, why = choice["message"], choice.get("finish_reason") or ""
+        message, why = choice["message"], str(choice.get("finish_reason") or "")
         usage = _usage(answer.get("usage"))
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise BadReply(f"the answer is no completion: {error!r}", hint="try again") from error
@@ -111,8 +112,10 @@ def _usage(given: Any) -> Usage:
 class _Gathered:
     """An answer as it arrives."""
 
-    def __init__(self, on_text: OnText) -> None:
+    def __init__(self, on_text: OnText, excerpt: Callable[..., str]) -> None:
         self._on_text = on_text
+        self._excerpt = excerpt
+        """Gives what may be told of it in an error."""
         self._text: list[str] = []
         self._thoughts: list[str] = []
         self._calls: list[dict[str, Any]] = []
@@ -124,12 +127,12 @@ class _Gathered:
     def take(self, event: dict[str, Any]) -> None:
         """Take in a piece."""
         if event.get("error"):
-            raise BadReply(f"the stream ended with an error: {str(event['error'])[:300]}")
+            raise BadReply(f"the stream ended with an error: {self._excerpt(event['error'])}")
         if event.get("usage"):
             self._usage = _usage(event["usage"])
         try:
             for choice in (event.get("choices") or [])[:1]:
-                self._why = choice.get("finish_reason") or self._why
+                self._why = str(choice.get("finish_reason") or self._why)
                 self._delta(choice.get("delta") or {})
         except (KeyError, TypeError, AttributeError) as error:
             raise BadReply(f"an event is no piece of an answer: {error!r}") from error

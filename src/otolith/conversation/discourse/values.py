@@ -35,8 +35,8 @@ _DATES = (
 _TIME = r"\b\d{1,2}:\d{2}(?:\s?[ap]m)?\b|\b\d{1,2}\s?(?:[ap]m|Uhr)\b"
 PATTERNS = (
     ("title", re.compile(r"[\"“„«](?=\w)([^\"“”„«»\n]{1,70}?)[\"”“»]")),
-    ("file", re.compile(rf"(?<![\w/@])[\w./~\\-]*[\w-]+\.(?:{_EXTENSIONS})\b(?![\w.]*@)")),
-    ("thing", re.compile(r"https?://\S+[\w/]|[\w.+-]+@[\w-]+\.[\w.]+\w")),
+    ("file", re.compile(rf"(?<![\w/@])[\w./~\\-]*[\w-]\.(?:{_EXTENSIONS})\b(?![\w.]*@)")),
+    ("thing", re.compile(r"https?://\S+[\w/]|(?<![\w.+-])[\w.+-]+@[\w-]+\.[\w.]+\w")),
     ("price", re.compile(rf"[$€£]\s?{_NUMBER}|{_NUMBER}\s?(?:{_CURRENCY})", re.IGNORECASE)),
     ("date", re.compile(rf"\b(?:{'|'.join(_DATES)})", re.IGNORECASE)),
     ("time", re.compile(_TIME, re.IGNORECASE)),

@@ -96,9 +96,33 @@ def tag_ref(name: str) -> str:
 
 
 def split_ref(ref: str) -> tuple[str, str, str]:
-    """Return the scope, the id and the branch of a ref."""
-    scope, id, branch = ref.split("/", 2)
+    """Return the scope, the id and the branch of a ref.
+
+    Raises:
+        BadRef: it is no ref of a branch.
+    """
+    scope, *rest = ref.split("/", 2)
+    if len(rest) != 2:
+        raise BadRef(f"{ref[:80]!r} is not the ref of a branch", hint="run otolith fsck")
+    id, branch = rest
     return scope, unquote(id), branch
+
+
+def is_branch_ref(ref: str) -> bool:
+    """Tell whether a ref in a store is that of a branch, written as it is written here."""
+    try:
+        scope, id, branch = split_ref(ref)
+        return scope_ref(scope, id, branch) == ref
+    except BadRef:
+        return False
+
+
+def is_tag_ref(ref: str) -> bool:
+    """Tell whether a ref in a store is that of a tag, with a name that a tag can have."""
+    try:
+        return tag_ref(ref.removeprefix("tag/")) == ref
+    except BadRef:
+        return False
 
 
 class Refs:

@@ -9,7 +9,7 @@ The layout of a chart: its states as bits, and configurations as masks of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -209,6 +209,25 @@ class Layout:
             found = self._mask(configuration)
             keep(self._masks, configuration, found)
         return found
+
+    def check_history(self, history: Mapping[str, tuple[str, ...]]) -> None:
+        """Refuse what no history state can remember: only states beside and below it.
+
+        Raises:
+            Corrupt: it names others.
+        """
+        for name, remembered in history.items():
+            node = self.nodes.get(name)
+            around = None if node is None or node.kind != "history" else node.parent
+            found = [self.nodes.get(each) for each in remembered]
+            if around is None or not all(
+                each is not None and each.kind != "history" and around.below & each.bit
+                for each in found
+            ):
+                raise Corrupt(
+                    f"the history {name[:80]!r} remembers what is not beside it",
+                    hint="the snapshot was changed by hand, or is of another chart",
+                )
 
     def leaves_of(self, mask: int) -> tuple[str, ...]:
         """Return the active states at the bottom, in document order."""

@@ -41,7 +41,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from otolith.errors import BadValue, ChartMismatch, IllegalTransition, StepFailed
+from otolith.errors import BadValue, ChartMismatch, Corrupt, IllegalTransition, StepFailed
 from otolith.frozen import freeze
 from otolith.statecharts.engine.chart_layout import keep
 from otolith.statecharts.engine.compiled_chart import Choice, CompiledChart
@@ -92,13 +92,25 @@ def _restored(
 ) -> ChartSession:
     is_broken = snapshot.status == "error"  # it stopped half-way, and does not go on
     mask = 0 if is_broken else model.mask_of(snapshot.configuration)
+    model.check_history(snapshot.history)
     run = ChartSession(world, model, mask, snapshot, parent=parent, invokeid=invokeid)
     for child in snapshot.children:
+        _check_child(model, child)
         if child.snapshot is not None:
             inner = _model_of(run, child)
             check(inner, child.snapshot)
             run.runs[child.id] = _restored(world, inner, child.snapshot, run, child.id)
     return run
+
+
+def _check_child(model: CompiledChart, child: Child) -> None:
+    """Refuse a child that no state of the chart has invoked."""
+    node = model.nodes.get(child.state)
+    if node is None or not 0 <= child.number < len(node.calls):
+        raise Corrupt(
+            f"the child {child.id[:80]!r} was invoked by nothing in this chart",
+            hint="the snapshot was changed by hand, or is of another chart",
+        )
 
 
 def _model_of(run: ChartSession, child: Child) -> CompiledChart:
@@ -107,7 +119,15 @@ def _model_of(run: ChartSession, child: Child) -> CompiledChart:
     if isinstance(content, CompiledChart):
         return content
     found: CompiledChart | None = run.model.bindings.charts.get(child.source)
-    return read_model(run, child.source) if found is None else found
+    if found is not None:
+        return found
+    try:
+        return read_model(run, child.source)
+    except Failure as error:
+        raise Corrupt(
+            f"the chart of the child {child.id[:80]!r} is not found: {error}",
+            hint="register it with chart.child, or restore an older snapshot",
+        ) from error
 
 
 # ---------------------------------------------------------------- turns and timers

@@ -247,6 +247,8 @@ def split(meta: Any) -> tuple[dict[str, Any] | None, dict[str, Any]]:
         return meta, {}
     notes = meta[KEY]
     if "meta" in notes:
+        if not isinstance(notes["meta"], dict | None):
+            raise BadChart("a meta that was kept is an object", place=f"meta.{KEY}.meta")
         return notes["meta"], notes
     rest = {name: value for name, value in meta.items() if name != KEY}
     return rest or None, notes

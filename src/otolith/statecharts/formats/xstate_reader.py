@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from otolith.errors import BadChart
+from otolith.errors import BadChart, BadValue
+from otolith.frozen import freeze
 from otolith.statecharts.definition import (
     Action,
     Assign,
@@ -144,7 +145,14 @@ def _raise(value: dict[str, Any], place: str) -> tuple[Action, ...]:
     if delay is None and isinstance(event, Literal):
         return (Raise(str(event.value), payload),)
     wait = None if delay is None else read_value(delay, place)
-    return (Send(event, id=value.get("id"), delay=wait, payload=payload),)
+    return (Send(event, id=_id(value, place), delay=wait, payload=payload),)
+
+
+def _id(value: dict[str, Any], place: str) -> str | None:
+    found = value.get("id")
+    if not isinstance(found, str | None):
+        raise BadChart("the id of what is sent is a text", place=place)
+    return found
 
 
 def _send_to(value: dict[str, Any], place: str) -> tuple[Action, ...]:
@@ -155,7 +163,7 @@ def _send_to(value: dict[str, Any], place: str) -> tuple[Action, ...]:
     delay = value.get("delay")
     wait = None if delay is None else read_value(delay, place)
     to = Literal("#_parent") if target is None else read_value(target, place)
-    return (Send(event, target=to, id=value.get("id"), delay=wait, payload=payload),)
+    return (Send(event, target=to, id=_id(value, place), delay=wait, payload=payload),)
 
 
 def _cancel(value: dict[str, Any], place: str) -> tuple[Action, ...]:
@@ -187,6 +195,7 @@ FORMS = Forms(read_actions, read_guard)
 
 
 _DEEPEST = 100
+_DEEPEST_DATA = 3 * _DEEPEST  # a state is two deep in its parent, and holds data
 _ALIASES = {
     "xstate.done.actor.": "done.invoke.",
     "xstate.error.actor.": "error.invoke.",
@@ -204,9 +213,33 @@ def read_xstate(data: Mapping[str, Any]) -> Definition:
     if not isinstance(data, Mapping):
         raise BadChart("a chart is an object", place="the document")
     try:
-        return _Reader(data).document()
-    except RecursionError as error:
-        raise BadChart("it is nested too deep", place=str(data.get("id") or "machine")) from error
+        return _Reader(_plain(data)).document()
+    except BadValue as error:
+        raise BadChart(error.message, place="the document", hint=error.hint) from error
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """Return a document as JSON would give it: dicts, lists, texts, finite numbers, True, None.
+
+    Raises:
+        BadValue: it has something else, or is nested deeper than any chart.
+    """
+    if depth > _DEEPEST_DATA:
+        raise BadChart(f"it is nested more than {_DEEPEST_DATA} deep", place="the document")
+    if isinstance(value, Mapping):
+        return {_key(key): _plain(inner, depth + 1) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner, depth + 1) for inner in value]
+    return freeze(value)
+
+
+def _key(key: Any) -> str:
+    """Return a name; numbers are some too, as the delays of `after` are in Python and YAML."""
+    if isinstance(key, str):
+        return str(key)
+    if type(key) in (int, float, bool):
+        return str(freeze(key))
+    raise BadChart(f"a {type(key).__name__} is not a name", place="the document")
 
 
 class _Reader:
@@ -217,13 +250,14 @@ class _Reader:
         self._explicit: dict[str, Path] = {}
         self._restoring = Restoring(FORMS, read_xstate)
         self._collect(data, ())
+        names = (self._name, *self._explicit)
+        self._most_words = max(name.count(".") + 1 for name in names)
 
     def _collect(self, data: Any, path: Path) -> None:
         place = ".".join(path) or self._name
-        if not isinstance(data, Mapping) or not isinstance(data.get("states") or {}, Mapping):
-            raise BadChart("a state is an object, and so are its states", place=place)
         if len(path) > _DEEPEST:
             raise BadChart(f"states are nested more than {_DEEPEST} deep", place=place)
+        _check_state(data, place)
         given = data.get("id") if path else None
         if given is not None:
             self._explicit.setdefault(str(given), path)
@@ -361,6 +395,8 @@ class _Reader:
             config = {"target": config}
         if not isinstance(config, Mapping):
             raise BadChart("a transition is a target or an object", place=place)
+        if not isinstance(config.get("meta"), Mapping | None):
+            raise BadChart("the meta of a transition is an object", place=place)
         return Transition(
             events=events,
             targets=tuple(
@@ -384,7 +420,7 @@ class _Reader:
 
     def _absolute(self, target: str, written: str, place: str) -> str:
         words = target.split(".")
-        for length in range(len(words), 0, -1):
+        for length in range(min(len(words), self._most_words), 0, -1):
             name, rest = ".".join(words[:length]), tuple(words[length:])
             if name in self._explicit:
                 return self._find((*self._explicit[name], *rest), written, place)
@@ -420,6 +456,29 @@ class _Reader:
         )
 
 
+_OBJECTS = ("states", "on", "after")
+_NAMES = ("id", "type", "history", "version", "description")
+_MOST_DIGITS = 20
+
+
+def _check_state(data: Any, place: str) -> None:
+    """Refuse what is no state: one is an object, its tables are objects, and its names are texts.
+
+    Raises:
+        BadChart: it is something else.
+    """
+    if not isinstance(data, Mapping):
+        raise BadChart("a state is an object, and so are its states", place=place)
+    if not isinstance(data.get("meta"), Mapping | None):
+        raise BadChart("the meta of a state is an object", place=place)
+    for name in _OBJECTS:
+        if data.get(name) and not isinstance(data[name], Mapping):
+            raise BadChart(f"{name} is a {type(data[name]).__name__}, not an object", place=place)
+    for name in _NAMES:
+        if isinstance(data.get(name), Mapping | list):
+            raise BadChart(f"{name} is a {type(data[name]).__name__}, not a text", place=place)
+
+
 def _blocks(value: Any, place: str) -> tuple[Any, ...]:
     found = read_actions(value, place)
     return (found,) if found else ()
@@ -439,6 +498,8 @@ def _context(value: Any, place: str) -> tuple[Datum, ...]:
 def _delay(delay: Any) -> Value:
     """Return a delay in milliseconds, as a duration, or as the name of a variable."""
     text = str(delay)
-    if text.replace(".", "", 1).isdigit():
+    if text.isascii() and text.replace(".", "", 1).isdigit():
+        if len(text) > _MOST_DIGITS:
+            raise BadChart(f"a delay has {len(text)} digits", place="after")
         return Literal(float(text) if "." in text else int(text))
     return Literal(text) if text[:1].isdigit() else Expression(text)
