@@ -138,13 +138,14 @@ def test_a_prefix_finds_its_commit_among_many_objects():
 class Deleting(MemoryStore):
     """A store in which a branch is deleted and collected right after its name was read."""
 
-    act = None
+    def __init__(self):
+        super().__init__()
+        self.acts = []
 
     def ref(self, name):
         found = super().ref(name)
-        if self.act and name == "session/s/main":
-            act, self.act = self.act, None
-            act()
+        if self.acts and name == "session/s/main":
+            self.acts.pop()()
         return found
 
 
@@ -160,6 +161,6 @@ def test_a_branch_that_is_collected_while_it_is_opened_is_a_branch_that_is_gone(
         prune(writer, expire_seconds=0)
 
     reader = Repo(store)
-    store.act = delete
+    store.acts.append(delete)
 
     assert reader.session("s").head is None

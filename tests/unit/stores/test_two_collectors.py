@@ -33,6 +33,10 @@ def repo(path, now):
         yield repo
 
 
+def collect(repo, before):
+    repo.store.collect(links, forget_moves_before=before)
+
+
 def interrupted(monkeypatch, act):
     """Do something else right after a collection has read where a branch was."""
     real, waiting = Forgetting._old_end, [act]
@@ -48,13 +52,12 @@ def interrupted(monkeypatch, act):
 
 def test_a_move_that_another_collection_has_blanked_stays_blank(repo, path, now, monkeypatch):
     with open_repo(path, clock=lambda: now[0]) as other:
-        forget_all = lambda: other.store.collect(links, forget_moves_before=FOR_EVER)  # noqa: E731
-        interrupted(monkeypatch, forget_all)
+        interrupted(monkeypatch, lambda: collect(other, FOR_EVER))
 
-        repo.store.collect(links, forget_moves_before=now[0])  # keeps the newest move alone
+        collect(repo, now[0])  # keeps the newest move alone
 
     assert verify(repo, level="deep").problems == []
-    repo.store.collect(links, forget_moves_before=FOR_EVER)
+    collect(repo, FOR_EVER)
 
 
 def test_a_collection_goes_on_where_another_has_forgotten_before(repo, path, now, monkeypatch):
@@ -64,12 +67,12 @@ def test_a_collection_goes_on_where_another_has_forgotten_before(repo, path, now
         def forgotten_meanwhile(self):
             found = rows(self)
             monkeypatch.setattr(Forgetting, "_rows", rows)
-            other.store.collect(links, forget_moves_before=FOR_EVER)
+            collect(other, FOR_EVER)
             return found
 
         monkeypatch.setattr(Forgetting, "_rows", forgotten_meanwhile)
 
-        repo.store.collect(links, forget_moves_before=now[0])
+        collect(repo, now[0])
 
     assert verify(repo, level="deep").problems == []
     assert repo.session("s")["x"] == 3
