@@ -15,6 +15,7 @@ from time import monotonic
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from otolith import environment
 
@@ -47,6 +48,8 @@ os.environ.setdefault("OTOLITH_KEY", "07" * 32)
 @pytest.hookimpl(tryfirst=True)  # before pytest-timeout reads its option
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(_profile(config))
+    if not is_random(config):
+        _draw_no_constants_of_ours()
     if is_random(config) and config.option.timeout is None:
         config.option.timeout = LONG_TIMEOUT_SECONDS
 
@@ -68,6 +71,16 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def _profile(config: pytest.Config) -> str:
     return next((name for name in ("long", "laws") if config.getoption(f"--{name}")), "same")
+
+
+def _draw_no_constants_of_ours() -> None:
+    """Keep Hypothesis from drawing constants that stand in our modules.
+
+    Which modules are imported depends on the tests that ran before in the same process: an example
+    would be another one in another worker, or in a run of one file.
+    """
+    if hasattr(providers, "_get_local_constants"):
+        providers._get_local_constants = lambda: providers._local_constants
 
 
 def is_random(config: pytest.Config) -> bool:
