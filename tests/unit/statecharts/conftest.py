@@ -14,7 +14,7 @@ def _short_circles(request: pytest.FixtureRequest) -> Iterator[None]:
     """Give a random chart 100 microsteps to come to rest in, where a thousand tell no more.
 
     An analysis tries whatever a chart may do, and most of its time would go to the circles of a
-    few charts. That the limit is a thousand, and what is said then, is tested with the engine.
+    few charts. That there is a limit, and what is said then, is tested with the engine.
     """
     with pytest.MonkeyPatch.context() as patch:
         if request.module.__name__.rpartition(".")[2].startswith("test_analysis_"):
