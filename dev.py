@@ -216,8 +216,15 @@ WORKERS = ("-n", str(min(os.cpu_count() or 1, 4)), "--dist", "worksteal")
 
 
 def pytest(*arguments: str, hash_seed: str) -> int:
-    """Run tests. All workers must have one order of sets, or they collect different tests."""
-    return run([PYTHON, "-m", "pytest", *arguments], PYTHONHASHSEED=hash_seed)
+    """Run tests. All workers must have one order of sets, or they collect different tests.
+
+    What is compiled is kept, whatever the environment says: tests start hundreds of programs, and
+    without it each would compile all it imports. Workers of a workspace only read it, so it is
+    made before.
+    """
+    run([PYTHON, "-m", "compileall", "-q", "src"])
+    kept = {"PYTHONDONTWRITEBYTECODE": ""}
+    return run([PYTHON, "-m", "pytest", *arguments], PYTHONHASHSEED=hash_seed, **kept)
 
 
 def check(_: list[str]) -> int:

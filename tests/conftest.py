@@ -7,13 +7,15 @@ with one seed after the other.
 
 from __future__ import annotations
 
+import gc
 import os
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from time import monotonic
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from otolith import environment
 
@@ -46,12 +48,39 @@ os.environ.setdefault("OTOLITH_KEY", "07" * 32)
 @pytest.hookimpl(tryfirst=True)  # before pytest-timeout reads its option
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(_profile(config))
+    if not is_random(config):
+        _draw_no_constants_of_ours()
     if is_random(config) and config.option.timeout is None:
         config.option.timeout = LONG_TIMEOUT_SECONDS
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without looking for garbage, and never look through what was collected.
+
+    Ten thousand tests are some million objects that stay: each full search among them takes a
+    second, and finds nothing.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def _profile(config: pytest.Config) -> str:
     return next((name for name in ("long", "laws") if config.getoption(f"--{name}")), "same")
+
+
+def _draw_no_constants_of_ours() -> None:
+    """Keep Hypothesis from drawing constants that stand in our modules.
+
+    Which modules are imported depends on the tests that ran before in the same process: an example
+    would be another one in another worker, or in a run of one file.
+    """
+    if hasattr(providers, "_get_local_constants"):
+        providers._get_local_constants = lambda: providers._local_constants
 
 
 def is_random(config: pytest.Config) -> bool:

@@ -54,7 +54,7 @@ def test_a_killed_writer_loses_nothing_that_was_acknowledged(tmp_path, rounds, d
     chance = random.Random(durability)
     path = tmp_path / "agent.db"
     acknowledged = 0
-    for number in range(rounds(40, 1000)):
+    for number in range(rounds(20, 1000)):
         writer = start(path, "a", durability=durability)
         delay = chance.random() / 300
         acknowledged = kill_after(writer, chance.randrange(1, 8), delay_seconds=delay)

@@ -1,4 +1,4 @@
-"""The package's own source, parsed once for every test that reads it."""
+"""The package's own source; a file is parsed once, when a test first reads it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ class Module(NamedTuple):
     name: str
     path: Path
     text: str
-    tree: ast.Module
+
+    @property
+    def tree(self) -> ast.Module:
+        return _parsed(self.text, self.path)
 
     @property
     def lines(self) -> int:
@@ -66,7 +69,12 @@ def _module(path: Path) -> Module:
     parts = path.relative_to(SOURCE).with_suffix("").parts
     name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
     text = path.read_text()
-    return Module(name, path, text, ast.parse(text, filename=str(path)))
+    return Module(name, path, text)
+
+
+@cache
+def _parsed(text: str, path: Path) -> ast.Module:
+    return ast.parse(text, filename=str(path))
 
 
 def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, Function]]:

@@ -28,35 +28,27 @@ class Done(NamedTuple):
 class Terminal:
     """Runs `otolith`, a process for each command, in a directory."""
 
-    def __init__(self, place):
+    def __init__(self, place, program):
         self.place = place
+        self.program = program
         self.store = place / ".otolith" / "store.db"
 
     def __call__(self, *words, cwd=None, input="", **variables):
         clean = {name: value for name, value in os.environ.items() if "OTOLITH" not in name}
-        done = subprocess.run(
-            [sys.executable, "-m", "otolith.cli", *words],
-            cwd=cwd or self.place,
-            env=clean | variables,
-            input=input,
-            capture_output=True,
-            text=True,
-            timeout=HANG_SECONDS,
-            check=False,
-        )
+        done = self.program.run(words, cwd=cwd or self.place, env=clean | variables, input=input)
         assert "Traceback" not in done.stderr, done.stderr
         return Done(done.returncode, done.stdout, done.stderr)
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(tmp_path, program):
     """A terminal in an empty directory."""
-    return Terminal(tmp_path)
+    return Terminal(tmp_path, program)
 
 
 @pytest.fixture(scope="module")
-def _one_commit(tmp_path_factory):
-    run = Terminal(tmp_path_factory.mktemp("trip"))
+def _one_commit(tmp_path_factory, program):
+    run = Terminal(tmp_path_factory.mktemp("trip"), program)
     run("init", "--session", "trip")
     run("set", "budget", "500")
     run("set", "plan/steps", '["search", "book"]')
@@ -65,8 +57,8 @@ def _one_commit(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def _two_branches(_one_commit, tmp_path_factory):
-    run = Terminal(tmp_path_factory.mktemp("torn") / "place")
+def _two_branches(_one_commit, tmp_path_factory, program):
+    run = Terminal(tmp_path_factory.mktemp("torn") / "place", program)
     shutil.copytree(_one_commit, run.place)
     run("checkout", "-b", "cheaper")
     run("set", "budget", "300")
@@ -78,17 +70,17 @@ def _two_branches(_one_commit, tmp_path_factory):
 
 
 @pytest.fixture
-def trip(_one_commit, tmp_path):
+def trip(_one_commit, tmp_path, program):
     """A terminal in a directory with a session that has one commit."""
     shutil.copytree(_one_commit, tmp_path, dirs_exist_ok=True)
-    return Terminal(tmp_path)
+    return Terminal(tmp_path, program)
 
 
 @pytest.fixture
-def torn(_two_branches, tmp_path):
+def torn(_two_branches, tmp_path, program):
     """Two branches that disagree about the budget, `main` at hand."""
     shutil.copytree(_two_branches, tmp_path, dirs_exist_ok=True)
-    return Terminal(tmp_path)
+    return Terminal(tmp_path, program)
 
 
 # ---------------------------------------------------------------- staging

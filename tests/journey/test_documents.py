@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.journey.documents import Block, blocks, commands, matches
+from tests.journey.warm_program import WarmProgram
 from tests.patience import HANG_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,10 +26,11 @@ def _name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def _play(page: Path, place: Path) -> subprocess.CompletedProcess[str]:
+def _play(page: Path, place: Path, program: WarmProgram) -> subprocess.CompletedProcess[str]:
     """Play a page in an empty directory, as a reader with nothing set up would."""
+    places = [str(program.folder), str(Path(sys.executable).parent)]
     environment = {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+        "PATH": os.pathsep.join([*places, os.environ.get("PATH", os.defpath)]),
         "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
         "HOME": str(place),
         "LC_ALL": "C.UTF-8",
@@ -48,8 +50,8 @@ def _play(page: Path, place: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_a_page_does_what_it_says(page, tmp_path):
-    done = _play(page, tmp_path)
+def test_a_page_does_what_it_says(page, tmp_path, program):
+    done = _play(page, tmp_path, program)
 
     assert done.returncode == 0, f"{_name(page)}\n{done.stderr}"
 
@@ -70,13 +72,13 @@ def _is_rendered(block: Block) -> bool:
 
 
 @pytest.fixture
-def played(tmp_path):
+def played(tmp_path, program):
     def play(text: str) -> subprocess.CompletedProcess[str]:
         place = tmp_path / "place"
         place.mkdir()
         page = tmp_path / "page.md"
         page.write_text(text)
-        return _play(page, place)
+        return _play(page, place, program)
 
     return play
 

@@ -63,11 +63,11 @@ class Done(NamedTuple):
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(tmp_path, program):
     """A terminal beside a program whose classes have changed since it stored something."""
+    clean = {name: value for name, value in os.environ.items() if "OTOLITH" not in name}
 
     def python(*words):
-        clean = {name: value for name, value in os.environ.items() if "OTOLITH" not in name}
         done = subprocess.run(
             [sys.executable, *words],
             cwd=tmp_path,
@@ -81,7 +81,9 @@ def run(tmp_path):
         return Done(done.returncode, done.stdout, done.stderr)
 
     def run(*words):
-        return python("-m", "otolith.cli", "--store", "store.db", *words)
+        done = program.run(["--store", "store.db", *words], cwd=tmp_path, env=clean)
+        assert "Traceback" not in done.stderr, done.stderr
+        return Done(done.returncode, done.stdout, done.stderr)
 
     shop = tmp_path / "shop.py"
     shop.write_text(OLD)

@@ -32,23 +32,15 @@ class Done(NamedTuple):
 class Terminal:
     """Runs `otolith`, a process for each command, in a directory with a session `lab` at hand."""
 
-    def __init__(self, place):
+    def __init__(self, place, program):
         self.place = place
+        self.program = program
         self.store = place / ".otolith" / "store.db"
         clean = {name: value for name, value in os.environ.items() if "OTOLITH" not in name}
         self.environment = clean | {"OTOLITH_KEY": "07" * 32, "XDG_STATE_HOME": str(place / "xdg")}
 
     def __call__(self, *words, input=""):
-        done = subprocess.run(
-            self.command(*words),
-            cwd=self.place,
-            env=self.environment,
-            input=input,
-            capture_output=True,
-            text=True,
-            timeout=HANG_SECONDS,
-            check=False,
-        )
+        done = self.program.run(words, cwd=self.place, env=self.environment, input=input)
         return Done(done.returncode, done.stdout, done.stderr)
 
     def start(self, *words, **streams):
@@ -77,17 +69,17 @@ class Terminal:
 
 
 @pytest.fixture(scope="module")
-def _begun(tmp_path_factory):
-    terminal = Terminal(tmp_path_factory.mktemp("lab"))
+def _begun(tmp_path_factory, program):
+    terminal = Terminal(tmp_path_factory.mktemp("lab"), program)
     assert terminal("init", "--session", "lab").code == 0
     return terminal.place
 
 
 @pytest.fixture
-def lab(_begun, tmp_path):
+def lab(_begun, tmp_path, program):
     """A terminal in a directory with a session that has no commit yet."""
     shutil.copytree(_begun, tmp_path, dirs_exist_ok=True)
-    return Terminal(tmp_path)
+    return Terminal(tmp_path, program)
 
 
 # ---------------------------------------------------------------- exec

@@ -84,10 +84,10 @@ calls = st.builds(
         [
             {},
             {"q": "x"},
-            {"text": "file " * 2000},
-            {"numbers": list(range(3000))},
-            {f"key {number}": number for number in range(500)},
-            {"deep": [{"a": {"b": ["word " * 20] * 200}}]},
+            {"text": "file " * 1000},
+            {"numbers": list(range(1000))},
+            {f"key {number}": number for number in range(150)},
+            {"deep": [{"a": {"b": ["word " * 20] * 60}}]},
         ]
     ),
     extra=st.sampled_from([{}, {}, {"item": "custom_tool_call"}, {"item": "computer_call"}]),

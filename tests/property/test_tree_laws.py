@@ -178,11 +178,11 @@ values = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=30) | st.dictionaries(st.text(max_size=8), inner, max_size=30)
     ),
-    max_leaves=150,
+    max_leaves=40,
 )
 
 
-@given(st.dictionaries(st.text(max_size=6), values, max_size=12), st.data())
+@given(st.dictionaries(st.text(max_size=6), values, max_size=8), st.data())
 def test_a_value_edited_in_place_sits_where_a_new_one_would(
     start: dict[str, object], data: st.DataObject
 ) -> None:
@@ -202,7 +202,7 @@ def test_a_value_edited_in_place_sits_where_a_new_one_would(
         assert some.load(at) == model
 
 
-@given(st.lists(values, max_size=20), st.data())
+@given(st.lists(values, max_size=10), st.data())
 def test_a_list_edited_in_place_sits_where_a_new_one_would(
     start: list[object], data: st.DataObject
 ) -> None:
@@ -212,7 +212,7 @@ def test_a_list_edited_in_place_sits_where_a_new_one_would(
     for _ in range(data.draw(st.integers(1, 5))):
         low = data.draw(st.integers(0, len(model)))
         high = data.draw(st.integers(low, len(model)))
-        new = data.draw(st.lists(values, max_size=6))
+        new = data.draw(st.lists(values, max_size=4))
         model[low:high] = new
         at = some.splice(at, low, high, [some.put(part) for part in new])
         assert at == cells().put(model)

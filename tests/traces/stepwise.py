@@ -35,14 +35,17 @@ def run_in_steps(program: Program, folder: Path, *, sandbox: str = "limits") -> 
             return _outcome(program, workspace, [workspace.run(cell) for cell in program.cells])
 
 
-def run_with_kills(program: Program, folder: Path) -> Outcome:
-    """Run a program whose processes are killed after each cell; now and then its folder is gone."""
+def run_with_kills(program: Program, folder: Path, *, every: int) -> Outcome:
+    """Run a program whose processes are killed after every so many cells, one process until then.
+
+    Now and then its folder is gone as well.
+    """
     steps: list[Step] = []
-    for number, cell in enumerate(program.cells):
+    for number, start in enumerate(range(0, len(program.cells), every)):
         with Versioned(Disk(folder / "agent.db", durability="fast")) as state:
             runner = Runner(sandbox="limits", mode="warm", environment=ENVIRONMENT)
             workspace = state.workspace(runner=runner, folder=folder / "work")
-            steps.append(workspace.run(cell))
+            steps += map(workspace.run, program.cells[start : start + every])
             _kill(workspace)
             workspace.close()
         if number % 3 == 1:

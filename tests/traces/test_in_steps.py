@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,11 +41,13 @@ KILLED_TOO = ("classes_redefined", "messy_csv_cleaning", "queue_simulation", "te
 @pytest.mark.parametrize(
     "name", [*KILLED, *(pytest.param(name, marks=pytest.mark.long) for name in KILLED_TOO)]
 )
-def test_a_kill_between_cells_changes_nothing(name: str, tmp_path: Path) -> None:
+def test_a_kill_between_cells_changes_nothing(
+    name: str, tmp_path: Path, rounds: Callable[[int, int], int]
+) -> None:
     program = next(each for each in programs() if each.name == name)
     if not is_runnable(program):
         pytest.skip(f"needs {', '.join(program.needs)}")
-    outcome = run_with_kills(program, tmp_path)
+    outcome = run_with_kills(program, tmp_path, every=rounds(2, 1))
     _assert_alike(program, outcome)
 
 

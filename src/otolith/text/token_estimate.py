@@ -13,6 +13,7 @@ is the estimate that a view of a state is cut by: there lines must add up, here 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 ESTIMATE = "estimate-1"
 """The name of this way to count; another way would get another name."""
@@ -40,22 +41,30 @@ def estimate(text: str) -> int:
     total, is_plain = 0, text.isascii()
     for piece in _PIECE.finditer(text):
         kind, size = piece.lastindex, piece.end() - piece.start()
-        if kind == _WORD:
-            few = not is_plain and size > 1 and not piece.group().isascii()
-            total += 1 + (size - 1) // (_LETTERS_WITH_ACCENTS if few else _LETTERS)
+        if kind == _WORD and is_plain:  # most pieces of most texts
+            total += 1 + (size - 1) // _LETTERS
         elif kind == _SPACE:
             total += size > 1
-        elif kind == _LINES:
-            total += 1
         else:
             total += _cost(piece, kind, size)
     return total
 
 
 def _cost(piece: re.Match[str], kind: int | None, size: int) -> int:
+    if kind == _WORD:
+        few = size > 1 and not piece.group().isascii()
+        return 1 + (size - 1) // (_LETTERS_WITH_ACCENTS if few else _LETTERS)
+    if kind == _SPACE:
+        return size > 1
     if kind == _NUMBER:
         has_space = piece.group()[0] == " "
         return has_space - (has_space - size) // 3
+    return _cost_of_signs(piece, kind, size)
+
+
+def _cost_of_signs(piece: re.Match[str], kind: int | None, size: int) -> int:
+    if kind == _LINES:
+        return 1
     if kind == _MARKS:
         return -(-size // 2)
     if kind == _KEY:
@@ -77,9 +86,9 @@ def shorten(text: str, tokens: int, marker: str) -> str:
     """
     room = tokens - estimate(marker)
     reach = min(len(text), max(room, 0) * LETTERS_PER_TOKEN)
-    heads = _pieces(text[:reach])
-    tails = [(reach - end, reach - start, cost) for start, end, cost in _pieces(text[-reach:])]
-    tails.reverse()
+    heads = _pieces(_PIECE.finditer(text[:reach]), room // 2)
+    ends = reversed([*_PIECE.finditer(text[-reach:])])
+    tails = [(reach - end, reach - start, cost) for start, end, cost in _pieces(ends, room // 2)]
     while room >= 2:
         head = text[: _reach(heads, room // 2)]
         tail = text[len(text) - _reach(tails, room // 2) :]
@@ -91,8 +100,17 @@ def shorten(text: str, tokens: int, marker: str) -> str:
     return marker
 
 
-def _pieces(text: str) -> list[tuple[int, int, int]]:
-    return [(*piece.span(), estimate(piece.group())) for piece in _PIECE.finditer(text)]
+def _pieces(matches: Iterable[re.Match[str]], tokens: int) -> list[tuple[int, int, int]]:
+    """Return where pieces are and what they cost, up to the one that so many tokens end in."""
+    pieces, left = [], tokens
+    for piece in matches:
+        start, end = piece.span()
+        cost = _cost(piece, piece.lastindex, end - start)
+        pieces.append((start, end, cost))
+        left -= cost
+        if left < 0:
+            break
+    return pieces
 
 
 def _reach(pieces: list[tuple[int, int, int]], tokens: int) -> int:

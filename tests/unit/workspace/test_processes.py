@@ -18,7 +18,6 @@ from otolith import Disk, Versioned
 from otolith.workspace import Runner, Workspace, ladder
 from tests.patience import HANG_SECONDS, seconds
 
-RUNGS = ("bubblewrap", "landlock", "limits")
 MOST = 20
 
 # What is started says who it is by its arguments, and sleeps for less than a minute.
@@ -46,18 +45,24 @@ def mark() -> str:
     return f"otolith-{uuid.uuid4().hex[:12]}"
 
 
-@pytest.fixture(params=RUNGS)
-def rung(request: pytest.FixtureRequest) -> str:
-    name: str = request.param
-    reason = dict(ladder())[name]
+PLACES = [
+    pytest.param(("bubblewrap", "cold"), id="bubblewrap-cold"),
+    pytest.param(("bubblewrap", "warm"), id="bubblewrap-warm", marks=pytest.mark.long),
+    pytest.param(("landlock", "cold"), id="landlock-cold", marks=pytest.mark.long),
+    pytest.param(("landlock", "warm"), id="landlock-warm"),
+    pytest.param(("limits", "cold"), id="limits-cold"),
+    pytest.param(("limits", "warm"), id="limits-warm"),
+]
+"""Each rung and each mode; the nursery that ends what is left behind is the same in all."""
+
+
+@pytest.fixture(params=PLACES)
+def workspace(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Workspace]:
+    rung, mode = request.param
+    reason = dict(ladder())[rung]
     if reason is not None:
-        pytest.skip(f"{name} does not work here: {reason}")
-    return name
-
-
-@pytest.fixture(params=["cold", "warm"])
-def workspace(request: pytest.FixtureRequest, rung: str, tmp_path: Path) -> Iterator[Workspace]:
-    runner = Runner(sandbox=rung, mode=request.param, wall_seconds=seconds(10), processes=MOST)
+        pytest.skip(f"{rung} does not work here: {reason}")
+    runner = Runner(sandbox=rung, mode=mode, wall_seconds=seconds(10), processes=MOST)
     with (
         Versioned(Disk(tmp_path / "agent.db", durability="fast")) as state,
         state.workspace(runner=runner, folder=tmp_path / "work") as workspace,

@@ -10,6 +10,7 @@ kernel does not count the processes of root; then they are counted here, ten tim
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import selectors
@@ -102,6 +103,7 @@ class ForkServer:
                 _import(name)
 
     def _fork(self, fds: list[int]) -> None:
+        gc.freeze()  # a worker that looks for garbage would copy all that is here already
         pid = os.fork()
         if pid == 0:
             self._be_worker(*fds)
