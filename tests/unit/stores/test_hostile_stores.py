@@ -10,7 +10,7 @@ import pytest
 from msgspec.msgpack import encode
 
 import otolith
-from otolith.errors import Corrupt, Invalid, NotAStore, StoreNotFound, Unavailable
+from otolith.errors import Corrupt, Error, Invalid, NotAStore, StoreNotFound, Unavailable
 
 ENDLESS = "with recursive n(x) as (select 1 union all select x + 1 from n) select x from n"
 CHANGES = {
@@ -69,6 +69,26 @@ def test_a_history_that_leads_in_a_circle_is_damage(path):
 
     with otolith.open(path) as repo, pytest.raises(Corrupt, match="circle"):
         repo.store.moves("session/s/main")
+
+
+@pytest.mark.parametrize("suffix", ["-wal", "-shm", "-journal"])
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder"])
+@pytest.mark.parametrize("is_new", [True, False])
+def test_files_of_sqlite_that_are_none_are_refused(tmp_path, suffix, kind, is_new):
+    path, victim = tmp_path / "a.db", tmp_path / "victim"
+    victim.write_text("precious")
+    if not is_new:
+        otolith.open(path).close()
+    sibling = tmp_path / f"a.db{suffix}"
+    {"pipe": os.mkfifo, "link": lambda at: at.symlink_to(victim), "folder": os.mkdir}[kind](sibling)
+    link = tmp_path / "named.db"
+    link.symlink_to(path)
+
+    for name in (path, link):
+        for read_only in (True, False):
+            with pytest.raises(Error):
+                otolith.open(name, read_only=read_only)
+    assert victim.read_text() == "precious"
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")

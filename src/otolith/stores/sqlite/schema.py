@@ -26,6 +26,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep
@@ -207,6 +208,7 @@ def check_path(path: Path, *, create: bool) -> None:
         Denied: its directory cannot be looked into.
     """
     found = _stat(path)
+    _check_siblings(path)
     if found is None:
         _check_room_for(path, create=create)
         return
@@ -217,6 +219,21 @@ def check_path(path: Path, *, create: bool) -> None:
         raise NotAStore(f"{path} is not a file", hint="choose another path")
     if 0 < found.st_size < _SMALLEST_BYTES:  # SQLite takes a single byte for nothing
         raise NotAStore(f"{path} is not an otolith store", hint="choose another path")
+
+
+def _check_siblings(path: Path) -> None:
+    """Refuse files of SQLite's that are none: a pipe would be waited for, a link written through.
+
+    Raises:
+        NotAStore: there is one.
+    """
+    place = os.path.realpath(path)  # SQLite puts its files beside what a link leads to
+    for suffix in ("-wal", "-shm", "-journal"):
+        with suppress(OSError):
+            if not stat.S_ISREG(os.lstat(place + suffix).st_mode):
+                raise NotAStore(
+                    f"{place}{suffix} is not a file", hint="do not trust this folder; copy the file"
+                )
 
 
 def _stat(path: Path) -> os.stat_result | None:
