@@ -126,7 +126,7 @@ def test_whatever_call_of_the_disk_fails_nothing_is_lost_or_done_twice(
             countdown = Countdown(at=number, persistent=persistent)
             with at_point(number, counted):
                 trial.run(lambda store: disk.armed(countdown, fault))  # noqa: B023
-            assert countdown.fired
+            assert countdown.fired or scenario.collects
 
 
 def affected(counted: Countdown, fault: DiskFault) -> list[int]:
