@@ -61,6 +61,18 @@ def test_opening_a_store_loads_nothing_optional():
     assert not {name.partition(".")[0] for name in loaded} & OPTIONAL
 
 
+def test_a_commit_and_a_read_load_nothing_that_knows_words():
+    loaded = _loaded_by(
+        "import otolith\n"
+        "state = otolith.open('memory:').session('a')\n"
+        "state['x'] = 1\n"
+        "state.commit('x')\n"
+        "state['x']"
+    )
+
+    assert sorted(name for name in loaded if name.startswith("otolith.text.")) == []
+
+
 def _told_to_type_checkers() -> dict[str, str]:
     front_door = next(module for module in modules() if module.name == "otolith")
     guarded = next(node for node in front_door.tree.body if isinstance(node, ast.If))

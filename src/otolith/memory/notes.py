@@ -23,10 +23,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
+from otolith import text as language  # loaded at the first question: every repo merges notes
 from otolith.errors import BadValue, Corrupt
 from otolith.shapes import NOTHING, Shape, fields, items
-from otolith.text.terms import signs
-from otolith.text.words import content_words
 
 HALF_LIFE_SECONDS = 7 * 24 * 3600.0
 """After a week a note that nobody used is worth half."""
@@ -204,10 +203,12 @@ class Words:
 
 def _compared(text: str) -> set[str]:
     """Return what of a text is compared: stems of words, and signs that are words by themselves."""
-    alone = set(signs(text))
+    alone = set(language.signs(text))
     if not alone:
-        return set(content_words(text))
-    return {word for word in content_words(text) if alone.isdisjoint(signs(word))} | alone
+        return set(language.content_words(text))
+    return {
+        word for word in language.content_words(text) if alone.isdisjoint(language.signs(word))
+    } | alone
 
 
 def relevances(query: str, notes: Mapping[str, frozenset[str]]) -> dict[str, float]:
