@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
+from otolith.codecs import migration
 from otolith.core import Commit
 from otolith.errors import Invalid
 from otolith.workspace.protocol import Failure
@@ -145,6 +146,8 @@ class Runner:
     it holds `disk_bytes` as well. `handover_bytes` limits what a step may hand over to be stored.
     """
 
+    __otolith_version__: ClassVar[int] = 2  # Runners can be kept in a state, like any value
+
     sandbox: str = "auto"
     image: str | None = None
     mode: Literal["cold", "warm"] = "cold"
@@ -185,6 +188,11 @@ class Runner:
             processes=self.processes,
             open_files=self.open_files,
         )
+
+
+@migration(Runner, 1, 2)
+def _with_a_disk_limit(fields: dict[str, Any]) -> dict[str, Any]:
+    return {**fields, "disk_bytes": Runner.disk_bytes}
 
 
 OnOutput: TypeAlias = Callable[[str, str], None]

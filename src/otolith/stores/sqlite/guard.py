@@ -32,20 +32,29 @@ class GuardedConnection(apsw.Connection):
 
     def __init__(self, path: str, *, flags: int, vfs: str | None, file: str) -> None:
         super().__init__(path, flags=flags, vfs=vfs)
-        self._file = file
-        self._steps = 0
         for setting, value in _SAFER.items():
             self.config(setting, value)
         self.limit(apsw.SQLITE_LIMIT_LENGTH, _ROW_BYTES)
-        self.set_progress_handler(self._count, _EVERY_STEPS)
+        # Not a method of this object: SQLite would then keep it, and its file, open for ever.
+        self._steps = _Steps(file)
+        self.set_progress_handler(self._steps.count, _EVERY_STEPS)
 
     def begin(self) -> None:
         """Count the steps of another statement."""
-        self._steps = 0
+        self._steps.taken = 0
 
-    def _count(self) -> bool:
-        self._steps += _EVERY_STEPS
-        return self._steps > _FREE_STEPS and self._steps > _STEPS_PER_BYTE * _bytes(self._file)
+
+class _Steps:
+    """The steps of one statement."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self.taken = 0
+
+    def count(self) -> bool:
+        """Count some more; tell whether they are too many."""
+        self.taken += _EVERY_STEPS
+        return self.taken > _FREE_STEPS and self.taken > _STEPS_PER_BYTE * _bytes(self._file)
 
 
 def _bytes(path: str) -> int:
