@@ -311,7 +311,7 @@ class Versioned(SchemaGuard, HasFrames):
     def _work_folder(self) -> Folder:
         store = getattr(self.repo.store, "path", None)
         base = Folder(f"{store}.work" if isinstance(store, str) else mkdtemp(prefix="otolith-"))
-        return base.joinpath(*map(workspace.folder_name, split_ref(self.ref)))
+        return workspace.branch_folder(base, *split_ref(self.ref))
 
     def close(self) -> None:
         """Close the store."""

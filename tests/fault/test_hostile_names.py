@@ -21,7 +21,7 @@ from otolith.codecs import Codecs
 from otolith.errors import UnknownType
 from otolith.statecharts import Chart
 from otolith.stores import Batch, MemoryStore, Swap
-from otolith.workspace import folder_name
+from otolith.workspace import branch_folder
 from tests.fault.hostile import LONE_SURROGATE, NASTY_NAMES, outcome
 
 NAMES = {**NASTY_NAMES, "half a character": LONE_SURROGATE}
@@ -187,7 +187,7 @@ def test_most_names_are_no_harm_to_anybody(place):
 def test_a_folder_of_any_name_is_one_folder_below(tmp_path: Path, name, part):
     if name == LONE_SURROGATE:
         pytest.skip("no ref can be called so")
-    found = folder_name(name or "x")
+    found = branch_folder(Path("below"), name or "x").name
     assert Path(found).name == found
     assert found not in ("", ".", "..")
     assert len(found.encode()) < 256
@@ -197,7 +197,7 @@ def test_a_folder_of_any_name_is_one_folder_below(tmp_path: Path, name, part):
 
 def test_two_names_never_share_a_folder():
     names = [name for name in NASTY_NAMES.values() if name]
-    assert len({folder_name(name).lower() for name in names}) == len(names)
+    assert len({branch_folder(Path("below"), name).name.lower() for name in names}) == len(names)
 
 
 # ---------------------------------------------------------------- looked up

@@ -5,7 +5,7 @@ Runner           how steps are run: in what sandbox, within which limits, in one
 Step             what a step came to
 Variable         what is known of a variable without reading it; `variables_in` a state has all
 Difference       a variable or a file that is not what it was; `workspace_diff` finds them
-folder_name      how a session's or a branch's work folder is called
+branch_folder    the work folder of a branch, beside its store
 ladder           every sandbox, and why it does not work here if it does not
 
 Read `workspace.py` for the host, `worker/worker.py` for what runs in the sandbox, and
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from otolith.workspace.sandbox import ladder
     from otolith.workspace.step import Runner, Step
     from otolith.workspace.variables import Variable, variables_in
-    from otolith.workspace.work_folder import folder_name
+    from otolith.workspace.work_folder import branch_folder
     from otolith.workspace.workspace import Workspace
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
     "Step",
     "Variable",
     "Workspace",
-    "folder_name",
+    "branch_folder",
     "ladder",
     "variables_in",
     "workspace_diff",
@@ -43,7 +43,7 @@ _HOME = {
     "Step": "step",
     "Variable": "variables",
     "Workspace": "workspace",
-    "folder_name": "work_folder",
+    "branch_folder": "work_folder",
     "ladder": "sandbox",
     "variables_in": "variables",
     "workspace_diff": "diff",

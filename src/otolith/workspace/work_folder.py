@@ -395,6 +395,24 @@ def folder_name(part: str) -> str:
     return name
 
 
+def branch_folder(base: Path, *parts: str) -> Path:
+    """Return the folder of a branch, below the one beside its store.
+
+    Raises:
+        Invalid: a link, or something else than a folder, is on the way: whoever made the store
+            would have chosen what steps read and write.
+    """
+    path = base
+    for name in ("", *map(folder_name, parts)):
+        path = path / name
+        with suppress(FileNotFoundError, NotADirectoryError):
+            if not stat.S_ISDIR(os.lstat(path).st_mode):
+                raise Invalid(
+                    f"{path} is not a folder", hint="remove it, or choose another place by folder="
+                )
+    return path
+
+
 UntrackedFiles: TypeAlias = Literal["refuse", "adopt", "discard"]
 """What becomes of files that are in no commit: an error, part of the state, or nothing."""
 
@@ -409,6 +427,7 @@ class WorkFolder:
         self._folder = Folder(path)
         self._ownership = Ownership(path, state)
         self._is_settled = False
+        self._files: bytes | None = None  # what the state said of the folder when they agreed
         self._unkept: set[str] | None = None  # what no state keeps, before the step
         self._taken_bytes = 0  # before the step
         self.path = path
@@ -438,7 +457,7 @@ class WorkFolder:
 
     def move_in(self, strangers: UntrackedFiles = "refuse") -> Files:
         """Make the folder what the state says, once; strangers that may stay do so."""
-        if self._is_settled:
+        if self._is_settled and self._state.cells.same(self._files, self._state.cell_at(PLACE)):
             return Files()
         self._ownership.wait_for_predecessor()
         left = self._ownership.left()
@@ -451,8 +470,13 @@ class WorkFolder:
         aside = self.unfinished_folder if was_cut_off else None
         files = self._folder.restore(self._state, keep=keep, aside=aside)
         self._is_settled = True
-        self._ownership.note()
+        self._agree()
         return files
+
+    def _agree(self) -> None:
+        """Note that the folder is what the state says."""
+        self._files = self._state.cell_at(PLACE)
+        self._ownership.note()
 
     def enter(self) -> None:
         """Note that a step is about to change the folder."""
@@ -468,16 +492,25 @@ class WorkFolder:
             look: Look | None = self._folder.look(self._state)
         else:
             look = self._folder.look_within(self._state, self._taken_bytes + limit_bytes)
-        return None if look is None else self._folder.stage(self._state, look)
+        if look is None:
+            return None
+        files = self._folder.stage(self._state, look)
+        self._files = self._state.cell_at(PLACE)
+        return files
 
     def leave(self) -> None:
-        """Note that all that is in the folder is in the last commit."""
-        self._ownership.note()
+        """Note that all that is in the folder is in the last commit.
+
+        That may have more: what others committed during the step was merged into it.
+        """
+        if not self._state.cells.same(self._files, self._state.cell_at(PLACE)):
+            self._folder.restore(self._state, unkept=self._unkept)
+        self._agree()
 
     def take_back(self) -> Files:
         """Make the folder what it was before a step of which nothing is kept."""
         files = self._folder.restore(self._state, unkept=self._unkept)
-        self._ownership.note()
+        self._agree()
         return files
 
     def edited(self) -> dict[str, bytes]:
@@ -488,7 +521,7 @@ class WorkFolder:
     def follow(self, keep: dict[str, bytes]) -> None:
         """Make the folder what the state says after it has moved, but for what is the user's."""
         self._folder.restore(self._state, keep=keep)
-        self._ownership.note()
+        self._agree()
 
     def _strangers(self, left: Left | None) -> dict[str, bytes]:
         """Return what is neither in the state nor in the commit that the folder was left at."""
@@ -529,4 +562,4 @@ class WorkFolder:
         if is_clean:
             shown = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
             self._state.commit(f"files from outside: {shown}", kind="files")
-            self._ownership.note()
+            self._agree()

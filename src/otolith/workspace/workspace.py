@@ -25,7 +25,7 @@ from otolith.workspace.result_check import TABLES, verify_result
 from otolith.workspace.step import Files, OnOutput, Output, Picture, Runner, Step
 from otolith.workspace.step_exchange import StepEnd, over_disk_limit
 from otolith.workspace.variables import Readable
-from otolith.workspace.work_folder import UntrackedFiles, WorkFolder, folder_name
+from otolith.workspace.work_folder import UntrackedFiles, WorkFolder, branch_folder
 from otolith.workspace.worker.pickle_context import use
 from otolith.workspace.worker.remote_state import Shadow
 from otolith.workspace.worker.variables import Variables
@@ -365,7 +365,7 @@ class Workspace(Readable):
 
     def fork(self, name: str, *, at: Target = "@") -> Workspace:
         """Return a workspace of a new branch, with a work folder of its own."""
-        folder = self.path.with_name(folder_name(name))
+        folder = branch_folder(self.path.parent, name)
         return Workspace(self.state.fork(name, at=at), folder, sign=self._sign, runner=self.runner)
 
     def diff(self, old: Target | None = None, new: Target | None = None) -> list[Difference]:
@@ -405,6 +405,7 @@ class Workspace(Readable):
         Raises:
             Invalid: there are such files, and nobody has said what to do with them.
         """
+        self.state.refresh()  # another process may have gone back, or on
         return self._premises.settle(strangers)
 
     def close(self) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 import otolith
 from otolith.errors import Corrupt
-from otolith.workspace import Runner, folder_name
-from otolith.workspace.work_folder import Folder
+from otolith.workspace import Runner
+from otolith.workspace.work_folder import Folder, folder_name
 
 PLAIN = {"data": b"from elsewhere", "mode": 0o644}
 NAMES = [
