@@ -29,7 +29,7 @@ import stat
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
 
@@ -135,6 +135,7 @@ class Folder:
         it is; if `unkept` names all of that which is to stay, other such things go as well.
         """
         wanted = files_in(state) | dict(keep or {})
+        check_places(state, wanted)
         listed = dict(self._list()[0])
         here = {name: status for name, status in listed.items() if not _is_cache(name, status)}
         unknown = sorted(here.keys() - wanted.keys(), reverse=True)
@@ -393,6 +394,22 @@ def folder_name(part: str) -> str:
             f"{name[: _LONGEST_NAME - 40]}+{digest(part.encode(errors='surrogatepass')).hex()[:32]}"
         )
     return name
+
+
+def check_places(state: Branch, files: Mapping[str, bytes]) -> None:
+    """Refuse files that no folder can hold together: two branches made one a file, one a folder.
+
+    Raises:
+        Invalid: there are such.
+    """
+    for name in files:
+        for place in map(str, PurePosixPath(name).parents):
+            cell = files.get(place)
+            if cell is not None and _parse(place, state.cells.load(cell)) is not None:
+                raise Invalid(
+                    f"{place} is a file on one branch and a folder with {name} on the other",
+                    hint="undo the merge, rename one of the two, and merge again",
+                )
 
 
 def branch_folder(base: Path, *parts: str) -> Path:

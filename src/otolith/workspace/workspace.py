@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from otolith.codecs import Codecs
 from otolith.core import WORKSPACE, Branch, Commit, Merge, Target
-from otolith.errors import BadValue, Error, Invalid
+from otolith.errors import BadValue, Error, Invalid, MergeConflict
 from otolith.types import Hash
 from otolith.workspace.answers import Answers, FromState, Sign
 from otolith.workspace.diff import Difference, workspace_diff
@@ -380,12 +380,20 @@ class Workspace(Readable):
         """Take in what another branch did: variables as values, frames by column, files.
 
         What both sides changed in different ways is a conflict: see `state.conflicts`.
+
+        Raises:
+            MergeConflict: one side has a file where the other has a folder. Nothing was merged.
         """
         name = other.state.name if isinstance(other, Workspace) else other
         self.restore()
         merged = self.state.merge(name)
         self._foreman.dismiss()
-        self._premises.follow({})
+        try:
+            self._premises.follow({})
+        except Invalid as clash:
+            (self.state.discard if merged.commit is None else self.state.undo)()
+            hint = "rename one of the two, and merge again"
+            raise MergeConflict(clash.message, paths=(), hint=hint) from None
         return merged
 
     def log(self, *, var: str | None = None, limit: int | None = None) -> Iterator[Commit]:

@@ -8,9 +8,10 @@ import sys
 import pytest
 
 import otolith
-from otolith.errors import Invalid
+from otolith.errors import Invalid, MergeConflict
 from otolith.workspace import Runner
 
+PATH = "__import__('pathlib').Path"
 LOOK = "v, open('f').read()"
 
 
@@ -112,3 +113,30 @@ def test_a_link_in_the_place_of_a_forks_folder_is_not_followed(work, tmp_path):
 
     with pytest.raises(Invalid, match="not a folder"):
         work.fork("other")
+
+
+def test_a_file_and_a_folder_of_one_name_are_a_conflict(work):
+    with work.fork("other") as other:
+        assert other.run(f"{PATH}('a').mkdir(); {PATH}('a/x').write_text('their x')").ok
+    assert work.run(f"{PATH}('a').write_text('our file')").ok
+    head = work.state.head
+
+    with pytest.raises(MergeConflict, match="a is a file on one branch and a folder"):
+        work.merge("other")
+
+    assert work.state.head == head
+    assert work.run("open('a').read()").value == "our file"
+
+
+def test_a_step_does_not_run_where_a_file_is_also_a_folder(work):
+    with work.fork("other") as other:
+        assert other.run(f"{PATH}('a').mkdir(); {PATH}('a/x').write_text('their x')").ok
+    assert work.run(f"{PATH}('a').write_text('our file')").ok
+    assert work.state.merge("other").ok
+
+    with pytest.raises(Invalid, match="a is a file on one branch and a folder"):
+        work.run("1")
+
+    assert (work.path / "a").read_text() == "our file"
+    work.state.undo()
+    assert work.run("open('a').read()").value == "our file"
