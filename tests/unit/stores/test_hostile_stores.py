@@ -10,6 +10,7 @@ import pytest
 from msgspec.msgpack import encode
 
 import otolith
+from otolith.care import verify
 from otolith.errors import Corrupt, Error, Invalid, NotAStore, StoreNotFound, Unavailable
 
 ENDLESS = "with recursive n(x) as (select 1 union all select x + 1 from n) select x from n"
@@ -121,3 +122,36 @@ def test_nothing_is_acknowledged_that_goes_into_a_file_of_another_name(path, how
         with pytest.raises(Unavailable, match="moved or replaced"):
             state.commit()
         assert state["x"] == 2
+
+
+@pytest.mark.parametrize("suffix", ["-wal", "-shm"])
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+def test_no_commit_is_acknowledged_into_files_that_were_taken_away(tmp_path, suffix, how):
+    path = tmp_path / "a.db"
+    with otolith.open(path) as repo:
+        state = repo.session("s")
+        state["x"] = 1
+        state.commit()
+        state["x"] = 2
+        state.commit()
+        (tmp_path / f"a.db{suffix}").unlink()
+        if how == "replaced":
+            (tmp_path / f"a.db{suffix}").write_bytes(b"")
+
+        state["x"] = 3
+        with pytest.raises(Unavailable, match="moved or replaced"):
+            state.commit()
+
+
+def test_a_row_after_which_none_can_be_added_is_reported(tmp_path):
+    path = tmp_path / "a.db"
+    with otolith.open(path) as repo:
+        state = repo.session("s")
+        state["x"] = 1
+        state.commit()
+    connection = apsw.Connection(str(path))
+    connection.execute("update object set id=id|(1<<41) where id=(select max(id) from object)")
+    connection.close()
+
+    with otolith.open(path) as repo:
+        assert [problem.message for problem in verify(repo).problems if "number" in problem.message]

@@ -111,7 +111,7 @@ class Connections:
         self._checkpoints = Checkpoints(self.collecting)
         self.after_fork.append(self._checkpoints.forget)
         self._writer: apsw.Connection | None = None
-        self._file: tuple[int, int] | None = None
+        self._files: list[tuple[int, int] | None] = [None] * 3
         if place.read_only:
             self._idle.append(connect_reader(place))
         else:
@@ -131,15 +131,19 @@ class Connections:
         Raises:
             Unavailable: it was moved, removed or replaced; what is written would be gone with it.
         """
-        if self._file is not None and self._file != _identity(self.place.path):
+        files = [_identity(self.place.path + suffix) for suffix in ("", "-wal", "-shm")]
+        # The others are there from the first write on, and SQLite leaves them where they are.
+        known = zip(self._files, files, strict=True)
+        if any(before is not None and before != now for before, now in known):
             raise Unavailable(
                 f"{self.place.path} was moved or replaced while it was open",
                 hint="open the store again, where it is now",
             )
+        self._files = files
 
     def _connect_writer(self, *, create: bool) -> apsw.Connection:
         connection = connect_writer(self.place, create=create)
-        self._file = _identity(self.place.path)
+        self._files = [_identity(self.place.path), None, None]
         self._checkpoints.follow(connection)
         return connection
 

@@ -211,6 +211,11 @@ class Objects:
         ]
         return added, {key for key, _ in rows.values() if key not in taken}
 
+    def odd_numbers(self, connection: apsw.Connection) -> list[str]:
+        """Return what is wrong with the numbers of rows: after the highest, none can be added."""
+        ((last,),) = ask(connection, "select max(id) from object")
+        return [f"a row has the number {last}"] if (last or 0) > LAST_ROW else []
+
     def holds(self, connection: apsw.Connection, name: Hash) -> bool:
         """Tell whether an object is there and sound."""
         try:

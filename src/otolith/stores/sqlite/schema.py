@@ -46,7 +46,7 @@ from otolith.errors import (
 )
 from otolith.stores.sqlite.guard import GuardedConnection
 from otolith.stores.sqlite.refs import zero_row
-from otolith.stores.sqlite.sql import ask, explained, give_up, roll_back
+from otolith.stores.sqlite.sql import ask, explained, give_up, has_no_room, roll_back
 
 APPLICATION_ID = int.from_bytes(b"otol", "big")
 FORMAT = 1
@@ -310,12 +310,14 @@ def connect_writer(place: Place, *, create: bool) -> apsw.Connection:
 def connect_reader(place: Place) -> apsw.Connection:
     """Open a connection that only reads.
 
-    A file on a read-only medium has no place for SQLite's shared memory. It is then read as a
-    file that never changes, which is right only if no write is waiting beside it.
+    A file on a read-only medium or a full disk has no place for SQLite's shared memory. It is then
+    read as a file that never changes, which is right only if no write is waiting beside it.
     """
     try:
         return _read_only(place, place.path, 0)
-    except (apsw.CantOpenError, apsw.ReadOnlyError) as error:
+    except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.IOError) as error:
+        if isinstance(error, apsw.IOError) and not (place.read_only and has_no_room(error)):
+            raise explained(error, place.path) from error
         wal = Path(place.path + "-wal")
         if not place.read_only or (wal.exists() and wal.stat().st_size):
             raise ReadOnly(

@@ -76,6 +76,11 @@ _DAMAGE = (
 )  # fmt: skip
 
 
+def has_no_room(error: apsw.Error) -> bool:
+    """Tell whether SQLite's shared memory, which is a file, could not be made: the disk is full."""
+    return bool(getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE)
+
+
 def explained(error: apsw.Error, path: str, *, limit_bytes: int | None = None) -> Error:
     """Return the error to raise for one of SQLite's. Give the limit if it may be the cause."""
     if isinstance(error, _DAMAGE):
@@ -89,7 +94,9 @@ def explained(error: apsw.Error, path: str, *, limit_bytes: int | None = None) -
                 f"{path}: the write would pass the limit of {limit_bytes} bytes",
                 hint="prune, or open it with a higher limit_bytes",
             )
-        case apsw.FullError():
+        case apsw.FullError() | apsw.IOError() if isinstance(error, apsw.FullError) or has_no_room(
+            error
+        ):
             return Full(f"{path}: the disk is full", hint="make room and try again")
         case apsw.NotADBError():
             return NotAStore(f"{path} is not an otolith store", hint="choose another path")

@@ -174,6 +174,7 @@ class SqliteStore:
         with self._connections.reading() as connection:
             said = [text for (text,) in ask(connection, "pragma integrity_check")]
             broken = [("file", text) for text in said if text != "ok"]
+            broken += [("file", text) for text in self._objects.odd_numbers(connection)]
             return broken + [("fences", text) for text in self._refs.broken_fences(connection)]
 
     def close(self) -> None:
