@@ -96,7 +96,7 @@ def load(root: Path) -> StoreLocation:
         return StoreLocation(str(kept["store"]), str(kept["session"]), str(kept["branch"]), root)
     except PermissionError as error:
         raise Denied(f"{file} cannot be read", hint="check its permissions") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Corrupt(
             f"{file} is not what `otolith init` wrote",
             hint='it holds {"store": …, "session": …, "branch": …}',
