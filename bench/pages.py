@@ -1,4 +1,4 @@
-"""Put what was measured into the pages that show it, between the marks that are there for it."""
+"""Put what was measured into the page on performance, between the marks that are there for it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,13 @@ from bench.suites import Suite
 from bench.table import Row, markdown
 
 ROOT = Path(__file__).resolve().parents[1]
-README = ROOT / "README.md"
 PERFORMANCE = ROOT / "docs" / "explanation" / "performance.md"
 
 
 def write(suite: Suite, rows: list[Row], about: dict[str, Any]) -> None:
-    """Write the short table into the README and the whole one into the page on performance."""
-    short = [row for name in suite.short for row in rows if row.name == name]
+    """Write the table of a suite into the page on performance."""
     command = f"python3 dev.py bench {suite.name}"
     said = f"Measured by `{command}`, all in one run on {about['cores']} shared cores."
-    _put(README, suite.name, f"{said} [All rows](docs/explanation/performance.md).", short)
     versions = f"Python {about['python']}, SQLite {about['sqlite']}, beside {about['beside']}"
     _put(PERFORMANCE, suite.name, f"{said} {versions}. {about['data']}.", rows)
 

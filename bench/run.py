@@ -3,7 +3,7 @@
 python3 dev.py bench core                    all of it, some five minutes
 python3 dev.py bench core commits gc diff    only rows whose kind or name starts with these
 python3 dev.py bench core --quick            tiny sizes: whether it runs, not how fast
-python3 dev.py bench core --write            put the tables into README.md and the docs
+python3 dev.py bench core --write            put the table into docs/explanation/performance.md
 python3 dev.py bench state                   frames, values and lists that change in place
 python3 dev.py bench workspace               code in steps, with variables that outlive processes
 python3 dev.py bench lifecycle               statecharts, in memory and committed

@@ -226,3 +226,25 @@ def test_every_argument_of_open_is_in_the_settings():
     arguments = inspect.signature(otolith.open).parameters
 
     assert [name for name in arguments if f"| `{name}` |" not in page] == []
+
+
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_front_page_is_short():
+    assert README.count("\n") <= 120
+    assert len(README.encode()) <= 6000
+
+
+def test_figures_of_the_front_page_are_those_of_the_page_on_performance():
+    table = README.split("## How it compares")[1].split("Printed by")[0]
+    figures = re.findall(r"[\d.]+ (?:B|KB|MB|us|ms)\b|[\d.]+x", table)
+    performance = (DOCS / "explanation/performance.md").read_text()
+
+    assert len(figures) >= 10
+    assert [figure for figure in figures if figure not in performance] == []
+
+
+def test_measurements_are_on_one_page_only():
+    marked = [_name(page) for page in ALL if "<!-- bench:" in page.read_text()]
+    assert marked == ["docs/explanation/performance.md"]
