@@ -119,7 +119,7 @@ class Row:
         return (work, str(self.ours), self.peer, theirs, ratio, budget, self.verdict)
 
 
-HEADS = ("work", "otolith", "beside", "figure", "ratio", "budget", "")
+HEADS = ("work", "otolith", "beside", "figure", "ratio", "budget", "met")
 
 
 def time_of(samples: Samples) -> Figure:
