@@ -8,6 +8,7 @@
                              (--minutes N; more goes to pytest)
     python3 dev.py check     format, lint, types and the import drawing; all are run, any may fail
     python3 dev.py bench     measure beside the peers (core, state, workspace ...: see --help)
+    python3 dev.py flows     count the files that six everyday calls go through
     python3 dev.py docs      build the site into site/, strictly
     python3 dev.py setup     make .venv with everything needed for test and check
     python3 dev.py clean     remove what the other verbs made
@@ -250,6 +251,11 @@ def bench(arguments: list[str]) -> int:
     return run([PYTHON, "-m", "bench.run", *arguments])
 
 
+def flows(_: list[str]) -> int:
+    prepare("dev")
+    return run([PYTHON, "-m", "bench.flows"])
+
+
 def docs(_: list[str]) -> int:
     prepare("docs")
     return run([BIN / "zensical", "build", "--clean", "--strict"])
@@ -263,7 +269,7 @@ def clean(_: list[str]) -> int:
 
 
 VERBS: dict[str, Callable[[list[str]], int]] = {
-    verb.__name__: verb for verb in (demo, test, fuzz, check, bench, docs, setup, clean)
+    verb.__name__: verb for verb in (demo, test, fuzz, check, bench, flows, docs, setup, clean)
 }
 
 
