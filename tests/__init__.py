@@ -8,5 +8,6 @@ fault/      kills, power cuts, full disks, flipped bits, races
 compat/     stores written by every format there ever was
 traces/     programs run in steps, in processes of their own and across kills, and compared
 journey/    the documents and the command line, used as a person would
+reference/  a repo of plain dicts, random histories beside it, and the promises of every repo
 house/      the project itself: imports, sizes, names, errors
 """

@@ -19,6 +19,8 @@ from hypothesis.internal.conjecture import providers
 
 from otolith import environment
 
+pytest.register_assert_rewrite("tests.reference")  # so that its assertions explain themselves
+
 _BEGAN = monotonic()
 LONG_TIMEOUT_SECONDS = 6 * 3600
 

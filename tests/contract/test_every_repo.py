@@ -6,7 +6,7 @@ import otolith
 from otolith import Repo, core, environment
 from otolith.codecs import Codecs
 from otolith.stores import CachedStore, MemoryStore, SqliteStore
-from otolith.testing import CoreContract, RepoContract
+from tests.reference.repo_contract import CoreContract, RepoContract
 
 
 class TestCore(CoreContract):

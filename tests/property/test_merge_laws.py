@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import otolith
 from otolith.core.merge.values import combine_lines
-from otolith.testing import ABSENT, brute_list_merge, brute_merge
+from tests.reference.model_values import ABSENT, brute_list_merge, brute_merge
 
 MANY = settings(max_examples=4 * settings().max_examples)
 SYMMETRIC = ["error", "last-writer", "max", "min", "counter", "set", "append", "map", "text"]

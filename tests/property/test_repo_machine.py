@@ -10,7 +10,7 @@ import otolith
 from otolith import core, environment
 from otolith.codecs import Codecs
 from otolith.stores import MemoryStore
-from otolith.testing import RepoMachine
+from tests.reference.repo_machine import RepoMachine
 
 
 class CoreMachine(RepoMachine):

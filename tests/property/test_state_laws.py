@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 import otolith
 from otolith.codecs import identical
-from otolith.testing import ABSENT, ModelChange, brute_changes, patched, strategies
+from otolith.testing import strategies
+from tests.reference.model_values import ABSENT, ModelChange, brute_changes, patched
 
 MANY = settings(max_examples=4 * settings().max_examples)
 

@@ -1,10 +1,10 @@
-"""Prove your own parts: contract suites, a model, a machine, faults, and a disk that loses power.
+"""Test suites for your own stores and codecs, and stores that fail on command.
 
-StoreContract, CodecContract, RepoContract   subclass one, say how to make yours, run pytest
-CoreContract                                 as RepoContract, for a bare otolith.core.Repo
-ModelRepo, RepoMachine                       a repo of plain dicts, and random histories beside it
-Fault, FaultyStore, PowerLossVFS             what goes wrong, when it is told to
-strategies                                   values, keys and paths for Hypothesis
+StoreContract, CodecContract       subclass one, define how to make yours, run pytest
+Fault, FaultyStore, PowerLossVFS   failures at a chosen call, and a disk that loses power
+put, node, links, thing            objects to write into a store under test
+walk_down, walk_up                 a value through a codec and back, one level at a time
+strategies                         values, keys and paths for Hypothesis
 """
 
 from __future__ import annotations
@@ -25,18 +25,6 @@ _HOME = {
     "CodecContract": "otolith.testing.codec_contract",
     "walk_down": "otolith.testing.codec_contract",
     "walk_up": "otolith.testing.codec_contract",
-    "CoreContract": "otolith.testing.repo_contract",
-    "RepoContract": "otolith.testing.repo_contract",
-    "RepoMachine": "otolith.testing.machine",
-    "ABSENT": "otolith.testing.model_values",
-    "ModelBranch": "otolith.testing.model",
-    "ModelChange": "otolith.testing.model_values",
-    "ModelCommit": "otolith.testing.model",
-    "ModelRepo": "otolith.testing.model",
-    "brute_changes": "otolith.testing.model_values",
-    "brute_list_merge": "otolith.testing.model_values",
-    "brute_merge": "otolith.testing.model_values",
-    "patched": "otolith.testing.model_values",
     "Fault": "otolith.testing.faults",
     "FaultyStore": "otolith.testing.faults",
     "PowerLossVFS": "otolith.testing.faults",
@@ -45,39 +33,16 @@ _HOME = {
 if TYPE_CHECKING:
     from otolith.testing.codec_contract import CodecContract, walk_down, walk_up
     from otolith.testing.faults import Fault, FaultyStore, PowerLossVFS
-    from otolith.testing.machine import RepoMachine
-    from otolith.testing.model import ModelBranch, ModelCommit, ModelRepo
-    from otolith.testing.model_values import (
-        ABSENT,
-        ModelChange,
-        brute_changes,
-        brute_list_merge,
-        brute_merge,
-        patched,
-    )
-    from otolith.testing.repo_contract import CoreContract, RepoContract
     from otolith.testing.store_contract import StoreContract, links, node, put, thing
 
 __all__ = [
-    "ABSENT",
     "CodecContract",
-    "CoreContract",
     "Fault",
     "FaultyStore",
-    "ModelBranch",
-    "ModelChange",
-    "ModelCommit",
-    "ModelRepo",
     "PowerLossVFS",
-    "RepoContract",
-    "RepoMachine",
     "StoreContract",
-    "brute_changes",
-    "brute_list_merge",
-    "brute_merge",
     "links",
     "node",
-    "patched",
     "put",
     "thing",
     "walk_down",

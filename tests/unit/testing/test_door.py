@@ -31,8 +31,6 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
     [
         ("StoreContract", "pytest"),
         ("CodecContract", "hypothesis"),
-        ("RepoContract", "pytest"),
-        ("RepoMachine", "hypothesis"),
     ],
 )
 def test_without_the_extra_a_suite_says_what_to_install(name, missing):
@@ -41,7 +39,7 @@ def test_without_the_extra_a_suite_says_what_to_install(name, missing):
     assert "otolith[testing]" in failure
 
 
-@pytest.mark.parametrize("name", ["ModelRepo", "FaultyStore", "PowerLossVFS"])
+@pytest.mark.parametrize("name", ["FaultyStore", "PowerLossVFS"])
 def test_without_the_extra_the_rest_works(name):
     assert _failure("pytest", f"testing.{name}") == ""
 

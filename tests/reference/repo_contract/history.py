@@ -9,8 +9,8 @@ import pytest
 
 from otolith.core import Branch, Commit, Repo
 from otolith.errors import BadRef, CommitNotFound, NotFound, RefExists, RefNotFound, Uncommitted
-from otolith.testing.repo_contract.making import SESSION, fork
-from otolith.testing.repo_contract.state import LONG, WIDE
+from tests.reference.repo_contract.fork import SESSION, fork
+from tests.reference.repo_contract.state import LONG, WIDE
 
 YEAR_MICROSECONDS = 365 * 24 * 3600 * 1_000_000
 

@@ -1,14 +1,7 @@
-"""Rules that make history: commits, forks, merges that cross, rollbacks, undo, tags.
+"""A Hypothesis state machine that applies random operations to a repo and its model.
 
-A repo and its model side by side: what is done to one is done to the other.
-
-Rules that edit a state: by path, and by each kind of handle.
-
-Rules that change values in place, as whoever was handed one can, and say nothing about it.
-
-Rules that look: at handles, at every commit there was, at differences and logs.
-
-A machine that does random things to a repo and to its model, and compares the two.
+Its rules edit a state by path and by handle, change values in place, make history (commits, forks,
+crossing merges, rollbacks, undo, tags) and compare handles, commits, differences and logs.
 
 class MyMachine(RepoMachine):
     def make(self):
@@ -32,8 +25,8 @@ from otolith.care import prune, verify
 from otolith.codecs import identical
 from otolith.core import Branch, Change, Commit, Repo, format_path, parse_path
 from otolith.errors import Error
-from otolith.testing.model import ModelBranch, ModelCommit, ModelRepo
-from otolith.testing.model_values import ABSENT, ModelChange, brute_changes, patched
+from tests.reference.model import ModelBranch, ModelCommit, ModelRepo
+from tests.reference.model_values import ABSENT, ModelChange, brute_changes, patched
 
 SESSION = "machine"
 MOST_HANDLES = 6

@@ -1,11 +1,4 @@
-"""Three-way merge of nested values, by looking at everything.
-
-Reading and writing places in nested dicts and lists, by a path of keys.
-
-What differs between two nested values, by looking at everything.
-
-Two edits of one list, joined by trying every pair of them.
-"""
+"""Reads, edits, differences and three-way merges of nested values, by brute force."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ import pytest
 
 from otolith.core import Branch, Repo
 from otolith.errors import BadPath, BadValue, Closed, Error, KeyNotFound, ReadOnly, Unstorable
-from otolith.testing.repo_contract.making import SESSION
+from tests.reference.repo_contract.fork import SESSION
 
 WIDE = {f"key {number:04}": f"value {number}" * 3 for number in range(600)}
 LONG = [{"number": number, "text": "some text " * 4} for number in range(400)]

@@ -1,6 +1,4 @@
-"""The model itself: commits that hold whole states, refs in a dict, and a stage per handle.
-
-A repo made of plain dicts and whole copies: slow, small, and obviously right.
+"""A repo made of plain dicts and whole copies: slow, small, and obviously right.
 
 Glossary: a *model commit* holds a full copy of its state; a *model branch* is a handle with a
 stage, like `Branch`; `ABSENT` stands where there is no value. Compare what you build with it.
@@ -15,7 +13,7 @@ from typing import Any
 
 from otolith.codecs import identical
 from otolith.errors import BadPath, KeyNotFound, MergeConflict, NotFound, RefExists, Uncommitted
-from otolith.testing.model_values import (
+from tests.reference.model_values import (
     ABSENT,
     POLICY,
     Disputes,

@@ -11,7 +11,7 @@ import pytest
 
 from otolith.core import Branch, Repo
 from otolith.errors import BadPolicy, Invalid, KeyNotFound, MergeConflict
-from otolith.testing.repo_contract.making import DELETE, fork
+from tests.reference.repo_contract.fork import DELETE, fork
 
 
 def add(path: str, amount: Any = 1) -> Any:

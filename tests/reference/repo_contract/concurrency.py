@@ -14,10 +14,10 @@ import pytest
 from otolith.care import prune, verify
 from otolith.core import Branch, Repo
 from otolith.errors import Corrupt, Error, MergeConflict, NotFound, StaleRef, Unavailable
-from otolith.testing.faults import Fault, FaultyStore
-from otolith.testing.repo_contract.making import SESSION, fork, race, write
-from otolith.testing.repo_contract.merging import add, append
-from otolith.testing.repo_contract.state import WIDE
+from otolith.testing import Fault, FaultyStore
+from tests.reference.repo_contract.fork import SESSION, fork, race, write
+from tests.reference.repo_contract.merge import add, append
+from tests.reference.repo_contract.state import WIDE
 
 COLLECTED = (NotFound, Corrupt)
 """What is raised depends on what of it is still in a cache."""

@@ -1,4 +1,4 @@
-"""Every promise of a repo's verbs as a test: subclass it, and say how to make your repo.
+"""The promises of a repo's verbs, as test classes to subclass.
 
 class TestMine(RepoContract):
     def make(self, folder):
@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from otolith.core import Branch, Repo
-from otolith.testing.repo_contract.concurrency import RacePromises, SharingPromises
-from otolith.testing.repo_contract.history import HistoryPromises
-from otolith.testing.repo_contract.making import SESSION
-from otolith.testing.repo_contract.merging import ConflictPromises, MergePromises
-from otolith.testing.repo_contract.state import (
+from tests.reference.repo_contract.concurrency import RacePromises, SharingPromises
+from tests.reference.repo_contract.fork import SESSION
+from tests.reference.repo_contract.history import HistoryPromises
+from tests.reference.repo_contract.merge import ConflictPromises, MergePromises
+from tests.reference.repo_contract.state import (
     CopyPromises,
     HandlePromises,
     HeldPromises,

@@ -1,4 +1,4 @@
-"""What every group of promises needs: a repo, a state to write to, and two branches that differ."""
+"""Set-up shared by the promises: write a state, fork it, race two handles."""
 
 from __future__ import annotations
 
