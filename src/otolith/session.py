@@ -246,17 +246,17 @@ class Versioned(SchemaGuard, HasFrames):
             self.events.append("skipped", path=format_path(path), type=kind, why=error.message)
 
     @synchronized
-    def shelve(self) -> None:
+    def stash(self) -> None:
         """Put the staged edits away in the store, for another process to go on with.
 
         Raises:
             Unstorable: some values cannot be kept; nothing was put away.
-            StaleRef: since `unshelve`, another process has put edits away. Nothing was written.
+            StaleRef: since `unstash`, another process has put edits away. Nothing was written.
         """
         failures = self._unstorable()
         if failures:
             raise _unstorable(failures, self._held.values())
-        super().shelve()
+        super().stash()
 
     def at(self, target: Target) -> SessionSnapshot:
         """Return the state as it was, with what it saw of its user and application."""
@@ -335,7 +335,7 @@ class Versioned(SchemaGuard, HasFrames):
     rollback = synchronized(Branch.rollback)
     undo = synchronized(Branch.undo)
     redo = synchronized(Branch.redo)
-    unshelve = synchronized(Branch.unshelve)
+    unstash = synchronized(Branch.unstash)
     refresh = synchronized(Branch.refresh)
     resolve_conflict = synchronized(Branch.resolve_conflict)
     policy = synchronized(Branch.policy)

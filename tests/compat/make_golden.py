@@ -65,7 +65,7 @@ def tell(repo: Repo) -> None:
     repo.tag("first", main.resolve("@~6"))
     repo.session("ünï/cödé", branch="a/b").commit("empty", allow_empty=True)
     main["shelved"] = ["not", "committed", "yet"]
-    main.shelve()
+    main.stash()
 
 
 def _leave_garbage(repo: Repo) -> None:
@@ -137,7 +137,7 @@ def _conflict(repo: Repo) -> None:
     theirs["plan"] = "theirs"
     theirs.commit("theirs")
     ours.merge(theirs)
-    ours.shelve()
+    ours.stash()
 
 
 def _delete_a_branch(main: Branch) -> None:

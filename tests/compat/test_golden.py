@@ -85,8 +85,8 @@ def test_its_branches_merge(repo):
 
 def test_what_was_put_away_can_be_gone_on_with(repo):
     main, ours = repo.session("values"), repo.session("conflict")
-    main.unshelve()
-    ours.unshelve()
+    main.unstash()
+    ours.unstash()
 
     assert main["shelved"] == ["not", "committed", "yet"]
     assert [(each.path, each.ours, each.theirs) for each in ours.conflicts] == [

@@ -70,7 +70,7 @@ class Scenario:
 
 
 def view(repo: Repo) -> Seen:
-    """Return what everybody sees: states and logs of all branches, tags, shelves."""
+    """Return what everybody sees: states and logs of all branches, tags, stashes."""
     seen: Seen = {}
     for ref, hash in repo.store.refs("").items():
         if ref.startswith("."):
@@ -160,12 +160,12 @@ def one_that_undid(world: World) -> None:
     world.repo.session("s").undo()
 
 
-def with_shelf(world: World) -> None:
+def with_stash(world: World) -> None:
     history_of_three(world)
     state = world.repo.session("s")
     state.counter("n").add(5)
     state["shelved"] = "yes"
-    state.shelve()
+    state.stash()
 
 
 def with_garbage(world: World) -> None:
@@ -231,13 +231,13 @@ def edit_and_disagree(world: World) -> None:
     world.state()["theirs"] = 2
 
 
-def take_up_shelf(world: World) -> None:
+def take_up_stash(world: World) -> None:
     open_main(world)
-    world.state().unshelve()
+    world.state().unstash()
     world.state().counter("n").add(1)
 
 
-def edit_beside_shelf(world: World) -> None:
+def edit_beside_stash(world: World) -> None:
     open_main(world)
     other = world.repo.session("s")
     other.counter("n").add(10)
@@ -290,18 +290,18 @@ def fast_forward(world: World) -> None:
     world.state().merge("s/main", message="joined")
 
 
-def shelve(world: World) -> None:
-    world.state().shelve()
+def stash(world: World) -> None:
+    world.state().stash()
 
 
-def unshelve(world: World) -> None:
+def unstash(world: World) -> None:
     if world.state().is_clean:
-        world.state().unshelve()
+        world.state().unstash()
 
 
-def unshelve_and_commit(world: World) -> None:
-    unshelve(world)
-    world.state().commit("from the shelf")
+def unstash_and_commit(world: World) -> None:
+    unstash(world)
+    world.state().commit("from the stash")
 
 
 def fork(world: World) -> None:
@@ -365,9 +365,9 @@ SCENARIOS: dict[str, Scenario] = {
     "commit with a fence": Scenario(history_of_three, edit, commit_with_fence),
     "commit that lost a race": Scenario(history_of_three, edit_and_lose_the_race, commit),
     "commit that conflicts": Scenario(history_of_three, edit_and_disagree, commit_or_decide),
-    "commit that takes the shelf down": Scenario(with_shelf, take_up_shelf, commit),
-    "shelve": Scenario(history_of_three, edit, shelve),
-    "unshelve and commit": Scenario(with_shelf, edit_beside_shelf, unshelve_and_commit),
+    "commit that takes the stash down": Scenario(with_stash, take_up_stash, commit),
+    "stash": Scenario(history_of_three, edit, stash),
+    "unstash and commit": Scenario(with_stash, edit_beside_stash, unstash_and_commit),
     "merge that is a fast-forward": Scenario(old_branch, open_fork, fast_forward),
     "merge of three": Scenario(two_branches, open_main, merge),
     "merge with conflicts": Scenario(two_sides_that_disagree, open_main, merge_and_decide),

@@ -18,7 +18,7 @@ from tests.residue import residue
 
 FEW = settings(max_examples=settings().max_examples // 4)
 
-VERBS = ("write", "write", "write", "edit", "edit", "fork", "tag", "undo", "shelve", "rollback",
+VERBS = ("write", "write", "write", "edit", "edit", "fork", "tag", "undo", "stash", "rollback",
          "drop branch", "drop tag", "copy", "prune")  # fmt: skip
 
 
@@ -59,7 +59,7 @@ class Program:
     def do(self, verb: str) -> None:
         {
             "write": self.write, "edit": self.edit, "fork": self.fork, "tag": self.tag,
-            "undo": self.undo, "shelve": self.shelve, "rollback": self.rollback,
+            "undo": self.undo, "stash": self.stash, "rollback": self.rollback,
             "drop branch": self.drop_branch, "drop tag": self.drop_tag, "copy": self.copy,
             "prune": lambda: prune(self.repo, expire_seconds=0),
         }[verb]()  # fmt: skip
@@ -97,10 +97,10 @@ class Program:
             except otolith.NotFound:
                 return  # a prune has forgotten what was before
 
-    def shelve(self) -> None:
+    def stash(self) -> None:
         state = self.handle()
         state["shelved"] = self.value()
-        state.shelve()
+        state.stash()
 
     def rollback(self) -> None:
         state = self.handle()

@@ -187,10 +187,10 @@ def _without_the_rule_for_rules() -> AbstractContextManager[object]:
     return patch.object(policies, "RESERVED", rest)
 
 
-# Shelves and neighbours
+# Stashes and neighbours
 
 
-def _delete_and_leave_the_shelf(
+def _delete_and_leave_the_stash(
     self: Repo, id: str, branch: str, *, scope: str = "session"
 ) -> None:
     ref = scope_ref(scope, id, branch)
@@ -324,11 +324,11 @@ MUTANTS = [
         replaced(three_way, "add_up", _add_in_the_context_of_the_thread),
     ),
     Mutant(
-        "A12 a shelf outlives its branch",
-        workloads.Shelves,
-        replaced(Repo, "delete_branch", _delete_and_leave_the_shelf),
+        "A12 a stash outlives its branch",
+        workloads.Stashes,
+        replaced(Repo, "delete_branch", _delete_and_leave_the_stash),
     ),
-    Mutant("A12 a shelf is replaced unseen", workloads.Shelves, _put_away_over_anything),
+    Mutant("A12 a stash is replaced unseen", workloads.Stashes, _put_away_over_anything),
     Mutant(
         "A12 a list that holds itself is followed",
         joins.Circles,

@@ -25,7 +25,7 @@ SCHEDULES = [
     (workloads.Tags, 0, 100),
     (workloads.Forks, 0, 80),
     (workloads.Undoing, 0, 80),
-    (workloads.Shelves, 0, 80),
+    (workloads.Stashes, 0, 80),
     (workloads.Rot, 0, 60),
     (joins.Crossings, 0, 60),
     (joins.Migrating, 0, 50),

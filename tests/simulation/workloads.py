@@ -346,8 +346,8 @@ class Undoing(Workload):
                 assert move.new == past.forward()[0], f"{move.note} went elsewhere"
 
 
-class Shelves(Workload):
-    """Staged edits are shelved, taken up by others, and deleted with their branch."""
+class Stashes(Workload):
+    """Staged edits are stashed, taken up by others, and deleted with their branch."""
 
     fault_chances = (0.0, 0.02)
 
@@ -375,13 +375,13 @@ class Shelves(Workload):
 
     def puts(self, process: Process, state: Branch, name: str) -> None:
         state[name] = self.token(name)
-        state.shelve()
+        state.stash()
         self._note(state, name)
 
     def takes(self, process: Process, state: Branch, name: str) -> None:
         state.discard()
         state.refresh()
-        state.unshelve()
+        state.unstash()
         self._note(state, name)
 
     def commits(self, process: Process, state: Branch, name: str) -> None:
@@ -397,9 +397,9 @@ class Shelves(Workload):
         assert not (is_gone and f"stage/{SESSION}/side" in refs), "edits outlived their branch"
 
     def _note(self, state: Branch, name: str) -> None:
-        shelf = state._joining.shelf_seen
-        if shelf is not None:
-            self.seen[name].add(shelf.old)
+        stash = state._joining.stash_seen
+        if stash is not None:
+            self.seen[name].add(stash.old)
 
     def check(self, repo: Repo) -> None:
         for call in self.machine.calls.get(f"stage/{SESSION}/side", []):

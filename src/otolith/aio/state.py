@@ -320,8 +320,8 @@ class Versioned(Reading[session.Versioned], Owner):
     rollback = awaited(session.Versioned.rollback)
     undo = awaited(session.Versioned.undo)
     redo = awaited(session.Versioned.redo)
-    shelve = awaited(session.Versioned.shelve)
-    unshelve = awaited(session.Versioned.unshelve)
+    stash = awaited(session.Versioned.stash)
+    unstash = awaited(session.Versioned.unstash)
     refresh = awaited(session.Versioned.refresh)
     resolve_conflict = awaited(session.Versioned.resolve_conflict)
 

@@ -212,7 +212,7 @@ def at_hand(
         session = place.session if place.session is not None else only_session(repo)
         branch = repo.session(session, branch=place.branch)
         if is_staged:
-            branch.unshelve()
+            branch.unstash()
         yield OpenBranch(place, repo, branch)
 
 

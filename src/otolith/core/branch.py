@@ -2,7 +2,7 @@
 
 Staged edits put away in the store, so that another process can go on with them.
 
-A shelf is a commit under `stage/`: its root is the staged state, its parents are the head the
+A stash is a commit under `stage/`: its root is the staged state, its parents are the head the
 edits were made on and, during a merge, the commit that is being merged. Committing takes it down.
 """
 
@@ -65,7 +65,7 @@ class Stash:
         return batch, Swap(self.ref, commit.hash, None)
 
     def clear(self, seen: Swap | None) -> None:
-        """Take down what was seen on the shelf."""
+        """Take down what was seen on the stash."""
         if seen is None:
             return
         batch = Batch(swaps=[seen], time=self._archive.clock(), note="stage: drop")
@@ -351,51 +351,51 @@ class Branch(StateReader, MutableMapping[str, Any]):
 
     def discard(self) -> None:
         """Drop all staged edits, and the merge in progress."""
-        self._joining.leave_shelf()  # first: landing something else must not take it down
+        self._joining.leave_stash()  # first: landing something else must not take it down
         self._stage.reset(self._head_cell())
         self._joining.forget()
         self._tree.objects.clear()
         self._on_state_replaced()
 
-    def shelve(self) -> None:
+    def stash(self) -> None:
         """Put the staged edits away in the store, for another process to go on with.
 
         Raises:
             StaleRef: another process has put edits away that this handle has not seen. Nothing was
-                written: `unshelve` a fresh handle to see them.
+                written: `unstash` a fresh handle to see them.
             RefNotFound: the branch was deleted, and a new one of that name would find them.
         """
-        shelf = Stash(self._archive, self.ref)
-        self._joining.settle_shelf()
-        seen = self._joining.shelf_seen
+        stash = Stash(self._archive, self.ref)
+        self._joining.settle_stash()
+        seen = self._joining.stash_seen
         if self.is_clean:
-            shelf.clear(seen)
-            self._joining.shelf = self._joining.shelf_seen = None
+            stash.clear(seen)
+            self._joining.stash = self._joining.stash_seen = None
             return
         parents = tuple(commit for commit in (self.head, self._joining.parent) if commit)
         cell = self._tree.root(self._root())
         older = self._joining.edited_from
         while True:
             branch = self._joining.unmoved()
-            batch, takedown = shelf.make(
+            batch, takedown = stash.make(
                 cell, parents, self._tree.objects, seen=seen, branch=branch, edited_from=older
             )
             try:
-                self._joining.put_on_shelf(batch, takedown)
+                self._joining.put_on_stash(batch, takedown)
             except StaleRef as stale:
                 if stale.name != self.ref:
                     raise
             else:
                 return
 
-    def unshelve(self) -> None:
+    def unstash(self) -> None:
         """Go on with the edits that were put away, if there are any; committing takes them down."""
-        self._require_clean("unshelve")
-        shelf = Stash(self._archive, self.ref)
-        held = shelf.load()
+        self._require_clean("unstash")
+        stash = Stash(self._archive, self.ref)
+        held = stash.load()
         if held is None:
             return
-        self._joining.take_up(held, Swap(shelf.ref, held.hash, None))
+        self._joining.take_up(held, Swap(stash.ref, held.hash, None))
         self._on_state_replaced()
 
     def refresh(self) -> Commit | None:

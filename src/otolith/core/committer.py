@@ -4,7 +4,7 @@ A branch at hand has a head, a stage, and while a merge waits for decisions a se
 conflicts of such a merge are kept in the staged state itself, under `.conflicts`, so that they can
 be stored, shown and settled like any other value; they never become part of a commit.
 
-Head, parent, stage and shelf say something only together: a head without its state would undo the
+Head, parent, stage and stash say something only together: a head without its state would undo the
 work of others, a state without its head would count it twice. So they change as a whole (`_whole`),
 whatever is raised in between: by a disk, for want of memory, or by Control-C.
 """
@@ -82,10 +82,10 @@ class Committer:
         self._merger = Merger(cells, archive.graph, resolvers=archive.resolvers)
         self.head: Commit | None = None
         self.parent: Commit | None = None
-        self.shelf: Swap | None = None  # removes the shelved edits when these land
-        self.shelf_seen: Swap | None = None  # removes what this handle last saw on the shelf
+        self.stash: Swap | None = None  # removes the stashed edits when these land
+        self.stash_seen: Swap | None = None  # removes what this handle last saw on the stash
         # Removes what was put there with no reply, and whether that is what is staged.
-        self._shelf_in_doubt: tuple[Swap, bool] | None = None
+        self._stash_in_doubt: tuple[Swap, bool] | None = None
         self.edited_from: list[Hash] = []  # earlier heads whose objects the stage may share
         self._undecided: set[str] = set()
         self._in_doubt: list[Commit] = []  # written with no reply: any of them may have landed
@@ -98,9 +98,9 @@ class Committer:
         before = (
             self.head,
             self.parent,
-            self.shelf,
-            self.shelf_seen,
-            self._shelf_in_doubt,
+            self.stash,
+            self.stash_seen,
+            self._stash_in_doubt,
             self.edited_from,
             self._undecided,
             self._in_doubt,
@@ -112,9 +112,9 @@ class Committer:
             (
                 self.head,
                 self.parent,
-                self.shelf,
-                self.shelf_seen,
-                self._shelf_in_doubt,
+                self.stash,
+                self.stash_seen,
+                self._stash_in_doubt,
                 self.edited_from,
                 self._undecided,
                 self._in_doubt,
@@ -135,7 +135,7 @@ class Committer:
 
         def change() -> None:
             self.forget()
-            self.shelf = self.shelf_seen = takedown
+            self.stash = self.stash_seen = takedown
             self.head = parents[0] if parents else None
             self.parent = parents[1] if len(parents) > 1 else None
             self._stage.reset(held.cell)
@@ -155,38 +155,38 @@ class Committer:
             raise self._deleted()
         return Swap(self._ref, now, now)
 
-    def put_on_shelf(self, batch: Batch, takedown: Swap) -> None:
+    def put_on_stash(self, batch: Batch, takedown: Swap) -> None:
         """Put the staged state away.
 
         Raises:
             StaleRef: another process has put something else there meanwhile.
             NotFound: what was edited is gone, and was collected.
         """
-        self._shelf_in_doubt = (takedown, True)
+        self._stash_in_doubt = (takedown, True)
         try:
             self._archive.store.write(batch)
         except _REFUSALS:
-            self._shelf_in_doubt = None
+            self._stash_in_doubt = None
             raise
         except Unavailable:
-            self.settle_shelf()
-            if self.shelf != takedown:
+            self.settle_stash()
+            if self.stash != takedown:
                 raise
-        self.shelf, self.shelf_seen, self._shelf_in_doubt = takedown, takedown, None
+        self.stash, self.stash_seen, self._stash_in_doubt = takedown, takedown, None
 
-    def leave_shelf(self) -> None:
+    def leave_stash(self) -> None:
         """Let what was put away stay there when the staged state lands."""
-        doubt = self._shelf_in_doubt
-        self.shelf, self._shelf_in_doubt = None, (doubt[0], False) if doubt is not None else None
+        doubt = self._stash_in_doubt
+        self.stash, self._stash_in_doubt = None, (doubt[0], False) if doubt is not None else None
 
-    def settle_shelf(self) -> None:
+    def settle_stash(self) -> None:
         """Find out whether what was put away without a reply is there."""
-        if self._shelf_in_doubt is None:
+        if self._stash_in_doubt is None:
             return
-        takedown, is_staged = self._shelf_in_doubt
+        takedown, is_staged = self._stash_in_doubt
         if self._archive.store.ref(takedown.name) == takedown.old:
-            self.shelf_seen, self.shelf = takedown, takedown if is_staged else self.shelf
-        self._shelf_in_doubt = None
+            self.stash_seen, self.stash = takedown, takedown if is_staged else self.stash
+        self._stash_in_doubt = None
 
     # Policies
 
@@ -359,10 +359,10 @@ class Committer:
         """
 
         def change() -> Commit:
-            self.settle_shelf()
-            head, shelf = self._archive.refs.head(self._ref), self.shelf
+            self.settle_stash()
+            head, stash = self._archive.refs.head(self._ref), self.stash
             self._stand_on(self.head if head is None else head)
-            self.shelf = shelf  # dropped, too, if it was taken up here
+            self.stash = stash  # dropped, too, if it was taken up here
             self._stage.reset(goal.cell)
             return self.land(details, {}, if_moved="replace")
 
@@ -373,7 +373,7 @@ class Committer:
 
         Its edits are staged still. Merged with their own landed copy they would count twice.
         """
-        self.settle_shelf()
+        self.settle_stash()
         if self._in_doubt:
             self._arrive_at_landed(self._archive.refs.head(self._ref))
 
@@ -387,7 +387,7 @@ class Committer:
     def _arrive_at(self, commit: Commit) -> None:
         self.head, self.parent = commit, None
         self.edited_from, self._in_doubt = [], []
-        self._empty_shelf()
+        self._empty_stash()
 
     def _catch_up(self, *, keep_root: bool) -> None:
         """Put the staged edits on top of what somebody else has committed."""
@@ -436,7 +436,7 @@ class Committer:
         swaps = [Swap(self._ref, before.hash if before is not None else None, commit.hash)]
         batch = Batch(
             objects=objects,
-            swaps=swaps if self.shelf is None else [*swaps, self.shelf],
+            swaps=swaps if self.stash is None else [*swaps, self.stash],
             fences=fences,
             needs=[
                 *self._shared(parents),
@@ -447,13 +447,13 @@ class Committer:
         )
         self._send(batch, commit)
         self._cells.objects.settle(objects)
-        self._empty_shelf()
+        self._empty_stash()
         return commit
 
-    def _empty_shelf(self) -> None:
-        """Note that what was on the shelf is part of history now."""
-        if self.shelf is not None:
-            self.shelf = self.shelf_seen = None
+    def _empty_stash(self) -> None:
+        """Note that what was on the stash is part of history now."""
+        if self.stash is not None:
+            self.stash = self.stash_seen = None
 
     def _shared(self, parents: tuple[Commit, ...]) -> list[Hash]:
         """Return what the new objects may link to and the swap of the ref does not vouch for."""

@@ -100,20 +100,20 @@ class Repo:
         return {split_ref(ref)[2]: self.archive.graph.commit(hash) for ref, hash in heads.items()}
 
     def delete_branch(self, id: str, branch: str, *, scope: str = "session") -> None:
-        """Delete a branch, and edits that were shelved there.
+        """Delete a branch, and edits that were stashed there.
 
         Its commits stay until nothing names them and they are collected.
         """
         ref = scope_ref(scope, id, branch)
-        shelf = stage_ref(ref)
+        stash = stage_ref(ref)
         head = self._existing(ref, f"branch {branch}")
         while True:
-            # The shelf is named even if it is empty: edits that land there meanwhile would stay.
-            swaps = [Swap(ref, head, None), Swap(shelf, self.store.ref(shelf), None)]
+            # The stash is named even if it is empty: edits that land there meanwhile would stay.
+            swaps = [Swap(ref, head, None), Swap(stash, self.store.ref(stash), None)]
             try:
                 self.store.write(Batch(swaps=swaps, time=self.clock(), note="delete"))
             except StaleRef as stale:
-                if stale.name != shelf:
+                if stale.name != stash:
                     raise
             else:
                 return

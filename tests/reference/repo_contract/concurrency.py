@@ -97,7 +97,7 @@ class RacePromises:
         assert repo.session(SESSION)["n"] == 2
         assert len(list(state.log())) == 2
 
-    @pytest.mark.parametrize("verb", ["commit", "shelve"])
+    @pytest.mark.parametrize("verb", ["commit", "stash"])
     def test_edits_of_what_was_collected_are_refused_and_break_nothing(
         self, repo: Repo, state: Branch, verb: str
     ) -> None:
@@ -182,34 +182,34 @@ class SharingPromises:
         two.commit()
         assert two.to_dict() == {"a": 1, "b": 2}
 
-    def test_shelved_edits_go_on_elsewhere(self, repo: Repo, tmp_path: Path) -> None:
+    def test_stashed_edits_go_on_elsewhere(self, repo: Repo, tmp_path: Path) -> None:
         state = repo.session(SESSION)
         state["a"] = 1
         head = state.commit()
         state["a"] = 2
         state["wide"] = dict(WIDE)
         state.list("log").append("x")
-        state.shelve()
+        state.stash()
         again = self.reopen(repo, tmp_path) or repo
         other = again.session(SESSION)
         assert other.to_dict() == {"a": 1}
-        other.unshelve()
+        other.unstash()
         assert other.to_dict() == {"a": 2, "wide": WIDE, "log": ["x"]}
         assert (other.head, other.policies()) == (head, {"log": "append"})
         other.commit("went on")
         third = again.session(SESSION)
-        third.unshelve()
+        third.unstash()
         assert third.is_clean
         assert third.to_dict() == other.to_dict()
         again.close()
 
-    def test_a_merge_in_progress_can_be_shelved(self, repo: Repo, state: Branch) -> None:
+    def test_a_merge_in_progress_can_be_stashed(self, repo: Repo, state: Branch) -> None:
         here, there = fork(state, {"x": 1, "y": 1}, {"x": 2, "y": 2}, {"x": 3, "y": None})
         here.merge(there)
         here.resolve_conflict("x", take="theirs")
-        here.shelve()
+        here.stash()
         other = repo.session(SESSION)
-        other.unshelve()
+        other.unstash()
         assert other.merging == there.head
         assert other.conflicts == here.conflicts
         assert [conflict.path for conflict in other.conflicts] == ["y"]
@@ -217,26 +217,26 @@ class SharingPromises:
         assert len(other.commit().parents) == 2
         assert other.to_dict() == {"x": 3, "y": None}
 
-    def test_shelved_edits_are_merged_if_the_branch_moved_on(self, repo: Repo) -> None:
+    def test_stashed_edits_are_merged_if_the_branch_moved_on(self, repo: Repo) -> None:
         one, two = repo.session(SESSION), repo.session(SESSION)
         one["a"] = 1
-        one.shelve()
+        one.stash()
         two["b"] = 2
         two.commit()
         three = repo.session(SESSION)
-        three.unshelve()
+        three.unstash()
         three.commit()
         assert three.to_dict() == {"a": 1, "b": 2}
 
-    def test_a_shelf_that_somebody_else_filled_is_not_overwritten(self, repo: Repo) -> None:
+    def test_a_stash_that_somebody_else_filled_is_not_overwritten(self, repo: Repo) -> None:
         one, two = repo.session(SESSION), repo.session(SESSION)
-        one.unshelve()
-        two.unshelve()
+        one.unstash()
+        two.unstash()
         one["a"] = 1
         two["a"] = 2
-        one.shelve()
+        one.stash()
         with pytest.raises(StaleRef):
-            two.shelve()
+            two.stash()
         three = repo.session(SESSION)
-        three.unshelve()
+        three.unstash()
         assert three["a"] == 1

@@ -1,4 +1,4 @@
-"""Promises of the shelf that only several processes need: what a terminal found missing."""
+"""Promises of the stash that only several processes need: what a terminal found missing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def open_again(tmp_path):
     def opened():
         repos.append(otolith.open(tmp_path / "a.db"))
         branch = repos[-1].session("s")
-        branch.unshelve()
+        branch.unstash()
         return branch
 
     yield opened
@@ -22,10 +22,10 @@ def open_again(tmp_path):
         repo.close()
 
 
-def test_a_commit_after_shelving_takes_the_shelf_down(open_again):
+def test_a_commit_after_stashing_takes_the_stash_down(open_again):
     here = open_again()
     here["a"] = 1
-    here.shelve()
+    here.stash()
     here.commit("kept")
 
     there = open_again()
@@ -38,32 +38,32 @@ def test_a_commit_after_shelving_takes_the_shelf_down(open_again):
 def test_two_terminals_that_stage_at_once_do_not_lose_edits(open_again):
     here, there = open_again(), open_again()
     here["a"] = 1
-    here.shelve()
+    here.stash()
     there["b"] = 2
 
     with pytest.raises(otolith.StaleRef):
-        there.shelve()
+        there.stash()
 
     assert dict(open_again()) == {"a": 1}
 
 
-def test_shelving_again_and_again_goes_on_from_the_last_time(open_again):
+def test_stashing_again_and_again_goes_on_from_the_last_time(open_again):
     here = open_again()
     for number in range(3):
         here["a"] = number
-        here.shelve()
+        here.stash()
 
     assert open_again()["a"] == 2
 
 
-def test_staging_the_way_back_empties_the_shelf(open_again):
+def test_staging_the_way_back_empties_the_stash(open_again):
     here = open_again()
     here["a"] = 1
     here.commit("one")
     here["a"] = 2
-    here.shelve()
+    here.stash()
     here["a"] = 1
-    here.shelve()
+    here.stash()
 
     assert open_again().is_clean
 
@@ -78,7 +78,7 @@ def test_a_merge_in_progress_is_taken_up_by_another_process(open_again):
     here["a"] = 3
     here.commit("ours")
     here.merge("other")
-    here.shelve()
+    here.stash()
 
     there = open_again()
 

@@ -101,12 +101,12 @@ def test_a_deleted_branch_does_not_come_back_with_less_in_it(repo):
 def test_what_is_staged_is_not_dropped_for_what_was_put_away(repo):
     state = repo.session("s")
     state["y"] = 1
-    state.shelve()
+    state.stash()
     other = repo.session("s")
     other["mine"] = 5
 
     with pytest.raises(Uncommitted):
-        other.unshelve()
+        other.unstash()
     assert other["mine"] == 5
 
 

@@ -56,11 +56,11 @@ def test_what_was_put_away_survives_edits_that_were_dropped(state):
     state["a"] = 1
     state.commit("a")
     state["b"] = 2
-    state.shelve()
+    state.stash()
     state.discard()
     state["c"] = 3
     state.commit("c")
-    state.unshelve()
+    state.unstash()
 
     assert state["b"] == 2
     state.commit("b")

@@ -368,37 +368,37 @@ def test_counters_that_are_no_numbers_any_more_are_a_conflict(repo, ours, theirs
     assert len(merge.conflicts) == 1
 
 
-# ---------------------------------------------------------------- shelves
+# ---------------------------------------------------------------- stashes
 
 
-def test_a_branch_that_is_deleted_takes_its_shelf_along(repo):
+def test_a_branch_that_is_deleted_takes_its_stash_along(repo):
     state = repo.session("s", branch="b")
     state["x"] = 1
     state.commit()
-    state["x"] = "shelved"
-    state.shelve()
+    state["x"] = "stashed"
+    state.stash()
     repo.delete_branch("s", "b")
     again = repo.session("s", branch="b")
     again["y"] = 1
     again.commit()
 
-    again.unshelve()
+    again.unstash()
 
     assert again.to_dict() == {"y": 1}
 
 
-def test_a_handle_that_never_looked_does_not_replace_what_another_shelved(repo):
+def test_a_handle_that_never_looked_does_not_replace_what_another_stashed(repo):
     _main, _ = forked(repo, x=1)
     first, second = repo.session("s"), repo.session("s")
     first["a"], second["b"] = "first", "second"
-    first.shelve()
+    first.stash()
 
     with pytest.raises(StaleRef):
-        second.shelve()
+        second.stash()
 
     assert second["b"] == "second"
     fresh = repo.session("s")
-    fresh.unshelve()
+    fresh.unstash()
     assert fresh["a"] == "first"
 
 

@@ -230,7 +230,7 @@ def test_scopes_of_one_name_are_strangers():
         state["scope"] = state.scope
         state.commit()
         state["staged"] = 1
-        state.shelve()
+        state.stash()
 
     assert [s["scope"] for s in (repo.session("x"), repo.user("x"), repo.app("x"))] == [
         "session",
@@ -342,7 +342,7 @@ def test_what_cannot_be_kept_is_not_put_away_either():
     state["x"] = (n for n in range(3))
 
     with pytest.raises(Unstorable, match="x"):
-        state.shelve()
+        state.stash()
 
 
 def test_a_state_closes_its_store_when_its_block_ends(path):

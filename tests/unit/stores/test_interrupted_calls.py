@@ -50,7 +50,7 @@ def test_a_commit_interrupted_once_it_has_landed_is_not_counted_again(store, mon
     assert [commit.message for commit in fresh.log()] == ["three", "two", "one"]
 
 
-def test_a_shelf_that_could_not_be_taken_up_is_still_there_and_the_head_too(store):
+def test_a_stash_that_could_not_be_taken_up_is_still_there_and_the_head_too(store):
     repo = repo_over(store)
     state = repo.session("s")
     state.counter("n").add(1)
@@ -58,7 +58,7 @@ def test_a_shelf_that_could_not_be_taken_up_is_still_there_and_the_head_too(stor
     state.commit("one")
     other = repo.session("s")
     other.counter("n").add(5)
-    other.shelve()
+    other.stash()
     state.counter("n").add(10)
     state.commit("two")
     calls = store.calls["read"]
@@ -67,7 +67,7 @@ def test_a_shelf_that_could_not_be_taken_up_is_still_there_and_the_head_too(stor
         fresh = repo_over(store).session("s")
         store.plan = [Fault("read", at=store.calls["read"] + number)]
         try:
-            fresh.unshelve()
+            fresh.unstash()
         except Unavailable:
             assert fresh.is_clean
             assert fresh["n"] == 11
@@ -94,9 +94,9 @@ def test_a_rollback_that_failed_drops_no_edits(store):
 
 
 @pytest.mark.parametrize("calls", [["write"], ["write", "ref"]])
-def test_edits_shelved_without_a_reply_are_shelved_again_or_committed(store, calls):
+def test_edits_stashed_without_a_reply_are_stashed_again_or_committed(store, calls):
     repo = repo_over(store)
-    for verb in ("shelve", "commit"):
+    for verb in ("stash", "commit"):
         state = repo.session(verb)
         state.counter("n").add(1)
         state.commit("one")
@@ -106,31 +106,31 @@ def test_edits_shelved_without_a_reply_are_shelved_again_or_committed(store, cal
             for call in calls
         ]
         try:
-            state.shelve()
+            state.stash()
         except Unavailable:
             assert calls == ["write", "ref"]
         store.plan = []
 
-        state.shelve() if verb == "shelve" else state.commit("two")
+        state.stash() if verb == "stash" else state.commit("two")
 
         fresh = repo_over(store.inner).session(verb)
-        fresh.unshelve()  # nothing is left there once it was committed
+        fresh.unstash()  # nothing is left there once it was committed
         assert fresh["n"] == 2
         assert fresh.is_clean == (verb == "commit")
 
 
-def test_a_shelf_emptied_without_a_reply_can_be_emptied_again(store):
+def test_a_stash_emptied_without_a_reply_can_be_emptied_again(store):
     state = repo_over(store).session("s")
     state["x"] = 1
     state.commit("one")
     state["x"] = 2
-    state.shelve()
+    state.stash()
     state["x"] = 1
     next_fails(store, "write", kind="lose")
     with pytest.raises(Unavailable):
-        state.shelve()
+        state.stash()
 
-    state.shelve()
+    state.stash()
 
     assert store.refs("stage") == {}
 

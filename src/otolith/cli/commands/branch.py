@@ -103,12 +103,12 @@ def _delete(desk: OpenBranch, name: str, *, force: bool) -> None:
             f"session {session} has no branch {name}", name, list(heads), "see `otolith branch`"
         )
     doomed = desk.repo.session(desk.branch.session, branch=name)
-    doomed.unshelve()
+    doomed.unstash()
     if not doomed.is_clean and not force:
         hint = f"`otolith -b {name} status` shows them, --force drops them"
         raise Uncommitted(f"{name} has staged edits", hint=hint)
     doomed.discard()
-    doomed.shelve()
+    doomed.stash()
     desk.repo.delete_branch(desk.branch.session, name)
     click.echo(f"Deleted branch {name}. To get it back: otolith branch {name} {heads[name].short}")
 
@@ -133,7 +133,7 @@ def checkout(
     with opened(place.url) as repo:
         branch = repo.session(session or place.session or "default", branch=place.branch)
         desk = OpenBranch(replace(place, session=branch.session), repo, branch)
-        branch.unshelve()
+        branch.unstash()
         left = not branch.is_clean and session is None
         goal = _goal(desk, words[0] if words else None, new)
         save(goal)

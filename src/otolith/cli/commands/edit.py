@@ -76,7 +76,7 @@ def _stage(asked: GlobalOptions, edit: Callable[[Branch], object]) -> None:
         with at_hand(asked) as desk:
             edit(desk.branch)
             try:
-                desk.branch.shelve()
+                desk.branch.stash()
             except StaleRef:
                 continue
             return
@@ -139,7 +139,7 @@ def landed(
     try:
         made = desk.branch.commit(text or "", author=author, allow_empty=allow_empty)
     except MergeConflict:
-        desk.branch.shelve()
+        desk.branch.stash()
         raise
     where = click.style(f"[{desk.branch.name} {made.short}]", fg="yellow")
     click.echo(f"{where} {first_line(made)}")

@@ -71,7 +71,7 @@ def _require_merging(desk: OpenBranch) -> None:
 
 def _abort(desk: OpenBranch) -> None:
     desk.branch.discard()
-    desk.branch.shelve()
+    desk.branch.stash()
     click.echo(f"Dropped the merge; {desk.branch.name} is at {oneline(desk.head(), {})}")
 
 
@@ -83,7 +83,7 @@ def _take(desk: OpenBranch, paths: tuple[str, ...], side: str, *, everything: bo
         if path not in conflicts:
             raise KeyNotFound(f"there is no conflict at {path}")
         desk.branch.resolve_conflict(path, take=side)
-    desk.branch.shelve()
+    desk.branch.stash()
     left = len(desk.branch.conflicts)
     click.echo(
         f"{counted(left, 'conflict')} left to decide."
@@ -99,7 +99,7 @@ def _merge(
     text = message if message is not None else f"merge {word}"
     result = desk.branch.merge(theirs, message=text, author=author)
     if not result.ok:
-        desk.branch.shelve()
+        desk.branch.stash()
     if as_json:
         emit(_merge_json(result))
     else:

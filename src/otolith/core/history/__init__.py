@@ -1,1 +1,1 @@
-"""What happened: commits and their ancestry, refs, the past of a path, undo, and the shelf."""
+"""Commits and their ancestry, refs, the history of a path, and undo."""
