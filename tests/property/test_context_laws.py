@@ -24,7 +24,7 @@ from otolith.conversation import (
 from otolith.conversation.context import Rules, Source, all_messages_for, project
 from otolith.conversation.token_counts import ESTIMATED, Calibration, Counter, ProviderCount
 from otolith.errors import OverBudget
-from otolith.text.token_estimate import estimate
+from otolith.text.tokens import estimate_tokens
 from tests.unit.conversation.legality import faults
 
 PROVIDERS = ("openai", "responses", "anthropic", "plain")
@@ -272,7 +272,7 @@ def counted(context):
         elif isinstance(value, list):
             waiting += value
         elif isinstance(value, str) and "base64" not in value:
-            total += estimate(value)
+            total += estimate_tokens(value)
     return total
 
 
@@ -371,4 +371,4 @@ def test_a_log_of_nothing_gives_a_context_of_nothing(provider):
 
 @given(texts)
 def test_an_estimate_is_of_the_text_alone(text):
-    assert ESTIMATED.count(text) == estimate(text) >= 0
+    assert ESTIMATED.count(text) == estimate_tokens(text) >= 0

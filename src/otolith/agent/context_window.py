@@ -11,7 +11,7 @@ import msgspec
 from otolith.agent.models.base import Usage
 from otolith.agent.tools import Tool
 from otolith.conversation import Context, Conversation, Message, read
-from otolith.text.tokens import count
+from otolith.text.tokens import estimate_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class Window:
     def beside(cls, tokens: int, form: str, instructions: str, tools: Sequence[Tool]) -> Window:
         """Return what is left beside instructions and the descriptions of tools."""
         told = [[tool.name, tool.description, tool.parameters] for tool in tools]
-        taken = count(msgspec.json.encode(told).decode()) if told else 0
-        return cls(tokens, form, taken + count(instructions))
+        taken = estimate_tokens(msgspec.json.encode(told).decode()) if told else 0
+        return cls(tokens, form, taken + estimate_tokens(instructions))
 
     def of(self, chat: Conversation) -> Sent:
         """Return what of a conversation fits, as a provider accepts it.

@@ -55,7 +55,7 @@ from otolith.conversation.message import Message, Role
 from otolith.conversation.search import Index
 from otolith.core import CONVERSATION, Branch, Cells, Path, StateReader, digest
 from otolith.errors import BadValue, Corrupt, ReadOnly
-from otolith.text.token_estimate import ESTIMATE
+from otolith.text.tokens import ESTIMATE
 
 if TYPE_CHECKING:
     from otolith.conversation.discourse import Tracker

@@ -37,7 +37,7 @@ from otolith.conversation.message import Message, Reasoning, Role
 from otolith.conversation.storage import SUMMARIES, Record
 from otolith.core import digest
 from otolith.errors import BadValue
-from otolith.text.token_estimate import estimate, shorten
+from otolith.text.tokens import estimate_tokens, shorten
 
 _PLAIN = (str, bytes, int, float, complex, bool, type(None))
 _DEEPEST, _NAME_HASH_BYTES = 8, 4
@@ -263,10 +263,10 @@ def extractive(messages: Sequence[Message], before: str = "", /) -> str:
 def _within(
     first: list[int], ranked: list[int], sentences: list[tuple[int, Role, str]], before: str
 ) -> list[int]:
-    left = TOKENS - min(estimate(before), TOKENS // 2)
+    left = TOKENS - min(estimate_tokens(before), TOKENS // 2)
     chosen: list[int] = []
     for place in [*first, *(place for place in ranked if place not in first)]:
-        cost = estimate(sentences[place][2]) + 4
+        cost = estimate_tokens(sentences[place][2]) + 4
         if cost <= left:
             chosen.append(place)
             left -= cost
@@ -275,7 +275,7 @@ def _within(
 
 def shorten_to(text: str, tokens: int) -> str:
     """Return a text, or its head and tail if it is longer than so many tokens."""
-    return text if estimate(text) <= tokens else shorten(text, tokens, " … ")
+    return text if estimate_tokens(text) <= tokens else shorten(text, tokens, " … ")
 
 
 def _sentences(messages: Sequence[Message]) -> list[tuple[int, Role, str]]:

@@ -44,7 +44,7 @@ from otolith.conversation.message import (
 )
 from otolith.errors import MissingExtra, NotFound
 from otolith.frozen import thaw
-from otolith.text.token_estimate import ESTIMATE, estimate
+from otolith.text.tokens import ESTIMATE, estimate_tokens
 
 AROUND = 4
 """What stands around every message: its role, and where it begins and ends."""
@@ -106,7 +106,7 @@ class Counter:
         return AROUND + self.count(part.type) + self.count(compact(thaw(part.data)))
 
 
-ESTIMATED = Counter(ESTIMATE, estimate)
+ESTIMATED = Counter(ESTIMATE, estimate_tokens)
 
 
 def estimated(message: Message) -> int:

@@ -415,7 +415,7 @@ class Memory(Noting, Planning):
             notes = choosing.note_items(self._ranked(decision, with_pinned=True))
             calls = choosing.call_items(decision, self.tool_calls[-_RECENT_CALLS:])
         items = [*choosing.task_items(task), *notes, *calls]
-        return choosing.choose(items, budget, count=count or tokens.count)
+        return choosing.choose(items, budget, count=count or tokens.estimate_tokens)
 
     # Tools
 

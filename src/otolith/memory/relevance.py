@@ -56,7 +56,7 @@ class Choice:
 
 
 def choose(
-    items: Iterable[Item], budget: int, *, count: Callable[[str], int] = tokens.count
+    items: Iterable[Item], budget: int, *, count: Callable[[str], int] = tokens.estimate_tokens
 ) -> Choice:
     """Return what fits into a budget of tokens.
 
@@ -81,7 +81,7 @@ def choose(
 
 def _cut(item: Item, tokens_left: int) -> Item:
     """Return what must not be missing, as much of it as there is room for."""
-    if tokens.count(item.text) <= tokens_left or tokens_left < _LEAST_TOKENS:
+    if tokens.estimate_tokens(item.text) <= tokens_left or tokens_left < _LEAST_TOKENS:
         return item
     return item._replace(text=tokens.cut(item.text, tokens_left))
 

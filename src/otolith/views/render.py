@@ -38,7 +38,7 @@ from otolith.core import (
 from otolith.errors import Invalid
 from otolith.state.base import State
 from otolith.state.live import Live
-from otolith.text.tokens import DOTS, count, cut
+from otolith.text.tokens import DOTS, cut, estimate_tokens
 from otolith.types import Hash
 from otolith.views.changes import words_of
 from otolith.views.describe import (
@@ -77,7 +77,7 @@ def lay_out(parts: Parts, budget: int, *, indent: str = "", is_nested: bool = Fa
 
 def cost(line: str) -> int:
     """Return what a line costs with its end."""
-    return count(line) + 1
+    return estimate_tokens(line) + 1
 
 
 def _joined(head: str, body: str | list[str]) -> list[str]:
@@ -126,7 +126,7 @@ def _texts(items: list[Item], left: int, indent: str) -> list[str | list[str]]:
 
 def _fitted(item: Item, text: str, share: int, indent: str) -> tuple[str | list[str], int]:
     """Return a thing within its share, and what that costs."""
-    needed = count(text) + 1  # for the sign between the head and the text
+    needed = estimate_tokens(text) + 1  # for the sign between the head and the text
     if not text or (needed > share and share <= _SHORT):
         return "", 0
     if needed <= share and not text.endswith(DOTS):
@@ -136,7 +136,7 @@ def _fitted(item: Item, text: str, share: int, indent: str) -> tuple[str | list[
         lines = lay_out(parts, share, indent=indent + _INDENT, is_nested=True)
         return lines, sum(map(cost, lines))
     short = cut(text, share - 1)
-    return short, count(short) + 1
+    return short, estimate_tokens(short) + 1
 
 
 _LAST = 6
@@ -437,7 +437,7 @@ def view(
     if state is None:
         return cut("no state: nothing is kept", max_tokens)
     lines = _lines(state, focus, max_tokens)
-    while len(lines) > 1 and count("\n".join(lines)) > max_tokens:
+    while len(lines) > 1 and estimate_tokens("\n".join(lines)) > max_tokens:
         lines.pop()
     return cut("\n".join(lines), max_tokens)
 

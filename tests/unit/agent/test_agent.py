@@ -32,7 +32,7 @@ from otolith.errors import (
     TimedOut,
     Unsupported,
 )
-from otolith.text.tokens import count
+from otolith.text.tokens import estimate_tokens
 
 
 @dataclass
@@ -642,7 +642,7 @@ def test_what_a_provider_counts_makes_the_next_contexts_fit(counts, most):
     sent: list[int] = []
 
     def model(messages: list[Message]) -> Reply:
-        estimate = sum(count(message.text) for message in messages)
+        estimate = sum(estimate_tokens(message.text) for message in messages)
         sent.append(estimate)
         text = Text("words and more words " * 20)
         return Reply(Message(Role.ASSISTANT, (text,)), Usage(counts * estimate, 100))
@@ -664,7 +664,9 @@ def test_a_provider_that_counts_as_we_do_changes_nothing():
 
     def model(messages: list[Message], tools: Any) -> Reply:
         told = [[each.name, each.description, each.parameters] for each in tools]
-        beside = count(msgspec.json.encode(told).decode()) + count("Be brief. " * 40)
+        beside = estimate_tokens(msgspec.json.encode(told).decode()) + estimate_tokens(
+            "Be brief. " * 40
+        )
         said = state.conversation.context(10**6, "openai").tokens
         text = Text("words and more words " * 5)
         return Reply(Message(Role.ASSISTANT, (text,)), Usage(said + beside, 100))

@@ -19,7 +19,7 @@ from otolith.conversation import (
     ToolCall,
 )
 from otolith.conversation.token_counts import ESTIMATED
-from otolith.text.token_estimate import estimate
+from otolith.text.tokens import estimate_tokens
 from tests.unit.conversation.legality import faults
 
 WORDS = "some words here " * 30
@@ -83,7 +83,7 @@ def test_a_huge_file_of_text_keeps_its_head_and_its_tail(chat):
     (document,) = context.messages[0]["content"]
     said = document["source"]["data"]
     assert (said[:5], said[-4:], done(context)) == ("first", "last", ["clamped"])
-    assert estimate(said) < context.tokens <= 1_000
+    assert estimate_tokens(said) < context.tokens <= 1_000
 
 
 def test_reasoning_that_is_sent_back_is_counted(chat):
@@ -96,7 +96,7 @@ def test_reasoning_that_is_sent_back_is_counted(chat):
     context = chat.context(10**6, "openai")
 
     assert "reasoning_content" in context.messages[1]
-    assert context.tokens > estimate(SENTENCES)
+    assert context.tokens > estimate_tokens(SENTENCES)
 
 
 # ---------------------------------------------------------------- what came in another shape

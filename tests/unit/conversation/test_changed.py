@@ -19,7 +19,7 @@ from otolith.conversation import (
     ToolResult,
     summaries,
 )
-from otolith.text.token_estimate import estimate
+from otolith.text.tokens import estimate_tokens
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ LONG = "some words " * 400
 def test_what_a_document_says_twice_counts_twice(chat, document, form):
     chat.load(document, form)
     made = chat.context(100_000, form)
-    assert made.tokens >= 0.9 * estimate(str(made.messages))
+    assert made.tokens >= 0.9 * estimate_tokens(str(made.messages))
     dumped = chat.dump(form)
     assert dumped == (document if isinstance(document, dict) else {"messages": document})
 

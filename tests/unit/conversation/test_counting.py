@@ -17,7 +17,7 @@ from otolith.conversation.token_counts import (
     vocabulary,
 )
 from otolith.errors import MissingExtra, NotFound
-from otolith.text.token_estimate import estimate, shorten
+from otolith.text.tokens import estimate_tokens, shorten
 
 # What o200k_base makes of each, as counted with tiktoken and the vocabulary at hand.
 COUNTED = {
@@ -37,19 +37,19 @@ COUNTED = {
 
 @pytest.mark.parametrize("text", COUNTED)
 def test_an_estimate_is_near_the_truth(text):
-    assert 0.9 <= estimate(text) / COUNTED[text] <= 1.4
+    assert 0.9 <= estimate_tokens(text) / COUNTED[text] <= 1.4
 
 
 def test_keys_and_base64_are_dear():
-    assert estimate("QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVoxMjM0NTY3ODkw") > 25
-    assert estimate("4f9c0a7be1d2c3b4a5968778695a4b3c2d1e0f9a") > 20
+    assert estimate_tokens("QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVoxMjM0NTY3ODkw") > 25
+    assert estimate_tokens("4f9c0a7be1d2c3b4a5968778695a4b3c2d1e0f9a") > 20
 
 
 def test_a_text_is_shortened_to_what_fits():
     text = "first " + "words in the middle " * 500 + "last"
     short = shorten(text, 50, " … ")
 
-    assert estimate(short) <= 50
+    assert estimate_tokens(short) <= 50
     assert short.startswith("first")
     assert short.endswith("last")
 

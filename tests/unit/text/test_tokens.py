@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otolith.text.tokens import count, cut
+from otolith.text.tokens import cut, estimate_tokens
 
 
 @pytest.mark.parametrize(
@@ -22,26 +22,26 @@ from otolith.text.tokens import count, cut
         ("{}", 1),
         ("a\nb", 3),
         ("    x", 2),
-        ("日本", 4),
-        ("né", 2),
+        ("日本", 2),
+        ("né", 1),
     ],
 )
 def test_a_text_is_about_so_many_tokens(text, tokens):
-    assert count(text) == tokens
+    assert estimate_tokens(text) == tokens
 
 
 @given(st.lists(st.text()))
-def test_lines_add_up(lines):
-    whole = count("\n".join(lines))
+def test_a_text_takes_no_more_than_its_lines(lines):
+    whole = estimate_tokens("\n".join(lines))
     split = [part for line in lines for part in line.split("\n")]
 
-    assert whole == sum(map(count, split)) + max(len(split) - 1, 0)
+    assert whole <= sum(map(estimate_tokens, split)) + max(len(split) - 1, 0)
 
 
 @given(st.text(), st.integers(min_value=0, max_value=30))
 def test_what_is_cut_fits_and_begins_alike(text, tokens):
     short = cut(text, tokens)
 
-    assert count(short) <= tokens
+    assert estimate_tokens(short) <= tokens
     assert text.startswith(short.removesuffix("…"))
-    assert (short == text) == (count(text) <= tokens or short == text)
+    assert (short == text) == (estimate_tokens(text) <= tokens or short == text)

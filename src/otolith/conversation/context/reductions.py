@@ -38,7 +38,7 @@ from otolith.conversation.message import (
 )
 from otolith.conversation.token_counts import Counter
 from otolith.frozen import thaw
-from otolith.text.token_estimate import LETTERS_PER_TOKEN, shorten
+from otolith.text.tokens import LETTERS_PER_TOKEN, shorten
 
 REPEATED = "[the same as the result of a later call]"
 BLANKED = "[left out: an old result]"
