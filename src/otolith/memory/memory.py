@@ -1,13 +1,7 @@
-"""Memory: what an agent works with, as a view of a state that shares its commits.
+"""The working memory of an agent: goal, plan, notes and tool calls, as a view of a state.
 
-Everything is staged like any edit and committed with the rest. Whatever a state can do, the memory
-in it can: it is read as it was, forked, rolled back and merged.
-
-A look at the memory of a state: where it is, and what time it is.
-
-Notes: written, used, fading, recalled and forgotten.
-
-The task and its plan: what is to be reached, by which steps, and how far they are.
+Every change is staged like any edit of the state and committed with the rest. So whatever a state
+can do, its memory can: it is read at an older commit, forked, rolled back and merged.
 """
 
 from __future__ import annotations
@@ -18,61 +12,32 @@ from typing import Any
 
 from otolith.core import MEMORY, Snapshot, StateReader
 from otolith.errors import BadValue, KeyNotFound
-from otolith.memory import relevance as choosing
-from otolith.memory.notes import (
-    HALF_LIFE_SECONDS,
-    MOST_VERSIONS,
-    Note,
-    Recalled,
-    Relevance,
-    Words,
-    is_number,
-    relevances,
-)
-from otolith.memory.plan import (
-    STATUSES,
-    Planned,
-    Step,
-    StepState,
-    TaskState,
-    current_of,
-    found,
-    replanned,
-    status_of,
-)
-from otolith.memory.storage import CALLS, DATA, GOAL, ID, NOTES, PLAN, STATUS, TASK, Record
+from otolith.memory import relevance as ranking
+from otolith.memory.notes import HALF_LIFE_SECONDS, MAX_VERSIONS, Note, check_half_life, is_number
+from otolith.memory.plan import STATUSES, PlanStep, StepLike, StepState, TaskState
+from otolith.memory.relevance import NoteWords, RecalledNote, Relevance, RelevantItems
+from otolith.memory.storage import CALLS, DATA, GOAL, ID, NOTES, PLAN, STATUS, TASK, MemoryStore
 from otolith.memory.tool_calls import ToolLog, ToolRecord
 from otolith.state.base import clock_of
-from otolith.text import tokens
+from otolith.text.tokens import estimate_tokens
 from otolith.types import Clock
 
-
-class View:
-    """A part of the memory of a state; of one that is only read, as late as its commit."""
-
-    def __init__(self, state: StateReader, *, clock: Clock | None = None) -> None:
-        self.state = state
-        self._clock = clock_of(state) if clock is None else clock
-        self._record = Record(state)
-
-    def _now(self) -> int:
-        if self._clock is not None:
-            return self._clock()
-        return self.state.commit.time if isinstance(self.state, Snapshot) else 0
+_RECENT_CALLS = 20
+"""How many of the last tool calls `relevant` considers."""
 
 
 class Notes(Mapping[str, Note]):
     """The notes that are not forgotten, by key; each is read when it is asked for."""
 
-    def __init__(self, state: StateReader, record: Record) -> None:
+    def __init__(self, state: StateReader) -> None:
         self._state = state
-        self._record = record
+        self._store = MemoryStore(state)
 
     def __getitem__(self, key: str) -> Note:
         with self._state.turn():
-            note = self._record.note(key) if key and isinstance(key, str) else None
+            note = self._store.note(key) if key and isinstance(key, str) else None
         if note is None or note.is_forgotten:
-            raise KeyNotFound(f"nothing is noted under {key!r}", hint="see list(memory.notes)")
+            raise KeyNotFound(f"there is no note {key!r}", hint="see list(memory.notes)")
         return note
 
     def __iter__(self) -> Iterator[str]:
@@ -82,17 +47,25 @@ class Notes(Mapping[str, Note]):
         return len(self.all())
 
     def __repr__(self) -> str:
-        return f"<Notes: {', '.join(self) or 'none'}>"
+        return f"<Notes {', '.join(self) or 'none'}>"
 
     def all(self) -> list[Note]:
         """Return the notes, in the order of their keys."""
         with self._state.turn():
-            notes = [self._record.load_note(*each) for each in self._record.note_cells()]
-        return [note for note in notes if not note.is_forgotten]
+            return [note for note in self._store.notes() if not note.is_forgotten]
 
 
-class Noting(View):
-    """The part of a memory that is about notes."""
+class Memory:
+    """What an agent works with: `state.memory`.
+
+        memory = state.memory
+        memory.note("airline", "Delta", importance=0.9)
+        memory.recall("which airline?")[0].value         # "Delta"
+
+    Every state has a memory, empty at first. `half_life_seconds` is the half-life of notes that
+    have none themselves. `relevance` is a judge of your own for `recall`. `clock` is the clock of
+    the repo by default; the memory of a snapshot uses the time of its commit.
+    """
 
     def __init__(
         self,
@@ -102,17 +75,30 @@ class Noting(View):
         half_life_seconds: float = HALF_LIFE_SECONDS,
         relevance: Relevance | None = None,
     ) -> None:
-        if not (is_number(half_life_seconds) and half_life_seconds > 0):
-            raise BadValue(f"half_life_seconds={half_life_seconds!r}", hint="use a number above 0")
-        super().__init__(state, clock=clock)
+        check_half_life(half_life_seconds)
+        self.state = state
         self.half_life_seconds = half_life_seconds
+        self._clock = clock_of(state) if clock is None else clock
         self._relevance = relevance
-        self._words = Words()
+        self._store = MemoryStore(state)
+        self._words = NoteWords()
+
+    def __repr__(self) -> str:
+        task = self.task
+        done, left = len(task.steps_done), len(task.steps_left)
+        return f"<Memory {task.goal!r} {task.status}, {done} steps done, {left} left>"
+
+    def _now(self) -> int:
+        if self._clock is not None:
+            return self._clock()
+        return self.state.commit.time if isinstance(self.state, Snapshot) else 0
+
+    # Notes
 
     @property
     def notes(self) -> Notes:
-        """What is noted, by key."""
-        return Notes(self.state, self._record)
+        """The notes that are not forgotten, by key."""
+        return Notes(self.state)
 
     def note(
         self,
@@ -125,320 +111,297 @@ class Noting(View):
         half_life_seconds: float | None = None,
         replaces: str = "",
     ) -> Note:
-        """Note something under a key; what was noted there before is linked from it.
+        """Write a note under a key; its former value becomes a version of it.
 
-        `importance` is from 0 to 1: 0.5, or what it was before. What is pinned never fades, and
-        stays pinned until somebody says otherwise. `replaces` is the key of another note that this
-        one contradicts: it is not recalled any more, and says what replaced it.
+        `importance` is from 0 to 1; by default 0.5, or what it was before. A pinned note never
+        fades, and stays pinned until `unpin` or `pinned=False`. `replaces` is the key of another
+        note that this one contradicts: `recall` no longer returns it.
 
         Raises:
-            BadValue: the value cannot be kept, or the importance is no such number.
-            KeyNotFound: there is no note to be replaced.
+            BadValue: the value cannot be stored, or a number is out of range.
+            KeyNotFound: there is no note `replaces`.
         """
         if type(key) is not str or not key:
-            raise BadValue(f"{key!r} is no key", hint="use a word")
+            raise BadValue(f"the key of a note must be a text, got {key!r}", hint="use a word")
+        given = {
+            "importance": importance,
+            "is_pinned": pinned,
+            "half_life_seconds": half_life_seconds,
+        }
         with self.state.turn():
-            before = self._record.note(key) or Note(key, None, is_forgotten=True)
+            before = self._store.note(key) or Note(key, None, is_forgotten=True)
             now = max(self._now(), before.time)
-            made = _after(before, value, source, now, is_same=self._says(key, value))
-            given: dict[str, Any] = {
-                "importance": importance,
-                "is_pinned": pinned,
-                "half_life_seconds": half_life_seconds,
-            }
-            made = replace(made, **{n: each for n, each in given.items() if each is not None})
+            if before.is_forgotten:
+                note = Note(key, value, source=source, time=now)
+            else:
+                is_same = self._store.equals(value, NOTES, key, "value")
+                versions = (*(() if is_same else (before.as_version(),)), *before.versions)
+                note = replace(
+                    before,
+                    value=value,
+                    source=source,
+                    time=now,
+                    versions=versions[:MAX_VERSIONS],
+                    replaced_by="",
+                )
+            fields: dict[str, Any] = {n: each for n, each in given.items() if each is not None}
+            note = replace(note, **fields)
             if replaces:
-                self._record.keep_note(replace(self.notes[replaces], replaced_by=key, time=now))
-            self._record.keep_note(made)
-        return made
+                self._store.put_note(replace(self.notes[replaces], replaced_by=key, time=now))
+            self._store.put_note(note)
+        return note
 
     def use(self, *keys: str) -> None:
-        """Say that notes served: they fade from now on, and more slowly.
+        """Record that notes helped: they fade from now on, and more slowly.
 
         Raises:
-            KeyNotFound: nothing is noted there.
+            KeyNotFound: there is no such note; then no note is changed.
         """
         with self.state.turn():
             for note in [self.notes[key] for key in keys]:
                 used = max(self._now(), note.used)
-                self._record.keep_note(replace(note, uses=note.uses + 1, used=used))
+                self._store.put_note(replace(note, uses=note.uses + 1, used=used))
 
     def pin(self, key: str) -> None:
         """Let a note never fade."""
         with self.state.turn():
-            self._record.keep_note(replace(self.notes[key], is_pinned=True))
+            self._store.put_note(replace(self.notes[key], is_pinned=True))
 
     def unpin(self, key: str) -> None:
         """Let a note fade again, from now on."""
         with self.state.turn():
             note = self.notes[key]
             now = max(self._now(), note.used)
-            self._record.keep_note(replace(note, is_pinned=False, used=now))
+            self._store.put_note(replace(note, is_pinned=False, used=now))
 
     def forget(self, key: str) -> None:
-        """Drop a note from the view; the history of the state still has it.
+        """Drop a note; the history of the state still has it.
 
         Raises:
-            KeyNotFound: nothing is noted there.
+            KeyNotFound: there is no such note.
         """
         with self.state.turn():
-            note = self.notes[key]
-            now = max(self._now(), note.time)
-            self._record.keep_note(Note(key, None, time=now, is_forgotten=True))
+            now = max(self._now(), self.notes[key].time)
+            self._store.put_note(Note(key, None, time=now, is_forgotten=True))
 
     def strength(self, key: str, *, now: int | None = None) -> float:
         """Return what is left of the importance of a note; `now` is in microseconds since 1970."""
         if now is not None and not is_number(now):
-            raise BadValue(f"now={now!r}", hint="use microseconds since 1970")
-        note = self.notes[key]
-        return note.strength(self._now() if now is None else now, **self._half_life())
+            raise BadValue(f"now must be a number, got {now!r}", hint="use microseconds since 1970")
+        at = self._now() if now is None else now
+        return self.notes[key].strength(at, half_life_seconds=self.half_life_seconds)
 
-    def recall(self, query: str, k: int = 5) -> list[Recalled]:
-        """Return the notes that answer a question, by relevance x strength.
+    def recall(self, query: str, k: int = 5) -> list[RecalledNote]:
+        """Return the best `k` notes for a question, by relevance x strength.
 
-        Nothing is reinforced by that: say `use(key)` for those that served. A question without a
-        word of its own ("what is it?") asks for the strongest.
+        Recalling does not reinforce a note: call `use(key)` for those that helped. A question
+        without content words ("what is it?") returns the strongest notes.
 
         Raises:
-            BadValue: `k` is no count, or the query no text.
+            BadValue: `k` is not a count, or the query not a text.
         """
         if not isinstance(query, str):
-            raise BadValue(f"{query!r} is no question", hint="ask in words")
+            raise BadValue(f"the query must be a text, got {query!r}", hint="ask in words")
         if type(k) is not int or k < 0:
-            raise BadValue(f"k={k!r}", hint="use a count")
-        return self._ranked(query)[:k]
+            raise BadValue(f"k must be 0 or more, got {k!r}", hint="use a count")
+        return self._ranked_notes(query)[:k]
 
-    def _ranked(self, query: str, *, with_pinned: bool = False) -> list[Recalled]:
-        there = {note.key: note for note in self.notes.all()}
-        notes = {key: note for key, note in there.items() if note.replaced_by not in there}
+    def _ranked_notes(self, query: str, *, with_pinned: bool = False) -> list[RecalledNote]:
+        """Return the notes with a relevance above 0, and pinned ones if wanted, the best first."""
+        all_notes = {note.key: note for note in self.notes.all()}
+        notes = {key: note for key, note in all_notes.items() if note.replaced_by not in all_notes}
         if self._relevance is None:
             words = {key: self._words.of(note) for key, note in notes.items()}
-            relevant = relevances(query, words)
+            relevances = ranking.relevances(query, words)
         else:
-            relevant = {key: self._relevance(query, note) for key, note in notes.items()}
+            relevances = {key: self._relevance(query, note) for key, note in notes.items()}
         now = self._now()
-        found = list[Recalled]()
+        found: list[RecalledNote] = []
         for key, note in notes.items():
-            strength = note.strength(now, **self._half_life())
-            if relevant[key] > 0 or (with_pinned and note.is_pinned):
-                score = relevant[key] * strength
-                found.append(Recalled(note, score, relevant[key], strength))
+            relevance = relevances[key]
+            if relevance > 0 or (with_pinned and note.is_pinned):
+                strength = note.strength(now, half_life_seconds=self.half_life_seconds)
+                found.append(RecalledNote(note, relevance * strength, relevance, strength))
         return sorted(found, key=lambda each: (-each.score, -each.note.time, each.key))
-
-    def _says(self, key: str, value: Any) -> bool:
-        """Tell whether a note says this already, by what would be kept of both."""
-        kept = self._record.cell(NOTES, key, "value")
-        return kept is not None and self.state.cells.same(kept, self.state.cells.put(value))
-
-    def _half_life(self) -> dict[str, float]:
-        return {"half_life_seconds": self.half_life_seconds}
-
-
-def _after(before: Note, value: Any, source: str, now: int, *, is_same: bool) -> Note:
-    """Return a note that takes the place of another one, which may say the same."""
-    if before.is_forgotten:
-        return Note(before.key, value, source=source, time=now)
-    versions = () if is_same else (before.as_version(),)
-    return replace(
-        before,
-        value=value,
-        source=source,
-        time=now,
-        versions=(*versions, *before.versions)[:MOST_VERSIONS],
-        replaced_by="",
-    )
-
-
-class Planning(View):
-    """The part of a memory that is about the task."""
 
     # The task
 
     @property
     def goal(self) -> str:
-        """What is to be reached; empty if nobody said."""
+        """The goal of the task; empty if there is none. Assign to it to change it."""
         with self.state.turn():
-            return self._record.value(GOAL) or ""
+            return self._store.value(GOAL) or ""
 
     @goal.setter
     def goal(self, text: str) -> None:
         if not isinstance(text, str):
-            raise BadValue(f"{text!r} is no goal", hint="say it in words")
+            raise BadValue(f"the goal must be a text, got {text!r}", hint="say it in words")
         with self.state.turn():
             if text != self.goal:
-                self._record.remove(TASK, STATUS)  # how the other task ended
-            self._record.put(text, GOAL)
+                self._store.remove(TASK, STATUS)  # it belongs to the former task
+            self._store.put(text, GOAL)
 
     def start(self, goal: str, *, id: str = "") -> None:
-        """Begin another task: a goal, no plan, no data. Notes and calls stay."""
+        """Begin another task: a goal, no plan, no data. Notes and tool calls stay."""
         with self.state.turn():
             self.goal = goal
             for part in (DATA, TASK):
-                self._record.remove(part)
-            if self._record.steps():
-                self._record.keep_steps(())  # no plan at all could not be merged with another
+                self._store.remove(part)
+            if self._store.plan().steps:
+                self._store.put({}, PLAN)  # an absent plan could not be merged with another
             if id:
-                self._record.put(id, TASK, ID)
+                self._store.put(id, TASK, ID)
 
     def finish(self, status: str) -> None:
-        """Say how the task ended, whatever the plan says: done, failed, cancelled …
+        """Record how the task ended, whatever the plan says: done, failed, cancelled …
 
         Raises:
-            BadValue: there is no such status.
+            BadValue: the status is not one of the known ones.
         """
         if status not in STATUSES:
-            raise BadValue(f"{status!r} is no status", hint=f"use one of {', '.join(STATUSES)}")
+            raise BadValue(f"unknown status {status!r}", hint=f"use one of {', '.join(STATUSES)}")
         with self.state.turn():
-            self._record.put(status, TASK, STATUS)
+            self._store.put(status, TASK, STATUS)
 
     @property
     def task(self) -> TaskState:
-        """The task as it is now."""
+        """The current task: goal, status, steps and data."""
         with self.state.turn():
-            goal, steps = self.goal, self._record.steps()
-            kept = self._record.value(TASK) or {}
-            data = self._record.value(DATA) or {}
+            goal, plan = self.goal, self._store.plan()
+            stored = self._store.value(TASK) or {}
+            data = self._store.value(DATA) or {}
         return TaskState(
             goal=goal,
-            status=kept.get(STATUS) or status_of(goal, steps),
-            steps_done=tuple(step for step in steps if step.state is StepState.DONE),
-            steps_left=tuple(step for step in steps if not step.state.is_settled),
-            current_step=current_of(steps),
+            status=stored.get(STATUS) or plan.status(goal),
+            steps_done=plan.done,
+            steps_left=plan.left,
+            current_step=plan.current,
             data=data,
-            id=str(kept.get(ID) or getattr(self.state, "session", "")),
+            id=str(stored.get(ID) or getattr(self.state, "session", "")),
         )
 
     def gather(self, **data: Any) -> None:
-        """Keep what the task has found out, by name; None takes a name out."""
+        """Store data of the task by name; None removes a name."""
         with self.state.turn():
             for name, value in data.items():
                 if value is None:
-                    self._record.remove(DATA, name)
+                    self._store.remove(DATA, name)
                 else:
-                    self._record.put(value, DATA, name)
+                    self._store.put(value, DATA, name)
 
     # The plan
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[PlanStep, ...]:
         """The steps of the plan, in order."""
         with self.state.turn():
-            return self._record.steps()
+            return self._store.plan().steps
 
-    def plan(self, steps: Iterable[Planned]) -> tuple[Step, ...]:
-        """Plan steps in place of those that are left; what is settled stays in the plan.
+    def plan(self, steps: Iterable[StepLike]) -> tuple[PlanStep, ...]:
+        """Replace the steps that are left to do, and return all; settled steps stay in the plan.
 
-        A step is a text, or a dict with `text` and `id`. One that was planned before keeps its
-        state. The ids of the others are made of their texts.
+        A step is a text, or a dict with `text` and `id`. A step that was planned before keeps its
+        state. Ids are made from texts where none is given.
 
         Raises:
-            BadValue: this is no step, or two have one id.
+            BadValue: something is not a step, or two steps have one id.
         """
         if isinstance(steps, str):
             raise BadValue("a plan is a list of steps, not one text", hint=f"use [{steps!r}]")
         with self.state.turn():
-            planned = replanned(self._record.steps(), steps, self._now())
-            self._record.keep_steps(planned)
-            self._record.remove(TASK, STATUS)
-        return planned
+            plan = self._store.plan().replan(steps, self._now())
+            self._store.put(plan.to_data(), PLAN)
+            self._store.remove(TASK, STATUS)
+        return plan.steps
 
-    def begin(self, step: str | Step) -> Step:
-        """Say that a step is being worked on."""
-        return self._move(step, StepState.ACTIVE, "")
+    def begin(self, step: str | PlanStep) -> PlanStep:
+        """Mark a step as active."""
+        return self._set_step(step, StepState.ACTIVE, "")
 
-    def done(self, step: str | Step, result: str = "") -> Step:
-        """Say that a step is done, and perhaps what came of it.
+    def done(self, step: str | PlanStep, result: str = "") -> PlanStep:
+        """Mark a step as done, perhaps with its result.
 
         Raises:
             KeyNotFound: the plan has no such step.
         """
-        return self._move(step, StepState.DONE, result)
+        return self._set_step(step, StepState.DONE, result)
 
-    def fail(self, step: str | Step, why: str = "") -> Step:
-        """Say that a step has failed."""
-        return self._move(step, StepState.FAILED, why)
+    def fail(self, step: str | PlanStep, why: str = "") -> PlanStep:
+        """Mark a step as failed."""
+        return self._set_step(step, StepState.FAILED, why)
 
-    def skip(self, step: str | Step, why: str = "") -> Step:
-        """Say that a step is not needed."""
-        return self._move(step, StepState.SKIPPED, why)
+    def skip(self, step: str | PlanStep, why: str = "") -> PlanStep:
+        """Mark a step as not needed."""
+        return self._set_step(step, StepState.SKIPPED, why)
 
-    def reopen(self, step: str | Step) -> Step:
-        """Say that a step has to be done after all."""
-        return self._move(step, StepState.PENDING, "")
+    def reopen(self, step: str | PlanStep) -> PlanStep:
+        """Mark a settled step as pending again."""
+        return self._set_step(step, StepState.PENDING, "")
 
-    def pending(self) -> list[Step]:
-        """Return the steps that are left, the one being worked on as well."""
+    def pending(self) -> list[PlanStep]:
+        """Return the steps that are left, the active one included."""
         return [step for step in self.steps if not step.state.is_settled]
 
-    def _move(self, name: str | Step, state: StepState, why: str) -> Step:
+    def _set_step(self, name: str | PlanStep, state: StepState, why: str) -> PlanStep:
         with self.state.turn():
-            step = found(self._record.steps(), name)
-            moved = replace(step, state=state, why=why, time=max(self._now(), step.time))
-            self._record.put(moved.to_data(), PLAN, step.id)
+            step = self._store.plan().find(name)
+            changed = replace(step, state=state, why=why, time=max(self._now(), step.time))
+            self._store.put(changed.to_data(), PLAN, step.id)
             if not state.is_settled:
-                self._record.remove(TASK, STATUS)
-        return moved
+                self._store.remove(TASK, STATUS)
+        return changed
 
-
-_RECENT_CALLS = 20
-
-
-class Memory(Noting, Planning):
-    """What an agent works with: `state.memory`.
-
-    There is always one, if an empty one. `half_life_seconds` is how long it takes until half of a
-    note is gone, for notes that do not say. `relevance` is a judge of your own for `recall`.
-    Without a clock it is that of the repo, or the time of the commit that is looked at.
-    """
-
-    def __repr__(self) -> str:
-        task = self.task
-        done, left = len(task.steps_done), len(task.steps_left)
-        return f"<Memory {task.goal!r} {task.status}: {done} done, {left} left>"
-
-    def relevant(
-        self, decision: str, budget: int, *, count: Callable[[str], int] | None = None
-    ) -> choosing.Choice:
-        """Return what fits into a budget of tokens of what matters for a decision.
-
-        The goal and the step at hand come first, then pinned notes, then notes, calls of tools and
-        the rest of the plan by their scores. `count` counts the tokens of a text; without one they
-        are estimated.
-
-        Raises:
-            BadValue: the budget is no count, or the decision no text.
-        """
-        if not isinstance(decision, str):
-            raise BadValue(f"{decision!r} is no decision", hint="say in words what is decided")
-        with self.state.turn():
-            task = self.task
-            notes = choosing.note_items(self._ranked(decision, with_pinned=True))
-            calls = choosing.call_items(decision, self.tool_calls[-_RECENT_CALLS:])
-        items = [*choosing.task_items(task), *notes, *calls]
-        return choosing.choose(items, budget, count=count or tokens.estimate_tokens)
-
-    # Tools
+    # Tool calls
 
     @property
     def tool_calls(self) -> ToolLog:
-        """The calls of tools, the oldest first."""
+        """The tool calls, the oldest first."""
         return ToolLog(self.state, (MEMORY, CALLS))
 
     def record(self, call: ToolRecord) -> ToolRecord:
-        """Keep a call of a tool; one without a time gets the time it is."""
+        """Store a tool call and return it; one without a time gets the current time."""
         if not isinstance(call, ToolRecord):
-            raise BadValue(f"{call!r} is no ToolRecord", hint="use memory.record(ToolRecord(…))")
+            raise BadValue(
+                f"record takes a ToolRecord, got {call!r}", hint="use memory.record(ToolRecord(…))"
+            )
         return self.tool_calls.append(call, self._now())
 
     # All of it
 
+    def relevant(
+        self, decision: str, budget: int, *, count: Callable[[str], int] | None = None
+    ) -> RelevantItems:
+        """Return the notes, steps and tool calls that matter most for a decision, within a budget.
+
+        The goal and the current step come first, then pinned notes, then notes, tool calls and
+        the rest of the plan by their scores. `count` counts the tokens of a text; by default they
+        are estimated.
+
+        Raises:
+            BadValue: the budget is not a count, or the decision not a text.
+        """
+        if not isinstance(decision, str):
+            raise BadValue(
+                f"the decision must be a text, got {decision!r}", hint="say what is decided"
+            )
+        with self.state.turn():
+            task = self.task
+            notes = self._ranked_notes(decision, with_pinned=True)
+            calls = self.tool_calls[-_RECENT_CALLS:]
+        items = [
+            *ranking.task_items(task),
+            *ranking.note_items(notes),
+            *ranking.call_items(decision, calls),
+        ]
+        return ranking.choose(items, budget, count=count or estimate_tokens)
+
     def to_dict(self) -> dict[str, Any]:
-        """Return the memory as plain data: goal, plan, what is done, notes and calls."""
-        steps = self.steps
+        """Return the memory as plain data: goal, plan, done steps, notes and tool calls."""
+        plan = self.steps
         return {
             "current_goal": self.goal,
-            "plan_steps": [step.text for step in steps],
-            "completed_steps": [step.text for step in steps if step.state is StepState.DONE],
+            "plan_steps": [step.text for step in plan],
+            "completed_steps": [step.text for step in plan if step.state is StepState.DONE],
             "notes": {note.key: note.value for note in self.notes.all()},
             "tool_calls": [call.to_data() for call in self.tool_calls],
         }

@@ -1,12 +1,15 @@
-"""The plan: steps with ids, in order, each in one of five states.
+"""The plan: steps with ids, in order, each in one of five states; and the task it belongs to.
 
-The state of the task: what an agent is at, as a few fields to show or to send.
+    plan = Plan().replan(["search", "book"], now=0)
+    plan.find("search").state          # StepState.PENDING
+
+A `Plan` is a value: its methods return another plan. `Memory` stores it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeAlias
@@ -14,12 +17,12 @@ from typing import Any, TypeAlias
 from otolith.errors import BadValue, Corrupt, KeyNotFound
 from otolith.shapes import items
 
-_SLUG = re.compile(r"[^\w]+")
-_MOST_LETTERS = 40
+_NO_WORD = re.compile(r"[^\w]+")
+_ID_LETTERS = 40
 
 
 class StepState(StrEnum):
-    """How far a step is."""
+    """The progress of a step."""
 
     PENDING = "pending"
     ACTIVE = "active"
@@ -34,116 +37,166 @@ class StepState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlanStep:
     """One step of a plan."""
 
     id: str
     text: str
     state: StepState = StepState.PENDING
     place: int = 0
-    """Where it stands in the plan."""
+    """Its position in the plan."""
     time: int = 0
     """When its state changed last, in microseconds since 1970."""
     why: str = ""
-    """What came of it, or why it failed or was skipped."""
+    """The result of the step, or why it failed or was skipped."""
 
     def __str__(self) -> str:
         return self.text
 
     def to_data(self) -> list[Any]:
-        """Return what is kept of it; the id is where it is kept."""
+        """Return the stored form; the id is the key under which it is stored."""
         return [self.text, str(self.state), self.place, self.time, self.why]
 
     @classmethod
-    def from_data(cls, id: str, data: Any) -> Step:
-        """Return what `to_data` gave.
+    def from_data(cls, id: str, data: Any) -> PlanStep:
+        """Return the step that `to_data` made into data.
 
         Raises:
-            Corrupt: it is no step.
+            Corrupt: the data is not a step.
         """
         where = f".memory/plan/{id}"
         text, state, place, time, why = items(data, where, str, str, int, int, str)
         if state not in tuple(StepState):
-            raise Corrupt(f"{where} is {state[:40]!r}, which no step is", hint="run otolith fsck")
+            raise Corrupt(f"{where} has the unknown state {state[:40]!r}", hint="run otolith fsck")
         return cls(id, text, StepState(state), place, time, why)
 
 
-Planned: TypeAlias = str | Step | Mapping[str, Any]
-"""A step as a user gives it: its text, a step, or a dict with `text` and perhaps `id`."""
+StepLike: TypeAlias = str | PlanStep | Mapping[str, Any]
+"""A step as a user writes it: its text, a step, or a dict with `text` and perhaps `id`."""
 
 
-def replanned(old: Iterable[Step], steps: Iterable[Planned], now: int) -> tuple[Step, ...]:
-    """Return a plan in which what was left to do is replaced, and what is settled stays.
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The steps of a task, in order."""
 
-    A step that is in both plans keeps its state.
-    """
-    known = {step.id: step for step in old}
-    named = [_step(given) for given in steps]
-    wanted = _with_ids(named, known)
-    kept = [step for step in known.values() if step.state.is_settled and step.id not in wanted]
-    fresh = [
-        replace(known[id], text=step.text) if id in known else replace(step, id=id, time=now)
-        for id, step in wanted.items()
-    ]
-    return tuple(replace(step, place=place) for place, step in enumerate([*kept, *fresh]))
+    steps: tuple[PlanStep, ...] = ()
+
+    @classmethod
+    def of(cls, steps: Iterable[PlanStep]) -> Plan:
+        """Return a plan of steps by their place; steps with equal places are ordered by id."""
+        return cls(tuple(sorted(steps, key=lambda step: (step.place, step.id))))
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Plan:
+        """Return the plan that `to_data` made into data.
+
+        Raises:
+            Corrupt: one of its steps is not a step.
+        """
+        return cls.of(PlanStep.from_data(id, step) for id, step in data.items())
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the stored form: steps by their ids."""
+        return {step.id: step.to_data() for step in self.steps}
+
+    def numbered(self) -> Plan:
+        """Return the plan with places that count from 0."""
+        return Plan(tuple(replace(step, place=at) for at, step in enumerate(self.steps)))
+
+    @property
+    def left(self) -> tuple[PlanStep, ...]:
+        """The steps that are pending or active."""
+        return tuple(step for step in self.steps if not step.state.is_settled)
+
+    @property
+    def done(self) -> tuple[PlanStep, ...]:
+        """The steps that are done; failed and skipped steps are not among them."""
+        return tuple(step for step in self.steps if step.state is StepState.DONE)
+
+    @property
+    def current(self) -> PlanStep | None:
+        """The step to work on: the active one, else the first one left."""
+        active = (step for step in self.left if step.state is StepState.ACTIVE)
+        return next(active, next(iter(self.left), None))
+
+    def status(self, goal: str) -> str:
+        """Return the status of the task, one of `STATUSES`, as its steps have it."""
+        if not self.steps:
+            return "pending" if goal else "idle"
+        states = {step.state for step in self.steps}
+        if states == {StepState.PENDING}:
+            return "pending"
+        if self.left:
+            return "in_progress"
+        return "failed" if StepState.FAILED in states else "done"
+
+    def find(self, name: str | PlanStep) -> PlanStep:
+        """Return the step with an id or a text; of equal texts, the first that is left.
+
+        Raises:
+            KeyNotFound: the plan has no such step.
+        """
+        wanted = name.id if isinstance(name, PlanStep) else name
+        by_id = next((step for step in self.steps if step.id == wanted), None)
+        same_text = [step for step in self.steps if step.text == wanted]
+        if not isinstance(name, PlanStep) and (by_id is None or by_id in same_text):
+            # The name is a text: ids are made from texts, so a settled step may have it as its id.
+            by_id = next((step for step in same_text if not step.state.is_settled), by_id)
+        step = by_id or next(iter(same_text), None)
+        if step is None:
+            ids = ", ".join(step.id for step in self.steps) or "no steps"
+            raise KeyNotFound(f"the plan has no step {wanted!r}", hint=f"it has {ids}")
+        return step
+
+    def replan(self, steps: Iterable[StepLike], now: int) -> Plan:
+        """Return a plan with other steps left to do; settled steps stay at its beginning.
+
+        A step that is in both plans keeps its state.
+
+        Raises:
+            BadValue: something is not a step, or two steps have one id.
+        """
+        known = {step.id: step for step in self.steps}
+        wanted = _by_id(map(_step, steps), known)
+        settled = [step for step in self.steps if step.state.is_settled and step.id not in wanted]
+        planned = [
+            replace(known[id], text=step.text) if id in known else replace(step, id=id, time=now)
+            for id, step in wanted.items()
+        ]
+        return Plan((*settled, *planned)).numbered()
 
 
-def found(steps: Iterable[Step], name: str | Step) -> Step:
-    """Return the step of an id, or of a text: of several with one text, the first that is left.
-
-    Raises:
-        KeyNotFound: there is none.
-    """
-    listed = list(steps)
-    wanted = name.id if isinstance(name, Step) else name
-    by_id = next((step for step in listed if step.id == wanted), None)
-    alike = [step for step in listed if step.text == wanted]
-    if not isinstance(name, Step) and (by_id is None or by_id in alike):  # it is meant by its text
-        by_id = next((step for step in alike if not step.state.is_settled), by_id)
-    step = by_id or next(iter(alike), None)
-    if step is None:
-        ids = ", ".join(step.id for step in listed) or "no steps"
-        raise KeyNotFound(f"the plan has no step {wanted!r}", hint=f"it has {ids}")
-    return step
-
-
-def in_order(steps: Iterable[Step]) -> tuple[Step, ...]:
-    """Return steps as the plan has them; two that stand in one place are in the order of ids."""
-    return tuple(sorted(steps, key=lambda step: (step.place, step.id)))
-
-
-def _step(given: Planned) -> Step:
-    if isinstance(given, Step):
+def _step(given: StepLike) -> PlanStep:
+    if isinstance(given, PlanStep):
         return given
-    if isinstance(given, str):
-        return Step("", given)
-    fields: Any = given
+    fields: Any = {"text": given} if isinstance(given, str) else given
     text = fields.get("text") if isinstance(fields, Mapping) else None
-    if isinstance(text, str):
-        return Step(str(fields.get("id") or ""), text)
-    raise BadValue(f"{given!r} is no step", hint='use a text, or {"id": …, "text": …}')
+    if not isinstance(text, str):
+        raise BadValue(f"{given!r} is not a step", hint='use a text, or {"id": …, "text": …}')
+    return PlanStep(str(fields.get("id") or ""), text)
 
 
-def _with_ids(steps: list[Step], known: Mapping[str, Step]) -> dict[str, Step]:
-    """Return steps by their ids, which are made of their texts where they have none."""
-    ids: dict[str, Step] = {}
+def _by_id(steps: Iterable[PlanStep], known: Mapping[str, PlanStep]) -> dict[str, PlanStep]:
+    """Return steps by their ids; a step without one gets an id made from its text."""
+    found: dict[str, PlanStep] = {}
     for step in steps:
         if not step.text.strip():
-            raise BadValue("a step without a text", hint="say what is to be done")
-        if step.id and step.id in ids:
+            raise BadValue("a step needs a text", hint="say what is to be done")
+        if step.id and step.id in found:
             raise BadValue(f"two steps have the id {step.id!r}", hint="give each its own")
-        ids[step.id or _free(step.text, ids, known)] = step
-    return ids
+        found[step.id or next(_free_ids(step.text, found, known))] = step
+    return found
 
 
-def _free(text: str, taken: Mapping[str, Step], known: Mapping[str, Step]) -> str:
-    """Return an id for a text: that of the step which has it already, or a new one."""
-    slug = _SLUG.sub("-", text.lower()).strip("-")[:_MOST_LETTERS] or "step"
+def _free_ids(
+    text: str, taken: Mapping[str, PlanStep], known: Mapping[str, PlanStep]
+) -> Iterator[str]:
+    """Yield ids for a text that no other step has; a known step with this text shares its id."""
+    slug = _NO_WORD.sub("-", text.lower()).strip("-")[:_ID_LETTERS] or "step"
     for count in range(1, len(taken) + len(known) + 2):
         id = slug if count == 1 else f"{slug}-{count}"
         if id not in taken and (id not in known or known[id].text == text):
-            return id
-    raise AssertionError("there are more ids than steps")
+            yield id
 
 
 STATUSES = ("idle", "pending", "in_progress", "done", "failed", "cancelled")
@@ -151,13 +204,14 @@ STATUSES = ("idle", "pending", "in_progress", "done", "failed", "cancelled")
 
 @dataclass(frozen=True, slots=True)
 class TaskState:
-    """A task at one moment."""
+    """A task at one moment, as a few fields to show or to send."""
 
     goal: str = ""
     status: str = "idle"
-    steps_done: tuple[Step, ...] = ()
-    steps_left: tuple[Step, ...] = ()
-    current_step: Step | None = None
+    """One of `STATUSES`: as reported by `finish`, else worked out from the steps."""
+    steps_done: tuple[PlanStep, ...] = ()
+    steps_left: tuple[PlanStep, ...] = ()
+    current_step: PlanStep | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
     id: str = ""
 
@@ -172,22 +226,3 @@ class TaskState:
             "current_step": None if self.current_step is None else self.current_step.text,
             "data": dict(self.data),
         }
-
-
-def status_of(goal: str, steps: tuple[Step, ...]) -> str:
-    """Return how far a task is, by its plan."""
-    if not steps:
-        return "pending" if goal else "idle"
-    states = {step.state for step in steps}
-    if states == {StepState.PENDING}:
-        return "pending"
-    if any(not state.is_settled for state in states):
-        return "in_progress"
-    return "failed" if StepState.FAILED in states else "done"
-
-
-def current_of(steps: tuple[Step, ...]) -> Step | None:
-    """Return the step that is being worked on: the active one, else the first that is left."""
-    left = [step for step in steps if not step.state.is_settled]
-    active = (step for step in left if step.state is StepState.ACTIVE)
-    return next(active, left[0] if left else None)

@@ -1,53 +1,53 @@
-"""What an agent works with, as it is kept in a state.
+"""The stored form of a memory: one reserved subtree of a state.
 
-    .memory / goal           what is to be reached, a text
+    .memory / goal           the goal, a text
               task / id      the name of the task
-                     status  how it ended, if somebody said so
-              data / NAME    what the task has gathered
+                     status  how the task ended, if that was reported
+              data / NAME    data that the task has gathered
               plan / ID      a step: [text, state, place, time, why]
-              notes / KEY    a note, see `notes.py`; a forgotten one leaves its key and the time
-              calls          the calls of tools, the oldest first
+              notes / KEY    a note, see `notes.py`; a forgotten note leaves its key and the time
+              calls          tool calls, the oldest first
 
-Two branches merge the goal, the task and its data by who wrote last, a plan by its steps, notes
-each by its time, and calls by keeping all of them: see `merge.py`.
+When two branches merge, the goal, the task and its data are taken from the later writer, plans are
+merged step by step, notes one by one, and all tool calls stay: see `merge.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from otolith.core import MEMORY, Path, StateReader
 from otolith.errors import BadValue
 from otolith.memory.notes import Note
-from otolith.memory.plan import Step, in_order
+from otolith.memory.plan import Plan
 from otolith.shapes import mapping
 
 GOAL, TASK, DATA, PLAN, NOTES, CALLS = "goal", "task", "data", "plan", "notes", "calls"
 ID, STATUS = "id", "status"
 
 
-class Record:
-    """The place of a memory in a state."""
+class MemoryStore:
+    """Reads and stages the parts of a memory. Callers hold the lock of the state."""
 
     def __init__(self, state: StateReader) -> None:
         self._state = state
 
-    def value(self, *path: str) -> Any:
-        """Return what is at a place; None if nothing is."""
-        cell = self._state.cell_at((MEMORY, *path))
-        return None if cell is None else self._state.cells.load(cell)
-
     def cell(self, *path: str) -> bytes | None:
-        """Return what is at a place, as a cell."""
+        """Return the cell at a path below `.memory`; None if there is none."""
         return self._state.cell_at((MEMORY, *path))
 
+    def value(self, *path: str) -> Any:
+        """Return the value at a path below `.memory`; None if there is none."""
+        cell = self.cell(*path)
+        return None if cell is None else self._state.cells.load(cell)
+
     def put(self, value: Any, *path: str) -> None:
-        """Stage a value at a place.
+        """Stage a value at a path; an equal value is not written again.
 
         Raises:
-            BadValue: it cannot be kept.
-            ReadOnly: this is a state as it was.
+            BadValue: the value cannot be stored.
+            ReadOnly: the state is a snapshot.
         """
         where: Path = (MEMORY, *path)
         try:
@@ -58,36 +58,32 @@ class Record:
             self._state.write_reserved(where, cell)
 
     def remove(self, *path: str) -> None:
-        """Stage that nothing is at a place."""
+        """Stage the removal of a path; a path without a value is left alone."""
         if self.cell(*path) is not None:
             self._state.write_reserved((MEMORY, *path), None)
 
-    def steps(self) -> tuple[Step, ...]:
-        """Return the plan."""
-        kept = self.value(PLAN)
-        plan = {} if kept is None else mapping(kept, ".memory/plan", list)
-        return in_order(Step.from_data(id, data) for id, data in plan.items())
+    def equals(self, value: Any, *path: str) -> bool:
+        """Return whether a path has this value, compared by their stored form."""
+        stored, cells = self.cell(*path), self._state.cells
+        return stored is not None and cells.same(stored, cells.put(value))
 
-    def keep_steps(self, steps: Iterable[Step]) -> None:
-        """Stage a whole plan."""
-        self.put({step.id: step.to_data() for step in steps}, PLAN)
+    def plan(self) -> Plan:
+        """Return the plan; it has no steps if none is stored."""
+        stored = self.value(PLAN)
+        return Plan.from_data({} if stored is None else mapping(stored, ".memory/plan", list))
 
     def note(self, key: str) -> Note | None:
         """Return a note, forgotten or not."""
-        kept = self.value(NOTES, key)
-        return None if kept is None else Note.from_data(key, kept)
+        stored = self.value(NOTES, key)
+        return None if stored is None else Note.from_data(key, stored)
 
-    def keep_note(self, note: Note) -> None:
-        """Stage a note."""
+    def put_note(self, note: Note) -> None:
+        """Stage a note under its key."""
         self.put(note.to_data(), NOTES, note.key)
 
-    def note_cells(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the keys of all notes, and each as a cell; those that are forgotten, too."""
-        cell = self.cell(NOTES)
-        for key, each in () if cell is None else self._state.cells.entries(cell):
-            yield str(self._state.cells.encoding.unkey(key)), each
-
-    def load_note(self, key: str, cell: bytes) -> Note:
-        """Return the note in a cell."""
-        kept: Any = self._state.cells.load(cell)
-        return Note.from_data(key, kept)
+    def notes(self) -> Iterator[Note]:
+        """Yield all notes, forgotten ones included, in the order of their keys."""
+        cells, cell = self._state.cells, self.cell(NOTES)
+        for key, stored in () if cell is None else cells.entries(cell):
+            data: Any = cells.load(stored)
+            yield Note.from_data(str(cells.encoding.unkey(key)), data)

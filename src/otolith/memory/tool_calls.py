@@ -1,4 +1,8 @@
-"""The log of tool calls: it grows at its end, and each is read when it is asked for."""
+"""The log of tool calls: it grows at its end, and a record is read when it is asked for.
+
+memory.record(ToolRecord("c1", "search", {"to": "NYC"}, result=3))
+memory.tool_calls[-1].observation        # "3"
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from otolith.core import Path, StateReader
 from otolith.errors import BadValue
 from otolith.shapes import NOTHING, Shape, fields
 
-_NEEDED: Shape = {"id": str, "name": str}
+_REQUIRED: Shape = {"id": str, "name": str}
 _OPTIONAL: Shape = {
     "arguments": dict,
     "result": object,
@@ -18,12 +22,13 @@ _OPTIONAL: Shape = {
     "duration_ms": (float, NOTHING),
     "time": int,
 }
-_FIELDS = (*_NEEDED, *_OPTIONAL)
+_PAGE = 64
+"""How many records are read at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolRecord:
-    """One call of a tool, and what came of it."""
+    """One call of a tool, with its result or error."""
 
     id: str
     name: str
@@ -41,35 +46,33 @@ class ToolRecord:
 
     @property
     def observation(self) -> str:
-        """What a model is told of it."""
+        """The text a model gets: the result, or that the tool failed and why."""
         if self.error:
             return f"[Tool Error] {self.name} failed: {self.error}"
         return str(self.result)
 
     def to_data(self) -> dict[str, Any]:
-        """Return it as plain data; what is empty is left out."""
-        data = {name: getattr(self, name) for name in _FIELDS}
+        """Return plain data; empty fields are left out."""
+        data = {name: getattr(self, name) for name in (*_REQUIRED, *_OPTIONAL)}
         data["arguments"] = dict(self.arguments)
-        usual = {"arguments": {}, "time": 0}
-        kept = {"id", "name"}
-        return {n: v for n, v in data.items() if n in kept or not _is_same(v, usual.get(n))}
+        return {n: v for n, v in data.items() if n in _REQUIRED or not _is_empty(n, v)}
 
     @classmethod
     def from_data(cls, data: Any) -> ToolRecord:
-        """Return what `to_data` gave.
+        """Return the record that `to_data` made into data.
 
         Raises:
-            Corrupt: it is no record of a call.
+            Corrupt: the data is not a record of a call.
         """
-        return cls(**fields(data, "a record of a call", _NEEDED, _OPTIONAL, is_open=True))
+        return cls(**fields(data, "a record of a call", _REQUIRED, _OPTIONAL, is_open=True))
 
 
-def _is_same(one: object, other: object) -> bool:
-    return type(one) is type(other) and (one is None or one in ({}, 0)) and one == other
+def _is_empty(name: str, value: object) -> bool:
+    return value is None or (name in ("arguments", "time") and not value)
 
 
 class ToolLog(Sequence[ToolRecord]):
-    """The calls of a state, the oldest first; a slice is a list."""
+    """The tool calls of a state, the oldest first; a slice is a list."""
 
     def __init__(self, state: StateReader, path: Path) -> None:
         self._state = state
@@ -77,7 +80,7 @@ class ToolLog(Sequence[ToolRecord]):
 
     def __len__(self) -> int:
         with self._state.turn():
-            cell = self._cell()
+            cell = self._state.cell_at(self._path)
             return 0 if cell is None else self._state.cells.length(cell)
 
     @overload
@@ -89,12 +92,11 @@ class ToolLog(Sequence[ToolRecord]):
             length = len(self)
             if isinstance(at, slice):
                 start, stop, step = at.indices(length)
-                places = range(start, stop, step)
                 if step == 1:
                     return self._read(start, stop)
-                return [self._read(place, place + 1)[0] for place in places]
+                return [self._read(place, place + 1)[0] for place in range(start, stop, step)]
             if not -length <= at < length:
-                raise IndexError(f"{length} calls were recorded, there is none at {at}")
+                raise IndexError(f"tool call {at} is out of range: {length} calls were recorded")
             return self._read(at % length, at % length + 1)[0]
 
     def __iter__(self) -> Iterator[ToolRecord]:
@@ -103,14 +105,20 @@ class ToolLog(Sequence[ToolRecord]):
             yield from self[start : min(start + _PAGE, length)]
 
     def __repr__(self) -> str:
-        return f"<ToolLog: {len(self)} calls>"
+        return f"<ToolLog {len(self)} calls>"
 
     def append(self, record: ToolRecord, now: int) -> ToolRecord:
-        """Stage a record at the end; one without a time gets this one."""
-        state = self._state
+        """Stage a record at the end, and return it; one without a time gets the time `now`.
+
+        Raises:
+            BadValue: its arguments are not a dict.
+        """
         if not isinstance(record.arguments, Mapping):
-            raise BadValue(f"arguments={record.arguments!r}", hint="give them by name, in a dict")
+            raise BadValue(
+                f"arguments must be a dict, got {record.arguments!r}", hint="give them by name"
+            )
         record = record if record.time else replace(record, time=now)
+        state = self._state
         with state.turn():
             state.extend_reserved(self._path, [state.cells.put(record.to_data())])
         return record
@@ -119,16 +127,10 @@ class ToolLog(Sequence[ToolRecord]):
         """Return the calls of one tool."""
         return [record for record in self if record.name == name]
 
-    def _cell(self) -> bytes | None:
-        return self._state.cell_at(self._path)
-
     def _read(self, start: int, stop: int) -> list[ToolRecord]:
-        cell, cells = self._cell(), self._state.cells
+        cell, cells = self._state.cell_at(self._path), self._state.cells
         if cell is None or start >= stop:
             return []
         found = list(cells.elements(cell, start, stop))
         cells.prefetch(found)
         return [ToolRecord.from_data(cells.load(each)) for each in found]
-
-
-_PAGE = 64

@@ -450,4 +450,4 @@ def test_a_long_goal_is_cut_rather_than_left_out(memory):
 def test_what_is_looked_at_is_shown_in_short(memory):
     memory.note("seat", "aisle")
     memory.record(ToolRecord("c1", "search"))
-    assert (repr(memory.notes), repr(memory.tool_calls)) == ("<Notes: seat>", "<ToolLog: 1 calls>")
+    assert (repr(memory.notes), repr(memory.tool_calls)) == ("<Notes seat>", "<ToolLog 1 calls>")

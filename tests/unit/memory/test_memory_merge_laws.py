@@ -8,12 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otolith import Versioned
-from otolith.memory import Note, Step, StepState, ToolRecord, Version, merge_notes, merge_plans
+from otolith.memory import (
+    Note,
+    NoteVersion,
+    PlanStep,
+    StepState,
+    ToolRecord,
+    merge_notes,
+    merge_plans,
+)
 
 FEWER = settings(max_examples=max(settings().max_examples // 2, 20))
 
 times = st.integers(0, 9)
-versions = st.lists(st.builds(Version, st.integers(0, 3), times, st.just("")), max_size=3)
+versions = st.lists(st.builds(NoteVersion, st.integers(0, 3), times, st.just("")), max_size=3)
 notes = st.builds(
     Note,
     st.just(""),
@@ -31,7 +39,7 @@ notes = st.builds(
 states = st.sampled_from(list(StepState))
 plans = st.dictionaries(
     st.sampled_from("abcd"),
-    st.builds(Step, st.just(""), st.sampled_from(["x", "y"]), states, st.integers(0, 3), times),
+    st.builds(PlanStep, st.just(""), st.sampled_from(["x", "y"]), states, st.integers(0, 3), times),
     max_size=4,
 ).map(lambda plan: {id: step.to_data() for id, step in plan.items()})
 

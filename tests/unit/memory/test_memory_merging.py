@@ -7,7 +7,15 @@ import itertools
 import pytest
 
 from otolith import Versioned
-from otolith.memory import Note, Step, StepState, ToolRecord, Version, merge_notes, merge_plans
+from otolith.memory import (
+    Note,
+    NoteVersion,
+    PlanStep,
+    StepState,
+    ToolRecord,
+    merge_notes,
+    merge_plans,
+)
 
 
 def note(value, time, **fields):
@@ -15,7 +23,7 @@ def note(value, time, **fields):
 
 
 def step(state="pending", time=0, text="a", place=0):
-    return Step("", text, StepState(state), place, time).to_data()
+    return PlanStep("", text, StepState(state), place, time).to_data()
 
 
 def test_the_newer_note_wins_and_the_older_is_linked():
@@ -64,8 +72,8 @@ def test_what_is_no_note_is_left_to_the_user():
 
 
 def test_versions_are_the_newest_first_and_each_once():
-    ours = Note("", "b", time=5, versions=(Version("a", 1, ""),)).to_data()
-    theirs = Note("", "c", time=9, versions=(Version("a", 1, ""),)).to_data()
+    ours = Note("", "b", time=5, versions=(NoteVersion("a", 1, ""),)).to_data()
+    theirs = Note("", "c", time=9, versions=(NoteVersion("a", 1, ""),)).to_data()
 
     assert merge_notes(note("a", 1), ours, theirs)["versions"] == [["b", 5, ""], ["a", 1, ""]]
 
