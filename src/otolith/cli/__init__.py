@@ -1,8 +1,8 @@
-"""The terminal: git's words on an agent's state.
+"""The command line: git's verbs on an agent's state.
 
-Read `main.py` (options, verbs, exit codes), then `location.py` (which store, which branch).
-`verbs` has a file for each kind of verb, `screen` shows what they found, `running` runs code in
-steps, `notebook` is the extension for IPython, `story` is the demo.
+Read `main.py` (options, commands, exit codes), then `location.py` (which store, which branch).
+`commands/` has a file for each group of commands, `format/` turns results into text, `run/` runs
+code and agents, `ipython.py` is the extension for notebooks.
 """
 
 from otolith.cli.main import main, program

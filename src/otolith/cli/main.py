@@ -1,4 +1,4 @@
-"""The program: global options, verbs that load when they are used, errors as exit codes."""
+"""The `otolith` program: global options, commands loaded on use, errors as exit codes."""
 
 from __future__ import annotations
 
@@ -19,73 +19,75 @@ from otolith.cli.errors import exit_code, hint_of, report
 from otolith.cli.options import GlobalOptions
 from otolith.errors import Error
 
-# Verb -> (module that has it, what it does). Help reads this table and loads nothing.
-VERBS: dict[str, dict[str, tuple[str, str]]] = {
+# Command -> (module that defines it, what it does). Help reads this table and imports nothing.
+COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Start": {
         "init": ("init", "make a store in this directory"),
-        "demo": ("init", "see the whole story in twenty seconds"),
-        "doctor": ("maintain", "check that this machine is fit for a store"),
-        "help": ("init", "show this, or the help of a verb"),
+        "demo": ("demo", "kill, resume, branch and merge an agent in twenty seconds"),
+        "doctor": ("maintain", "check that this machine can hold a store"),
+        "help": ("init", "show this page, or the help of a command"),
     },
     "Look": {
-        "status": ("status", "the branch at hand, staged edits, conflicts"),
-        "log": ("show", "commits, the latest first"),
-        "show": ("show", "a commit and what it changed, or a value as it was"),
-        "diff": ("show", "what differs between two states"),
+        "status": ("status", "current branch, staged changes, conflicts"),
+        "log": ("show", "commits, newest first"),
+        "show": ("show", "a commit and its changes, or a value at a commit"),
+        "diff": ("show", "differences between two states"),
         "cat": ("show", "one value, raw"),
         "ls": ("show", "names, kinds and sizes"),
-        "blame": ("show", "which commit set what is there now"),
+        "blame": ("show", "the commit that last set each value"),
         "sessions": ("status", "all sessions of the store"),
-        "chat": ("chat", "what was said: show, threads, search, topics, context"),
-        "memory": ("chat", "what an agent has in mind: goal, plan, notes"),
-        "events": ("agent", "what happened, in order"),
-        "stats": ("maintain", "how much is stored, and what takes the room"),
+        "chat": ("chat", "conversation: show, threads, search, topics, context"),
+        "memory": ("chat", "working memory: goal, plan, notes"),
+        "events": ("agent", "recorded events, in order"),
+        "stats": ("maintain", "size of the store, and what takes the space"),
     },
     "Change": {
         "set": ("edit", "stage a value"),
         "rm": ("edit", "stage the removal of a value"),
-        "restore": ("edit", "drop staged edits"),
-        "commit": ("edit", "make staged edits part of history"),
-        "rollback": ("edit", "go back to an earlier state, by a new commit"),
-        "undo": ("edit", "take back the last commit, merge or rollback"),
-        "redo": ("edit", "take back the last undo"),
+        "restore": ("edit", "discard staged changes"),
+        "commit": ("edit", "commit staged changes"),
+        "rollback": ("edit", "restore an earlier state, as a new commit"),
+        "undo": ("edit", "undo the last commit, merge or rollback"),
+        "redo": ("edit", "redo the last undo"),
     },
     "Run": {
-        "exec": ("run", "run code as one step, and commit what it did"),
-        "run": ("run", "run a notebook or a script, cell by cell, or an agent"),
-        "shell": ("run", "type Python at a prompt, each input a commit"),
-        "vars": ("run", "the variables of a session"),
-        "chart": ("chart", "check, play, draw and convert statecharts"),
-        "resume": ("agent", "go on with a run of an agent"),
-        "replay": ("agent", "repeat a run from any commit, on a branch"),
-        "effects": ("agent", "what agents did to the world"),
+        "exec": ("run", "run code as one step, and commit its changes"),
+        "run": ("run", "run a notebook or script cell by cell, or an agent"),
+        "shell": ("run", "a Python prompt; each input is a commit"),
+        "vars": ("run", "variables of a session"),
+        "chart": ("chart", "check, simulate, draw and convert statecharts"),
+        "resume": ("agent", "resume a run of an agent"),
+        "replay": ("agent", "repeat a run from any commit, on a new branch"),
+        "effects": ("agent", "recorded effects of tools"),
     },
     "Branch": {
-        "branch": ("branch", "list, make or delete branches"),
-        "checkout": ("branch", "choose the branch or session at hand"),
-        "merge": ("merge", "join another branch into this one"),
-        "tag": ("branch", "list, make or delete names that do not move"),
+        "branch": ("branch", "list, create or delete branches"),
+        "checkout": ("branch", "switch to another branch or session"),
+        "merge": ("merge", "merge another branch into this one"),
+        "tag": ("branch", "list, create or delete tags"),
     },
-    "Keep": {
-        "fsck": ("maintain", "check that everything stored is whole"),
-        "gc": ("maintain", "drop what nothing reaches, and give the space back"),
-        "migrate": ("migrate", "store what older versions of your classes left as of today"),
+    "Maintain": {
+        "fsck": ("maintain", "verify every stored object"),
+        "gc": ("maintain", "delete unreachable objects and free their space"),
+        "migrate": ("migrate", "rewrite values stored by older versions of your classes"),
     },
 }
 
-_HOME = {verb: home for group in VERBS.values() for verb, (home, _) in group.items()}
+_MODULES = {name: home for group in COMMANDS.values() for name, (home, _) in group.items()}
 _UNAVAILABLE = 6
 _INTERRUPTED, _BROKEN_PIPE = 128 + signal.SIGINT, 128 + 13  # as a shell counts them
 
 
 class Program(click.Group):
-    """A group whose verbs are imported when they are used."""
+    """A group whose commands are imported when they are used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_HOME)
+        """Return the names of all commands, in the order of the help page."""
+        return list(_MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        home = _HOME.get(cmd_name)
+        """Import the module of a command and return the command, or None if it is unknown."""
+        home = _MODULES.get(cmd_name)
         if home is None:
             return None
         module = importlib.import_module(f"otolith.cli.commands.{home}")
@@ -95,20 +97,23 @@ class Program(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in _HOME:
-            near = get_close_matches(args[0], _HOME, n=1)
+        """Find a command; suggest the nearest name if there is none."""
+        if args and args[0] not in _MODULES:
+            near = get_close_matches(args[0], _MODULES, n=1)
             hint = f"did you mean `otolith {near[0]}`?" if near else "see `otolith help`"
-            raise click.UsageError(f"there is no verb {args[0]!r}\n{hint}")
+            raise click.UsageError(f"unknown command {args[0]!r}\n{hint}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        width = max(map(len, _HOME))
-        for title, verbs in VERBS.items():
+        """Write the commands in their groups."""
+        width = max(map(len, _MODULES))
+        for title, group in COMMANDS.items():
             with formatter.section(title):
-                formatter.write_dl([(verb.ljust(width), what) for verb, (_, what) in verbs.items()])
+                rows = [(name.ljust(width), what) for name, (_, what) in group.items()]
+                formatter.write_dl(rows)
 
     def main(self, args: Any = None, *_: Any, standalone_mode: bool = True, **extra: Any) -> Any:
-        """Run a verb; leave with its exit code, and never with a traceback for an Error."""
+        """Run a command and exit with its code; an `Error` becomes a message, not a traceback."""
         if not standalone_mode:
             return super().main(args, standalone_mode=False, **extra)
         sys.exit(self._code(args, extra))
@@ -122,14 +127,14 @@ class Program(click.Group):
         except Error as error:
             report(error.message, hint_of(error))
             return exit_code(error)
-        except SystemExit:  # click leaves like this for one reason: the reader of a pipe left
+        except SystemExit:  # click exits like this only when the reader of a pipe is gone
             return _BROKEN_PIPE
         except BrokenPipeError:
-            # Python flushes stdout again on its way out; let that go nowhere.
+            # Python flushes stdout again at exit; send that to the null device.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return _BROKEN_PIPE
         except OSError as error:
-            report(str(error), "check the path, its permissions and the room on the disk")
+            report(str(error), "check the path, its permissions and the free disk space")
             return _UNAVAILABLE
         except (click.Abort, KeyboardInterrupt):
             return _INTERRUPTED
@@ -137,21 +142,18 @@ class Program(click.Group):
 
 
 def _usage(error: click.ClickException) -> int:
-    if isinstance(error, NoArgsIsHelpError):  # a group of verbs by itself
+    if isinstance(error, NoArgsIsHelpError):  # a group without a command
         click.echo(error.format_message())
         return 0
     message, _, hint = error.format_message().partition("\n")
     context = getattr(error, "ctx", None)
-    if not hint and isinstance(error, click.NoSuchOption) and _is_global(error.option_name):
-        hint = f"it goes before the verb: otolith {error.option_name} …"
+    global_options = {name for parameter in program.params for name in parameter.opts}
+    if not hint and isinstance(error, click.NoSuchOption) and error.option_name in global_options:
+        hint = f"it goes before the command: otolith {error.option_name} …"
     elif not hint and context is not None:
         hint = f"see `{context.command_path} --help`"
     report(message[:1].lower() + message[1:], hint)
     return error.exit_code
-
-
-def _is_global(option: str) -> bool:
-    return any(option in parameter.opts for parameter in program.params)
 
 
 @click.group(
@@ -162,8 +164,8 @@ def _is_global(option: str) -> bool:
 )
 @click.version_option(__version__, prog_name="otolith")
 @click.option("--store", metavar="URL", envvar="OTOLITH_STORE", help="A store: a path or URL.")
-@click.option("-s", "--session", metavar="ID", help="The session, instead of the one at hand.")
-@click.option("-b", "--branch", metavar="NAME", help="The branch, instead of the one at hand.")
+@click.option("-s", "--session", metavar="ID", help="Use this session instead of the current one.")
+@click.option("-b", "--branch", metavar="NAME", help="Use this branch instead of the current one.")
 @click.option(
     "-C", "directory", metavar="DIR", default=".", help="Work as if started in this directory.",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -201,7 +203,7 @@ def _color(choice: str) -> bool | None:
 def main() -> NoReturn:
     """Run `otolith` with the arguments of this process."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # say what this terminal cannot, in escapes
+        if isinstance(stream, io.TextIOWrapper):  # escape what this terminal cannot show
             stream.reconfigure(errors="backslashreplace")
     program.main()
     raise SystemExit(0)

@@ -14,10 +14,10 @@ from otolith.cli import errors as failures
 from otolith.cli import program
 from otolith.cli.errors import exit_code
 from otolith.cli.location import StoreLocation
-from otolith.cli.main import VERBS
+from otolith.cli.main import COMMANDS
 
 REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "cli.md"
-NAMES = [verb for group in VERBS.values() for verb in group]
+NAMES = [name for group in COMMANDS.values() for name in group]
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_an_option_after_the_verb_that_belongs_before_it_is_explained(run):
     done = run("log", "--store", "x")
 
     assert done.exit_code == 2
-    assert "before the verb" in done.stderr
+    assert "before the command" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,0 @@
-"""The story that `otolith demo` tells, with real processes."""
