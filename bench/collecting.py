@@ -20,7 +20,7 @@ from bench.commits import committing
 from bench.ground import ROOT, SESSION, Changes, Ground, items, tell
 from bench.peers import attempt, start
 from bench.table import Absent, Budget, Figure, Row, against
-from otolith.core import Repo, links
+from otolith.core import BareRepo, links
 from otolith.stores import Collected, Collector
 
 CALM_SECONDS = 1.0
@@ -78,7 +78,7 @@ def _waits(name: str, how: str, rounds: list[Round], budget: Budget | None) -> I
         yield Row(f"{name}-{who}", work, during, "without gc", calm, ratio, budget)
 
 
-def collect(repo: Repo) -> Collected:
+def collect(repo: BareRepo) -> Collected:
     """Drop all that nothing names."""
     if importlib.util.find_spec("otolith.care") is not None:
         care = import_module("otolith.care")
@@ -118,7 +118,7 @@ def _round(ground: Ground, commits: int, pause_seconds: float) -> Round:
 
 
 @contextmanager
-def _writers(repo: Repo, place: Path, pause_seconds: float) -> Iterator[Callable[[], Waits]]:
+def _writers(repo: BareRepo, place: Path, pause_seconds: float) -> Iterator[Callable[[], Waits]]:
     """Keep a thread and a process committing until asked to finish."""
     stop, mine = threading.Event(), []
     thread = threading.Thread(
@@ -149,7 +149,7 @@ def _writers(repo: Repo, place: Path, pause_seconds: float) -> Iterator[Callable
 
 
 def keep_committing(
-    repo: Repo, session: str, pause_seconds: float, over: threading.Event
+    repo: BareRepo, session: str, pause_seconds: float, over: threading.Event
 ) -> list[tuple[float, float]]:
     """Commit small changes until it is over; return when each began and what it took."""
     step = committing(repo.session(session), Changes(KEYS))

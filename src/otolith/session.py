@@ -1,42 +1,48 @@
-"""Versioned: a dict that remembers, in which every step is a commit and every change is found.
+"""`Versioned`, a dict in which every step is a commit, and `Repo`, all of them in one store.
 
-A session as it was at one commit, with the user and the application as it saw them then.
-
-Repo: everything in one store; sessions, users and applications, each a state of its own.
+`Versioned` is a tracked branch (state/tracked_branch.py) with what an agent needs beside values:
+events, conversation, memory, statecharts and a workspace, each a view on the same state.
+`SessionSnapshot` is the same state at one commit, read-only. `Repo` opens sessions, users and
+applications; its arguments default to what this machine offers: clock, user name, memory and
+signing key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from os import PathLike
 from pathlib import Path as Folder
 from tempfile import mkdtemp
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
 
-from otolith import conversation, core, memory, statecharts, workspace
+from blake3 import blake3
+
+from otolith import conversation, core, environment, memory, statecharts, workspace
+from otolith.codecs import Codecs, derive
 from otolith.core import (
     Backend,
-    Branch,
+    BareRepo,
     Commit,
     Path,
     Snapshot,
     Target,
     format_path,
+    parse_path,
     scope_ref,
     split_ref,
+    synchronized,
 )
-from otolith.errors import BadValue, Invalid, RefNotFound, Unstorable, Unsupported
-from otolith.local_repo import LocalRepo, Parts
-from otolith.state.base import synchronized
+from otolith.errors import BadValue, Error, Invalid, RefNotFound, Unstorable, Unsupported
 from otolith.state.event_log import EventLog
-from otolith.state.frames import HasFrames
+from otolith.state.frames import Frame, merge_frames
 from otolith.state.schema.schema import SchemaGuard
 from otolith.state.stored_events import StoredEventLog
+from otolith.state.tracked_branch import TrackedBranch
 from otolith.state.tracking.held import Hold
 from otolith.stores import KVStore, Store, as_store
-from otolith.types import Hash
+from otolith.types import Clock, Hash, Tag
 
 if TYPE_CHECKING:
     from otolith.conversation import Conversation
@@ -44,18 +50,29 @@ if TYPE_CHECKING:
     from otolith.statecharts import Chart, Machine
     from otolith.workspace import Runner, Workspace
 
+MAIN = "main"
 
-class SessionSnapshot(HasFrames, Snapshot):
-    """What `at()` returns on a Versioned state."""
+_SIGNATURE_DOMAIN = b"otolith workspace 1"
 
-    def __init__(self, archive: Backend, commit: Commit) -> None:
-        super().__init__(archive.cells(), commit)
-        self._archive = archive
+
+class SessionSnapshot(Snapshot):
+    """The state of a session at one commit, read-only, with its user and application at that time.
+
+    `state.at(commit)` and `repo.at(commit)` return it.
+    """
+
+    def __init__(self, backend: Backend, commit: Commit) -> None:
+        super().__init__(backend.cells(), commit)
+        self._backend = backend
+
+    def frame(self, path: str | Path) -> Frame:
+        """Return a handle on a frame or table that reads only the columns it is asked for."""
+        return Frame(self, parse_path(path))
 
     @cached_property
     def events(self) -> EventLog:
         """What had happened by then."""
-        return StoredEventLog(self, tips=lambda: (self.commit,), resolve=self._archive.refs.resolve)
+        return StoredEventLog(self, tips=lambda: (self.commit,), resolve=self._backend.refs.resolve)
 
     @property
     def conversation(self) -> Conversation:
@@ -89,7 +106,7 @@ class SessionSnapshot(HasFrames, Snapshot):
         for ref, id in self.commit.reads.items():
             if split_ref(ref)[0] == scope:
                 return SessionSnapshot(
-                    self._archive, self._archive.graph.commit(Hash(bytes.fromhex(id)))
+                    self._backend, self._backend.graph.commit(Hash(bytes.fromhex(id)))
                 )
         raise RefNotFound(
             f"commit {self.commit.short} saw no {scope}",
@@ -97,10 +114,19 @@ class SessionSnapshot(HasFrames, Snapshot):
         )
 
 
-MAIN = "main"
+class RepoOptions(TypedDict, total=False):
+    """The arguments of a `Repo` that have defaults."""
+
+    author: str | None
+    codecs: Codecs | None
+    clock: Clock | None
+    pickle: Literal["never", "signed"] | None
+    secret: Callable[[], bytes]
+    cache_bytes: int
+    load_limit_bytes: int | None
 
 
-class Versioned(SchemaGuard, HasFrames):
+class Versioned(TrackedBranch):
     """What an agent knows, kept in a store: `Versioned(Disk("agent.db"))`.
 
     It is what `repo.session(id)` returns as well. Opening finds the last commit; values are read
@@ -109,7 +135,7 @@ class Versioned(SchemaGuard, HasFrames):
 
     def __init__(
         self,
-        store: Store | KVStore | core.Repo | str | None = None,
+        store: Store | KVStore | core.BareRepo | str | None = None,
         *,
         session: str = MAIN,
         branch: str = MAIN,
@@ -117,44 +143,61 @@ class Versioned(SchemaGuard, HasFrames):
         user: str | None = None,
         app: str | None = None,
         schema: Any = None,
-        **parts: Unpack[Parts],
+        **options: Unpack[RepoOptions],
     ) -> None:
         """Open a state, or make one.
 
         `store` is `Memory()` if left out; a path or URL will do, and so will a repo that is open.
         `user` and `app` name the states to look at as `.user` and `.app`. `schema` is a model
-        class whose fields the state must have. `parts` are those of a repo: author, codecs,
+        class whose fields the state must have. `options` are those of a repo: author, codecs,
         clock, pickle ("signed" or "never"), secret, cache_bytes, load_limit_bytes.
 
         Raises:
             SchemaMismatch: what is there was kept with another schema.
         """
-        if isinstance(store, core.Repo):
-            if parts:
-                raise Invalid(f"{', '.join(parts)}: the repo has its own", hint="leave it out")
+        if isinstance(store, BareRepo):
+            if options:
+                raise Invalid(f"{', '.join(options)}: the repo has its own", hint="leave it out")
             self.repo = store
         else:
-            self.repo = LocalRepo(as_store("memory:" if store is None else store), **parts)
-        super().__init__(self.repo.archive, scope_ref(scope, session, branch))
-        self._init_tracking()
+            self.repo = Repo(as_store("memory:" if store is None else store), **options)
+        super().__init__(self.repo.backend, scope_ref(scope, session, branch))
+        self._event_log: StoredEventLog | None = None
         self._skipped: dict[Path, Hold] = {}
         self._scopes = self._linked(user=user, app=app)
+        self._guard: SchemaGuard | None = None
         if schema is not None:
-            self._require(schema)
+            guard = SchemaGuard(schema, self)
+            guard.migrate()
+            self._guard = guard
+
+    def __getitem__(self, path: str | Path) -> Any:
+        value = super().__getitem__(path)
+        if self._guard is not None:
+            self._guard.check_read(path, value)
+        return value
+
+    @synchronized
+    def __setitem__(self, path: str | Path, value: object) -> None:
+        if self._guard is not None:
+            self._guard.check_write(path, value)
+        super().__setitem__(path, value)
+
+    def frame(self, path: str | Path) -> Frame:
+        """Return a handle on a frame or table that reads only the columns it is asked for."""
+        return Frame(self, parse_path(path))
 
     @property
     def events(self) -> EventLog:
         """What happened, in order; recorded with `events.append`, committed with the rest."""
-        return self._events
-
-    @cached_property
-    def _events(self) -> StoredEventLog:
-        return StoredEventLog(
-            self,
-            tips=lambda: (self.head, self.merging),
-            resolve=self.resolve,
-            clock=self.repo.clock,
-        )
+        if self._event_log is None:
+            self._event_log = StoredEventLog(
+                self,
+                tips=lambda: (self.head, self.merging),
+                resolve=self.resolve,
+                clock=self.repo.clock,
+            )
+        return self._event_log
 
     def _linked(self, **ids: str | None) -> dict[str, Versioned]:
         """Open the states that this one looks at: those that are named, or that it saw last."""
@@ -187,9 +230,8 @@ class Versioned(SchemaGuard, HasFrames):
         return {state.ref: state.head for state in states if state.head is not None}
 
     def _open(self, ref: str) -> Self:
-        return type(self)(self.repo, schema=self._schema, **_address(ref))
+        return type(self)(self.repo, schema=self._guard and self._guard.schema, **_address(ref))
 
-    @synchronized
     def commit(
         self,
         message: str = "",
@@ -214,15 +256,17 @@ class Versioned(SchemaGuard, HasFrames):
             SchemaMismatch: a value does not fit the schema, or one is missing.
             MergeConflict: somebody else changed the same paths; as for any branch.
         """
-        failures = self._unstorable()
-        if failures and not skip_unstorable:
-            raise _unstorable(failures, self._held.values())
-        self._check_staged()
-        self._skip(failures)
-        with self._scan_suspended():
-            if self._events.is_waiting and not self.is_clean:
-                self._events.settle()
-            return super().commit(
+        with self.lock:
+            failures = self._flush()
+            if failures and not skip_unstorable:
+                raise _unstorable(failures, self._held.values())
+            root = self._stage.root()
+            if self._guard is not None:
+                self._guard.check_staged(self._changes_to(root))
+            self._skip(failures)
+            if self._event_log is not None and self._is_edited(self._stage.root()):
+                self._event_log.settle()
+            return self._commit_staged(
                 message,
                 author=author,
                 kind=kind,
@@ -232,9 +276,9 @@ class Versioned(SchemaGuard, HasFrames):
                 allow_empty=allow_empty,
             )
 
-    def _unstorable(self) -> dict[Path, BadValue]:
-        """Look at everything; return what cannot be kept and was not skipped before."""
-        failures = self._stage_changes()
+    def _flush(self) -> dict[Path, BadValue]:
+        """Stage what changed in place; return what cannot be stored and was not skipped before."""
+        failures = self._tracker.flush()
         known = {path for path in failures if self._held.at(path) is self._skipped.get(path)}
         return {path: error for path, error in failures.items() if path not in known}
 
@@ -253,14 +297,14 @@ class Versioned(SchemaGuard, HasFrames):
             Unstorable: some values cannot be kept; nothing was put away.
             StaleRef: since `unstash`, another process has put edits away. Nothing was written.
         """
-        failures = self._unstorable()
+        failures = self._flush()
         if failures:
             raise _unstorable(failures, self._held.values())
         super().stash()
 
     def at(self, target: Target) -> SessionSnapshot:
         """Return the state as it was, with what it saw of its user and application."""
-        return SessionSnapshot(self.repo.archive, self.resolve(target))
+        return SessionSnapshot(self.repo.backend, self.resolve(target))
 
     def checkout(self, target: Target) -> SessionSnapshot:
         """Return the state as it was at a commit, read-only: another word for `at`."""
@@ -290,7 +334,7 @@ class Versioned(SchemaGuard, HasFrames):
         Raises:
             ChartMismatch: the machine of this name runs another chart, and no migration leads here.
         """
-        statecharts.Merging.among(self.repo.archive.resolvers).know(chart)
+        statecharts.Merging.among(self.repo.backend.resolvers).know(chart)
         return statecharts.Machine(self, chart, name=name, data=data, clock=self.repo.clock)
 
     def workspace(
@@ -303,7 +347,7 @@ class Versioned(SchemaGuard, HasFrames):
         Raises:
             Unsupported: the repo has no key to sign with.
         """
-        if not isinstance(self.repo, LocalRepo):
+        if not isinstance(self.repo, Repo):
             raise Unsupported("this repo signs nothing", hint="open it with otolith.open")
         place = self._work_folder() if folder is None else Folder(folder)
         return workspace.Workspace(self, place, sign=self.repo.sign, runner=runner)
@@ -328,17 +372,14 @@ class Versioned(SchemaGuard, HasFrames):
     ) -> None:
         self.close()
 
-    status = synchronized(Branch.status)
-    diff = synchronized(Branch.diff)
-    fork = synchronized(Branch.fork)
-    merge = synchronized(Branch.merge)
-    rollback = synchronized(Branch.rollback)
-    undo = synchronized(Branch.undo)
-    redo = synchronized(Branch.redo)
-    unstash = synchronized(Branch.unstash)
-    refresh = synchronized(Branch.refresh)
-    resolve_conflict = synchronized(Branch.resolve_conflict)
-    policy = synchronized(Branch.policy)
+    def __repr__(self) -> str:
+        head = self.head.short if self.head is not None else "no commit yet"
+        try:
+            count = len(self._changes_to(self._root()))
+        except Error:  # a closed or damaged store must not break a debugger
+            count = 0
+        staged = f", {count} staged" if count else ""
+        return f"<{type(self).__name__} {self.session}/{self.name} {head}{staged}>"
 
 
 class _Address(TypedDict):
@@ -350,7 +391,7 @@ class _Address(TypedDict):
 
 
 def _address(ref: str) -> _Address:
-    scope, session, branch = core.split_ref(ref)
+    scope, session, branch = split_ref(ref)
     return {"scope": scope, "session": session, "branch": branch}
 
 
@@ -371,8 +412,44 @@ def _unstorable(failures: dict[Path, BadValue], held: dict[Path, object]) -> Uns
     )
 
 
-class Repo(LocalRepo):
-    """What `otolith.open` returns. Threads may share it, and the states it gives."""
+class Repo(BareRepo):
+    """Everything in one store: sessions, users, applications, branches and tags.
+
+    `otolith.open(url)` returns one. Threads may share it, and the states it returns. Each argument
+    defaults to what this machine offers, and the machine is only asked for those left out.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        author: str | None = None,
+        codecs: Codecs | None = None,
+        clock: Clock | None = None,
+        pickle: Literal["never", "signed"] | None = None,
+        secret: Callable[[], bytes] = environment.secret,
+        cache_bytes: int = 64 << 20,
+        load_limit_bytes: int | None = None,
+    ) -> None:
+        """Open a repo in a store; `otolith.open` describes the arguments.
+
+        `secret` returns the key of this user, of which the signing key of the repo is derived.
+        """
+        if codecs is not None and pickle is not None:
+            raise Invalid("codecs= and pickle= are both given", hint="give pickle= to Codecs")
+        self._secret = secret
+        super().__init__(
+            store,
+            codec=Codecs(pickle=pickle or "signed", key=self._key) if codecs is None else codecs,
+            clock=environment.wall_clock if clock is None else clock,
+            author=environment.user_name() if author is None else author,
+            entropy=environment.entropy,
+            cache_bytes=cache_bytes,
+            load_limit_bytes=load_limit_bytes or environment.memory_bytes(),
+        )
+        for tag in (Tag.FRAME, Tag.POLARS):
+            self.backend.resolvers[f"tag {int(tag)}"] = merge_frames
+        self.backend.resolvers |= memory.RESOLVERS
 
     def session(
         self,
@@ -394,7 +471,7 @@ class Repo(LocalRepo):
     def at(self, target: Commit | str) -> SessionSnapshot:
         """Return the state at a commit, read-only, with what it saw of its user and application."""
         return SessionSnapshot(
-            self.archive, target if isinstance(target, Commit) else self.resolve(target)
+            self.backend, target if isinstance(target, Commit) else self.resolve(target)
         )
 
     def user(self, id: str, *, branch: str = MAIN, schema: Any = None) -> Versioned:
@@ -404,3 +481,13 @@ class Repo(LocalRepo):
     def app(self, name: str, *, branch: str = MAIN, schema: Any = None) -> Versioned:
         """Return what is kept for an application, across users."""
         return Versioned(self, session=name, branch=branch, scope="app", schema=schema)
+
+    def sign(self, place: str, content: bytes) -> bytes:
+        """Return the signature that proves that this repo put a content into a place."""
+        name = place.encode("utf-8", "surrogatepass")
+        head = _SIGNATURE_DOMAIN + len(name).to_bytes(8, "big") + name
+        return blake3(head + content, key=self._key()).digest()
+
+    def _key(self) -> bytes:
+        """Return the signing key of this repo: derived from the user's secret and the salt."""
+        return derive(self._secret(), self.salt.to_bytes(8, "big"))

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from otolith.care import prune
 from otolith.codecs import Codecs
-from otolith.core import Branch, Repo
+from otolith.core import BareRepo, Branch
 from otolith.stores import SqliteStore, Store
 from tests.compat.golden_values import CHANGES, VALUES, codecs, log_line
 
@@ -36,9 +36,9 @@ def golden_clock() -> Any:
     return lambda: next(ticks)
 
 
-def golden_repo(store: Store, *, own: Codecs | None = None) -> Repo:
+def golden_repo(store: Store, *, own: Codecs | None = None) -> BareRepo:
     """Return a repo whose every commit can be foretold."""
-    return Repo(
+    return BareRepo(
         store,
         codec=own if own is not None else codecs(),
         clock=golden_clock(),
@@ -47,7 +47,7 @@ def golden_repo(store: Store, *, own: Codecs | None = None) -> Repo:
     )
 
 
-def tell(repo: Repo) -> None:
+def tell(repo: BareRepo) -> None:
     """Write the whole story into an empty repo."""
     main = repo.session("values")
     _leave_garbage(repo)
@@ -68,7 +68,7 @@ def tell(repo: Repo) -> None:
     main.stash()
 
 
-def _leave_garbage(repo: Repo) -> None:
+def _leave_garbage(repo: BareRepo) -> None:
     """Make rows that are no objects any more, only what others differ from, and forgotten moves."""
     scratch = repo.session("garbage")
     scratch["table"] = {f"row {number}": number * number for number in range(400)}
@@ -103,7 +103,7 @@ def _edit(main: Branch) -> None:
     main.commit("edit a blob, remove a path")
 
 
-def _branch_and_merge(repo: Repo) -> None:
+def _branch_and_merge(repo: BareRepo) -> None:
     left = repo.session("merging")
     left["name"] = "base"
     left.counter("tokens").add(10)
@@ -127,7 +127,7 @@ def _branch_and_merge(repo: Repo) -> None:
     left.merge(right, message="cross")
 
 
-def _conflict(repo: Repo) -> None:
+def _conflict(repo: BareRepo) -> None:
     ours = repo.session("conflict")
     ours["plan"] = "base"
     ours.commit("base")
@@ -144,13 +144,13 @@ def _delete_a_branch(main: Branch) -> None:
     gone = main.fork("deleted")
     gone["only here"] = True
     gone.commit("on a branch that is deleted")
-    main._archive.move(gone.ref, gone.head.hash, None, note="delete")  # type: ignore[union-attr]
+    main._backend.move(gone.ref, gone.head.hash, None, note="delete")  # type: ignore[union-attr]
 
 
 # ---------------------------------------------------------------- what to expect
 
 
-def expectations(repo: Repo) -> dict[str, Any]:
+def expectations(repo: BareRepo) -> dict[str, Any]:
     """Return what a reader must find, without regard to how it is stored."""
     refs = repo.store.refs()
     moves = {name: repo.store.moves(name) for name in _every_name(repo)}
@@ -165,12 +165,12 @@ def expectations(repo: Repo) -> dict[str, Any]:
     }
 
 
-def _every_name(repo: Repo) -> list[str]:
+def _every_name(repo: BareRepo) -> list[str]:
     deleted = ["session/garbage/main", "session/garbage/kept", "session/values/deleted"]
     return sorted({*repo.store.refs(), *deleted})
 
 
-def _ancestry(repo: Repo, tips: list[str]) -> set[str]:
+def _ancestry(repo: BareRepo, tips: list[str]) -> set[str]:
     seen: set[str] = set()
     while tips:
         id = tips.pop()
@@ -180,7 +180,7 @@ def _ancestry(repo: Repo, tips: list[str]) -> set[str]:
     return seen
 
 
-def _commit(repo: Repo, id: str) -> dict[str, Any]:
+def _commit(repo: BareRepo, id: str) -> dict[str, Any]:
     commit = repo.resolve(id)
     fields = ("root", "generation", "time", "author", "message", "kind")
     return {
@@ -191,7 +191,7 @@ def _commit(repo: Repo, id: str) -> dict[str, Any]:
     }
 
 
-def state_digest(repo: Repo, id: str) -> str:
+def state_digest(repo: BareRepo, id: str) -> str:
     """Return the BLAKE3 of the full encoding of a whole state: what it is, not how it is cut."""
     snapshot = repo.at(id)
     own = (name for name in (".conflicts", ".policy") if name in snapshot)

@@ -11,7 +11,7 @@ from tests.reference.repo_contract import CoreContract, RepoContract
 
 class TestCore(CoreContract):
     def make(self, folder):
-        return core.Repo(
+        return core.BareRepo(
             MemoryStore(),
             codec=Codecs(),
             clock=environment.wall_clock,

@@ -240,7 +240,7 @@ def _other(part: Any, chance: random.Random) -> Any:
 def forged(data: object) -> Repo:
     """Return a repo with a commit whose value under "a" is stored so; all hashes are right."""
     store = MemoryStore()
-    prepared = core.Repo(
+    prepared = core.BareRepo(
         store,
         codec=_AsStored(),
         clock=lambda: 1,

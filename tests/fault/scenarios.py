@@ -15,7 +15,7 @@ from typing import Any
 from otolith import core
 from otolith.care import prune, verify
 from otolith.codecs import Codecs
-from otolith.core import Branch, Repo
+from otolith.core import BareRepo, Branch
 from otolith.errors import MergeConflict
 from otolith.stores import Store
 
@@ -33,8 +33,8 @@ class Ticks:
         return next(self._ticks) * SECOND
 
 
-def repo_over(store: Store, *, start: int = 1_000_000) -> Repo:
-    return core.Repo(
+def repo_over(store: Store, *, start: int = 1_000_000) -> BareRepo:
+    return core.BareRepo(
         store,
         codec=Codecs(),
         clock=Ticks(start),
@@ -48,7 +48,7 @@ def repo_over(store: Store, *, start: int = 1_000_000) -> Repo:
 class World:
     """A repo whose calls may fail, and handles on it."""
 
-    repo: Repo
+    repo: BareRepo
     handles: dict[str, Branch] = field(default_factory=dict)
 
     def state(self, name: str = "main") -> Branch:
@@ -69,31 +69,31 @@ class Scenario:
     collects: bool = False
 
 
-def view(repo: Repo) -> Seen:
+def view(repo: BareRepo) -> Seen:
     """Return what everybody sees: states and logs of all branches, tags, stashes."""
     seen: Seen = {}
     for ref, hash in repo.store.refs("").items():
         if ref.startswith("."):
             continue
-        commit = repo.archive.graph.commit(hash)
-        log = [each.message for each in repo.archive.graph.log(commit)]
+        commit = repo.backend.graph.commit(hash)
+        log = [each.message for each in repo.backend.graph.log(commit)]
         seen[ref] = (repo.at(commit).to_dict(), log)
     return seen
 
 
-def history(repo: Repo) -> list[tuple[str, str]]:
+def history(repo: BareRepo) -> list[tuple[str, str]]:
     """Return where refs have been, without ids."""
     return [(move.name, move.note) for move in repo.store.moves()]
 
 
-def write_again(repo: Repo) -> None:
+def write_again(repo: BareRepo) -> None:
     """Commit to a session of its own, as another process would."""
     other = repo.session("another")
     other.counter("n").add(1)
     other.commit("by another")
 
 
-def check_sound(repo: Repo) -> None:
+def check_sound(repo: BareRepo) -> None:
     report = verify(repo, level="deep")
     assert report.ok, report.problems[:3]
 

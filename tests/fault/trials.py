@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from otolith.core import Repo
+from otolith.core import BareRepo
 from otolith.errors import Error, ReadOnly, Unavailable
 from otolith.stores import CachedStore, KeyValueStore, KVStore, MemoryStore, SqliteStore, Store
 from tests.fault.injection import Countdown
@@ -183,7 +183,7 @@ def prepared(scenario: Scenario, place: Place) -> Truth:
     return Truth(before, after, at_last, staged, place)
 
 
-def seen_by_all(repo: Repo) -> Seen:
+def seen_by_all(repo: BareRepo) -> Seen:
     return {ref: seen for ref, seen in view(repo).items() if "another" not in ref}
 
 
@@ -242,7 +242,7 @@ class Trial:
             return stop.with_traceback(None)
         return None
 
-    def _again(self, world: World, fresh: Repo, *, landed: bool) -> None:
+    def _again(self, world: World, fresh: BareRepo, *, landed: bool) -> None:
         try:
             if self.scenario.repeats or not landed:
                 self.scenario.act(world)
@@ -257,7 +257,7 @@ class Trial:
         seen = seen_by_all(fresh)
         assert seen == self.truth.at_last, difference(self.truth, seen)
 
-    def _check_kept(self, world: World, fresh: Repo) -> None:
+    def _check_kept(self, world: World, fresh: BareRepo) -> None:
         """Check that a handle whose store has given up still has its edits, or that they landed."""
         seen = seen_by_all(fresh)
         assert seen in (self.truth.before, self.truth.after), difference(self.truth, seen)

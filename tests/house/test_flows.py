@@ -5,9 +5,9 @@ from __future__ import annotations
 from bench.flows import walks
 
 MOST_FILES = {
-    'state["a"]["b"].append(9); state.commit()': 29,
+    'state["a"]["b"].append(9); state.commit()': 26,
     "reopen a store": 26,
-    'state["a"], first read': 20,
+    'state["a"], first read': 18,
     'conversation.context(8000, for_="openai")': 29,
     'workspace.run("x = 1"), in the host': 43,
     'machine.send("stop")': 21,

@@ -136,8 +136,8 @@ def everything(repo: otolith.Repo) -> str:
     for session in repo.sessions():
         parts += [session.id, *repo.branches(session.id)]
         tips += repo.branches(session.id).values()
-    tips += [repo.archive.graph.commit(hash) for hash in repo.store.refs("stage/").values()]
-    for commit in repo.archive.graph.log(*tips):
+    tips += [repo.backend.graph.commit(hash) for hash in repo.store.refs("stage/").values()]
+    for commit in repo.backend.graph.log(*tips):
         parts += [commit.id, commit.message, dict(repo.at(commit).items())]
     return repr(parts)
 

@@ -17,7 +17,7 @@ class CoreMachine(RepoMachine):
     holds = False
 
     def make(self):
-        return core.Repo(
+        return core.BareRepo(
             MemoryStore(),
             codec=Codecs(),
             clock=environment.wall_clock,

@@ -496,7 +496,7 @@ def test_a_writer_that_knows_no_aliases_separates_what_it_changes(top, data):
     state = repo.session("s")
     held = data.draw(st.booleans())
     before = state.to_dict() if held else {}
-    other = Branch(repo.archive, state.ref)
+    other = Branch(repo.backend, state.ref)
     name = data.draw(st.sampled_from(sorted(set(top) - {"base"}) or ["base"]))
     other[name] = [other[name], "changed"]
     other.commit()
@@ -528,7 +528,7 @@ def test_branches_that_both_made_aliases_merge_without_a_question_about_them(top
     for conflict in ours.conflicts:
         ours.resolve_conflict(conflict.path, take="ours")
     ours.commit()
-    wanted = Branch(repo.archive, ours.ref).to_dict()
+    wanted = Branch(repo.backend, ours.ref).to_dict()
     for state in (ours, repo.session("s")):
         assert all(same(state[key], wanted[key]) for key in wanted)
         assert state.is_clean

@@ -23,7 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from otolith.care import prune, verify
 from otolith.codecs import identical
-from otolith.core import Branch, Change, Commit, Repo, format_path, parse_path
+from otolith.core import BareRepo, Branch, Change, Commit, format_path, parse_path
 from otolith.errors import Error
 from tests.reference.model import ModelBranch, ModelCommit, ModelRepo
 from tests.reference.model_values import ABSENT, ModelChange, brute_changes, patched
@@ -74,7 +74,7 @@ class Known(NamedTuple):
 class Pairs(RuleBasedStateMachine):
     """What every group of rules needs: handles, commits, and both sides of each."""
 
-    def make(self) -> Repo:
+    def make(self) -> BareRepo:
         raise NotImplementedError
 
     def __init__(self) -> None:
@@ -499,7 +499,7 @@ def _outside_lists(state: Any, path: tuple[Any, ...]) -> tuple[Any, ...]:
 class RepoMachine(HistoryRules, LookingRules):
     """Subclass it, and say how to make a repo. `reopen` returns it anew, if it can last."""
 
-    def reopen(self, repo: Repo) -> Repo | None:
+    def reopen(self, repo: BareRepo) -> BareRepo | None:
         return None
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from otolith.care import apply_migration
 from otolith.codecs import Opaque, migration
-from otolith.core import Branch, Cells, Commit, Repo
+from otolith.core import BareRepo, Branch, Cells, Commit
 from otolith.errors import BadValue, Busy, Invalid
 from otolith.stores import Batch, Object, Swap
 from otolith.stores.base import digest
@@ -26,7 +26,7 @@ from tests.simulation.workloads import SESSION, Workload
 class Crossings(Workload):
     """Two branches edit the same values in every way that merges know of, and merge each other."""
 
-    def begin(self, repo: Repo) -> None:
+    def begin(self, repo: BareRepo) -> None:
         state = repo.session(SESSION)
         state["text"], state["x"], state["keys"], state["tags"] = "one\ntwo\n", 0, {}, {"a"}
         state["hits"] = {"n": 0}
@@ -143,7 +143,7 @@ class Crossings(Workload):
                 f"decided {self.decided}, and merged to {main['x']}"
             )
 
-    def check(self, repo: Repo) -> None:
+    def check(self, repo: BareRepo) -> None:
         """All was looked at while it ran."""
 
 
@@ -167,7 +167,7 @@ def in_cents(fields: dict[str, Any]) -> dict[str, Any]:
 class Migrating(Workload):
     """Values of an old version are migrated in bulk while users change them."""
 
-    def begin(self, repo: Repo) -> None:
+    def begin(self, repo: BareRepo) -> None:
         self.newest: Order | None = None
         state = repo.session(SESSION)
         state.policy("**", self.random.choice(["last-writer", "ours"]))
@@ -185,7 +185,7 @@ class Migrating(Workload):
         state.commit("the user's own edit")
         self.newest = state["order"]
 
-    def check(self, repo: Repo) -> None:
+    def check(self, repo: BareRepo) -> None:
         assert repo.session(SESSION)["order"] == self.newest, "a migration undid an edit"
 
 
@@ -206,7 +206,7 @@ class Limits(Workload):
                 stack.enter_context(patch(f"otolith.{name}", limit))
             super().run()
 
-    def begin(self, repo: Repo) -> None:
+    def begin(self, repo: BareRepo) -> None:
         state = repo.session(SESSION)
         state["log"] = 0
         state.commit("start")
@@ -228,7 +228,7 @@ class Limits(Workload):
             except (Invalid, BadValue):
                 state.discard()
 
-    def check(self, repo: Repo) -> None:
+    def check(self, repo: BareRepo) -> None:
         state = repo.session(SESSION)
         assert len(list(state.log())) >= self.landed
         _ = dict(state)
@@ -237,7 +237,7 @@ class Limits(Workload):
 class Neighbours(Workload):
     """Threads of one process write together; what is wrong with one batch hurts no other."""
 
-    def begin(self, repo: Repo) -> None:
+    def begin(self, repo: BareRepo) -> None:
         self.failed: dict[str, str] = {}
         self.repo = repo
 
@@ -264,14 +264,14 @@ class Neighbours(Workload):
 
     ends_sound = False  # its refs name no commits
 
-    def check(self, repo: Repo) -> None:
+    def check(self, repo: BareRepo) -> None:
         """All was looked at while it ran."""
 
 
 class Held(Workload):
     """Threads of one process write while another program holds the lock and does not let go."""
 
-    def begin(self, repo: Repo) -> None:
+    def begin(self, repo: BareRepo) -> None:
         """Begin with nothing."""
 
     def people(self) -> None:
@@ -288,7 +288,7 @@ class Held(Workload):
         with pytest.raises(Busy):
             process.open().store.write(batch)
 
-    def check(self, repo: Repo) -> None:
+    def check(self, repo: BareRepo) -> None:
         """Nobody has waited for the lock twice."""
         assert self.machine.attempts <= self.threads
 
@@ -296,7 +296,7 @@ class Held(Workload):
 class Circles(Workload):
     """Lists that hold themselves are refused wherever they are put, and soon."""
 
-    def begin(self, repo: Repo) -> None:
+    def begin(self, repo: BareRepo) -> None:
         """Begin with nothing."""
 
     def people(self) -> None:
@@ -327,5 +327,5 @@ class Circles(Workload):
         state["y"] = 1
         state.commit()
 
-    def check(self, repo: Repo) -> None:
+    def check(self, repo: BareRepo) -> None:
         assert dict(repo.session(SESSION)) == {"y": 1}

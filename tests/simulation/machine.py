@@ -17,7 +17,7 @@ from unittest.mock import patch
 import apsw
 
 from otolith.codecs import Codecs
-from otolith.core import Repo
+from otolith.core import BareRepo
 from otolith.errors import (
     Busy,
     Closed,
@@ -95,7 +95,7 @@ class Machine:
         store = SqliteStore(self.path, durability="fast", busy_timeout_seconds=0)
         return CachedStore(store) if self.over == "cached" else store
 
-    def reopened(self) -> Repo:
+    def reopened(self) -> BareRepo:
         """Return a repo that nobody has used yet, for a look after all is over."""
         return make_repo(self.connect(), clock=lambda: 1 << 50, author="auditor")
 
@@ -177,8 +177,8 @@ class Machine:
 
 def make_repo(
     store: Store, *, clock: Callable[[], int], author: str, cache_bytes: int = 64 << 20
-) -> Repo:
-    return Repo(
+) -> BareRepo:
+    return BareRepo(
         store,
         codec=Codecs(pickle="never"),
         clock=clock,
@@ -191,7 +191,7 @@ def make_repo(
 class Process:
     """One process: a store and a repo of its own, and a clock that may be wrong."""
 
-    def __init__(self, machine: Machine, name: str, repo: Repo | None = None) -> None:
+    def __init__(self, machine: Machine, name: str, repo: BareRepo | None = None) -> None:
         self.machine = machine
         self.name = name
         self.is_alive = True
@@ -200,7 +200,7 @@ class Process:
         self._is_opening = False
         self._tasks = 0
 
-    def open(self) -> Repo:
+    def open(self) -> BareRepo:
         """Return the repo; it is opened by whoever needs it first."""
         self.machine.scheduler.wait_until(lambda: not self._is_opening)
         if self.repo is None:
@@ -211,7 +211,7 @@ class Process:
                 self._is_opening = False
         return self.repo
 
-    def _make(self) -> Repo:
+    def _make(self) -> BareRepo:
         with self.machine.calm():
             store = RecordedStore(self.machine, self.machine.connect())
             cache = self.machine.random.choice([0, 4000, 64 << 20])
@@ -248,7 +248,7 @@ class Process:
         memo[id(self.machine)] = self.machine
         child = Process(self.machine, f"{self.name}c{len(self.machine.processes)}")
         child.repo = deepcopy(repo, memo)
-        child.repo.archive.clock = child.clock
+        child.repo.backend.clock = child.clock
         child.store.inner._connections.start_anew()
         self.machine.processes.append(child)
         return child

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from otolith.care import migrate, verifier
-from otolith.core import Branch, Cells, Repo, branch
+from otolith.core import BareRepo, Branch, Cells, branch
 from otolith.core.branch import Stash
 from otolith.core.committer import Committer
 from otolith.core.history.refs import Undo, scope_ref
@@ -71,16 +71,16 @@ def _merge_that_moves_the_head_alone(self: Committer, theirs: Any, details: Any)
 
 def _send_and_forget(self: Committer, batch: Batch, commit: Any) -> None:
     try:
-        self._archive.store.write(batch)
+        self._backend.store.write(batch)
     except Unavailable:
         if not self._landed(commit):
             raise
 
 
 def _move_to_from_what_is_there_now(self: Branch, choose: Any) -> Any:
-    hash, note = choose(Undo(self._archive.store.moves(self.ref)))
-    goal = self._archive.graph.commit(hash)
-    self._archive.move(self.ref, self._archive.store.ref(self.ref), goal, note=note)
+    hash, note = choose(Undo(self._backend.store.moves(self.ref)))
+    goal = self._backend.graph.commit(hash)
+    self._backend.move(self.ref, self._backend.store.ref(self.ref), goal, note=note)
     self._set_head(goal)
     return goal
 
@@ -191,7 +191,7 @@ def _without_the_rule_for_rules() -> AbstractContextManager[object]:
 
 
 def _delete_and_leave_the_stash(
-    self: Repo, id: str, branch: str, *, scope: str = "session"
+    self: BareRepo, id: str, branch: str, *, scope: str = "session"
 ) -> None:
     ref = scope_ref(scope, id, branch)
     head = self.store.ref(ref)
@@ -204,7 +204,7 @@ def _put_away_over_anything() -> AbstractContextManager[object]:
     make = Stash.make
 
     def over(self: Stash, *some: Any, seen: Swap | None, **named: Any) -> Any:
-        there = self._archive.store.ref(self.ref)
+        there = self._backend.store.ref(self.ref)
         return make(self, *some, seen=Swap(self.ref, there, None) if there else None, **named)
 
     return patch.object(Stash, "make", over)
@@ -326,7 +326,7 @@ MUTANTS = [
     Mutant(
         "A12 a stash outlives its branch",
         workloads.Stashes,
-        replaced(Repo, "delete_branch", _delete_and_leave_the_stash),
+        replaced(BareRepo, "delete_branch", _delete_and_leave_the_stash),
     ),
     Mutant("A12 a stash is replaced unseen", workloads.Stashes, _put_away_over_anything),
     Mutant(

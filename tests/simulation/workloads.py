@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import apsw
 
 from otolith.care import verify
-from otolith.core import Branch, Repo, links
+from otolith.core import BareRepo, Branch, links
 from otolith.core.history.refs import REDO, UNDO, Undo
 from otolith.errors import (
     Busy,
@@ -91,7 +91,7 @@ class Workload(ABC):
             assert problems == [], problems
 
     @abstractmethod
-    def begin(self, repo: Repo) -> None:
+    def begin(self, repo: BareRepo) -> None:
         """Commit what is there before anything can happen."""
 
     @abstractmethod
@@ -99,14 +99,14 @@ class Workload(ABC):
         """Start processes and their threads."""
 
     @abstractmethod
-    def check(self, repo: Repo) -> None:
+    def check(self, repo: BareRepo) -> None:
         """Look at what is there after all is over."""
 
     def calls(self) -> list[tuple[str, list[Call]]]:
         """Return what was asked of each ref and fence."""
         return sorted(self.machine.calls.items())
 
-    def check_refs(self, repo: Repo) -> None:
+    def check_refs(self, repo: BareRepo) -> None:
         """Every answer about a ref or a fence is explained by one order of all calls."""
         for place, calls in list(self.machine.calls.items()):
             if place.startswith("fence "):
@@ -168,7 +168,7 @@ class Teamwork(Workload):
         self.offered: set[str] = set()
         self.done: set[str] = set()  # and acknowledged
 
-    def begin(self, repo: Repo) -> None:
+    def begin(self, repo: BareRepo) -> None:
         state = repo.session(SESSION)
         state.counter("count").add(0)
         state.list("log").extend([])
@@ -302,7 +302,7 @@ class Teamwork(Workload):
         assert count == len(log), f"counted {count}, logged {len(log)}"
         assert set(log) == {key for key in store if not key.startswith("old-")}
 
-    def check(self, repo: Repo) -> None:
+    def check(self, repo: BareRepo) -> None:
         now = repo.session(SESSION)
         log = list(now["log"])
         self._check_state(log, now["count"], set(now["store"]))
@@ -313,7 +313,7 @@ class Teamwork(Workload):
 class Undoing(Workload):
     """Several processes commit, undo and redo on one branch."""
 
-    def begin(self, repo: Repo) -> None:
+    def begin(self, repo: BareRepo) -> None:
         state = repo.session(SESSION)
         state["log"] = 0
         state.commit("start")
@@ -335,7 +335,7 @@ class Undoing(Workload):
                 else:
                     getattr(state, act)()
 
-    def check(self, repo: Repo) -> None:
+    def check(self, repo: BareRepo) -> None:
         """Every undo and redo went to where it led at its own moment."""
         moves = repo.store.moves(MAIN)
         for at, move in enumerate(moves):
@@ -351,7 +351,7 @@ class Stashes(Workload):
 
     fault_chances = (0.0, 0.02)
 
-    def begin(self, repo: Repo) -> None:
+    def begin(self, repo: BareRepo) -> None:
         state = repo.session(SESSION)
         state["log"] = 0
         state.commit("start")
@@ -397,11 +397,11 @@ class Stashes(Workload):
         assert not (is_gone and f"stage/{SESSION}/side" in refs), "edits outlived their branch"
 
     def _note(self, state: Branch, name: str) -> None:
-        stash = state._joining.stash_seen
+        stash = state._committer.stash_seen
         if stash is not None:
             self.seen[name].add(stash.old)
 
-    def check(self, repo: Repo) -> None:
+    def check(self, repo: BareRepo) -> None:
         for call in self.machine.calls.get(f"stage/{SESSION}/side", []):
             if isinstance(call.what, SwapCall) and call.answer is True and call.what.new:
                 assert call.what.old in self.seen[call.who], (
@@ -412,7 +412,7 @@ class Stashes(Workload):
 class Tags(Workload):
     """Commits of deleted branches are tagged while two collectors run and forget."""
 
-    def begin(self, repo: Repo) -> None:
+    def begin(self, repo: BareRepo) -> None:
         self.tagged: set[str] = set()
 
     def people(self) -> None:
@@ -441,7 +441,7 @@ class Tags(Workload):
                 repo.tag(f"{name}-{number}", commit)
                 self.tagged.add(f"{name}-{number}")
 
-    def check(self, repo: Repo) -> None:
+    def check(self, repo: BareRepo) -> None:
         assert set(repo.tags()) == self.tagged
         for name in self.tagged:
             assert repo.at(name)["big"]
@@ -450,7 +450,7 @@ class Tags(Workload):
 class Templates(Workload):
     """Sessions with equal content come and go, while long-lived processes go on from them."""
 
-    def begin(self, repo: Repo) -> None:
+    def begin(self, repo: BareRepo) -> None:
         """Begin with nothing."""
 
     def people(self) -> None:
@@ -486,7 +486,7 @@ class Templates(Workload):
         is_erasing = self.random.random() < 0.5
         process.store.collect(links, forget_moves_before=_FOR_EVER, erase=is_erasing)
 
-    def check(self, repo: Repo) -> None:
+    def check(self, repo: BareRepo) -> None:
         for session in repo.sessions():
             assert len(repo.session(session.id)["store"]) == 60
 
@@ -494,7 +494,7 @@ class Templates(Workload):
 class Forks(Workload):
     """A process forks; parent, child and a stranger go on writing to one branch."""
 
-    def begin(self, repo: Repo) -> None:
+    def begin(self, repo: BareRepo) -> None:
         state = repo.session(SESSION)
         state.list("log").append("start")
         state.commit("start")
@@ -517,7 +517,7 @@ class Forks(Workload):
             state.commit()
             self.done.add(token)
 
-    def check(self, repo: Repo) -> None:
+    def check(self, repo: BareRepo) -> None:
         log = list(repo.session(SESSION)["log"])
         assert sorted(log) == sorted({"start", *self.done})
 
@@ -528,7 +528,7 @@ class Rot(Workload):
     stores = ("sqlite", "cached")
     ends_sound = False
 
-    def begin(self, repo: Repo) -> None:
+    def begin(self, repo: BareRepo) -> None:
         state = repo.session(SESSION)
         state["store"] = {f"k{i:03}": f"value {i} " * 20 for i in range(60)}
         state.commit("start", fences={"lease": 7})
@@ -592,11 +592,11 @@ class Rot(Workload):
         finally:
             connection.close()
 
-    def check(self, repo: Repo) -> None:
+    def check(self, repo: BareRepo) -> None:
         """All was looked at while it ran; not even opening it may work any more."""
 
 
-def _reached(repo: Repo) -> set[Hash]:
+def _reached(repo: BareRepo) -> set[Hash]:
     """Return all that refs reach."""
     seen: set[Hash] = set()
     waiting = list(repo.store.refs().values())

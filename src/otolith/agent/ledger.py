@@ -144,13 +144,13 @@ def key_of(*parts: Any, state: StateReader) -> str:
 
 def ledger_in(state: StateReader) -> list[Entry]:
     """Return what was done to the world by a state's past, the oldest first."""
-    with state.turn():
+    with state.lock:
         return sorted(_entries(state), key=lambda entry: (entry.time, entry.key))
 
 
 def entry_at(state: StateReader, key: str) -> Entry | None:
     """Return the entry of a key, if there is one."""
-    with state.turn():
+    with state.lock:
         cell = state.cell_at((*LEDGER, key))
         return None if cell is None else _entry(state, key, cell)
 

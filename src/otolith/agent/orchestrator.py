@@ -34,7 +34,7 @@ from otolith.agent.state import AgentState
 from otolith.agent.step_context import StepContext, Stopped
 from otolith.agent.subagents import branch_of, merge_subagents
 from otolith.agent.tools import Tool, Toolbox, plain, whole
-from otolith.core import Repo, Target
+from otolith.core import BareRepo, Target
 from otolith.errors import (
     Busy,
     Conflict,
@@ -45,8 +45,7 @@ from otolith.errors import (
     Unavailable,
     Unsupported,
 )
-from otolith.local_repo import LocalRepo
-from otolith.session import Versioned
+from otolith.session import Repo, Versioned
 from otolith.state.live import Live
 from otolith.stores import KVStore, Store, as_store
 
@@ -168,7 +167,7 @@ def _under_way(run: StoredRun | LiveRun) -> Iterator[StoredRun | LiveRun]:
             yield from _under_way(StoredRun(branch_of(run.state, branch), name))
 
 
-Where: TypeAlias = Repo | Store | KVStore | Versioned | Live | str | None
+Where: TypeAlias = BareRepo | Store | KVStore | Versioned | Live | str | None
 """Where runs are kept: a repo, a store, its URL, or one state; None keeps nothing."""
 
 StepFunction: TypeAlias = (
@@ -449,8 +448,8 @@ class Orchestrator(Settling):
             if session not in (MAIN, where.session):
                 raise Invalid(f"this is session {where.session}", hint="give a repo for others")
             return StoredRun(where, self.name)
-        if not isinstance(where, Repo):
-            where = self.where = LocalRepo(as_store(where))
+        if not isinstance(where, BareRepo):
+            where = self.where = Repo(as_store(where))
         return StoredRun(Versioned(where, session=session), self.name)
 
 

@@ -58,7 +58,7 @@ MAIN = "main"
 
 def value_at(state: StateReader, path: Path) -> Any:
     """Return what is kept at a path; None if there is nothing."""
-    with state.turn():
+    with state.lock:
         cell = state.cell_at(path)
         return None if cell is None else state.cells.load(cell)
 
@@ -107,7 +107,7 @@ def replies_in(state: StateReader, name: str = MAIN) -> list[Recorded]:
 
 
 def _elements(state: StateReader, path: Path, start: int = 0) -> list[Any]:
-    with state.turn():
+    with state.lock:
         cell, load = state.cell_at(path), state.cells.load
         return [] if cell is None else [load(each) for each in state.cells.elements(cell, start)]
 
@@ -472,7 +472,7 @@ class StoredRun(Journal):
             MergeConflict: somebody has changed what this step changed; nor was this.
             BadMessage: something was said that cannot be part of a conversation; nor was this.
         """
-        with self.state.turn():
+        with self.state.lock:
             try:
                 return self._kept(after, before, message, joins)
             except BaseException as error:  # Ctrl-C too: half a step must not stay staged

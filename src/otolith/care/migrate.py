@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 
 from otolith.codecs import Codecs, Opaque, migrate, way
 from otolith.core import (
+    BareRepo,
     Branch,
     Cells,
     Commit,
     Path,
-    Repo,
     format_path,
     parse_path,
     scope_ref,
@@ -286,7 +286,7 @@ class Plan(NamedTuple):
 
 
 def plan_migration(
-    repo: Repo,
+    repo: BareRepo,
     *,
     session: str | None = None,
     branch: str | None = None,
@@ -307,7 +307,7 @@ def plan_migration(
 
 
 def apply_migration(
-    repo: Repo,
+    repo: BareRepo,
     *,
     session: str | None = None,
     branch: str | None = None,
@@ -331,7 +331,7 @@ def apply_migration(
     ]
 
 
-def _refs(repo: Repo, session: str | None, branch: str | None) -> list[str]:
+def _refs(repo: BareRepo, session: str | None, branch: str | None) -> list[str]:
     if session is None:
         refs = [ref for scope in _SCOPES for ref in repo.store.refs(scope)]
         return [ref for ref in refs if branch in (None, split_ref(ref)[2])]
@@ -345,7 +345,7 @@ def _refs(repo: Repo, session: str | None, branch: str | None) -> list[str]:
 
 
 def _applied(
-    repo: Repo, ref: str, seen: _Counter, validate: Validate | None, *, is_dry: bool
+    repo: BareRepo, ref: str, seen: _Counter, validate: Validate | None, *, is_dry: bool
 ) -> Plan:
     for _ in range(_RETRIES):
         try:
@@ -390,8 +390,8 @@ class _State(Branch):
 
     _if_moved = "refuse"
 
-    def __init__(self, repo: Repo, ref: str, seen: _Counter) -> None:
-        super().__init__(repo.archive, ref)
+    def __init__(self, repo: BareRepo, ref: str, seen: _Counter) -> None:
+        super().__init__(repo.backend, ref)
         codecs = repo.encoding.codec
         if not isinstance(codecs, Codecs):
             raise Unsupported(
@@ -421,7 +421,7 @@ class _State(Branch):
         """Commit what was renewed."""
         reads = {} if self.head is None else self.head.reads
         commits = {
-            ref: self._archive.graph.commit(Hash(bytes.fromhex(id))) for ref, id in reads.items()
+            ref: self._backend.graph.commit(Hash(bytes.fromhex(id))) for ref, id in reads.items()
         }
         message = f"migrate {count} value{'s' if count > 1 else ''}"
         return self.commit(message, kind="migrate", reads=commits)

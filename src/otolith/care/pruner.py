@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from otolith.core import Repo, links
+from otolith.core import BareRepo, links
 from otolith.errors import Unsupported
 from otolith.stores import TIME_LIMIT, Collected, Collector
 
@@ -12,7 +12,7 @@ TWO_WEEKS_SECONDS = 14 * 24 * 3600.0
 
 
 def prune(
-    repo: Repo,
+    repo: BareRepo,
     *,
     expire_seconds: float = TWO_WEEKS_SECONDS,
     dry_run: bool = False,

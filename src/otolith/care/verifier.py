@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 from otolith.codecs import AsStored
 from otolith.core import (
+    BareRepo,
     Claim,
     Commit,
     Encoding,
-    Repo,
     Totals,
     cell_claims,
     claims,
@@ -69,7 +69,7 @@ class Report:
 
 
 def verify(
-    repo: Repo,
+    repo: BareRepo,
     *,
     level: str = "full",
     repair_from: Store | None = None,
@@ -86,7 +86,9 @@ def verify(
 class _Inspection:
     """One walk over everything that is reachable."""
 
-    def __init__(self, repo: Repo, level: str, replica: Store | None, progress: Progress) -> None:
+    def __init__(
+        self, repo: BareRepo, level: str, replica: Store | None, progress: Progress
+    ) -> None:
         self._repo = repo
         store = repo.store
         self._store = store.reread() if isinstance(store, SelfChecking) else store
@@ -197,10 +199,10 @@ class _Inspection:
             self._malformed(commit.hash, f"its root is no state: {error.message}")
 
     @cached_property
-    def _fresh(self) -> Repo:
+    def _fresh(self) -> BareRepo:
         """The repo, over a store without memory."""
         repo = self._repo
-        return Repo(self._store, codec=AsStored(), clock=repo.clock, author="", entropy=bytes)
+        return BareRepo(self._store, codec=AsStored(), clock=repo.clock, author="", entropy=bytes)
 
     def _malformed(self, hash: Hash, message: str) -> None:
         self._report.problems.append(Problem("malformed", hash.hex(), message))

@@ -67,7 +67,7 @@ def range_of(desk: OpenBranch, words: tuple[str, ...]) -> tuple[Commit | None, C
         raise BadPath("diff takes two commits at most", hint="`otolith diff A B`")
     if len(words) == 1 and "..." in words[0]:
         left, right = map(desk.commit, _ends(words[0], "..."))
-        bases = desk.repo.archive.graph.bases([left], [right])
+        bases = desk.repo.backend.graph.bases([left], [right])
         return (bases[0] if bases else left), right
     if len(words) == 1 and ".." in words[0]:
         left, right = map(desk.commit, _ends(words[0], ".."))

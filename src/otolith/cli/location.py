@@ -23,7 +23,7 @@ from otolith import session as session_room
 from otolith.cli.errors import worded
 from otolith.cli.options import GlobalOptions
 from otolith.codecs import Codecs
-from otolith.core import Branch, Commit, Repo
+from otolith.core import BareRepo, Branch, Commit
 from otolith.errors import Corrupt, Denied, Invalid, RefNotFound, StoreNotFound
 
 FOLDER = ".otolith"
@@ -122,7 +122,7 @@ class OpenBranch:
     """An open store with the branch at hand, its staged edits taken up."""
 
     place: StoreLocation
-    repo: Repo
+    repo: BareRepo
     branch: Branch
 
     def head(self) -> Commit:
@@ -216,7 +216,7 @@ def at_hand(
         yield OpenBranch(place, repo, branch)
 
 
-def only_session(repo: Repo) -> str:
+def only_session(repo: BareRepo) -> str:
     """Return the session of a store that has one."""
     ids = [session.id for session in repo.sessions()]
     if len(ids) == 1:

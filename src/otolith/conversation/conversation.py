@@ -92,7 +92,7 @@ class Log(Sequence[Message]):
     # Reading
 
     def __len__(self) -> int:
-        with self.state.turn():
+        with self.state.lock:
             return self._record.length()
 
     @overload
@@ -100,7 +100,7 @@ class Log(Sequence[Message]):
     @overload
     def __getitem__(self, index: slice) -> list[Message]: ...
     def __getitem__(self, index: int | slice) -> Message | list[Message]:
-        with self.state.turn():
+        with self.state.lock:
             length = self._record.length()
             if isinstance(index, slice):
                 start, stop, step = index.indices(length)
@@ -119,7 +119,7 @@ class Log(Sequence[Message]):
         """Yield messages, the oldest first, reading some at a time."""
         start, stop, _ = slice(start, stop).indices(len(self))
         for first in range(start, stop, AT_ONCE):
-            with self.state.turn():
+            with self.state.lock:
                 some = self._full(first, min(first + AT_ONCE, stop))
             yield from some
 
@@ -135,7 +135,7 @@ class Log(Sequence[Message]):
         Read once, and then only what is new.
         """
         record = self._record
-        with self.state.turn():
+        with self.state.lock:
             known = record.taken(record.shelf.totals)
             total, length = (0, 0) if known is None else (known.what, known.length)
             for each in record.unread(length):
@@ -197,7 +197,7 @@ class Log(Sequence[Message]):
     @contextmanager
     def _writing(self) -> Iterator[None]:
         self._record.branch()
-        with self.state.turn():
+        with self.state.lock:
             yield
 
 
@@ -235,7 +235,7 @@ class Windowed(Log):
             summariser=summariser,
             counter=as_counter(counter),
         )
-        with self.state.turn():
+        with self.state.lock:
             source = self._source(rules)
             made = project(source, rules)
         return replace(made, _previous=lambda: self._before(source, rules))
@@ -267,7 +267,7 @@ class Windowed(Log):
     def _before(self, source: Source, rules: Rules) -> Context | None:
         """Return the context that the last reply was an answer to."""
         asking_nobody = replace(rules, summariser=None)
-        with self.state.turn(), suppress(OverBudget):  # with this budget, nobody was asked then
+        with self.state.lock, suppress(OverBudget):  # with this budget, nobody was asked then
             at = _last_reply(source)
             if at is not None:
                 return project(source.until(at, self._scale(at)), asking_nobody)
@@ -353,12 +353,12 @@ class Discourse(Windowed):
         """
         if judge is not None:
             return discourse.topics_of(list(self), judge=judge)
-        with self.state.turn():
+        with self.state.lock:
             return self._tracker().segmenter.topics()
 
     def entities(self) -> list[Entity]:
         """Return who and what was spoken of, in the order in which it came up."""
-        with self.state.turn():
+        with self.state.lock:
             tracker = self._tracker()
             end = (len(tracker.clock), 0)
             return [each.entity(end) for each in tracker.register.entities if each.before(end)]
@@ -380,7 +380,7 @@ class Discourse(Windowed):
         Raises:
             BadValue: there is no message `at`.
         """
-        with self.state.turn():
+        with self.state.lock:
             names = self._variables() if variables is None else variables
             if at is None or at == len(self):
                 tracker = self._tracker()
@@ -496,7 +496,7 @@ class Conversation(Discourse):
             raise BadValue(f"{text!r} is no query", hint="use words")
         if type(k) is not int or k < 0:
             raise BadValue(f"k={k!r} is no number of messages", hint="give 0 or more")
-        with self.state.turn():
+        with self.state.lock:
             index = self._index()
             found = index.find(text, k if embed is None else 10 * k)
             if embed is not None:
@@ -522,7 +522,7 @@ class Conversation(Discourse):
 
     def threads(self) -> dict[str, Thread]:
         """Return the threads of the state, by name."""
-        with self.state.turn():
+        with self.state.lock:
             return threads_in(self.state)
 
     def thread(self, name: str) -> Conversation:
@@ -537,7 +537,7 @@ class Conversation(Discourse):
     @property
     def about(self) -> Thread:
         """When this thread began, and what it was forked from."""
-        with self.state.turn():
+        with self.state.lock:
             return about(self._record)
 
     def create(self, name: str, *, meta: Mapping[str, Any] | None = None) -> Conversation:

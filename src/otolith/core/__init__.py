@@ -8,8 +8,9 @@ a merge finds two answers. No clock, randomness, file or thread is used here; th
 """
 
 from otolith.core.backend import Backend
-from otolith.core.branch import Branch, Target
-from otolith.core.committer import Merge
+from otolith.core.branch import Branch, Target, WorkingValues
+from otolith.core.committer import Committer, Merge
+from otolith.core.handles import Snapshot, StateReader, synchronized
 from otolith.core.history.blame import Blame
 from otolith.core.history.commits import Commit, Stats, decode_commit, is_commit, links
 from otolith.core.history.refs import scope_ref, split_ref
@@ -29,8 +30,8 @@ from otolith.core.paths import (
     parse_own_path,
     parse_path,
 )
-from otolith.core.repo import Repo, Session
-from otolith.core.state import Snapshot, StateReader
+from otolith.core.repo import BareRepo, Session
+from otolith.core.stage import Stage
 from otolith.core.trees.cells import Cells
 from otolith.core.trees.encoding import Encoding
 from otolith.core.trees.layout import digest
@@ -55,6 +56,7 @@ __all__ = [
     "SNAPSHOTS",
     "WORKSPACE",
     "Backend",
+    "BareRepo",
     "Blame",
     "Branch",
     "Buffer",
@@ -62,17 +64,19 @@ __all__ = [
     "Change",
     "Claim",
     "Commit",
+    "Committer",
     "Conflict",
     "Encoding",
     "Merge",
     "Path",
-    "Repo",
     "Session",
     "Snapshot",
+    "Stage",
     "StateReader",
     "Stats",
     "Target",
     "Totals",
+    "WorkingValues",
     "cell_claims",
     "claims",
     "decode_commit",
@@ -89,5 +93,6 @@ __all__ = [
     "root_flaws",
     "scope_ref",
     "split_ref",
+    "synchronized",
     "totals",
 ]

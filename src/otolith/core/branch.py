@@ -9,10 +9,12 @@ edits were made on and, during a merge, the commit that is being merged. Committ
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from typing import Any, Self
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol, Self
 
 from otolith.core.backend import Backend
 from otolith.core.committer import Committer, IfMoved, Merge
+from otolith.core.handles import Snapshot, StateReader, synchronized
 from otolith.core.history.blame import Blame
 from otolith.core.history.commits import Commit, make_commit
 from otolith.core.history.refs import Undo, sibling_ref, split_ref, stage_ref
@@ -21,7 +23,6 @@ from otolith.core.merge.policies import check_pattern, check_policy, exactly
 from otolith.core.merge.three_way import Conflict
 from otolith.core.paths import POLICY, Path, format_path, parse_own_path, parse_path
 from otolith.core.stage import Stage
-from otolith.core.state import Snapshot, StateReader
 from otolith.core.trees.cells import EMPTY_MAP, Cells
 from otolith.core.trees.layout import cell_links
 from otolith.core.trees.objects import Buffer
@@ -33,13 +34,13 @@ from otolith.types import Hash
 class Stash:
     """Where the staged edits of one branch are put away."""
 
-    def __init__(self, archive: Backend, branch_ref: str) -> None:
-        self._archive = archive
+    def __init__(self, backend: Backend, branch_ref: str) -> None:
+        self._backend = backend
         self.ref = stage_ref(branch_ref)
 
     def load(self) -> Commit | None:
         """Return what was put away."""
-        return self._archive.refs.head(self.ref)
+        return self._backend.refs.head(self.ref)
 
     def make(
         self,
@@ -56,7 +57,7 @@ class Stash:
         `branch` is the check that the branch is still there; `edited_from` are other commits whose
         objects the state may share.
         """
-        now, author = self._archive.clock(), self._archive.author
+        now, author = self._backend.clock(), self._backend.author
         commit, data = make_commit(cell, parents, now=now, author=author, message="", kind="stage")
         new = [*objects.reachable(next(cell_links(cell))), Object(commit.hash, data)]
         swap = Swap(self.ref, seen.old if seen is not None else None, commit.hash)
@@ -68,9 +69,9 @@ class Stash:
         """Take down what was seen on the stash."""
         if seen is None:
             return
-        batch = Batch(swaps=[seen], time=self._archive.clock(), note="stage: drop")
+        batch = Batch(swaps=[seen], time=self._backend.clock(), note="stage: drop")
         try:
-            self._archive.store.write(batch)
+            self._backend.store.write(batch)
         except StaleRef as stale:
             if stale.actual is not None:
                 raise  # otherwise it was taken down before, and only the reply was lost
@@ -80,20 +81,39 @@ Target = Commit | str
 """A commit, or an expression that names one."""
 
 
+class WorkingValues(Protocol):
+    """The Python values that a branch has returned, which callers may change in place."""
+
+    def flush(self) -> object:
+        """Stage what changed in place."""
+
+    def reload(self) -> None:
+        """Bring the values up to date with the staged state, which was replaced."""
+
+
 class Branch(StateReader, MutableMapping[str, Any]):
-    """One branch of a session, with edits of its own. Use one handle per thread."""
+    """A branch of a session and the edits staged on it.
+
+    Without a `lock`, use one handle per thread. A branch that returns live Python values sets
+    `_values`: every verb that reads the staged state flushes them first, and every verb that
+    replaces it reloads them.
+    """
 
     _if_moved: IfMoved = "merge"
 
-    def __init__(self, archive: Backend, ref: str) -> None:
-        self._archive = archive
-        self._tree = archive.cells()
+    def __init__(
+        self, backend: Backend, ref: str, *, lock: AbstractContextManager[object] | None = None
+    ) -> None:
+        self.lock = nullcontext() if lock is None else lock
+        self._values: WorkingValues | None = None
+        self._backend = backend
+        self._tree = backend.cells()
         self.ref = ref
         self.scope, self.session, self.name = split_ref(ref)
         self._stage = Stage(self._tree, EMPTY_MAP)
-        self._joining = Committer(archive, self._tree, self._stage, ref)
-        self._joining.head = archive.refs.head(ref)
-        self._stage.reset(self._head_cell())
+        self._committer = Committer(backend, self._tree, self._stage, ref)
+        self._committer.head = backend.refs.head(ref)
+        self._stage.reset(self._committer.head_cell)
 
     # The state
 
@@ -103,6 +123,16 @@ class Branch(StateReader, MutableMapping[str, Any]):
 
     def _root(self) -> bytes:
         return self._stage.root()
+
+    def _flushed_root(self) -> bytes:
+        """Return the cell of the staged state, with what changed in place."""
+        if self._values is not None:
+            self._values.flush()
+        return self._stage.root()
+
+    def _reload(self) -> None:
+        if self._values is not None:
+            self._values.reload()
 
     def cell_at(self, path: Path) -> bytes | None:
         return self._stage.get(path)
@@ -119,7 +149,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
     def __delitem__(self, path: str | Path) -> None:
         keys = parse_own_path(path)
         self._stage.remove(keys)
-        self._joining.settled(keys)
+        self._committer.settled(keys)
 
     def write_cell(self, path: Path, cell: bytes | None) -> None:
         parse_own_path(path[:1])
@@ -130,7 +160,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
             self._stage.remove(path)
         else:
             self._stage.put(path, cell)
-        self._joining.settled(path)
+        self._committer.settled(path)
 
     def extend_cell(self, path: Path, cells: list[bytes]) -> None:
         parse_own_path(path[:1])
@@ -140,69 +170,79 @@ class Branch(StateReader, MutableMapping[str, Any]):
             except BaseException:
                 self._stage.remove(path)  # else doing it again would append twice
                 raise
-        self._joining.settled(path)
+        self._committer.settled(path)
 
     def extend_reserved(self, path: Path, cells: list[bytes]) -> int:
         self._stage.extend(path, cells)
         return self._stage.length(path)
 
     def adopt_policy(self, path: Path, policy: str) -> None:
-        if self._joining.policies().find(path) is None:
+        if self._committer.policies().find(path) is None:
             self._stage.put((POLICY, exactly(path)), self._tree.put(policy))
 
+    @synchronized
     def policy(self, pattern: str, name: str) -> None:
         """Choose how a path, or all paths that fit a pattern, merge. Staged like any edit."""
-        check_policy(name, self._archive.resolvers)
+        check_policy(name, self._backend.resolvers)
         self._stage.put((POLICY, check_pattern(pattern)), self._tree.put(name))
-        self._joining.settled((POLICY, pattern))
+        self._committer.settled((POLICY, pattern))
 
+    @synchronized
     def policies(self) -> dict[str, str]:
         """Return the merge policies by pattern."""
-        return self._joining.rules()
+        return self._committer.rules()
 
     # Looking
 
     @property
     def head(self) -> Commit | None:
         """The last commit this handle knows of."""
-        return self._joining.head
+        return self._committer.head
 
     @property
     def merging(self) -> Commit | None:
         """The commit whose merge waits for decisions, or to be committed."""
-        return self._joining.parent
+        return self._committer.parent
 
     @property
     def is_clean(self) -> bool:
         """Whether there is nothing to commit."""
-        if self._joining.parent is not None:
-            return False
-        return self._tree.same(self._root(), self._head_cell())
+        with self.lock:
+            return not self._is_edited(self._flushed_root())
 
+    def _is_edited(self, root: bytes) -> bool:
+        """Tell whether a staged state differs from the head, or is that of a merge."""
+        is_merge = self._committer.parent is not None
+        return is_merge or not self._tree.same(root, self._committer.head_cell)
+
+    @synchronized
     def status(self) -> list[Change]:
         """Return the staged edits."""
-        after = self._root()
-        return _without_reserved(differences(self._tree.frozen(), self._head_cell(), after))
+        return self._changes_to(self._flushed_root())
+
+    def _changes_to(self, root: bytes) -> list[Change]:
+        return _without_reserved(differences(self._tree.frozen(), self._committer.head_cell, root))
 
     def at(self, target: Target) -> Snapshot:
         """Return the state as it was."""
-        return Snapshot(self._archive.cells(), self.resolve(target))
+        return Snapshot(self._backend.cells(), self.resolve(target))
 
     def resolve(self, target: Target) -> Commit:
         """Return the commit that an expression like `main~2`, `@`, a tag or a prefix names."""
         return (
             target
             if isinstance(target, Commit)
-            else self._archive.refs.resolve(target, at=self.ref)
+            else self._backend.refs.resolve(target, at=self.ref)
         )
 
+    @synchronized
     def diff(self, old: Target | None = None, new: Target | None = None) -> list[Change]:
         """Return what changed from one commit to another.
 
         `new` is the staged state by default, `old` the head.
         """
-        before = self.resolve(old).cell if old is not None else self._head_cell()
-        after = self.resolve(new).cell if new is not None else self._root()
+        before = self.resolve(old).cell if old is not None else self._committer.head_cell
+        after = self.resolve(new).cell if new is not None else self._flushed_root()
         return _without_reserved(differences(self._tree.frozen(), before, after))
 
     def log(
@@ -216,9 +256,9 @@ class Branch(StateReader, MutableMapping[str, Any]):
         if target is None and self.head is None:
             return
         tip = self.resolve(target if target is not None else "@")
-        history = self._archive.past(self._tree)
+        history = self._backend.past(self._tree)
         commits = (
-            self._archive.graph.log(tip) if path is None else history.changes(tip, parse_path(path))
+            self._backend.graph.log(tip) if path is None else history.changes(tip, parse_path(path))
         )
         for count, commit in enumerate(commits):
             if limit is not None and count >= limit:
@@ -228,7 +268,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
     def blame(self, path: str | Path = (), *, at: Target = "@") -> list[Blame]:
         """Return which commit set the value at a path, or each entry of the map there."""
         keys = parse_path(path) if path else ()
-        blames = self._archive.past(self._tree).blame(self.resolve(at), keys)
+        blames = self._backend.past(self._tree).blame(self.resolve(at), keys)
         return [blame for blame in blames if not blame.path.startswith(".")]
 
     # History
@@ -254,32 +294,59 @@ class Branch(StateReader, MutableMapping[str, Any]):
             MergeConflict: somebody else changed the same paths, or a merge is not resolved yet.
                 The edits stay staged; `conflicts` shows what to decide.
         """
-        self._joining.check_resolved()
-        self._joining.settle_doubts()
-        if self.is_clean and self.head is not None and not allow_empty:
+        with self.lock:
+            self._flushed_root()
+            return self._commit_staged(
+                message,
+                author=author,
+                kind=kind,
+                meta=meta,
+                fences=fences,
+                reads=reads,
+                allow_empty=allow_empty,
+            )
+
+    def _commit_staged(
+        self,
+        message: str,
+        *,
+        author: str | None,
+        kind: str,
+        meta: Mapping[str, Any] | None,
+        fences: Mapping[str, int] | None,
+        reads: Mapping[str, Commit] | None,
+        allow_empty: bool,
+    ) -> Commit:
+        """Commit the staged state; the lock is held, and the values were flushed."""
+        self._committer.check_resolved()
+        self._committer.settle_doubts()
+        is_edited = self._is_edited(self._stage.root())
+        if self.head is not None and not is_edited and not allow_empty:
             return self.head
-        if self._joining.parent is not None and kind == "step":
+        if self._committer.parent is not None and kind == "step":
             kind = "merge"
-        details = _details(self._archive, message, author, kind, meta) | {"reads": _hashes(reads)}
+        details = _details(self._backend, message, author, kind, meta) | {"reads": _hashes(reads)}
         try:
-            commit = self._joining.land(details, fences or {}, if_moved=self._if_moved)
+            commit = self._committer.land(details, fences or {}, if_moved=self._if_moved)
         except Error:
-            self._on_state_replaced()  # what others committed may have been merged in already
+            self._reload()  # what others committed may have been merged in already
             raise
         self._set_head(commit)
         return commit
 
+    @synchronized
     def fork(self, name: str, *, at: Target = "@") -> Self:
         """Start another branch at a commit, and return it. Staged edits stay here."""
         ref = sibling_ref(self.ref, name)
         start = self.resolve(at)
-        if self._archive.store.ref(ref) is not None:
+        if self._backend.store.ref(ref) is not None:
             raise RefExists(
                 f"branch {name} is already there", hint=f"open it with session(…, branch={name!r})"
             )
-        self._archive.move(ref, None, start, note=f"fork: from {self.name}")
+        self._backend.move(ref, None, start, note=f"fork: from {self.name}")
         return self._open(ref)
 
+    @synchronized
     def merge(
         self, other: Branch | Target, *, message: str = "", author: str | None = None
     ) -> Merge:
@@ -295,23 +362,25 @@ class Branch(StateReader, MutableMapping[str, Any]):
         if theirs is None:
             raise CommitNotFound("the other branch has no commit yet", hint="commit there first")
         name = other.name if isinstance(other, Branch) else str(getattr(other, "short", other))
-        details = _details(self._archive, message or f"merge {name}", author, "merge", None)
+        details = _details(self._backend, message or f"merge {name}", author, "merge", None)
         try:
-            result = self._joining.merge(theirs, details)
+            result = self._committer.merge(theirs, details)
         except BaseException:
-            self._on_state_replaced()  # the branch may stand on what others committed by now
+            self._reload()  # the branch may stand on what others committed by now
             raise
         if result.commit is not None:
             self._set_head(result.commit)
         else:
-            self._on_state_replaced()
+            self._reload()
         return result
 
     @property
     def conflicts(self) -> list[Conflict]:
         """What the merge in progress leaves to decide."""
-        return self._joining.conflicts()
+        with self.lock:
+            return self._committer.conflicts()
 
+    @synchronized
     def resolve_conflict(
         self, path: str | Path, *, take: str | None = None, value: object = None
     ) -> None:
@@ -319,23 +388,25 @@ class Branch(StateReader, MutableMapping[str, Any]):
         if take is None:
             self[path] = value
         else:
-            self._root()  # whatever is to be staged is staged before the side is
-            self._joining.take(parse_path(path), take)
-            self._on_state_replaced()
+            self._flushed_root()  # changes in place are staged before the side is
+            self._committer.take(parse_path(path), take)
+            self._reload()
 
+    @synchronized
     def rollback(self, target: Target | None = None, *, steps: int | None = None) -> Commit:
         """Go back to an earlier state by a new commit; staged edits are dropped, history stays."""
         goal = self.resolve(target if target is not None else f"@~{1 if steps is None else steps}")
         message = f"rollback to {goal.short} {goal.message}".rstrip()
-        details = _details(self._archive, message, None, "rollback", {"to": goal.id})
+        details = _details(self._backend, message, None, "rollback", {"to": goal.id})
         try:
-            commit = self._joining.land_instead(goal, details)
+            commit = self._committer.land_instead(goal, details)
         except BaseException:
-            self._on_state_replaced()
+            self._reload()
             raise
         self._set_head(commit)
         return commit
 
+    @synchronized
     def undo(self) -> Commit:
         """Move the branch back to where it was before its last commit, merge or rollback.
 
@@ -344,19 +415,22 @@ class Branch(StateReader, MutableMapping[str, Any]):
         self._require_clean("undo")
         return self._move_to(Undo.back)
 
+    @synchronized
     def redo(self) -> Commit:
         """Take back the last undo."""
         self._require_clean("redo")
         return self._move_to(Undo.forward)
 
+    @synchronized
     def discard(self) -> None:
         """Drop all staged edits, and the merge in progress."""
-        self._joining.leave_stash()  # first: landing something else must not take it down
-        self._stage.reset(self._head_cell())
-        self._joining.forget()
+        self._committer.leave_stash()  # first: landing something else must not take it down
+        self._stage.reset(self._committer.head_cell)
+        self._committer.forget()
         self._tree.objects.clear()
-        self._on_state_replaced()
+        self._reload()
 
+    @synchronized
     def stash(self) -> None:
         """Put the staged edits away in the store, for another process to go on with.
 
@@ -365,68 +439,65 @@ class Branch(StateReader, MutableMapping[str, Any]):
                 written: `unstash` a fresh handle to see them.
             RefNotFound: the branch was deleted, and a new one of that name would find them.
         """
-        stash = Stash(self._archive, self.ref)
-        self._joining.settle_stash()
-        seen = self._joining.stash_seen
-        if self.is_clean:
+        stash = Stash(self._backend, self.ref)
+        self._committer.settle_stash()
+        seen = self._committer.stash_seen
+        root = self._flushed_root()
+        if not self._is_edited(root):
             stash.clear(seen)
-            self._joining.stash = self._joining.stash_seen = None
+            self._committer.stash = self._committer.stash_seen = None
             return
-        parents = tuple(commit for commit in (self.head, self._joining.parent) if commit)
-        cell = self._tree.root(self._root())
-        older = self._joining.edited_from
+        parents = tuple(commit for commit in (self.head, self._committer.parent) if commit)
+        cell = self._tree.root(root)
+        older = self._committer.edited_from
         while True:
-            branch = self._joining.unmoved()
+            branch = self._committer.unmoved()
             batch, takedown = stash.make(
                 cell, parents, self._tree.objects, seen=seen, branch=branch, edited_from=older
             )
             try:
-                self._joining.put_on_stash(batch, takedown)
+                self._committer.put_on_stash(batch, takedown)
             except StaleRef as stale:
                 if stale.name != self.ref:
                     raise
             else:
                 return
 
+    @synchronized
     def unstash(self) -> None:
         """Go on with the edits that were put away, if there are any; committing takes them down."""
         self._require_clean("unstash")
-        stash = Stash(self._archive, self.ref)
+        stash = Stash(self._backend, self.ref)
         held = stash.load()
         if held is None:
             return
-        self._joining.take_up(held, Swap(stash.ref, held.hash, None))
-        self._on_state_replaced()
+        self._committer.take_up(held, Swap(stash.ref, held.hash, None))
+        self._reload()
 
+    @synchronized
     def refresh(self) -> Commit | None:
         """Look at what others committed; staged edits are merged when they are committed."""
-        head = self._archive.refs.head(self.ref)
+        head = self._backend.refs.head(self.ref)
         if head is not None and (self.head is None or head.id != self.head.id) and self.is_clean:
             self._set_head(head)
         return self.head
 
     def _move_to(self, choose: Callable[[Undo], tuple[Hash, str]]) -> Commit:
-        moves = self._archive.store.moves(self.ref)
+        moves = self._backend.store.moves(self.ref)
         hash, note = choose(Undo(moves))
-        goal = self._archive.graph.commit(hash)
+        goal = self._backend.graph.commit(hash)
         # From where the history that was read ends: what lands meanwhile is not undone with it.
-        self._archive.move(self.ref, moves[0].new, goal, note=note)
+        self._backend.move(self.ref, moves[0].new, goal, note=note)
         self._set_head(goal)
         return goal
 
     def _set_head(self, commit: Commit) -> None:
-        self._joining.stand_on(commit)
-        self._on_state_replaced()
-
-    def _on_state_replaced(self) -> None:
-        """Called when the staged state has become another one."""
+        self._committer.stand_on(commit)
+        self._reload()
 
     def _open(self, ref: str) -> Self:
         """Return a handle like this one on another branch."""
-        return type(self)(self._archive, ref)
-
-    def _head_cell(self) -> bytes:
-        return self.head.cell if self.head else EMPTY_MAP
+        return type(self)(self._backend, ref)
 
     def _require_clean(self, verb: str) -> None:
         if not self.is_clean:
@@ -450,11 +521,11 @@ def _hashes(reads: Mapping[str, Commit] | None) -> dict[str, Hash]:
 
 
 def _details(
-    archive: Backend, message: str, author: str | None, kind: str, meta: Mapping[str, Any] | None
+    backend: Backend, message: str, author: str | None, kind: str, meta: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     return {
-        "now": archive.clock(),
-        "author": archive.author if author is None else author,
+        "now": backend.clock(),
+        "author": backend.author if author is None else author,
         "message": message,
         "kind": kind,
         "meta": meta or {},

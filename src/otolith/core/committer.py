@@ -74,12 +74,12 @@ class Merge:
 class Committer:
     """The head of a branch at hand, and what waits to be joined to it."""
 
-    def __init__(self, archive: Backend, cells: Cells, stage: Stage, ref: str) -> None:
-        self._archive = archive
+    def __init__(self, backend: Backend, cells: Cells, stage: Stage, ref: str) -> None:
+        self._backend = backend
         self._cells = cells
         self._stage = stage
         self._ref = ref
-        self._merger = Merger(cells, archive.graph, resolvers=archive.resolvers)
+        self._merger = Merger(cells, backend.graph, resolvers=backend.resolvers)
         self.head: Commit | None = None
         self.parent: Commit | None = None
         self.stash: Swap | None = None  # removes the stashed edits when these land
@@ -89,6 +89,11 @@ class Committer:
         self.edited_from: list[Hash] = []  # earlier heads whose objects the stage may share
         self._undecided: set[str] = set()
         self._in_doubt: list[Commit] = []  # written with no reply: any of them may have landed
+
+    @property
+    def head_cell(self) -> bytes:
+        """The cell of the head, or of an empty state before the first commit."""
+        return self.head.cell if self.head is not None else EMPTY_MAP
 
     # Standing
 
@@ -141,7 +146,7 @@ class Committer:
             self._stage.reset(held.cell)
             self.reload()
 
-        parents = self._archive.graph.parents(held)
+        parents = self._backend.graph.parents(held)
         self._whole(change)
 
     def unmoved(self) -> Swap:
@@ -150,7 +155,7 @@ class Committer:
         Raises:
             RefNotFound: it was deleted.
         """
-        now = self._archive.store.ref(self._ref)
+        now = self._backend.store.ref(self._ref)
         if now is None and self.head is not None:
             raise self._deleted()
         return Swap(self._ref, now, now)
@@ -164,7 +169,7 @@ class Committer:
         """
         self._stash_in_doubt = (takedown, True)
         try:
-            self._archive.store.write(batch)
+            self._backend.store.write(batch)
         except _REFUSALS:
             self._stash_in_doubt = None
             raise
@@ -184,7 +189,7 @@ class Committer:
         if self._stash_in_doubt is None:
             return
         takedown, is_staged = self._stash_in_doubt
-        if self._archive.store.ref(takedown.name) == takedown.old:
+        if self._backend.store.ref(takedown.name) == takedown.old:
             self.stash_seen, self.stash = takedown, takedown if is_staged else self.stash
         self._stash_in_doubt = None
 
@@ -299,14 +304,14 @@ class Committer:
 
     def _merge(self, theirs: Commit, details: Mapping[str, Any]) -> Merge:
         ours = self.head
-        if ours is not None and self._archive.graph.is_ancestor(theirs, ours):
+        if ours is not None and self._backend.graph.is_ancestor(theirs, ours):
             return Merge("up-to-date", ours)
-        if ours is None or self._archive.graph.is_ancestor(ours, theirs):
+        if ours is None or self._backend.graph.is_ancestor(ours, theirs):
             note = f"merge: fast-forward to {theirs.short}"
-            self._archive.move(self._ref, ours.hash if ours else None, theirs, note=note)
+            self._backend.move(self._ref, ours.hash if ours else None, theirs, note=note)
             return Merge("fast-forward", theirs)
         base = self._merger.virtual_base([ours], [theirs])
-        history = self._archive.past(self._cells)
+        history = self._backend.past(self._cells)
         merged, conflicts = self._merger.merge(
             base,
             ours.cell,
@@ -360,7 +365,7 @@ class Committer:
 
         def change() -> Commit:
             self.settle_stash()
-            head, stash = self._archive.refs.head(self._ref), self.stash
+            head, stash = self._backend.refs.head(self._ref), self.stash
             self._stand_on(self.head if head is None else head)
             self.stash = stash  # dropped, too, if it was taken up here
             self._stage.reset(goal.cell)
@@ -375,10 +380,10 @@ class Committer:
         """
         self.settle_stash()
         if self._in_doubt:
-            self._arrive_at_landed(self._archive.refs.head(self._ref))
+            self._arrive_at_landed(self._backend.refs.head(self._ref))
 
     def _arrive_at_landed(self, head: Commit | None) -> None:
-        is_ancestor = self._archive.graph.is_ancestor
+        is_ancestor = self._backend.graph.is_ancestor
         landed = (each for each in self._in_doubt if head is not None and is_ancestor(each, head))
         commit = next(landed, None)
         if commit is not None:
@@ -396,7 +401,7 @@ class Committer:
         merged, conflicts = self._stage.root(), list[Conflict]()
         if not keep_root:
             merged, conflicts = self._merger.merge(
-                self.head.cell if self.head is not None else EMPTY_MAP,
+                self.head_cell,
                 merged,
                 head.cell if head is not None else EMPTY_MAP,
                 ours_first=False,
@@ -412,7 +417,7 @@ class Committer:
         self.head = head
 
     def _moved_head(self) -> Commit | None:
-        head = self._archive.refs.head(self._ref)
+        head = self._backend.refs.head(self._ref)
         if head is None and self.head is not None:
             raise self._deleted()
         return head
@@ -465,7 +470,7 @@ class Committer:
         # Until the handle stands on it: whatever is raised until then, it may have landed.
         self._in_doubt = [*before, commit]
         try:
-            self._archive.store.write(batch)
+            self._backend.store.write(batch)
         except _REFUSALS:
             self._in_doubt = before
             raise
@@ -474,10 +479,10 @@ class Committer:
                 raise
 
     def _landed(self, commit: Commit) -> bool:
-        head: Hash | None = self._archive.store.ref(self._ref)
+        head: Hash | None = self._backend.store.ref(self._ref)
         if head is None:
             return False
-        return self._archive.graph.is_ancestor(commit, self._archive.graph.commit(head))
+        return self._backend.graph.is_ancestor(commit, self._backend.graph.commit(head))
 
     def _starved(self) -> ConflictError:
         return ConflictError(

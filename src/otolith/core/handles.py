@@ -1,97 +1,197 @@
-"""What every handle on one value of a state has, and what it needs of the state.
+"""A state as a mapping by path, and handles on single values in it.
 
-A handle on a bytes value of any length.
-
-A handle on a number that several branches add to.
-
-A handle on a list: appending costs what is appended.
-
-A handle on a dict with keys of any plain type.
-
-A handle on a set.
-
-Handles on one value of a state: each reads and writes what it touches, and no more.
+`StateReader` is what a branch and a snapshot have in common: values by path, top names as keys.
+`Snapshot` is the state at one commit. A handle stands for one value and touches no more of the tree
+than it must: `ListHandle` appends without reading the list, `MapHandle` scans a range of keys,
+`SetHandle` and `CounterHandle` merge by themselves, `BlobHandle` reads and replaces ranges.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import builtins
+from abc import abstractmethod
 from collections.abc import (
     Callable,
     Iterable,
     Iterator,
+    Mapping,
     MutableMapping,
     MutableSequence,
     MutableSet,
 )
 from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
+from itertools import takewhile
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
-from otolith.core.paths import Path, format_path
-from otolith.core.trees.cells import EMPTY_LIST, EMPTY_MAP, Cells
+from otolith.core.history.commits import Commit
+from otolith.core.paths import Path, format_path, parse_path
+from otolith.core.trees.cells import EMPTY_LIST, EMPTY_MAP, Cells, walk
 from otolith.errors import BadPath, BadValue, KeyNotFound, ReadOnly
 from otolith.types import Tag
 
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S", bound="StateReader | Handle")
 
-class Holder(ABC):
-    """What a handle needs of the state it belongs to."""
+
+def synchronized(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+    """Let a method hold the lock of its state while it runs."""
+
+    @wraps(method)
+    def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self.lock:
+            return method(self, *args, **kwargs)
+
+    return run
+
+
+_HIDDEN = b"."
+"""How the names that belong to otolith begin."""
+
+
+class StateReader(Mapping[str, Any]):
+    """A state as a read-only mapping: a path gives the value there, the top names are its keys."""
+
+    lock: AbstractContextManager[object] = nullcontext()
+    """Keeps other threads out while a value is read and written; reentrant."""
 
     @property
     @abstractmethod
     def cells(self) -> Cells:
         """How values are read and written here."""
 
-    def turn(self) -> AbstractContextManager[object]:
-        """Return what keeps other threads out while a value is read and written."""
-        return nullcontext()
-
     @abstractmethod
     def cell_at(self, path: Path) -> bytes | None:
         """Return the cell at a path."""
 
+    @abstractmethod
+    def _root(self) -> bytes:
+        """Return the cell of the whole state."""
+
+    # What handles write through: a snapshot refuses
+
     def write_cell(self, path: Path, cell: bytes | None) -> None:
         """Set or remove the cell at a path."""
-        raise self._read_only(path)
+        raise _read_only(path)
 
-    def extend_cell(self, path: Path, cells: list[bytes]) -> None:
+    def extend_cell(self, path: Path, cells: builtins.list[bytes]) -> None:
         """Append to the list at a path; one that starts this way gets the policy append."""
-        raise self._read_only(path)
+        raise _read_only(path)
 
     def adopt_policy(self, path: Path, policy: str) -> None:
         """Give a path a merge policy, unless it has one."""
-        raise self._read_only(path)
+        raise _read_only(path)
 
     def write_reserved(self, path: Path, cell: bytes | None) -> None:
         """Set or remove a cell under a name that belongs to otolith."""
-        raise self._read_only(path)
+        raise _read_only(path)
 
-    def extend_reserved(self, path: Path, cells: list[bytes]) -> int:
+    def extend_reserved(self, path: Path, cells: builtins.list[bytes]) -> int:
         """Append to a list under a name that belongs to otolith; return how long it is then."""
-        raise self._read_only(path)
+        raise _read_only(path)
 
-    @staticmethod
-    def _read_only(path: Path) -> ReadOnly:
-        return ReadOnly(
-            f"{format_path(path)}: a snapshot cannot be changed",
-            hint="write to a branch: repo.session(id), or fork() from this commit",
+    # Reading
+
+    def __getitem__(self, path: str | Path) -> Any:
+        keys = parse_path(path)
+        cell = self.cell_at(keys)
+        if cell is None:
+            raise KeyNotFound(
+                f"nothing at {format_path(keys)}", hint="list(state) shows what is at the top"
+            )
+        return self.cells.load(cell)
+
+    def __contains__(self, path: object) -> bool:
+        return isinstance(path, str | tuple) and self.cell_at(parse_path(path)) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        unkey = self.cells.encoding.unkey
+        for key, _ in self.cells.entries(self._root()):
+            if not key.startswith(_HIDDEN):
+                yield format_path((unkey(key),))
+
+    def __len__(self) -> int:
+        root = self._root()
+        hidden = takewhile(
+            lambda pair: pair[0].startswith(_HIDDEN), self.cells.entries_from(root, _HIDDEN)
         )
+        return self.cells.length(root) - sum(1 for _ in hidden)
+
+    def names(self, path: str | Path = ()) -> builtins.list[str]:
+        """Return the keys at a path, as parts of paths; the top by default."""
+        return [format_path((key,)) for key in self.map(path)] if path else list(self)
+
+    def size(self, path: str | Path = ()) -> int:
+        """Return the length of the full encoding of the value at a path, without reading it."""
+        cell = self.cell_at(parse_path(path) if path else ())
+        if cell is None:
+            raise KeyNotFound(f"nothing at {format_path(parse_path(path))}")
+        return self.cells.full_size(cell)
+
+    def kind(self, path: str | Path = ()) -> str:
+        """Name what is at a path: map, list, str, bytes, the type of a number, or a tag's name."""
+        cell = self.cell_at(parse_path(path) if path else ())
+        if cell is None:
+            raise KeyNotFound(f"nothing at {format_path(parse_path(path))}")
+        kind = self.cells.kind(cell)
+        if kind == "scalar":
+            return type(self.cells.load(cell)).__name__
+        tagged = self.cells.tag(cell) if kind == "tagged" else None
+        return kind if tagged is None else Tag(tagged.code).name.lower()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the whole state as plain Python values."""
+        return {name: self[name] for name in self}
+
+    def list(self, path: str | Path) -> ListHandle:
+        """Return a handle on a list: it reads and writes what it touches, and no more."""
+        return ListHandle(self, parse_path(path))
+
+    def map(self, path: str | Path) -> MapHandle:
+        """Return a handle on a dict; its keys may be of any plain type."""
+        return MapHandle(self, parse_path(path))
+
+    def set(self, path: str | Path) -> SetHandle:
+        """Return a handle on a set."""
+        return SetHandle(self, parse_path(path))
+
+    def counter(self, path: str | Path) -> CounterHandle:
+        """Return a handle on a number that merges by adding up."""
+        return CounterHandle(self, parse_path(path))
+
+    def blob(self, path: str | Path) -> BlobHandle:
+        """Return a handle on a long bytes value."""
+        return BlobHandle(self, parse_path(path))
 
 
-P = ParamSpec("P")
-R = TypeVar("R")
-H = TypeVar("H", bound="Handle")
+class Snapshot(StateReader):
+    """What `at()` returns."""
+
+    def __init__(self, cells: Cells, commit: Commit) -> None:
+        self._tree = cells
+        self.commit = commit
+
+    @property
+    def cells(self) -> Cells:
+        return self._tree
+
+    def _root(self) -> bytes:
+        return self.commit.cell
+
+    def cell_at(self, path: Path) -> bytes | None:
+        names = tuple(map(self._tree.encoding.key, path))
+        return walk(self._tree, self.commit.cell, names)
+
+    def __repr__(self) -> str:
+        return f"<Snapshot {self.commit.short} {self.commit.message!r}>"
 
 
-def in_one_turn(method: Callable[Concatenate[H, P], R]) -> Callable[Concatenate[H, P], R]:
-    """Let no other thread in while a method reads and writes."""
-
-    @wraps(method)
-    def run(self: H, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        with self.turn():
-            return method(self, *args, **kwargs)
-
-    return run
+def _read_only(path: Path) -> ReadOnly:
+    return ReadOnly(
+        f"{format_path(path)}: a snapshot cannot be changed",
+        hint="write to a branch: repo.session(id), or fork() from this commit",
+    )
 
 
 def equal_numbers(key: Any) -> list[Any]:
@@ -113,7 +213,7 @@ _LARGEST_FLOAT = 2**1023
 class Handle:
     """A value at a path of a state."""
 
-    def __init__(self, state: Holder, path: Path) -> None:
+    def __init__(self, state: StateReader, path: Path) -> None:
         self._state = state
         self._path = path
         self._check()
@@ -127,9 +227,10 @@ class Handle:
     def _cells(self) -> Cells:
         return self._state.cells
 
-    def turn(self) -> AbstractContextManager[object]:
-        """Return what keeps other threads out while the value is read and written."""
-        return self._state.turn()
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """Keeps other threads out while the value is read and written."""
+        return self._state.lock
 
     def _cell(self) -> bytes | None:
         return self._state.cell_at(self._path)
@@ -190,12 +291,12 @@ class BlobHandle(Handle):
         link = self._cells.blobs.build(map(bytes, pieces))
         self._state.write_cell(self._path, self._cells.bytes_cell(link))
 
-    @in_one_turn
+    @synchronized
     def append(self, data: bytes) -> None:
         """Add bytes at the end."""
         self.splice(len(self), len(self), data)
 
-    @in_one_turn
+    @synchronized
     def splice(self, start: int, stop: int, data: bytes) -> None:
         """Replace a range; what lies before and after is not read."""
         cell = self._cell()
@@ -230,7 +331,7 @@ class CounterHandle(Handle):
         cell = self._cell()
         return 0 if cell is None else self._cells.load(cell)
 
-    @in_one_turn
+    @synchronized
     def add(self, amount: Any = 1) -> Any:
         """Add to the number and return it."""
         before = self._cell()
@@ -283,7 +384,7 @@ class ListHandle(Handle, MutableSequence[Any]):
     def __setitem__(self, at: int, value: Any) -> None: ...
     @overload
     def __setitem__(self, at: slice, value: Iterable[Any]) -> None: ...
-    @in_one_turn
+    @synchronized
     def __setitem__(self, at: int | slice, value: Any) -> None:
         cell = self._current()
         if isinstance(at, slice):
@@ -292,7 +393,7 @@ class ListHandle(Handle, MutableSequence[Any]):
             index = self._index(at, cell)
             self._splice(cell, index, index + 1, [value])
 
-    @in_one_turn
+    @synchronized
     def __delitem__(self, at: int | slice) -> None:
         cell = self._current()
         if isinstance(at, slice):
@@ -304,7 +405,7 @@ class ListHandle(Handle, MutableSequence[Any]):
     def __iter__(self) -> Iterator[Any]:
         return map(self._cells.load, self._cells.elements(self._current()))
 
-    @in_one_turn
+    @synchronized
     def insert(self, index: int, value: Any) -> None:
         """Insert before an index."""
         cell = self._current()
@@ -315,7 +416,7 @@ class ListHandle(Handle, MutableSequence[Any]):
         """Append one element."""
         self.extend([value])
 
-    @in_one_turn
+    @synchronized
     def extend(self, values: Iterable[Any]) -> None:
         """Append elements. A list that starts this way merges by keeping both sides' elements."""
         self._state.extend_cell(self._path, [self._put(value) for value in values])
@@ -361,11 +462,11 @@ class MapHandle(Handle, MutableMapping[Any, Any]):
     def __contains__(self, key: object) -> bool:
         return self._state.cell_at((*self._path, self._known(key))) is not None
 
-    @in_one_turn
+    @synchronized
     def __setitem__(self, key: Any, value: Any) -> None:
         self._state.write_cell((*self._path, self._known(key)), self._put(value))
 
-    @in_one_turn
+    @synchronized
     def __delitem__(self, key: Any) -> None:
         if key not in self:
             raise KeyNotFound(f"{self.path} has no key {key!r}", hint=f"see {self.path}'s keys()")
@@ -419,18 +520,18 @@ class SetHandle(Handle, MutableSet[Any]):
         for key, _ in self._cells.entries(self._elements()):
             yield self._cells.encoding.unkey(key)
 
-    @in_one_turn
+    @synchronized
     def add(self, value: Any) -> None:
         """Add an element."""
         self._edit([value], self._put(None))
 
-    @in_one_turn
+    @synchronized
     def discard(self, value: Any) -> None:
         """Remove an element if it is there."""
         if value in self:
             self._edit([value], None)
 
-    @in_one_turn
+    @synchronized
     def update(self, values: Iterable[Any]) -> None:
         """Add elements."""
         self._edit(values, self._put(None))

@@ -1,4 +1,4 @@
-"""Repo: everything in one store; sessions, branches, tags, and commits by name."""
+"""BareRepo: everything in one store; sessions, branches, tags, and commits by name."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NamedTuple, Self
 
 from otolith.core.backend import Backend
 from otolith.core.branch import Branch
+from otolith.core.handles import Snapshot
 from otolith.core.history.commits import Commit
 from otolith.core.history.refs import (
     is_branch_ref,
@@ -18,7 +19,6 @@ from otolith.core.history.refs import (
     tag_ref,
 )
 from otolith.core.merge.policies import Resolver
-from otolith.core.state import Snapshot
 from otolith.core.trees.encoding import Encoding, ValueCodec
 from otolith.core.trees.objects import LOAD_LIMIT_BYTES
 from otolith.errors import Invalid, RefExists, RefNotFound, StaleRef
@@ -33,7 +33,7 @@ class Session(NamedTuple):
     branches: tuple[str, ...]
 
 
-class Repo:
+class BareRepo:
     """What `otolith.open` returns. Threads may share it; each takes branches of its own."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Repo:
         cache_bytes: int = 64 << 20,
         load_limit_bytes: int = LOAD_LIMIT_BYTES,
     ) -> None:
-        self.archive = Backend(
+        self.backend = Backend(
             store,
             codec=codec,
             clock=clock,
@@ -60,26 +60,26 @@ class Repo:
     @property
     def store(self) -> Store:
         """The store underneath."""
-        return self.archive.store
+        return self.backend.store
 
     @property
     def clock(self) -> Clock:
         """The clock that commits are stamped by."""
-        return self.archive.clock
+        return self.backend.clock
 
     @property
     def salt(self) -> int:
         """The number that decides where nodes end."""
-        return self.archive.config.salt
+        return self.backend.config.salt
 
     @property
     def encoding(self) -> Encoding:
         """How values become bytes."""
-        return self.archive.encoding
+        return self.backend.encoding
 
     def session(self, id: str, *, branch: str = "main") -> Branch:
         """Return a branch of a session. It is made by its first commit."""
-        return Branch(self.archive, scope_ref("session", id, branch))
+        return Branch(self.backend, scope_ref("session", id, branch))
 
     def sessions(self, *, scope: str = "session") -> list[Session]:
         """Return all sessions, by id; or all users, or all applications.
@@ -97,7 +97,7 @@ class Repo:
         """Return the branches of a session, or of another scope, and their heads."""
         prefix = scope_ref(scope, id, "x")[:-1]
         heads = {ref: hash for ref, hash in self.store.refs(prefix).items() if is_branch_ref(ref)}
-        return {split_ref(ref)[2]: self.archive.graph.commit(hash) for ref, hash in heads.items()}
+        return {split_ref(ref)[2]: self.backend.graph.commit(hash) for ref, hash in heads.items()}
 
     def delete_branch(self, id: str, branch: str, *, scope: str = "session") -> None:
         """Delete a branch, and edits that were stashed there.
@@ -125,35 +125,35 @@ class Repo:
         old = self.store.ref(ref)
         if old is not None and not force:
             raise RefExists(f"tag {name} is already there", hint="choose another, or force=True")
-        self.archive.move(ref, old, commit, note="tag")
+        self.backend.move(ref, old, commit, note="tag")
         return commit
 
     def tags(self) -> dict[str, Commit]:
         """Return all tags and their commits."""
         heads = {ref: hash for ref, hash in self.store.refs("tag/").items() if is_tag_ref(ref)}
         return {
-            ref.removeprefix("tag/"): self.archive.graph.commit(hash) for ref, hash in heads.items()
+            ref.removeprefix("tag/"): self.backend.graph.commit(hash) for ref, hash in heads.items()
         }
 
     def delete_tag(self, name: str) -> None:
         """Delete a tag."""
         ref = tag_ref(name)
-        self.archive.move(ref, self._existing(ref, f"tag {name}"), None, note="delete")
+        self.backend.move(ref, self._existing(ref, f"tag {name}"), None, note="delete")
 
     def resolve(self, expression: str, *, at: str | None = None) -> Commit:
         """Return the commit that an expression names; `at` is the ref of the branch at hand."""
-        return self.archive.refs.resolve(expression, at=at)
+        return self.backend.refs.resolve(expression, at=at)
 
     def at(self, target: Commit | str) -> Snapshot:
         """Return the state at a commit, read-only."""
         commit = target if isinstance(target, Commit) else self.resolve(target)
-        return Snapshot(self.archive.cells(), commit)
+        return Snapshot(self.backend.cells(), commit)
 
     def resolver(self, name: str, function: Resolver) -> None:
         """Register a function for the merge policy `call:NAME`."""
         if not name.isidentifier():
             raise Invalid(f"{name!r} cannot name a resolver", hint="use a Python identifier")
-        self.archive.resolvers[name] = function
+        self.backend.resolvers[name] = function
 
     def close(self) -> None:
         """Close the store."""

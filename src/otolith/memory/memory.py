@@ -34,7 +34,7 @@ class Notes(Mapping[str, Note]):
         self._store = MemoryStore(state)
 
     def __getitem__(self, key: str) -> Note:
-        with self._state.turn():
+        with self._state.lock:
             note = self._store.note(key) if key and isinstance(key, str) else None
         if note is None or note.is_forgotten:
             raise KeyNotFound(f"there is no note {key!r}", hint="see list(memory.notes)")
@@ -51,7 +51,7 @@ class Notes(Mapping[str, Note]):
 
     def all(self) -> list[Note]:
         """Return the notes, in the order of their keys."""
-        with self._state.turn():
+        with self._state.lock:
             return [note for note in self._store.notes() if not note.is_forgotten]
 
 
@@ -128,7 +128,7 @@ class Memory:
             "is_pinned": pinned,
             "half_life_seconds": half_life_seconds,
         }
-        with self.state.turn():
+        with self.state.lock:
             before = self._store.note(key) or Note(key, None, is_forgotten=True)
             now = max(self._now(), before.time)
             if before.is_forgotten:
@@ -157,19 +157,19 @@ class Memory:
         Raises:
             KeyNotFound: there is no such note; then no note is changed.
         """
-        with self.state.turn():
+        with self.state.lock:
             for note in [self.notes[key] for key in keys]:
                 used = max(self._now(), note.used)
                 self._store.put_note(replace(note, uses=note.uses + 1, used=used))
 
     def pin(self, key: str) -> None:
         """Let a note never fade."""
-        with self.state.turn():
+        with self.state.lock:
             self._store.put_note(replace(self.notes[key], is_pinned=True))
 
     def unpin(self, key: str) -> None:
         """Let a note fade again, from now on."""
-        with self.state.turn():
+        with self.state.lock:
             note = self.notes[key]
             now = max(self._now(), note.used)
             self._store.put_note(replace(note, is_pinned=False, used=now))
@@ -180,7 +180,7 @@ class Memory:
         Raises:
             KeyNotFound: there is no such note.
         """
-        with self.state.turn():
+        with self.state.lock:
             now = max(self._now(), self.notes[key].time)
             self._store.put_note(Note(key, None, time=now, is_forgotten=True))
 
@@ -229,21 +229,21 @@ class Memory:
     @property
     def goal(self) -> str:
         """The goal of the task; empty if there is none. Assign to it to change it."""
-        with self.state.turn():
+        with self.state.lock:
             return self._store.value(GOAL) or ""
 
     @goal.setter
     def goal(self, text: str) -> None:
         if not isinstance(text, str):
             raise BadValue(f"the goal must be a text, got {text!r}", hint="say it in words")
-        with self.state.turn():
+        with self.state.lock:
             if text != self.goal:
                 self._store.remove(TASK, STATUS)  # it belongs to the former task
             self._store.put(text, GOAL)
 
     def start(self, goal: str, *, id: str = "") -> None:
         """Begin another task: a goal, no plan, no data. Notes and tool calls stay."""
-        with self.state.turn():
+        with self.state.lock:
             self.goal = goal
             for part in (DATA, TASK):
                 self._store.remove(part)
@@ -260,13 +260,13 @@ class Memory:
         """
         if status not in STATUSES:
             raise BadValue(f"unknown status {status!r}", hint=f"use one of {', '.join(STATUSES)}")
-        with self.state.turn():
+        with self.state.lock:
             self._store.put(status, TASK, STATUS)
 
     @property
     def task(self) -> TaskState:
         """The current task: goal, status, steps and data."""
-        with self.state.turn():
+        with self.state.lock:
             goal, plan = self.goal, self._store.plan()
             stored = self._store.value(TASK) or {}
             data = self._store.value(DATA) or {}
@@ -282,7 +282,7 @@ class Memory:
 
     def gather(self, **data: Any) -> None:
         """Store data of the task by name; None removes a name."""
-        with self.state.turn():
+        with self.state.lock:
             for name, value in data.items():
                 if value is None:
                     self._store.remove(DATA, name)
@@ -294,7 +294,7 @@ class Memory:
     @property
     def steps(self) -> tuple[PlanStep, ...]:
         """The steps of the plan, in order."""
-        with self.state.turn():
+        with self.state.lock:
             return self._store.plan().steps
 
     def plan(self, steps: Iterable[StepLike]) -> tuple[PlanStep, ...]:
@@ -308,7 +308,7 @@ class Memory:
         """
         if isinstance(steps, str):
             raise BadValue("a plan is a list of steps, not one text", hint=f"use [{steps!r}]")
-        with self.state.turn():
+        with self.state.lock:
             plan = self._store.plan().replan(steps, self._now())
             self._store.put(plan.to_data(), PLAN)
             self._store.remove(TASK, STATUS)
@@ -343,7 +343,7 @@ class Memory:
         return [step for step in self.steps if not step.state.is_settled]
 
     def _set_step(self, name: str | PlanStep, state: StepState, why: str) -> PlanStep:
-        with self.state.turn():
+        with self.state.lock:
             step = self._store.plan().find(name)
             changed = replace(step, state=state, why=why, time=max(self._now(), step.time))
             self._store.put(changed.to_data(), PLAN, step.id)
@@ -384,7 +384,7 @@ class Memory:
             raise BadValue(
                 f"the decision must be a text, got {decision!r}", hint="say what is decided"
             )
-        with self.state.turn():
+        with self.state.lock:
             task = self.task
             notes = self._ranked_notes(decision, with_pinned=True)
             calls = self.tool_calls[-_RECENT_CALLS:]

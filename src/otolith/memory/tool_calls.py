@@ -79,7 +79,7 @@ class ToolLog(Sequence[ToolRecord]):
         self._path = path
 
     def __len__(self) -> int:
-        with self._state.turn():
+        with self._state.lock:
             cell = self._state.cell_at(self._path)
             return 0 if cell is None else self._state.cells.length(cell)
 
@@ -88,7 +88,7 @@ class ToolLog(Sequence[ToolRecord]):
     @overload
     def __getitem__(self, at: slice) -> list[ToolRecord]: ...
     def __getitem__(self, at: int | slice) -> ToolRecord | list[ToolRecord]:
-        with self._state.turn():
+        with self._state.lock:
             length = len(self)
             if isinstance(at, slice):
                 start, stop, step = at.indices(length)
@@ -119,7 +119,7 @@ class ToolLog(Sequence[ToolRecord]):
             )
         record = record if record.time else replace(record, time=now)
         state = self._state
-        with state.turn():
+        with state.lock:
             state.extend_reserved(self._path, [state.cells.put(record.to_data())])
         return record
 

@@ -1,18 +1,14 @@
 """State: what all ways to hold state have in common, for functions that take any of them.
 
-One thread at a time inside an object.
-
 What time it is for a view of a state: that of its repo, unless the view was given a clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
-from contextlib import AbstractContextManager
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, runtime_checkable
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
+from typing import Any, Protocol, Self, runtime_checkable
 
-from otolith.core import Change, Commit, Path, Repo, StateReader, Target
+from otolith.core import BareRepo, Change, Commit, Path, StateReader, Target
 from otolith.state.event_log import EventLog
 from otolith.types import Clock
 
@@ -74,29 +70,7 @@ class State(Protocol):
     def close(self) -> None: ...
 
 
-class HasTurns(Protocol):
-    """Something that threads take turns with."""
-
-    def turn(self) -> AbstractContextManager[object]: ...
-
-
-S = TypeVar("S", bound=HasTurns)
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def synchronized(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Let a method run as one turn."""
-
-    @wraps(method)
-    def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        with self.turn():
-            return method(self, *args, **kwargs)
-
-    return run
-
-
 def clock_of(state: StateReader) -> Clock | None:
     """Return the clock of a state that goes on; one that is only read has none."""
     repo: object = getattr(state, "repo", None)
-    return repo.clock if isinstance(repo, Repo) else None
+    return repo.clock if isinstance(repo, BareRepo) else None

@@ -10,7 +10,7 @@ from typing import Any
 
 from otolith.codecs import FRAMES, labels
 from otolith.codecs import column as read_column
-from otolith.core import Path, StateReader, format_path, parse_path
+from otolith.core import Path, StateReader, format_path
 from otolith.errors import BadPath, KeyNotFound
 from otolith.types import Tag
 
@@ -77,14 +77,6 @@ class Frame(Mapping[Any, Any]):
 
     def __repr__(self) -> str:
         return f"<{self.library} frame {self.path}, {len(self)} columns>"
-
-
-class HasFrames(StateReader):
-    """A state whose frames can be read by columns."""
-
-    def frame(self, path: str | Path) -> Frame:
-        """Return a handle on a frame or table that reads only the columns it is asked for."""
-        return Frame(self, parse_path(path))
 
 
 def merge_frames(base: Any, ours: Any, theirs: Any) -> Any:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator, Mapping, MutableMapping
-from contextlib import AbstractContextManager
 from threading import Lock, RLock
 from typing import Any, NoReturn, Self, TypeVar
 
@@ -34,15 +33,11 @@ class PathDict(MutableMapping[str, Any]):
 
     def __init__(self) -> None:
         self._root: dict[Any, Any] = {}
-        self._turns = RLock()
-
-    def turn(self) -> AbstractContextManager[object]:
-        """Return what keeps other threads out."""
-        return self._turns
+        self.lock = RLock()
 
     def __getitem__(self, path: str | Path) -> Any:
         keys = parse_path(path)
-        with self._turns:
+        with self.lock:
             value: Any = self._root
             for depth, key in enumerate(keys):
                 value = _part(value, key, keys[: depth + 1])
@@ -52,12 +47,12 @@ class PathDict(MutableMapping[str, Any]):
         keys = parse_own_path(path)
         for key in keys:
             _check_key(key, keys)
-        with self._turns:
+        with self.lock:
             put_part(self._root, (), keys, value)
 
     def __delitem__(self, path: str | Path) -> None:
         keys = parse_own_path(path)
-        with self._turns:
+        with self.lock:
             remove_part(self._root, (), keys)
 
     def __contains__(self, path: object) -> bool:
@@ -108,7 +103,7 @@ class PathDict(MutableMapping[str, Any]):
         return Counter(self, path)
 
     def _container(self, path: str | Path, kind: type[T]) -> T:
-        with self._turns:
+        with self.lock:
             found = self.get(path, _NOTHING)
             if found is _NOTHING:
                 found = self[path] = kind()
@@ -135,7 +130,7 @@ class Counter:
 
     def add(self, amount: Any = 1) -> Any:
         """Add to the number and return it."""
-        with self._state.turn():
+        with self._state.lock:
             self._state[self._path] = value = self.value + amount
         return value
 
@@ -183,11 +178,11 @@ class LiveEvents(EventLog):
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._all: list[Event] = []
-        self._turns = Lock()
+        self.lock = Lock()
 
     def append(self, kind: str, /, *, agent: str = "", **data: Any) -> Event:
         check_words(kind, agent)
-        with self._turns:
+        with self.lock:
             event = _event(kind, self._clock(), agent, len(self._all), data)
             self._all.append(event)
         return event
@@ -323,7 +318,7 @@ class Live(PathDict):
         if at != "@":
             raise self._no_history("fork at a commit")
         twin = type(self)(clock=self._clock)
-        with self._turns:
+        with self.lock:
             twin._take_over(self)  # noqa: SLF001 - another of the same kind
         return twin
 
@@ -406,7 +401,7 @@ class Stateless(Live):
 
     def commit(self, message: str = "", **details: Any) -> None:
         """Forget everything: the step is over."""
-        with self._turns:
+        with self.lock:
             self._root.clear()
             self._events.clear()
 

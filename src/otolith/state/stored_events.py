@@ -203,7 +203,7 @@ class StoredEventLog(EventLog):
         record: dict[str, Any] = {"kind": kind, "time": self._clock()}
         record |= {"agent": agent} if agent else {}
         record |= {"data": data} if data else {}
-        with self._state.turn():
+        with self._state.lock:
             cells = self._state.cells
             try:
                 cell = cells.put(record)
@@ -219,11 +219,11 @@ class StoredEventLog(EventLog):
         return _EMPTY if cell is None else cell
 
     def __len__(self) -> int:
-        with self._state.turn():
+        with self._state.lock:
             return self._state.cells.length(self._cell())
 
     def _read(self, start: int, stop: int) -> list[Event]:
-        with self._state.turn():
+        with self._state.lock:
             return self._read_from(self._cell(), start, stop)
 
     def _read_from(self, log: bytes, start: int, stop: int) -> list[Event]:
@@ -252,7 +252,7 @@ class StoredEventLog(EventLog):
 
     def _find(self, index: int, cell: bytes, then: bytes | None) -> str | None:
         """Return the commit of an event, which others' events may have moved since it was read."""
-        with self._state.turn():
+        with self._state.lock:
             log = self._cell()
             at = index if log == then else self._place(log, index, cell)
             return None if at is None else self._origin(log, at)
@@ -282,7 +282,7 @@ class StoredEventLog(EventLog):
         return self._commons[key]
 
     def _common(self, target: Commit | str) -> EventOrigins:
-        with self._state.turn():
+        with self._state.lock:
             return self._shared(self._commit(target), self._cell())
 
     def _commit(self, target: Commit | str) -> Commit:
@@ -315,7 +315,7 @@ class StoredEventLog(EventLog):
             BadValue: the initial value cannot be kept.
         """
         series = f"{name_of(reducer) if name is None else name}@{version}"
-        with self._state.turn():
+        with self._state.lock:
             log = self._cell()
             if isinstance(upto, Commit | str):
                 log, upto = self._origins.log(self._commit(upto)) or _EMPTY, None

@@ -66,7 +66,7 @@ class Machine:
     @property
     def snapshot(self) -> Snapshot:
         """The running chart, as one value."""
-        with self.state.turn():
+        with self.state.lock:
             cell = self._record.cell
             if self._seen is None or self._seen[0] != cell:
                 found = self._record.snapshot()
@@ -118,12 +118,12 @@ class Machine:
 
     def log(self) -> list[Recorded]:
         """Return the events of its past, the oldest first."""
-        with self.state.turn():
+        with self.state.lock:
             return self._record.log()
 
     def outbox(self) -> list[Waiting]:
         """Return the effects that are not carried out yet, the oldest first."""
-        with self.state.turn():
+        with self.state.lock:
             return list(self._record.outbox().values())
 
     # Stepping
@@ -257,7 +257,7 @@ class Machine:
     @contextmanager
     def _writing(self) -> Iterator[Branch]:
         state = self._branch()
-        with state.turn():
+        with state.lock:
             yield state
 
     def _branch(self) -> Branch:

@@ -444,10 +444,10 @@ def view(
 
 def _lines(state: State | StateReader, focus: str, budget: int) -> list[str]:
     if isinstance(state, StateReader):
-        with state.turn():
+        with state.lock:
             return _kept(state, focus, budget)
     if isinstance(state, Live):
-        with state.turn():
+        with state.lock:
             return _live(state, focus, budget)
     raise Invalid(
         f"a {type(state).__name__} is no state", hint="use Versioned, Live, a snapshot or None"

@@ -4,7 +4,7 @@ class TestMine(RepoContract):
     def make(self, folder):
         return otolith.open(folder / "mine.db")
 
-A bare `otolith.core.Repo`, whose branches hand out copies, keeps the promises of `CoreContract`.
+An `otolith.core.BareRepo`, whose branches return copies, keeps the promises of `CoreContract`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from otolith.core import Branch, Repo
+from otolith.core import BareRepo, Branch
 from tests.reference.repo_contract.concurrency import RacePromises, SharingPromises
 from tests.reference.repo_contract.fork import SESSION
 from tests.reference.repo_contract.history import HistoryPromises
@@ -40,20 +40,20 @@ class _Promises(
 ):
     """Promises of both. `make` returns an empty repo; `reopen` the same one, if it can last."""
 
-    def make(self, folder: Path) -> Repo:
+    def make(self, folder: Path) -> BareRepo:
         raise NotImplementedError
 
-    def reopen(self, repo: Repo, folder: Path) -> Repo | None:
+    def reopen(self, repo: BareRepo, folder: Path) -> BareRepo | None:
         return None
 
     @pytest.fixture
-    def repo(self, tmp_path: Path) -> Iterator[Repo]:
+    def repo(self, tmp_path: Path) -> Iterator[BareRepo]:
         repo = self.make(tmp_path)
         yield repo
         repo.close()
 
     @pytest.fixture
-    def state(self, repo: Repo) -> Branch:
+    def state(self, repo: BareRepo) -> Branch:
         return repo.session(SESSION)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from otolith.care import prune, verify
-from otolith.core import Branch, Repo
+from otolith.core import BareRepo, Branch
 from otolith.errors import Corrupt, Error, MergeConflict, NotFound, StaleRef, Unavailable
 from otolith.testing import Fault, FaultyStore
 from tests.reference.repo_contract.fork import SESSION, fork, race, write
@@ -38,7 +38,7 @@ class RacePromises:
         ids=["paths", "fields", "appends", "counters", "equal"],
     )
     def test_a_lost_race_is_merged_inside_the_commit(
-        self, repo: Repo, base: Any, first: Any, second: Any, merged: Any
+        self, repo: BareRepo, base: Any, first: Any, second: Any, merged: Any
     ) -> None:
         state = repo.session(SESSION)
         write(state, base)
@@ -49,12 +49,12 @@ class RacePromises:
         assert loser.to_dict() == {**merged, "mark": 1}
         assert (len(made.parents), repo.resolve("trip/main")) == (1, made)
 
-    def test_a_race_for_the_first_commit_is_merged_too(self, repo: Repo) -> None:
+    def test_a_race_for_the_first_commit_is_merged_too(self, repo: BareRepo) -> None:
         loser = race(repo, lambda one: one.update(a=1), lambda two: two.update(b=2))
         loser.commit()
         assert loser.to_dict() == {"a": 1, "b": 2}
 
-    def test_a_race_for_one_path_leaves_the_edits_staged_to_decide(self, repo: Repo) -> None:
+    def test_a_race_for_one_path_leaves_the_edits_staged_to_decide(self, repo: BareRepo) -> None:
         state = repo.session(SESSION)
         state["x"] = 1
         state.commit()
@@ -68,11 +68,13 @@ class RacePromises:
         loser.commit()
         assert repo.session(SESSION).to_dict() == {"x": 2, "a": 1, "b": 1}
 
-    def test_a_refused_write_leaves_everything_as_it_was(self, repo: Repo, state: Branch) -> None:
+    def test_a_refused_write_leaves_everything_as_it_was(
+        self, repo: BareRepo, state: Branch
+    ) -> None:
         here, there = fork(state, {"x": 1}, {"a": 1}, {"b": 2})
         faulty = FaultyStore(repo.store, [Fault("write")])
         before = here.head
-        repo.archive.store = faulty
+        repo.backend.store = faulty
         here["c"] = 3
         with pytest.raises(Unavailable):
             here.commit()
@@ -82,24 +84,24 @@ class RacePromises:
             with pytest.raises(Unavailable):
                 act()
             assert (here.to_dict(), here.head, here.is_clean) == ({"x": 1, "a": 1}, before, True)
-        repo.archive.store = faulty.inner
+        repo.backend.store = faulty.inner
         assert here.merge(there).ok
 
     def test_a_commit_whose_reply_was_lost_is_not_made_twice(
-        self, repo: Repo, state: Branch
+        self, repo: BareRepo, state: Branch
     ) -> None:
         state["n"] = 1
         state.commit()
-        repo.archive.store = FaultyStore(repo.store, [Fault("write", kind="lose")])
+        repo.backend.store = FaultyStore(repo.store, [Fault("write", kind="lose")])
         state.counter("n").add(1)
         state.commit()
-        repo.archive.store = repo.archive.store.inner
+        repo.backend.store = repo.backend.store.inner
         assert repo.session(SESSION)["n"] == 2
         assert len(list(state.log())) == 2
 
     @pytest.mark.parametrize("verb", ["commit", "stash"])
     def test_edits_of_what_was_collected_are_refused_and_break_nothing(
-        self, repo: Repo, state: Branch, verb: str
+        self, repo: BareRepo, state: Branch, verb: str
     ) -> None:
         if not repo.store.capabilities.collects:
             pytest.skip("this store does not collect")
@@ -116,7 +118,9 @@ class RacePromises:
         assert verify(repo, level="deep").ok
         assert repo.session(SESSION).to_dict() == {}
 
-    def test_a_commit_that_was_collected_cannot_be_merged(self, repo: Repo, state: Branch) -> None:
+    def test_a_commit_that_was_collected_cannot_be_merged(
+        self, repo: BareRepo, state: Branch
+    ) -> None:
         if not repo.store.capabilities.collects:
             pytest.skip("this store does not collect")
         here, there = fork(state, {"wide": WIDE}, {"a": 1}, {"wide/key 0001": 2})
@@ -136,10 +140,10 @@ THREADS, COMMITS = 8, 25
 class SharingPromises:
     """Promises about working on one repo together."""
 
-    def reopen(self, repo: Repo, folder: Path) -> Repo | None:
+    def reopen(self, repo: BareRepo, folder: Path) -> BareRepo | None:
         raise NotImplementedError
 
-    def test_eight_threads_commit_to_one_branch(self, repo: Repo) -> None:
+    def test_eight_threads_commit_to_one_branch(self, repo: BareRepo) -> None:
         gate, failures = Barrier(THREADS), list[Error]()
 
         def work(number: int) -> None:
@@ -165,14 +169,14 @@ class SharingPromises:
             for number in range(THREADS)
         }
 
-    def test_a_handle_sees_what_others_committed_when_it_looks(self, repo: Repo) -> None:
+    def test_a_handle_sees_what_others_committed_when_it_looks(self, repo: BareRepo) -> None:
         one, two = repo.session(SESSION), repo.session(SESSION)
         one["a"] = 1
         made = one.commit()
         assert "a" not in two
         assert (two.refresh(), two["a"]) == (made, 1)
 
-    def test_looking_leaves_staged_edits_alone(self, repo: Repo) -> None:
+    def test_looking_leaves_staged_edits_alone(self, repo: BareRepo) -> None:
         one, two = repo.session(SESSION), repo.session(SESSION)
         one["a"] = 1
         one.commit()
@@ -182,7 +186,7 @@ class SharingPromises:
         two.commit()
         assert two.to_dict() == {"a": 1, "b": 2}
 
-    def test_stashed_edits_go_on_elsewhere(self, repo: Repo, tmp_path: Path) -> None:
+    def test_stashed_edits_go_on_elsewhere(self, repo: BareRepo, tmp_path: Path) -> None:
         state = repo.session(SESSION)
         state["a"] = 1
         head = state.commit()
@@ -203,7 +207,7 @@ class SharingPromises:
         assert third.to_dict() == other.to_dict()
         again.close()
 
-    def test_a_merge_in_progress_can_be_stashed(self, repo: Repo, state: Branch) -> None:
+    def test_a_merge_in_progress_can_be_stashed(self, repo: BareRepo, state: Branch) -> None:
         here, there = fork(state, {"x": 1, "y": 1}, {"x": 2, "y": 2}, {"x": 3, "y": None})
         here.merge(there)
         here.resolve_conflict("x", take="theirs")
@@ -217,7 +221,7 @@ class SharingPromises:
         assert len(other.commit().parents) == 2
         assert other.to_dict() == {"x": 3, "y": None}
 
-    def test_stashed_edits_are_merged_if_the_branch_moved_on(self, repo: Repo) -> None:
+    def test_stashed_edits_are_merged_if_the_branch_moved_on(self, repo: BareRepo) -> None:
         one, two = repo.session(SESSION), repo.session(SESSION)
         one["a"] = 1
         one.stash()
@@ -228,7 +232,7 @@ class SharingPromises:
         three.commit()
         assert three.to_dict() == {"a": 1, "b": 2}
 
-    def test_a_stash_that_somebody_else_filled_is_not_overwritten(self, repo: Repo) -> None:
+    def test_a_stash_that_somebody_else_filled_is_not_overwritten(self, repo: BareRepo) -> None:
         one, two = repo.session(SESSION), repo.session(SESSION)
         one.unstash()
         two.unstash()

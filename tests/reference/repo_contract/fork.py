@@ -6,7 +6,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, NamedTuple
 
-from otolith.core import Branch, Repo
+from otolith.core import BareRepo, Branch
 
 SESSION = "trip"
 
@@ -44,7 +44,7 @@ def write(state: Branch, values: dict[str, Any]) -> None:
             state[path] = deepcopy(value)
 
 
-def race(repo: Repo, first: Callable[[Branch], Any], second: Callable[[Branch], Any]) -> Branch:
+def race(repo: BareRepo, first: Callable[[Branch], Any], second: Callable[[Branch], Any]) -> Branch:
     """Edit one branch through two handles and commit the first; return the second, uncommitted."""
     winner, loser = repo.session(SESSION), repo.session(SESSION)
     first(winner)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from otolith.core import Branch, Commit, Repo
+from otolith.core import BareRepo, Branch, Commit
 from otolith.errors import BadRef, CommitNotFound, NotFound, RefExists, RefNotFound, Uncommitted
 from tests.reference.repo_contract.fork import SESSION, fork
 from tests.reference.repo_contract.state import LONG, WIDE
@@ -49,7 +49,7 @@ class HistoryPromises:
          ("session/trip/main", 4), ("HEAD~3", 1), ("~1", 3), ("@^0", 4)],
     )  # fmt: skip
     def test_an_expression_names_a_commit(
-        self, repo: Repo, state: Branch, expression: str, number: int
+        self, repo: BareRepo, state: Branch, expression: str, number: int
     ) -> None:
         repo.tag("v1", steps(state, 5)[1])
         assert state.at(expression)["n"] == number
@@ -62,13 +62,13 @@ class HistoryPromises:
         with pytest.raises(CommitNotFound, match="has 2 parents"):
             ours.resolve("@^3")
 
-    def test_the_first_digits_of_an_id_name_a_commit(self, repo: Repo, state: Branch) -> None:
+    def test_the_first_digits_of_an_id_name_a_commit(self, repo: BareRepo, state: Branch) -> None:
         made = steps(state, 3)
         for commit in made:
             for digits in (9, 10, 64):
                 assert repo.resolve(commit.id[:digits]) == commit
 
-    def test_digits_that_begin_two_ids_are_refused(self, repo: Repo) -> None:
+    def test_digits_that_begin_two_ids_are_refused(self, repo: BareRepo) -> None:
         seen: dict[str, str] = {}
         for number in range(5000):
             state = repo.session(str(number))
@@ -91,7 +91,7 @@ class HistoryPromises:
     @pytest.mark.parametrize(
         "name", ["", "a b", "a~1", "a^", "..", "a//b", "a@{1}", "/a", "x.lock"]
     )
-    def test_a_bad_name_is_refused(self, repo: Repo, state: Branch, name: str) -> None:
+    def test_a_bad_name_is_refused(self, repo: BareRepo, state: Branch, name: str) -> None:
         made = steps(state, 1)[0]
         for act in (
             lambda: state.fork(name),
@@ -101,7 +101,7 @@ class HistoryPromises:
             with pytest.raises(BadRef):
                 act()
 
-    def test_an_empty_name_of_a_session_is_refused(self, repo: Repo) -> None:
+    def test_an_empty_name_of_a_session_is_refused(self, repo: BareRepo) -> None:
         with pytest.raises(BadRef):
             repo.session("")
 
@@ -113,7 +113,7 @@ class HistoryPromises:
         with pytest.raises(NotFound):
             state.undo()
 
-    def test_a_fork_writes_no_objects(self, repo: Repo, state: Branch) -> None:
+    def test_a_fork_writes_no_objects(self, repo: BareRepo, state: Branch) -> None:
         state["wide"], state["long"] = dict(WIDE), deepcopy(LONG)
         state.commit()
         before = repo.store.usage().objects
@@ -143,7 +143,7 @@ class HistoryPromises:
                 state.fork(name)
 
     def test_a_deleted_branch_is_gone_and_its_commits_are_not(
-        self, repo: Repo, state: Branch
+        self, repo: BareRepo, state: Branch
     ) -> None:
         made = steps(state, 1)[0]
         state.fork("cheaper")
@@ -242,7 +242,7 @@ class HistoryPromises:
         }  # fmt: skip
         assert _blamed(ours, "n") == {"n": heads[1].id}
 
-    def test_a_tag_does_not_move(self, repo: Repo, state: Branch) -> None:
+    def test_a_tag_does_not_move(self, repo: BareRepo, state: Branch) -> None:
         made = steps(state, 2)
         repo.tag("v1", made[0])
         steps(state, 3)
@@ -300,13 +300,13 @@ class HistoryPromises:
 
     @pytest.mark.parametrize("jump", [-YEAR_MICROSECONDS, YEAR_MICROSECONDS])
     def test_times_increase_along_history_whatever_the_clock_does(
-        self, repo: Repo, state: Branch, jump: int
+        self, repo: BareRepo, state: Branch, jump: int
     ) -> None:
         clock = repo.clock
         steps(state, 2)
-        repo.archive.clock = lambda: clock() + jump
+        repo.backend.clock = lambda: clock() + jump
         ours, theirs = fork(state, {"a": 0}, {"b": 1}, {"c": 1})
-        repo.archive.clock = clock
+        repo.backend.clock = clock
         ours.merge(theirs)
         steps(ours, 2)
         shown = list(ours.log())

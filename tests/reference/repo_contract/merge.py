@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from otolith.core import Branch, Repo
+from otolith.core import BareRepo, Branch
 from otolith.errors import BadPolicy, Invalid, KeyNotFound, MergeConflict
 from tests.reference.repo_contract.fork import DELETE, fork
 
@@ -82,7 +82,7 @@ class MergePromises:
 
     @pytest.mark.parametrize("case", [Case(*case) for case in POLICIES], ids=str)
     def test_a_policy_decides_where_both_sides_changed(
-        self, repo: Repo, state: Branch, case: Case
+        self, repo: BareRepo, state: Branch, case: Case
     ) -> None:
         repo.resolver("join", lambda base, ours, theirs: [base, ours, theirs])
         start = {"deep/x": case.base, "rule": rule("deep/*", case.policy)}
@@ -109,7 +109,7 @@ class MergePromises:
         assert here.merge(there).ok
         assert here.to_dict() == {"a": 1}
 
-    def test_where_one_side_changed_no_policy_is_asked(self, repo: Repo, state: Branch) -> None:
+    def test_where_one_side_changed_no_policy_is_asked(self, repo: BareRepo, state: Branch) -> None:
         repo.resolver("refuse", lambda base, ours, theirs: 1 / 0)
         start = {"a": 1, "b": 1, "c": 1, "rule": rule("**", "call:refuse")}
         here, there = fork(state, start, {"a": 2, "c": DELETE}, {"b": 3})
@@ -201,14 +201,14 @@ class MergePromises:
         assert there.merge("main").kind == "fast-forward"
         assert there.head == here.head
 
-    def test_a_session_without_commits_takes_the_other_as_it_is(self, repo: Repo) -> None:
+    def test_a_session_without_commits_takes_the_other_as_it_is(self, repo: BareRepo) -> None:
         state = repo.session("one")
         state["a"] = 1
         made = state.commit()
         assert repo.session("two").merge(made).kind == "fast-forward"
         assert repo.session("two").head == made
 
-    def test_sessions_that_share_nothing_merge_too(self, repo: Repo) -> None:
+    def test_sessions_that_share_nothing_merge_too(self, repo: BareRepo) -> None:
         one, two = repo.session("one"), repo.session("two")
         one["a"], two["b"] = 1, 2
         one.commit()

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from otolith.core import Branch, Repo
+from otolith.core import BareRepo, Branch
 from otolith.errors import BadPath, BadValue, Closed, Error, KeyNotFound, ReadOnly, Unstorable
 from tests.reference.repo_contract.fork import SESSION
 
@@ -27,10 +27,10 @@ LONG = [{"number": number, "text": "some text " * 4} for number in range(400)]
 class StatePromises:
     """Promises about what is there now."""
 
-    def reopen(self, repo: Repo, folder: Path) -> Repo | None:
+    def reopen(self, repo: BareRepo, folder: Path) -> BareRepo | None:
         raise NotImplementedError
 
-    def test_opening_again_finds_the_head(self, repo: Repo, tmp_path: Path) -> None:
+    def test_opening_again_finds_the_head(self, repo: BareRepo, tmp_path: Path) -> None:
         state = repo.session(SESSION)
         state["budget"] = 500
         made = state.commit("asked")
@@ -40,12 +40,12 @@ class StatePromises:
         assert found["budget"] == 500
         again.close()
 
-    def test_a_new_session_is_empty_and_has_no_head(self, repo: Repo) -> None:
+    def test_a_new_session_is_empty_and_has_no_head(self, repo: BareRepo) -> None:
         state = repo.session("nobody")
         assert (state.head, len(state), state.is_clean) == (None, 0, True)
         assert repo.sessions() == []
 
-    def test_a_session_is_there_after_its_first_commit(self, repo: Repo) -> None:
+    def test_a_session_is_there_after_its_first_commit(self, repo: BareRepo) -> None:
         repo.session("b/ü").commit("empty")
         repo.session("a").commit("empty")
         repo.session("a").fork("side")
@@ -124,7 +124,7 @@ class StatePromises:
         assert state.commit("nothing new") == first
         assert state.commit("on purpose", allow_empty=True).parents == (first.id,)
 
-    def test_equal_states_have_equal_roots_however_they_came_to_be(self, repo: Repo) -> None:
+    def test_equal_states_have_equal_roots_however_they_came_to_be(self, repo: BareRepo) -> None:
         at_once, by_steps = repo.session("one"), repo.session("two")
         at_once["wide"], at_once["long"], at_once["n"] = dict(WIDE), deepcopy(LONG), 2
         for key in reversed(WIDE):
@@ -141,7 +141,7 @@ class StatePromises:
         del by_steps["gone"]
         assert by_steps.commit().root == at_once.commit().root
 
-    def test_values_of_another_type_have_another_root(self, repo: Repo) -> None:
+    def test_values_of_another_type_have_another_root(self, repo: BareRepo) -> None:
         values: list[Any] = [1, 1.0, True, "1", b"1", [1], (1,), {1}, frozenset([1]), {1: None}]
         roots = set()
         for number, value in enumerate(values):
@@ -210,7 +210,7 @@ class StatePromises:
     @pytest.mark.parametrize(
         "value", [1, "short", WIDE, LONG, set(range(3000)), (1, "x" * 9000), "é" * 70_000, {}]
     )
-    def test_size_is_the_length_of_the_full_encoding(self, repo: Repo, value: Any) -> None:
+    def test_size_is_the_length_of_the_full_encoding(self, repo: BareRepo, value: Any) -> None:
         state = repo.session(SESSION)
         state["x"] = deepcopy(value)
         assert state.size("x") == len(repo.encoding.encode(value))
@@ -224,7 +224,7 @@ class StatePromises:
         assert kinds == {"m": "map", "l": "list", "t": "str", "n": "float", "u": "tuple"}
         assert state.names("m") == ["a", "~:2"]
 
-    def test_a_closed_repo_says_so(self, repo: Repo) -> None:
+    def test_a_closed_repo_says_so(self, repo: BareRepo) -> None:
         state = repo.session(SESSION)
         state["a"] = 1
         state.commit()
@@ -304,7 +304,7 @@ class CopyPromises(EitherPromises):
 class HeldPromises(EitherPromises):
     """Promises of a state: what it hands out is what it keeps."""
 
-    def reopen(self, repo: Repo, folder: Path) -> Repo | None:
+    def reopen(self, repo: BareRepo, folder: Path) -> BareRepo | None:
         raise NotImplementedError
 
     def test_a_path_gives_the_same_object_each_time(self, state: Branch) -> None:
@@ -316,7 +316,7 @@ class HeldPromises(EitherPromises):
         assert state["a/b"] is value["b"]
 
     def test_a_change_of_what_was_read_is_part_of_the_next_commit(
-        self, repo: Repo, tmp_path: Path
+        self, repo: BareRepo, tmp_path: Path
     ) -> None:
         state = repo.session(SESSION)
         state["a"] = {"b": [1], "c": {1}}
@@ -345,7 +345,7 @@ class HeldPromises(EitherPromises):
         state["a"].append(2)
         assert (old["a"], state["a"]) == ([1], [1, 2])
 
-    def test_reading_makes_no_commit(self, repo: Repo) -> None:
+    def test_reading_makes_no_commit(self, repo: BareRepo) -> None:
         state = repo.session(SESSION)
         state["s"], state["m"], state["t"] = {"b", "a", "c"}, {"z": 1, "a": {3, 1}}, ([1], {2})
         made = state.commit()
@@ -364,7 +364,7 @@ class HeldPromises(EitherPromises):
 
     @pytest.mark.parametrize("value", UNKEPT, ids=["object", "list", "dict"])
     def test_a_value_that_cannot_be_kept_is_named_by_the_commit_and_nothing_is_lost(
-        self, repo: Repo, state: Branch, value: Any
+        self, repo: BareRepo, state: Branch, value: Any
     ) -> None:
         state["a/b"], state["c"] = 1, [1]
         first = state.commit()
@@ -388,7 +388,7 @@ class HeldPromises(EitherPromises):
         loop.clear()
         assert state.at(state.commit()).to_dict() == {"loop": [], "a": 1}
 
-    def test_one_object_under_two_names_is_one_again(self, repo: Repo, tmp_path: Path) -> None:
+    def test_one_object_under_two_names_is_one_again(self, repo: BareRepo, tmp_path: Path) -> None:
         state = repo.session(SESSION)
         shared = [1]
         state["a"], state["b"] = shared, {"x": [shared]}
@@ -400,7 +400,7 @@ class HeldPromises(EitherPromises):
         assert found.at(found.commit()).to_dict() == {"a": [1, 2], "b": {"x": [[1, 2]]}}
         again.close()
 
-    def test_eight_threads_share_one_state(self, repo: Repo) -> None:
+    def test_eight_threads_share_one_state(self, repo: BareRepo) -> None:
         state, gate, failures = repo.session(SESSION), Barrier(THREADS), list[Error]()
         for number in range(THREADS):
             state[f"worker {number}"] = {"log": [], "seen": set()}

@@ -87,7 +87,7 @@ def written(store):
     """Commits values as a former program would have."""
 
     def write(*, session="a", **values):
-        branch = Branch(Repo(store, author="test").archive, f"session/{session}/main")
+        branch = Branch(Repo(store, author="test").backend, f"session/{session}/main")
         for name, value in values.items():
             branch[name] = value
         return branch.commit("former")
@@ -181,10 +181,10 @@ values = st.recursive(
 @given(value=values)
 def test_whatever_is_rewritten_is_what_would_be_written_today(value):
     repo = Repo(MemoryStore(), author="test")
-    former_state = Branch(repo.archive, "session/a/main")
+    former_state = Branch(repo.backend, "session/a/main")
     former_state["it"] = value
     before = former_state.commit("former")
-    today = Branch(repo.archive, "session/b/main")
+    today = Branch(repo.backend, "session/b/main")
     try:
         today["it"] = repo.at(before)["it"]
     except BadValue:
@@ -334,7 +334,7 @@ def test_what_is_not_there_is_an_error(asked, repo, written):
 
 
 def test_users_and_applications_are_migrated_too(store, repo, written):
-    branch = Branch(Repo(store, author="test").archive, "user/ada/main")
+    branch = Branch(Repo(store, author="test").backend, "user/ada/main")
     branch["best"] = inn(5)
     branch.commit("former")
 
@@ -411,7 +411,7 @@ def test_a_migration_gives_up_when_others_never_stop(repo, written, monkeypatch)
 
 
 def keep_schema(store, name, version, **values):
-    branch = Branch(Repo(store, author="test").archive, "session/a/main")
+    branch = Branch(Repo(store, author="test").backend, "session/a/main")
     for key, value in values.items():
         branch[key] = value
     branch._stage.put((".schema",), branch.cells.put({"name": name, "version": version}))

@@ -77,7 +77,7 @@ def test_a_deep_value_under_a_long_path_is_sound_and_merges(repo):
 
 @pytest.mark.parametrize("moment", [1.5, 2**70, -1, None])
 def test_a_clock_that_is_no_clock_is_refused(moment):
-    broken = Repo(MemoryStore(), author="test").archive
+    broken = Repo(MemoryStore(), author="test").backend
     repo = Repo(broken.store, author="test", clock=lambda: moment)
     state = repo.session("s")
     state["x"] = 1

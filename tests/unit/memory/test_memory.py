@@ -36,7 +36,7 @@ def clock() -> Clock:
 @pytest.fixture
 def state(tmp_path: Path, clock: Clock) -> Versioned:
     state = Versioned(Disk(tmp_path / "a.db"), clock=clock)
-    state.repo.archive.resolvers.update(RESOLVERS)
+    state.repo.backend.resolvers.update(RESOLVERS)
     return state
 
 

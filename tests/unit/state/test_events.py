@@ -307,7 +307,7 @@ def test_two_branches_that_record_the_same_both_did(state):
     state.commit()
     other = state.fork("other")
     for branch in (state, other):
-        branch._events._clock = lambda: 5
+        branch.events._clock = lambda: 5
         branch.events.append("note", n="same")
         branch.commit()
 

@@ -35,7 +35,7 @@ def committed(state, **values):
 
 def plain(state):
     """Return a handle on the same branch that hands out copies."""
-    return Branch(state.repo.archive, state.ref)
+    return Branch(state.repo.backend, state.ref)
 
 
 # One object for a path

@@ -42,7 +42,7 @@ def reopened(state):
 
 def plain(state):
     """Return a handle on the same branch that hands out copies."""
-    return Branch(state.repo.archive, state.ref)
+    return Branch(state.repo.backend, state.ref)
 
 
 def is_unchanged(state):
@@ -491,7 +491,7 @@ def test_views_whose_array_was_changed_elsewhere_make_no_commit_of_their_own(sta
     state.commit()
     held = reopened(state)
     held.to_dict()
-    other = Branch(held.repo.archive, held.ref)
+    other = Branch(held.repo.backend, held.ref)
     other["a"] = "changed"
     other.commit()
 

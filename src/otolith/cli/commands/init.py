@@ -6,7 +6,7 @@ import click
 
 from otolith.cli.location import FILE, FOLDER, STORE, StoreLocation, opened, save
 from otolith.cli.options import GlobalOptions
-from otolith.core import Repo
+from otolith.core import BareRepo
 from otolith.errors import Exists, Invalid
 
 
@@ -41,7 +41,7 @@ def init(asked: GlobalOptions, url: str | None, session: str | None) -> None:
     click.echo("Next: otolith set greeting hello, then otolith commit -m first")
 
 
-def _first(repo: Repo) -> str:
+def _first(repo: BareRepo) -> str:
     """Return the session of a store that has one already."""
     ids = [session.id for session in repo.sessions()]
     return ids[0] if len(ids) == 1 else "default"

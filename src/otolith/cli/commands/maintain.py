@@ -28,7 +28,7 @@ from otolith.cli.format.history import counted, size
 from otolith.cli.location import find, only_session, opened, seen_from
 from otolith.cli.options import GlobalOptions
 from otolith.cli.terminal import emit, end_progress, json_option, page, progress_line, safe, table
-from otolith.core import Branch, Repo, format_path, parse_path
+from otolith.core import BareRepo, Branch, format_path, parse_path
 from otolith.errors import Error, StoreNotFound
 from otolith.stores import Collected, Store, open_store
 from otolith.workspace import ladder
@@ -194,7 +194,7 @@ def stats(asked: GlobalOptions, as_json: bool) -> None:
         page(_lines(found), asked)
 
 
-def _count(repo: Repo, branch: Branch | None) -> Stats:
+def _count(repo: BareRepo, branch: Branch | None) -> Stats:
     usage = repo.store.usage()
     sessions = repo.sessions()
     tags = repo.tags()
@@ -208,7 +208,7 @@ def _count(repo: Repo, branch: Branch | None) -> Stats:
         sessions=len(sessions),
         branches=len(heads),
         tags=len(tags),
-        commits=sum(1 for _ in repo.archive.graph.log(*tips.values())),
+        commits=sum(1 for _ in repo.backend.graph.log(*tips.values())),
         head_bytes=branch.size() if branch is not None and has_head else None,
         largest=_largest(branch) if branch is not None and has_head else [],
     )

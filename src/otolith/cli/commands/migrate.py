@@ -16,7 +16,7 @@ from otolith.cli.location import find, only_session
 from otolith.cli.options import GlobalOptions
 from otolith.cli.terminal import emit, end_progress, json_option, progress_line, safe, table
 from otolith.codecs import Codecs
-from otolith.core import Repo
+from otolith.core import BareRepo
 from otolith.errors import Invalid
 from otolith.state import Schema
 from otolith.types import Tag
@@ -78,7 +78,7 @@ def migrate(
 
 
 def _done(
-    repo: Repo, action: str, session: str | None, branch: str | None, *, dry_run: bool
+    repo: BareRepo, action: str, session: str | None, branch: str | None, *, dry_run: bool
 ) -> list[care.Plan]:
     if action == "plan":
         return care.plan_migration(repo, session=session, branch=branch, progress=progress_line())

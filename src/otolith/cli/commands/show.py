@@ -352,7 +352,7 @@ def _commits(
     if ref is not None or not tips:
         tips.append(desk.commit(ref or "@"))
     if path is None:
-        return desk.repo.archive.graph.log(*tips)
+        return desk.repo.backend.graph.log(*tips)
     found = {found.id: found for tip in tips for found in desk.branch.log(tip, path=path)}
     return iter(sorted(found.values(), key=lambda commit: (-commit.time, commit.id)))
 

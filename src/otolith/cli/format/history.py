@@ -23,7 +23,7 @@ import click
 
 from otolith.cli.format.values import one_line, to_json
 from otolith.cli.terminal import safe
-from otolith.core import Commit, Conflict, Repo
+from otolith.core import BareRepo, Commit, Conflict
 
 Labels = Mapping[str, list[str]]
 """Commit id -> names that point at it."""
@@ -71,7 +71,7 @@ def first_line(commit: Commit) -> str:
     return safe(commit.message.partition("\n")[0]) or f"({safe(commit.kind)})"
 
 
-def labels(repo: Repo, session: str, *, here: str) -> Labels:
+def labels(repo: BareRepo, session: str, *, here: str) -> Labels:
     """Return the names that point at commits: branches of a session, and tags."""
     found: dict[str, list[str]] = {}
     for name, commit in repo.branches(session).items():

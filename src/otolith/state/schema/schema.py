@@ -16,7 +16,7 @@ Which schema a state was kept with is written beside it as its *record*, a name 
 the version of the model has gone up since, `migrate_state` applies the same migrations to the
 top values that stored instances of the model would go through.
 
-A state with a schema: checked as values go in and come out, migrated when it is opened.
+`SchemaGuard` does both for a branch.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ from difflib import get_close_matches
 from typing import Any, Literal, TypeAlias
 
 from otolith.codecs import migrate, moved
-from otolith.core import Path, format_path, parse_own_path, parse_path
+from otolith.core import Change, Path, format_path, parse_own_path, parse_path
 from otolith.errors import Invalid, SchemaMismatch
-from otolith.state.base import synchronized
 from otolith.state.schema.checks import Misfit
 from otolith.state.schema.models import Field, allows_extra, fields_of
 from otolith.state.tracked_branch import TrackedBranch
@@ -183,66 +182,69 @@ def _kept_otherwise(schema: Schema, what: str) -> SchemaMismatch:
     )
 
 
-class SchemaGuard(TrackedBranch):
-    """A holding branch that may have a schema."""
+class SchemaGuard:
+    """Checks a branch against a schema: values as they are written, read and committed."""
 
-    _schema: Schema | None = None
+    def __init__(self, model: Any, branch: TrackedBranch) -> None:
+        self.schema = Schema.of(model)
+        self._branch = branch
 
-    def _require(self, model: Any) -> None:
-        """Check everything against a model from now on; take an older state through migrations."""
-        self._schema = Schema.of(model)
+    def migrate(self) -> None:
+        """Take a state that was stored with an older version of the model through its migrations.
+
+        Raises:
+            SchemaMismatch, UnknownType: as `migrate_state`.
+        """
         record = self._record()
-        if record is None or record == self._schema.record():
+        if record is None or record == self.schema.record():
             return
-        before = {name: super(SchemaGuard, self).__getitem__((name,)) for name in map(_top, self)}
-        after = migrate_state(self._schema, record, before)
+        before = {name: self._value(name) for name in map(_top, self._branch)}
+        after = migrate_state(self.schema, record, before)
         for name in before.keys() - after.keys():
-            del self[(name,)]
+            del self._branch[(name,)]
         for name, value in after.items():
             if name not in before or before[name] is not value:
-                self[(name,)] = value
+                self.check_write((name,), value)
+                self._branch[(name,)] = value
         self._stage_record()
 
-    def __getitem__(self, path: str | Path) -> Any:
-        value = super().__getitem__(path)
-        if self._schema is not None:
-            keys = parse_path(path)
-            if len(keys) == 1 and isinstance(keys[0], str):
-                self._schema.check(keys[0], value, when="out")
-        return value
+    def check_read(self, path: str | Path, value: object) -> None:
+        """Check a value that was read, if it is a whole one at the top."""
+        keys = parse_path(path)
+        if len(keys) == 1 and isinstance(keys[0], str):
+            self.schema.check(keys[0], value, when="out")
 
-    @synchronized
-    def __setitem__(self, path: str | Path, value: object) -> None:
-        if self._schema is not None:
-            keys = parse_own_path(path)
-            name = str(keys[0])
-            self._schema.check_name(name)
-            if len(keys) == 1:
-                self._schema.check(name, value, when="in")
-        super().__setitem__(path, value)
+    def check_write(self, path: str | Path, value: object) -> None:
+        """Check a value to be written; of one below the top, only the name at the top."""
+        keys = parse_own_path(path)
+        name = str(keys[0])
+        self.schema.check_name(name)
+        if len(keys) == 1:
+            self.schema.check(name, value, when="in")
 
-    def _check_staged(self) -> None:
-        """Check what would be committed, before it is.
+    def check_staged(self, changes: Iterable[Change]) -> None:
+        """Check the values that changed, and that none is missing, before they are committed.
 
         Raises:
             SchemaMismatch: a changed value does not fit, or one that must be there is missing.
         """
-        if self._schema is None:
-            return
-        with self._scan_suspended():
-            changed = {_top(change.path) for change in self.status()}
-            for name in changed & set(map(_top, self)):
-                self._schema.check(name, super().__getitem__((name,)), when="in")
-            self._schema.complete(map(_top, self))
+        present = set(map(_top, self._branch))
+        for name in {_top(change.path) for change in changes} & present:
+            self.schema.check(name, self._value(name), when="in")
+        self.schema.complete(present)
         self._stage_record()
 
+    def _value(self, name: str) -> object:
+        return TrackedBranch.__getitem__(self._branch, (name,))  # not checked as a read
+
     def _record(self) -> Any:
-        cell = self._stage.get((RECORD,))
-        return None if cell is None else self.cells.load(cell)
+        cell = self._branch.cell_at((RECORD,))
+        return None if cell is None else self._branch.cells.load(cell)
 
     def _stage_record(self) -> None:
-        if self._schema is not None and self._record() != self._schema.record():
-            self._stage.put((RECORD,), self.cells.put(self._schema.record()))
+        record = self.schema.record()
+        if self._record() != record:
+            self._branch.write_reserved((RECORD,), self._branch.cells.put(record))
 
 
 def _top(path: str) -> str:

@@ -57,8 +57,9 @@ class Shadow(TrackedBranch):
             cache_bytes=64 << 20,
         )
         archive.mappings = Mappings(host)
-        super().__init__(archive, _REF)
-        self._init_tracking(archive.mappings.imprint)
+        super().__init__(
+            archive, _REF, shapes=(archive.mappings.imprint,), load=self._load_variable
+        )
         self._tops: dict[str, bytes] = {}
 
     @property
@@ -116,8 +117,8 @@ class Shadow(TrackedBranch):
 
     # Variables that are data
 
-    def _load(self, path: Path, cell: bytes) -> object:
-        value = super()._load(path, cell)
+    def _load_variable(self, path: Path, cell: bytes) -> object:
+        value = self.cells.load(cell)
         if path[0] == "data" and len(path) > 1:
             entry = self.entry("vars", str(path[1])) or {}
             value = with_traits(value, entry, path[2:])
@@ -155,7 +156,7 @@ class Shadow(TrackedBranch):
 
     def look(self) -> dict[str, BadValue]:
         """Stage what changed in place; return why variables cannot be kept as data, by name."""
-        return {str(path[1]): error for path, error in self._stage_changes().items()}
+        return {str(path[1]): error for path, error in self._tracker.flush().items()}
 
     # Handing over
 
