@@ -9,9 +9,9 @@ MOST_FILES = {
     "reopen a store": 26,
     'state["a"], first read': 18,
     'conversation.context(8000, for_="openai")': 29,
-    'workspace.run("x = 1"), in the host': 43,
-    'machine.send("stop")': 21,
-    "then state.commit()": 17,
+    'workspace.run("x = 1"), in the host': 41,
+    'machine.send("stop")': 20,
+    "then state.commit()": 14,
     "one orchestrator step with a tool call": 60,
 }
 

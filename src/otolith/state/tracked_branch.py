@@ -396,13 +396,13 @@ class TrackedBranch(Branch):
 
     # What handles do
 
-    @synchronized
     def cell_at(self, path: Path) -> bytes | None:
-        if path:
-            self._tracker.stage_changed(self._held.near(path))
-        else:
-            self._tracker.flush()
-        return super().cell_at(path)
+        with self.lock:
+            if path:
+                self._tracker.stage_changed(self._held.near(path))
+            else:
+                self._tracker.flush()
+            return super().cell_at(path)
 
     @synchronized
     def write_cell(self, path: Path, cell: bytes | None) -> None:
