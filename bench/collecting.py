@@ -21,7 +21,7 @@ from bench.ground import ROOT, SESSION, Changes, Ground, items, tell
 from bench.peers import attempt, start
 from bench.table import Absent, Budget, Figure, Row, against
 from otolith.core import BareRepo, links
-from otolith.stores import Collected, Collector
+from otolith.stores import CollectionReport, Collector
 
 CALM_SECONDS = 1.0
 PAUSE_SECONDS = 0.002  # between the commits of a writer; without, two of them fill the disk's time
@@ -45,7 +45,7 @@ class Round(NamedTuple):
     seconds: float
     calm: tuple[float, float]
     during: tuple[float, float]
-    collected: Collected
+    collected: CollectionReport
 
 
 def rows(ground: Ground) -> Iterator[Row]:
@@ -78,12 +78,12 @@ def _waits(name: str, how: str, rounds: list[Round], budget: Budget | None) -> I
         yield Row(f"{name}-{who}", work, during, "without gc", calm, ratio, budget)
 
 
-def collect(repo: BareRepo) -> Collected:
+def collect(repo: BareRepo) -> CollectionReport:
     """Drop all that nothing names."""
     if importlib.util.find_spec("otolith.care") is not None:
         care = import_module("otolith.care")
         if hasattr(care, "prune"):
-            pruned: Collected = care.prune(repo, expire_seconds=0)
+            pruned: CollectionReport = care.prune(repo, expire_seconds=0)
             return pruned
     if not isinstance(repo.store, Collector):
         raise TypeError("this store does not collect")

@@ -180,7 +180,7 @@ def test_whoever_waits_for_a_writer_that_is_interrupted_gets_its_write_done_once
     def attempt(number: int) -> Countdown:
         countdown = Countdown(at=number)
         store = SqliteStore(tmp_path / f"{number}.db", durability="fast")
-        turns, lock = store._turns, store._connections.lock
+        turns, lock = store._group_commit, store._connections.lock
         turns._waiting = queue = Queue()
         others = [Waiting(store, f"theirs/{each}") for each in range(2)]
         with lock:
@@ -190,7 +190,7 @@ def test_whoever_waits_for_a_writer_that_is_interrupted_gets_its_write_done_once
                 assert queue.arrived.acquire(timeout=HANG_SECONDS)
             # The one who has the turn serves all: what `write` does once it has the lock.
             with suppress(error), PointsOfCode(error).armed(countdown):
-                turns._serve()
+                turns._write_all()
         for each in others:
             each.join(HANG_SECONDS)
             assert each.error is None

@@ -38,7 +38,7 @@ from otolith.types import Hash
 from tests.simulation.linearizability import Call, LookCall, SwapCall
 from tests.simulation.scheduler import Killed, Lock, RLock, Scheduler
 
-_LOCKS = ("stores.sqlite.connections", "stores.sqlite.objects", "stores.layers.cached")
+_LOCKS = ("stores.sqlite.connections", "stores.sqlite.objects", "stores.layers.cache")
 _PATIENCE = 20  # how often others get their turn before a wait for the write lock is over
 _REFUSALS = (Busy, Closed, Conflict, Denied, Full, Invalid, NotFound, ReadOnly)
 
@@ -66,10 +66,10 @@ class Machine:
         for room in _LOCKS:
             replace(patch(f"otolith.{room}.Lock", Lock))
         replace(patch("otolith.stores.keyvalue.kv.RLock", RLock))
-        for name in ("gc.monotonic", "steps.perf_counter", "erasure.perf_counter"):
+        for name in ("gc.monotonic", "sql.perf_counter", "erasure.perf_counter"):
             replace(patch(f"otolith.stores.sqlite.{name}", lambda: self.scheduler.ticks * 1e-6))
         give_way = self.scheduler.give_way
-        replace(patch("otolith.stores.sqlite.steps.sleep", lambda seconds: give_way()))
+        replace(patch("otolith.stores.sqlite.sql.sleep", lambda seconds: give_way()))
         replace(patch("otolith.stores.keyvalue.store.sleep", lambda seconds: None))
         replace(patch.object(Lock, "scheduler", self.scheduler))
         apsw.connection_hooks.append(self._watch)
@@ -249,7 +249,7 @@ class Process:
         child = Process(self.machine, f"{self.name}c{len(self.machine.processes)}")
         child.repo = deepcopy(repo, memo)
         child.repo.backend.clock = child.clock
-        child.store.inner._connections.start_anew()
+        child.store.inner._connections.after_fork_in_child()
         self.machine.processes.append(child)
         return child
 

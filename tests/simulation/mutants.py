@@ -89,12 +89,12 @@ def _forked_child_that_remembers() -> AbstractContextManager[object]:
     begin = group_commit.GroupCommit._begin
 
     def trusting(self: Any, connection: Any) -> None:
-        if self._known is not None:  # only the number is compared, not whose it is
-            self._known = (connection, self._known[1])
+        if self._last_version is not None:  # only the number is compared, not whose it is
+            self._last_version = (connection, self._last_version[1])
         begin(self, connection)
 
     return together(
-        patch.object(group_commit.GroupCommit, "_start_anew", lambda self: None),
+        patch.object(group_commit.GroupCommit, "_after_fork", lambda self: None),
         patch.object(group_commit.GroupCommit, "_begin", trusting),
     )
 
@@ -106,21 +106,21 @@ def _mark_first_and_trust_memory() -> AbstractContextManager[object]:
     def visit(self: Any, connection: Any, number: int, row: bytes, key: int | None = None) -> None:
         if self.marks.get(number) & gc.OBJECT:
             return
-        data = self._objects.plain(connection, number, row)
+        data = self._objects.decode_row(connection, number, row)
         self.marks.add(number, gc.OBJECT)
-        self.kept += 1
+        self.reached += 1
         self._mark_bases(connection, row)
         for child in self._links(data):
-            self._reach(objects.key_of(child))
+            self._add_key(objects.key_of(child))
 
-    make = gc.Collection.__init__
+    make = gc.SqliteCollector.__init__
 
     def init(self: Any, connections: Any, some: Any, *rest: Any, **named: Any) -> None:
         make(self, connections, some, *rest, **named)
-        self._marking._objects = some
+        self._marker._objects = some
 
     return together(
-        patch.object(gc.Marking, "_visit", visit), patch.object(gc.Collection, "__init__", init)
+        patch.object(gc.Marker, "_visit", visit), patch.object(gc.SqliteCollector, "__init__", init)
     )
 
 
@@ -130,8 +130,8 @@ def _drop_the_newest_too(self: Any, connection: Any, numbers: Any) -> None:
 
 def _verify_from_memory() -> AbstractContextManager[object]:
     return together(
-        patch.object(SqliteStore, "reread", lambda self: self),
-        patch.object(CachedStore, "reread", lambda self: self),
+        patch.object(SqliteStore, "uncached", lambda self: self),
+        patch.object(CachedStore, "uncached", lambda self: self),
     )
 
 
@@ -213,19 +213,19 @@ def _put_away_over_anything() -> AbstractContextManager[object]:
 def _wait_once_more_each() -> AbstractContextManager[object]:
     def begin(self: Any, connection: Any) -> None:
         connection.execute("begin immediate")
-        if self._known != (connection, connection.data_version()):
+        if self._last_version != (connection, connection.data_version()):
             self._refs.forget()
 
     return patch.object(group_commit.GroupCommit, "_begin", begin)
 
 
 def _any_time_will_do() -> AbstractContextManager[object]:
-    check = base.check_frame
+    check = base.check_header
 
     def check_all_but_the_time(batch: Batch) -> None:
         check(Batch(batch.objects, batch.swaps, batch.fences, batch.needs, 0, batch.note))
 
-    return patch("otolith.stores.sqlite.store.check_frame", check_all_but_the_time)
+    return patch("otolith.stores.sqlite.store.check_header", check_all_but_the_time)
 
 
 def _long_objects_are_taken() -> AbstractContextManager[object]:
@@ -237,7 +237,7 @@ MUTANTS = [
     Mutant(
         "A1 bases are not looked for",
         workloads.Templates,
-        replaced(objects.Objects, "_standing", _trust_every_base),
+        replaced(objects.ObjectTable, "_current_bases", _trust_every_base),
     ),
     Mutant(
         "A2 edits are dropped before they are applied",
@@ -256,7 +256,7 @@ MUTANTS = [
     Mutant(
         "A6 numbers of moves come again",
         workloads.Tags,
-        replaced(refs.History, "drop", _drop_the_newest_too),
+        replaced(refs.MoveTable, "drop", _drop_the_newest_too),
     ),
     Mutant(
         "A7 a commit in doubt is forgotten",

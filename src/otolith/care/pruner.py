@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from otolith.core import BareRepo, links
 from otolith.errors import Unsupported
-from otolith.stores import TIME_LIMIT, Collected, Collector
+from otolith.stores import TIME_LIMIT, CollectionReport, Collector
 
 TWO_WEEKS_SECONDS = 14 * 24 * 3600.0
 
@@ -17,7 +17,7 @@ def prune(
     expire_seconds: float = TWO_WEEKS_SECONDS,
     dry_run: bool = False,
     progress: Callable[[str, int, int], None] | None = None,
-) -> Collected:
+) -> CollectionReport:
     """Drop objects that nothing reaches, and give their space back to the file system.
 
     A ref's history keeps what it names reachable for `expire_seconds`, so that an undo, or a

@@ -34,7 +34,7 @@ from otolith.core import (
     totals,
 )
 from otolith.errors import Corrupt, Invalid
-from otolith.stores import Batch, Object, SelfChecking, Store
+from otolith.stores import Batch, IntegrityChecker, Object, Store
 from otolith.types import Hash
 
 LEVELS = ("quick", "full", "deep")
@@ -91,7 +91,7 @@ class _Inspection:
     ) -> None:
         self._repo = repo
         store = repo.store
-        self._store = store.reread() if isinstance(store, SelfChecking) else store
+        self._store = store.uncached() if isinstance(store, IntegrityChecker) else store
         self._encoding = Encoding(AsStored())
         self._named: dict[Hash, str] = {}
         self._order: dict[Hash, tuple[int, int, tuple[str, ...]]] = {}
@@ -107,7 +107,7 @@ class _Inspection:
         self._walk(self._heads())
         self._walk(self._remembered())
         self._look_at_order()
-        if self._report.level != "quick" and isinstance(self._repo.store, SelfChecking):
+        if self._report.level != "quick" and isinstance(self._repo.store, IntegrityChecker):
             broken = self._repo.store.check()
             self._report.problems += [Problem("corrupt", *each) for each in broken]
         for claim in self._claims:

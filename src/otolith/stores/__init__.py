@@ -1,6 +1,8 @@
 """Bytes at rest: objects named by hash, refs swapped atomically.
 
-Read `base.py` first.
+Read `base.py` first: it is the contract. `memory.py` is its shortest implementation, `sqlite/` the
+store that most users have, `keyvalue/` a store over any get-and-set database, `layers/` stores
+around stores, and `url.py` opens them by name.
 
 Glossary: an *object* is immutable bytes; a *ref* is a mutable name for a hash; a *batch* is one
 atomic write; a *move* is an entry of a ref's history; a *layer* is a store around a store.
@@ -10,17 +12,19 @@ from otolith.stores.base import (
     TIME_LIMIT,
     Batch,
     Capabilities,
-    Collected,
+    CollectionReport,
     Collector,
+    IntegrityChecker,
     Links,
     Move,
     Object,
-    Prefetcher,
-    SelfChecking,
+    Preparer,
+    Progress,
     Store,
     Swap,
     Usage,
     check_batch,
+    check_conditions,
     check_prefix,
     newest_first,
 )
@@ -28,7 +32,8 @@ from otolith.stores.keyvalue import KeyValueStore, KVStore
 from otolith.stores.layers import CachedStore
 from otolith.stores.memory import MemoryStore
 from otolith.stores.sqlite import SqliteStore
-from otolith.stores.url import Cache, Disk, Memory, as_store, open_store
+from otolith.stores.url import Cache, Disk, as_store, open_store
+from otolith.stores.url import InMemory as Memory  # otolith.memory has a class Memory of its own
 
 __all__ = [
     "TIME_LIMIT",
@@ -36,9 +41,10 @@ __all__ = [
     "Cache",
     "CachedStore",
     "Capabilities",
-    "Collected",
+    "CollectionReport",
     "Collector",
     "Disk",
+    "IntegrityChecker",
     "KVStore",
     "KeyValueStore",
     "Links",
@@ -46,14 +52,15 @@ __all__ = [
     "MemoryStore",
     "Move",
     "Object",
-    "Prefetcher",
-    "SelfChecking",
+    "Preparer",
+    "Progress",
     "SqliteStore",
     "Store",
     "Swap",
     "Usage",
     "as_store",
     "check_batch",
+    "check_conditions",
     "check_prefix",
     "newest_first",
     "open_store",

@@ -1,12 +1,32 @@
 """The Store contract: immutable objects, named refs, and one atomic write.
 
-A store keeps two things. *Objects* are bytes named by their hash: they never change, so they can
-be cached, copied and retried freely. *Refs* are names for hashes: they are the only thing that
-needs agreement. `write` is the only way in, and it is all or nothing.
+A store holds two things. *Objects* are bytes named by the BLAKE3 hash of those bytes: they never
+change, so they can be cached, copied and written again freely. *Refs* are names for hashes: they
+are the only thing on which processes have to agree. `write` is the only way in.
 
-`otolith.testing.StoreContract` proves an implementation; see `docs/how-to/write-a-store.md`.
+Rules that every store keeps
+1. A batch is atomic. Readers see all of it or nothing, also after a crash in the middle.
+2. A batch is conditional. Its fences, swaps and needs are compared with the store in the same
+   atomic step in which it is applied; `check_conditions` does the comparing. A refused batch leaves
+   no trace.
+3. An acknowledged batch stays. `capabilities.durable` says what it survives.
+4. Once a batch has landed, its objects and everything below its `needs` can be read.
+5. Objects and refs are never confused with damage. Bytes that do not have their hash are an error
+   (`Corrupt`), never an answer; a store that does not compare them says `verified=False`, and the
+   core does.
+6. Every method may be called from several threads. Calls after `close` raise `Closed`.
+7. An error says whether it happened: all errors of `write` mean that nothing was written, except
+   `Unavailable`, after which the caller reads the ref to find out.
 
-What makes a batch well formed, the same for every store.
+Theory of operation. All values live in objects; a commit is an object too. Committing writes the
+new objects and moves one ref, in one batch. If another process was faster, the swap fails with
+`StaleRef`, and the core merges and tries again. Objects of a batch that was refused, or that no
+ref reaches any more, are garbage; a store that is also a `Collector` removes them.
+
+To write a store, implement the nine members of `Store` with the functions at the end of this page,
+then run `otolith.testing.StoreContract` on it. `MemoryStore` is the shortest example,
+`docs/how-to/write-a-store.md` a walk through another one. A database that only has `get`, `set` and
+compare-and-set needs less: derive from `KVStore`.
 """
 
 from __future__ import annotations
@@ -14,15 +34,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from blake3 import blake3
 
-from otolith.errors import BadRef, Invalid
+from otolith.errors import BadRef, Fenced, Invalid, NotFound, QuotaExceeded, StaleRef
 from otolith.types import Hash
 
-Links = Callable[[bytes], Iterable[Hash]]
+HASH_BYTES = 32
+FIND_BYTES = 2  # the shortest prefix that `find` accepts
+TOKEN_LIMIT = 1 << 63
+TIME_LIMIT = 1 << 63
+OBJECT_LIMIT_BYTES = 64 << 20  # the core cuts longer values into several objects
+
+Links: TypeAlias = Callable[[bytes], Iterable[Hash]]
 """Given the bytes of an object, the hashes of the objects it needs."""
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Called with a phase ("mark", "sweep", ...), the work done, and the total (0: not known)."""
 
 
 class Object(NamedTuple):
@@ -34,7 +63,7 @@ class Object(NamedTuple):
 
 
 class Swap(NamedTuple):
-    """Move a ref from the hash it is known to have to another; None means absent."""
+    """Move a ref from the hash it is expected to have to another; None means absent."""
 
     name: str
     old: Hash | None
@@ -43,14 +72,19 @@ class Swap(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Everything one write does: all of it happens, or nothing.
+    """Everything that one write does.
 
-    `objects` come in an order in which each follows those it needs (a collector drops them the
-    other way round). `needs` are objects that are not part of the batch and must still be there
-    when it lands, with everything below them. A ref appears in `swaps` once; a swap whose new value
-    is its old one is a check and leaves no move.
-    A fence is refused if the store has seen a higher token under that name.
-    `time` (microseconds) and `note` go into the history of each swapped ref.
+    `objects` are in an order in which each follows those it needs; a collector relies on it, and
+    drops them in the opposite order.
+    `swaps` name a ref at most once. A swap whose new hash is its old one only checks, and leaves no
+    move.
+    `fences` are the write permissions of the caller, by name: a batch is refused if the store has
+    seen a higher token under that name, so a process that lost its lease cannot write any more.
+    `needs` are objects outside of the batch that must still be there when it lands, together with
+    everything below them.
+    `time` (microseconds since 1970) and `note` are recorded in the history of each swapped ref.
+
+        Batch([Object(digest(data), data)], [Swap("branch/main", old, digest(data))], time=now)
     """
 
     objects: Sequence[Object] = ()
@@ -62,7 +96,7 @@ class Batch:
 
 
 class Move(NamedTuple):
-    """One entry of a ref's history (the reflog)."""
+    """One entry of a ref's history; git calls it the reflog."""
 
     name: str
     old: Hash | None
@@ -73,9 +107,9 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a store can do, as data."""
+    """What a store can do, as data. Claim only what `StoreContract` has proven."""
 
-    verified: bool = False  # read() re-hashes, so a flipped bit is an error and never an answer
+    verified: bool = False  # read() hashes every object again, so a flipped bit is an error
     durable: bool = False  # an acknowledged write survives the process
     shared: bool = False  # other processes may have it open too
     collects: bool = False  # it is also a Collector
@@ -94,30 +128,33 @@ class Store(Protocol):
     """Objects and refs. Safe to call from several threads."""
 
     @property
-    def capabilities(self) -> Capabilities: ...
+    def capabilities(self) -> Capabilities:
+        """What this store can do."""
+        ...
 
     def read(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
         """Return the objects that are there; absent ones are left out.
 
         Raises:
-            Corrupt: an object is there but its bytes are not what its hash says.
+            Corrupt: an object is there but its bytes do not have its hash.
         """
         ...
 
     def write(self, batch: Batch) -> None:
-        """Apply a batch atomically. Writing an object again is harmless.
+        """Apply a batch atomically. Writing an object that is there already is harmless.
 
         Raises:
             StaleRef: a ref did not have its old value. Nothing was written.
-            Fenced: a fence token is lower than one seen before. Nothing was written.
+            Fenced: the store has seen a higher token. Nothing was written.
             NotFound: one of `needs` is gone. Nothing was written.
-            Invalid: the batch is not well formed (see `rules`). Nothing was written.
-            Full, Busy, ReadOnly, Closed: as they say. Nothing was written.
+            Invalid, BadRef: the batch is not well formed (`check_batch`). Nothing was written.
+            Full, QuotaExceeded, Busy, ReadOnly, Closed: Nothing was written.
+            Unavailable: the connection or the disk failed. The batch may have landed.
         """
         ...
 
     def ref(self, name: str) -> Hash | None:
-        """Return the hash a ref names, or None."""
+        """Return the hash that a ref names, or None."""
         ...
 
     def refs(self, prefix: str = "") -> dict[str, Hash]:
@@ -129,7 +166,11 @@ class Store(Protocol):
         ...
 
     def find(self, prefix: bytes, *, limit: int = 16) -> list[Hash]:
-        """Return up to `limit` object hashes that start with these bytes (at least two)."""
+        """Return up to `limit` hashes of objects that start with these bytes, sorted.
+
+        Raises:
+            Invalid: the prefix is shorter than two bytes, or longer than a hash.
+        """
         ...
 
     def usage(self) -> Usage:
@@ -141,30 +182,20 @@ class Store(Protocol):
         ...
 
 
+# Abilities that a store may have beside these. The core asks with isinstance().
+
+
 @dataclass(frozen=True, slots=True)
-class Collected:
-    """What a garbage collection did."""
+class CollectionReport:
+    """The result of a garbage collection."""
 
     kept_objects: int
     dropped_objects: int
     dropped_moves: int
     freed_bytes: int
-    longest_block_seconds: float  # the longest time a writer could have been kept waiting
+    longest_block_seconds: float  # the longest time that a writer may have waited
     erased: bool = False  # the store's own files hold no copy of what was dropped
-    residue: str = ""  # why they may, if it was to be erased and could not be
-
-
-@runtime_checkable
-class SelfChecking(Protocol):
-    """A store that remembers what it has read, or keeps more than objects, refs and moves."""
-
-    def reread(self) -> Store:
-        """Return this store without its memory: every answer comes from where it is kept."""
-        ...
-
-    def check(self) -> list[tuple[str, str]]:
-        """Return what is broken beside objects, refs and moves: names, and what is wrong."""
-        ...
+    residue: str = ""  # why they may, if they were to be erased and could not be
 
 
 @runtime_checkable
@@ -176,73 +207,76 @@ class Collector(Protocol):
         links: Links,
         *,
         forget_moves_before: int = 0,
-        progress: Callable[[str, int, int], None] | None = None,
+        progress: Progress | None = None,
         dry_run: bool = False,
         erase: bool = False,
-    ) -> Collected:
+    ) -> CollectionReport:
         """Drop every object that no ref, and neither end of a remembered move, reaches.
 
-        Moves older than `forget_moves_before` (microseconds) are forgotten first, from the old end
-        of each history up to its first move that is young enough.
-        With `erase`, no byte of what is dropped stays in what the store keeps; `Collected` tells
-        whether that was done.
-        `progress` is called with a phase, how far it is, and how far it will go (0 if not known).
+        The phases have the same names in every store: *forget* old moves, *mark* what is reached,
+        *sweep* the rest.
+
+        Moves older than `forget_moves_before` (microseconds) are forgotten, from the old end of
+        each history up to its first move that is young enough (`count_remembered`).
+        With `erase`, no byte of what is dropped stays in the files of the store; the report says
+        whether that succeeded. With `dry_run`, the report says what would be dropped.
         """
         ...
 
 
 @runtime_checkable
-class Prefetcher(Protocol):
-    """A store that can make use of objects before they are written."""
+class Preparer(Protocol):
+    """A store that can encode objects ahead of the write."""
 
-    def expect(self, objects: Sequence[bytes]) -> list[Hash]:
-        """Make objects ready that will probably be written soon, and return their names.
+    def prepare(self, objects: Sequence[bytes]) -> list[Hash]:
+        """Encode objects that will probably be written soon, and return their hashes.
 
-        Nothing is written, and nothing is promised.
+        This is a hint: nothing is written, and a prepared object need not be written later.
         """
         ...
 
 
-HASH_BYTES = 32
-FIND_BYTES = 2
-TOKEN_LIMIT = 1 << 63
-TIME_LIMIT = 1 << 63
-OBJECT_LIMIT_BYTES = 64 << 20
+@runtime_checkable
+class IntegrityChecker(Protocol):
+    """A store that has caches, or that stores more than objects, refs and moves."""
+
+    def uncached(self) -> Store:
+        """Return this store without its caches: every answer comes from the disk."""
+        ...
+
+    def check(self) -> list[tuple[str, str]]:
+        """Return what is damaged beside objects, refs and moves, as (place, problem)."""
+        ...
+
+
+# What a store calls at the start of `write` and `find`.
 
 
 def check_batch(batch: Batch) -> None:
-    """Refuse a batch that no store could keep its promises for.
+    """Refuse a batch that no store could apply.
 
     Raises:
-        Invalid: an object is not what its hash says, a ref is swapped twice, a hash or token
-            has the wrong size.
-        BadRef: a ref has no name, or one that is not text.
+        Invalid: an object does not have its hash or is too long, a ref is swapped twice, a hash,
+            token or time has the wrong size.
+        BadRef: a ref has an empty name, or one that is not text.
     """
     for item in batch.objects:
         check_object(item)
-    check_frame(batch)
+    check_header(batch)
 
 
 def check_object(item: Object) -> None:
-    """Refuse an object that is not what its hash says, or too large to be read again.
-
-    Raises:
-        Invalid: it is.
-    """
-    check_size(item.data)
-    if blake3(item.data).digest() != item.hash:
+    """Raise Invalid if an object does not have its hash, or is too long to be read again."""
+    check_object_size(item.data)
+    if digest(item.data) != item.hash:
         raise Invalid(
             f"object {item.hash.hex()[:12]} does not hash to its name",
             hint="name an object by the BLAKE3 of its bytes",
         )
 
 
-def check_size(data: bytes) -> None:
-    """Refuse an object that is too large to be read again.
-
-    Raises:
-        Invalid: it is.
-    """
+def check_object_size(data: bytes) -> None:
+    """Raise Invalid if an object is too long to be read again."""
     if len(data) > OBJECT_LIMIT_BYTES:
         raise Invalid(
             f"an object has {len(data)} bytes, at most {OBJECT_LIMIT_BYTES} can be read again",
@@ -250,12 +284,8 @@ def check_size(data: bytes) -> None:
         )
 
 
-def check_frame(batch: Batch) -> None:
-    """Refuse a batch for anything but its objects.
-
-    Raises:
-        Invalid, BadRef: as `check_batch` says.
-    """
+def check_header(batch: Batch) -> None:
+    """Check everything of a batch but its objects, as `check_batch` does."""
     if batch.swaps:
         _check_swaps(batch.swaps)
     if not _is_text(batch.note):
@@ -271,17 +301,13 @@ def check_frame(batch: Batch) -> None:
             )
     if type(batch.time) is not int or not 0 <= batch.time < TIME_LIMIT:
         raise Invalid(
-            f"the time of a batch is {batch.time!r}",
-            hint="a clock gives microseconds since 1970, an int of 63 bits",
+            f"the time of a batch must be microseconds since 1970, got {batch.time!r}",
+            hint="give an int of 63 bits",
         )
 
 
 def check_prefix(prefix: bytes) -> None:
-    """Refuse a prefix so short that it would match everything.
-
-    Raises:
-        Invalid: it has fewer than two bytes, or more than a hash.
-    """
+    """Raise Invalid if a prefix of a hash is so short that it would match everything."""
     if not FIND_BYTES <= len(prefix) <= HASH_BYTES:
         raise Invalid(
             f"a prefix of {len(prefix)} bytes cannot be looked up",
@@ -289,9 +315,70 @@ def check_prefix(prefix: bytes) -> None:
         )
 
 
+# What a store calls inside of the atomic step.
+
+
+def check_conditions(
+    batch: Batch,
+    *,
+    token: Callable[[str], int],
+    ref: Callable[[str], Hash | None],
+    holds: Callable[[Hash], bool],
+) -> None:
+    """Compare the conditions of a batch with the store, in the order that the contract asks for.
+
+    `token` returns the highest token seen under a name (0: none), `ref` the hash of a ref, and
+    `holds` tells whether an object is there with everything below it. Call this under the lock, or
+    in the transaction, in which the batch is then applied.
+
+    Raises:
+        Fenced, StaleRef, NotFound: as `Store.write` says.
+    """
+    for name, given in batch.fences.items():
+        if given < token(name):
+            raise Fenced(f"a newer holder of {name} has written", hint="stop, and acquire it again")
+    for name, old, _ in batch.swaps:
+        actual = ref(name)
+        if actual != old:
+            raise StaleRef(name, expected=old, actual=actual)
+    for needed in batch.needs:
+        if not holds(needed):
+            raise NotFound(f"object {needed.hex()[:12]} is gone", hint="write it again")
+
+
+def check_quota(used_bytes: int, new_bytes: int, limit_bytes: int | None) -> None:
+    """Raise QuotaExceeded if new objects would pass the limit of a store."""
+    if limit_bytes is not None and new_bytes and used_bytes + new_bytes > limit_bytes:
+        raise QuotaExceeded(
+            f"{new_bytes} more bytes would pass the limit of {limit_bytes}",
+            hint="prune, or open it with a higher limit_bytes",
+        )
+
+
+# What a store uses for its answers.
+
+
 def digest(data: bytes) -> Hash:
-    """Return the name of an object."""
+    """Return the hash that names an object."""
     return Hash(blake3(data).digest())
+
+
+def newest_first(histories: Iterable[Sequence[Move]]) -> list[Move]:
+    """Merge the histories of several refs, each newest first, into one."""
+    return list(merge(*histories, key=lambda move: -move.time))
+
+
+def count_remembered(times: Iterable[int], before: int) -> int:
+    """Return how many moves of a history stay, given their times, newest first.
+
+    Clocks jump, so times need not descend. All moves down to the oldest one that is young enough
+    stay: a history never gets a hole.
+    """
+    return max((place for place, time in enumerate(times, 1) if time >= before), default=0)
+
+
+def ignore_progress(phase: str, done: int, total: int) -> None:
+    """Do nothing; the default for `progress`."""
 
 
 def _check_swaps(swaps: Sequence[Swap]) -> None:
@@ -320,8 +407,3 @@ def _is_text(text: str) -> bool:
 def _check_hash(value: bytes) -> None:
     if len(value) != HASH_BYTES:
         raise Invalid(f"{value.hex()[:16]!r} is not a hash of {HASH_BYTES} bytes")
-
-
-def newest_first(histories: Iterable[Sequence[Move]]) -> list[Move]:
-    """Return the histories of several refs, each newest first, as one."""
-    return list(merge(*histories, key=lambda move: -move.time))

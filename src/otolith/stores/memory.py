@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import TypeVar
 
-from otolith.errors import Closed, Fenced, NotFound, QuotaExceeded, StaleRef
+from otolith.errors import Closed
 from otolith.stores.base import (
     Batch,
     Capabilities,
-    Collected,
+    CollectionReport,
     Links,
     Move,
+    Progress,
     Usage,
     check_batch,
+    check_conditions,
     check_prefix,
+    check_quota,
+    count_remembered,
     newest_first,
 )
 from otolith.types import Hash
@@ -24,7 +28,10 @@ _V = TypeVar("_V")
 
 
 class MemoryStore:
-    """Objects and refs for as long as the process lives."""
+    """Objects and refs for as long as the process lives.
+
+    `limit_bytes` bounds what objects take: a write that would pass it raises QuotaExceeded.
+    """
 
     def __init__(self, *, limit_bytes: int | None = None) -> None:
         self._limit_bytes = limit_bytes
@@ -32,39 +39,54 @@ class MemoryStore:
         self._closed = False
         self._objects: dict[Hash, bytes] = {}
         self._refs: dict[str, Hash] = {}
-        self._moves: dict[str, list[Move]] = {}
+        self._moves: dict[str, list[Move]] = {}  # oldest first
         self._fences: dict[str, int] = {}
         self._bytes = 0
 
+    def __repr__(self) -> str:
+        """Show how much it holds."""
+        return f"<{type(self).__name__} {len(self._objects)} objects, {self._bytes} bytes>"
+
     @property
     def capabilities(self) -> Capabilities:
+        """What this store can do."""
         return Capabilities(collects=True)
 
     def read(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
+        """Return the objects that are there; absent ones are left out."""
         self._check_open()
         return {name: data for name in hashes if (data := self._objects.get(name)) is not None}
 
     def write(self, batch: Batch) -> None:
+        """Apply a batch atomically."""
         check_batch(batch)
         with self._lock:
             self._check_open()
-            self._check_batch(batch)
+            check_conditions(
+                batch,
+                token=lambda name: self._fences.get(name, 0),
+                ref=self._refs.get,
+                holds=self._objects.__contains__,
+            )
             objects = {item.hash: bytes(item.data) for item in batch.objects}
             new = {name: data for name, data in objects.items() if name not in self._objects}
-            self._check_room(new)
+            check_quota(self._bytes, sum(map(len, new.values())), self._limit_bytes)
             self._apply(batch, new)
 
     def ref(self, name: str) -> Hash | None:
+        """Return the hash that a ref names, or None."""
         self._check_open()
         return self._refs.get(name)
 
     def refs(self, prefix: str = "") -> dict[str, Hash]:
+        """Return all refs whose name starts with `prefix`, sorted by name."""
         with self._lock:
             self._check_open()
             names = sorted(name for name in self._refs if name.startswith(prefix))
             return {name: self._refs[name] for name in names}
 
     def moves(self, name: str | None = None, *, limit: int | None = None) -> list[Move]:
+        """Return the history of a ref, or of all refs, newest first."""
         with self._lock:
             self._check_open()
             if name is not None:
@@ -72,17 +94,20 @@ class MemoryStore:
             return newest_first(moves[::-1] for moves in self._moves.values())[:limit]
 
     def find(self, prefix: bytes, *, limit: int = 16) -> list[Hash]:
+        """Return up to `limit` hashes of objects that start with these bytes."""
         check_prefix(prefix)
         with self._lock:
             self._check_open()
             return sorted(name for name in self._objects if name.startswith(prefix))[:limit]
 
     def usage(self) -> Usage:
+        """Return how much is stored."""
         with self._lock:
             self._check_open()
             return Usage(len(self._objects), self._bytes, self._limit_bytes)
 
     def close(self) -> None:
+        """Drop everything."""
         with self._lock:
             self._closed = True
             self._objects, self._refs, self._moves, self._fences = {}, {}, {}, {}
@@ -92,110 +117,76 @@ class MemoryStore:
         links: Links,
         *,
         forget_moves_before: int = 0,
-        progress: Callable[[str, int, int], None] | None = None,
+        progress: Progress | None = None,
         dry_run: bool = False,
         erase: bool = False,
-    ) -> Collected:
+    ) -> CollectionReport:
+        """Drop what no ref and no remembered move reaches; writers wait until it is done."""
         with self._lock:
             self._check_open()
-            moves = {name: _since(past, forget_moves_before) for name, past in self._moves.items()}
+            moves = {}
+            for name, past in self._moves.items():
+                stay = count_remembered((move.time for move in past[::-1]), forget_moves_before)
+                moves[name] = past[len(past) - stay :]
             forgotten = sum(map(len, self._moves.values())) - sum(map(len, moves.values()))
-            kept = self._reach(links, moves)
-            dropped = self._objects.keys() - kept
+            reached = self._mark(links, moves)
+            dropped = self._objects.keys() - reached
             freed = sum(len(self._objects[name]) for name in dropped)
             if progress is not None:
-                progress("mark", len(kept), len(kept))
+                progress("mark", len(reached), len(reached))
             if not dry_run:
                 moves = {name: past for name, past in moves.items() if past}
-                objects = {name: self._objects[name] for name in kept}
+                objects = {name: self._objects[name] for name in reached}
                 self._moves, self._objects, self._bytes = moves, objects, self._bytes - freed
             erased = erase and not dry_run  # there is no file
-            return Collected(len(kept), len(dropped), forgotten, freed, 0.0, erased)
+            return CollectionReport(len(reached), len(dropped), forgotten, freed, 0.0, erased)
 
     def _check_open(self) -> None:
         if self._closed:
             raise Closed("this memory store is closed", hint="open another one")
 
-    def _check_batch(self, batch: Batch) -> None:
-        for name, token in batch.fences.items():
-            if token < self._fences.get(name, 0):
-                raise Fenced(f"a newer holder of {name} has written", hint="stop, and take it anew")
-        for swap in batch.swaps:
-            actual = self._refs.get(swap.name)
-            if actual != swap.old:
-                raise StaleRef(swap.name, expected=swap.old, actual=actual)
-        for needed in batch.needs:
-            if needed not in self._objects:
-                raise NotFound(f"object {needed.hex()[:12]} is gone", hint="write it again")
-
-    def _check_room(self, new: dict[Hash, bytes]) -> None:
-        if self._limit_bytes is None:
-            return
-        size = sum(map(len, new.values()))
-        if size and self._bytes + size > self._limit_bytes:
-            raise QuotaExceeded(
-                f"{size} more bytes would pass the limit of {self._limit_bytes}",
-                hint="prune, or open it with a higher limit_bytes",
-            )
-
     def _apply(self, batch: Batch, new: dict[Hash, bytes]) -> None:
-        """Do all that a batch says, or nothing: want of memory and Control-C come at any point."""
+        """Apply a batch or nothing of it: MemoryError and Control-C can come at any point."""
         used = self._bytes
         fences = {name: self._fences.get(name) for name in batch.fences}
-        pasts = {swap.name: len(self._moves.get(swap.name, ())) for swap in batch.swaps}
+        lengths = {swap.name: len(self._moves.get(swap.name, ())) for swap in batch.swaps}
         try:
             self._objects.update(new)
             self._bytes = used + sum(map(len, new.values()))
             self._fences.update(batch.fences)
-            self._swap(batch)
+            for name, old, value in batch.swaps:
+                if old == value:
+                    continue
+                _set_or_remove(self._refs, {name: value})
+                move = Move(name, old, value, batch.time, batch.note)
+                self._moves.setdefault(name, []).append(move)
         except BaseException:
-            for name in new:
-                self._objects.pop(name, None)
+            for hash_ in new:
+                self._objects.pop(hash_, None)
             self._bytes = used
-            _put_back(self._fences, fences)
-            _put_back(self._refs, {swap.name: swap.old for swap in batch.swaps})
-            for ref, length in pasts.items():
+            _set_or_remove(self._fences, fences)
+            _set_or_remove(self._refs, {swap.name: swap.old for swap in batch.swaps})
+            for ref, length in lengths.items():
                 del self._moves.get(ref, list[Move]())[length:]
             raise
 
-    def _swap(self, batch: Batch) -> None:
-        for name, old, new in batch.swaps:
-            if old == new:
-                continue
-            if new is None:
-                del self._refs[name]
-            else:
-                self._refs[name] = new
-            self._moves.setdefault(name, []).append(Move(name, old, new, batch.time, batch.note))
-
-    def _reach(self, links: Links, moves: dict[str, list[Move]]) -> set[Hash]:
+    def _mark(self, links: Links, moves: dict[str, list[Move]]) -> set[Hash]:
         todo = list(self._refs.values())
         for past in moves.values():
             todo += [side for move in past for side in (move.old, move.new) if side is not None]
-        kept: set[Hash] = set()
+        reached: set[Hash] = set()
         while todo:
             name = todo.pop()
-            if name not in kept and name in self._objects:
-                kept.add(name)
+            if name not in reached and name in self._objects:
+                reached.add(name)
                 todo += links(self._objects[name])
-        return kept
+        return reached
 
 
-def _put_back(now: dict[str, _V], before: Mapping[str, _V | None]) -> None:
-    """Give names the values they had; None for none."""
-    for name, value in before.items():
+def _set_or_remove(current: dict[str, _V], values: Mapping[str, _V | None]) -> None:
+    """Set names to values; None removes a name."""
+    for name, value in values.items():
         if value is None:
-            now.pop(name, None)
+            current.pop(name, None)
         else:
-            now[name] = value
-
-
-def _since(past: list[Move], time: int) -> list[Move]:
-    """Drop the old end of a history, up to its first move that is young enough.
-
-    Clocks jump, so times need not ascend; a history stays whole and never gets a hole.
-    """
-    for place, move in enumerate(past):
-        if move.time >= time:
-            return past[place:]
-    return []
+            current[name] = value

@@ -1,8 +1,10 @@
-"""Naming a store: `memory:`, `sqlite:///abs/path`, `sqlite:relative.db`, or a plain path.
+"""Stores by URL, by path, and under the names that users of a state know.
 
-A path is that of the file, or of a directory that is there and has it.
+    memory:                                 a store in memory
+    sqlite:///abs/path, sqlite:relative.db  a store in one SQLite file
+    a path                                  the same; of the file, or of a directory that has it
 
-Stores under the names that users of a state know: Memory, Disk, Cache, or whatever is given.
+`InMemory` (exported as `Memory`), `Disk` and `Cache` are the same stores with fewer arguments.
 """
 
 from __future__ import annotations
@@ -21,37 +23,37 @@ from otolith.stores.layers import CachedStore
 from otolith.stores.memory import MemoryStore
 from otolith.stores.sqlite import SqliteStore
 
+StoreLike: TypeAlias = Store | KVStore | str | os.PathLike[str]
+"""A store, or what `as_store` can make one of."""
+
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")  # two letters or more: C:\ is a drive
-_MADE_BY_INIT = ".otolith/store.db"
-_FILE = "otolith.db"
+_FILE_OF_INIT = ".otolith/store.db"
+_FILE_OF_DISK = "otolith.db"
+_METHODS = ("read", "write", "ref", "refs", "moves", "find", "usage", "close")
 
 
 def open_store(url: str | os.PathLike[str], **options: Any) -> Store:
-    """Open the store that a URL or path names. Options go to the store that it is.
+    """Open the store that a URL or path names. Options are arguments of its class.
 
     Raises:
-        Unsupported: there is no store for this scheme.
-        Invalid: the address does not say where, or the store has no such option.
+        Unsupported: no store has this scheme.
+        Invalid: the URL does not say where, or the store does not have such an option.
     """
     text = os.fspath(url)
     found = _SCHEME.match(text) if isinstance(url, str) else None
     if found is None:
-        return _make(SqliteStore, file_in(text), options)
-    scheme = found[1].lower()
-    opener = _OPENERS.get(scheme)
-    if opener is None:
-        known = ", ".join(f"{name}:" for name in sorted(_OPENERS))
-        raise Unsupported(f"no store for {scheme}:", hint=f"use {known} or a path")
-    return opener(text[found.end() :], options)
-
-
-def _open_memory(rest: str, options: dict[str, Any]) -> Store:
+        return _construct(SqliteStore, options, file_in(text))
+    scheme, rest = found[1].lower(), text[found.end() :]
+    if scheme == "sqlite":
+        return _construct(SqliteStore, options, file_in(_sqlite_path(rest)))
+    if scheme != "memory":
+        raise Unsupported(f"no store for {scheme}:", hint="use memory:, sqlite: or a path")
     if rest.strip("/"):
-        raise Invalid(f"memory: takes no address, not {rest!r}", hint="use memory:")
-    return _make(MemoryStore, None, options)
+        raise Invalid(f"memory: takes no address, got {rest!r}", hint="use memory:")
+    return _construct(MemoryStore, options)
 
 
-def _open_sqlite(rest: str, options: dict[str, Any]) -> Store:
+def _sqlite_path(rest: str) -> str:
     path = rest.removeprefix("//")
     if rest.startswith("//") and not path.startswith("/"):
         raise Invalid(
@@ -62,49 +64,42 @@ def _open_sqlite(rest: str, options: dict[str, Any]) -> Store:
         path = path[1:]
     if not path:
         raise Invalid("sqlite: does not say which file", hint="use sqlite:relative.db")
-    return _make(SqliteStore, file_in(path), options)
+    return path
 
 
 def file_in(path: str) -> str:
-    """Return the file of a store: the path itself, or the one in the directory that it is."""
-    if not os.path.isdir(path):  # noqa: PTH112 - a path that no file can have is no directory
+    """Return the file of a store: the path itself or, if it is a directory, the file in it."""
+    if not os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises for paths that no file can have
         return path
-    file = Path(path, _MADE_BY_INIT)
-    return str(file if file.exists() else Path(path, _FILE))
+    file = Path(path, _FILE_OF_INIT)
+    return str(file if file.exists() else Path(path, _FILE_OF_DISK))
 
 
-def _make(kind: Callable[..., Store], place: str | None, options: dict[str, Any]) -> Store:
+def _construct(kind: Callable[..., Store], options: dict[str, Any], *path: str) -> Store:
     try:
-        return kind(**options) if place is None else kind(place, **options)
+        return kind(*path, **options)
     except TypeError as error:
         raise Invalid(f"{kind.__name__}: {error}", hint="check the options") from error
 
 
-_OPENERS: dict[str, Callable[[str, dict[str, Any]], Store]] = {
-    "memory": _open_memory,
-    "sqlite": _open_sqlite,
-}
+class InMemory(MemoryStore):
+    """A store in memory; users import it as `Memory`.
 
-
-Place: TypeAlias = Store | KVStore | str | os.PathLike[str]
-"""Whatever can be made a store of."""
-
-_CALLS = ("read", "write", "ref", "refs", "moves", "find", "usage", "close")
-
-
-class Memory(MemoryStore):
-    """A store in memory. `size_limit` (bytes) refuses what would not fit; nothing is evicted."""
+    `size_limit` (bytes) refuses what would not fit; nothing is evicted.
+    """
 
     def __init__(self, *, size_limit: int | None = None) -> None:
-        super().__init__(limit_bytes=_checked(size_limit))
+        super().__init__(limit_bytes=_checked_limit(size_limit))
 
 
 class Disk(SqliteStore):
     """A store in one file, which is made if it is missing.
 
-    `path` is the file, or a directory that is there: then `otolith.db` in it, or what
+    `path` is the file, or an existing directory: then `otolith.db` in it, or the file that
     `otolith init` has made in it. `size_limit` (bytes) refuses what would not fit; nothing is
-    evicted. `durability="fast"` lets a power cut (not a crash) take the last commits.
+    evicted. With `durability="fast"` a power cut (not a crash) can lose the last commits.
+
+        state = otolith.Versioned(otolith.Disk("agent.db"))
     """
 
     def __init__(
@@ -115,39 +110,41 @@ class Disk(SqliteStore):
         durability: Literal["full", "fast"] = "full",
     ) -> None:
         file = file_in(os.fspath(path))
-        super().__init__(file, durability=durability, limit_bytes=_checked(size_limit))
+        super().__init__(file, durability=durability, limit_bytes=_checked_limit(size_limit))
 
 
 class Cache(CachedStore):
-    """A cache of `max_bytes` over any store, which `as_store` makes of what it is given."""
+    """A cache of `max_bytes` over another store, or over what `as_store` can make one of."""
 
-    def __init__(self, store: Place, *, max_bytes: int = 64 * 2**20) -> None:
+    def __init__(self, store: StoreLike, *, max_bytes: int = 64 * 2**20) -> None:
         if max_bytes < 0:
-            raise Invalid(f"a cache of {max_bytes} bytes", hint="give 0 or more")
+            raise Invalid(f"max_bytes must be 0 or more, got {max_bytes}")
         super().__init__(as_store(store), limit_bytes=max_bytes)
 
 
-def as_store(place: Place) -> Store:
-    """Return the store that something is, or names.
+def as_store(store: StoreLike) -> Store:
+    """Return a store as it is, or the store over a KVStore, or the one that a path or URL names.
 
     Raises:
-        Invalid: it is none of what is accepted.
+        Invalid: it is none of these.
         NotAStore, StoreNotFound, Unsupported: as `open_store` says.
     """
-    if isinstance(place, KVStore):
-        return KeyValueStore(place)
-    if isinstance(place, str | os.PathLike):
-        return open_store(place)
-    if not isinstance(place, type) and all(hasattr(place, call) for call in _CALLS):
-        return place
-    kind = f"the class {place.__name__}" if isinstance(place, type) else type(place).__name__
+    if isinstance(store, KVStore):
+        return KeyValueStore(store)
+    if isinstance(store, str | os.PathLike):
+        return open_store(store)
+    if not isinstance(store, type) and all(hasattr(store, method) for method in _METHODS):
+        return store
+    kind = f"the class {store.__name__}" if isinstance(store, type) else type(store).__name__
     raise Invalid(
-        f"{kind} is not a place to keep a state",
+        f"cannot store a state in {kind}",
         hint="give a store (Memory(), Disk(path), Cache(store)), a KVStore, a path or a URL",
     )
 
 
-def _checked(size_limit: object) -> int | None:
+def _checked_limit(size_limit: object) -> int | None:
     if size_limit is None or (isinstance(size_limit, int) and size_limit > 0):
         return size_limit
-    raise Invalid(f"a size limit of {size_limit!r}", hint="give a number of bytes, or leave it out")
+    raise Invalid(
+        f"the size limit must be a number of bytes, got {size_limit!r}", hint="omit it for none"
+    )

@@ -24,7 +24,7 @@ import msgspec
 
 from otolith.core import Branch, Cells, Claim, cell_claims, claims, totals
 from otolith.errors import Error, Invalid
-from otolith.stores import Prefetcher
+from otolith.stores import Preparer
 from otolith.types import CHUNK_BYTES, Hash
 from otolith.workspace.result_check import Look, Seen
 from otolith.workspace.sealed_memory import check_sealed, cut, seal
@@ -92,8 +92,8 @@ class Arrivals:
             raise Invalid(f"{error}", hint="nothing was committed") from None
         finally:
             os.close(descriptor)
-        if isinstance(self._store, Prefetcher):
-            return list(map(self._look, pieces, self._store.expect(pieces)))
+        if isinstance(self._store, Preparer):
+            return list(map(self._look, pieces, self._store.prepare(pieces)))
         return list(map(self._look, pieces))
 
 

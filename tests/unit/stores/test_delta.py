@@ -13,8 +13,8 @@ from otolith.stores.sqlite.delta import (
     DEPTH_LIMIT,
     PATCH,
     SPLICE,
-    Base,
-    Damaged,
+    DamagedRow,
+    StoredObject,
     base_of,
     common_prefix,
     common_suffix,
@@ -33,21 +33,21 @@ def restored(row, base):
 
 @given(st.binary(max_size=400), st.binary(max_size=400), st.binary(max_size=400), st.binary())
 def test_what_is_encoded_is_decoded(head, old, new, tail):
-    base = Base(1 << 33, 3, head + old + tail)
+    base = StoredObject(1 << 33, 3, head + old + tail)
     row = encode(head + new + tail, base)
     assert restored(row, base) == head + new + tail
     assert base_of(row) in {None, base.id}
 
 
 def test_a_small_change_is_a_small_splice():
-    base = Base(7, 0, b"head" + NOISE)
+    base = StoredObject(7, 0, b"head" + NOISE)
     row = encode(b"HEAD" + NOISE[:900] + b"sixty bytes" * 5 + NOISE[960:], base)
     assert (kind_of(row), depth_of(row), base_of(row)) == (SPLICE, 1, 7)
     assert len(row) < 60 + 16
 
 
 def test_changes_in_several_places_are_a_patch():
-    base = Base(7, 0, b"head" + NOISE)
+    base = StoredObject(7, 0, b"head" + NOISE)
     data = bytearray(base.data)
     for place in range(100, len(data), 700):
         data[place] ^= 255
@@ -58,19 +58,19 @@ def test_changes_in_several_places_are_a_patch():
 
 
 def test_a_chain_ends_at_its_limit():
-    row = encode(b"HEAD" + NOISE, Base(7, DEPTH_LIMIT, b"head" + NOISE))
+    row = encode(b"HEAD" + NOISE, StoredObject(7, DEPTH_LIMIT, b"head" + NOISE))
     assert base_of(row) is None
 
 
 def test_a_frame_that_claims_too_much_is_not_believed():
     huge = zstandard.ZstdCompressor().compress(bytes(65 << 20))
-    with pytest.raises(Damaged, match="claims"):
+    with pytest.raises(DamagedRow, match="claims"):
         decode(b"\x01" + huge, b"")
 
 
 @given(st.binary(max_size=80), st.binary(max_size=80))
 def test_a_damaged_row_is_damaged_or_other_bytes_but_never_a_crash(row, base):
-    with suppress(Damaged):
+    with suppress(DamagedRow):
         decode(row, base)
 
 

@@ -197,7 +197,7 @@ def test_a_writer_that_keeps_the_file_from_being_rebuilt_is_reported(path):
     done = store.collect(links, forget_moves_before=TIME_LIMIT, erase=True, progress=during)
     assert not done.erased
     assert "not rebuilt" in done.residue
-    assert "someone else" in done.residue
+    assert "another process" in done.residue
     writer.execute("rollback")
     writer.close()
     store.close()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from otolith.errors import Invalid
-from otolith.stores import Batch, CachedStore, MemoryStore, Object, Prefetcher, SqliteStore
+from otolith.stores import Batch, CachedStore, MemoryStore, Object, Preparer, SqliteStore
 from otolith.stores.base import digest
-from otolith.stores.sqlite.objects import Draft, Prepared, key_of
+from otolith.stores.sqlite.objects import PreparedRow, PreparedRows, key_of
 
 CHUNKS = [bytes([number]) * 60_000 + os.urandom(20) for number in range(8)]
 
@@ -24,19 +24,19 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 
 
 def test_what_was_expected_is_written_as_it_is(store: SqliteStore) -> None:
-    names = store.expect(CHUNKS)
+    names = store.prepare(CHUNKS)
     store.write(Batch([Object(name, data) for name, data in zip(names, CHUNKS, strict=True)]))
     assert store.read(names) == dict(zip(names, CHUNKS, strict=True))
 
 
 def test_expecting_writes_nothing(store: SqliteStore) -> None:
-    names = store.expect(CHUNKS)
+    names = store.prepare(CHUNKS)
     assert store.read(names) == {}
     assert store.usage().objects == 0
 
 
 def test_other_bytes_under_an_expected_name_are_refused(store: SqliteStore) -> None:
-    (name,) = store.expect(CHUNKS[:1])
+    (name,) = store.prepare(CHUNKS[:1])
     with pytest.raises(Invalid, match="does not hash to its name"):
         store.write(Batch([Object(name, CHUNKS[1])]))
     assert store.read([name]) == {}
@@ -45,13 +45,13 @@ def test_other_bytes_under_an_expected_name_are_refused(store: SqliteStore) -> N
 def test_a_layer_expects_for_the_store_in_it(tmp_path: Path) -> None:
     for inner in (MemoryStore(), SqliteStore(tmp_path / "b.db")):
         layer = CachedStore(inner)
-        assert isinstance(layer, Prefetcher)
-        assert layer.expect(CHUNKS) == list(map(digest, CHUNKS))
+        assert isinstance(layer, Preparer)
+        assert layer.prepare(CHUNKS) == list(map(digest, CHUNKS))
         layer.close()
 
 
 def test_no_more_is_expected_than_the_limit_allows() -> None:
-    expected = Prepared(limit_bytes=1000)
+    expected = PreparedRows(limit_bytes=1000)
     drafts = [draft(bytes([number]) * 200) for number in range(10)]
     for each in drafts:
         expected.put(each)
@@ -59,9 +59,9 @@ def test_no_more_is_expected_than_the_limit_allows() -> None:
     assert kept == drafts[-2:]  # 400 bytes each, data and row
 
 
-def draft(data: bytes) -> Draft:
+def draft(data: bytes) -> PreparedRow:
     name = digest(data)
-    return Draft(name, key_of(name), data, data, None)
+    return PreparedRow(name, key_of(name), data, data, None)
 
 
 def test_a_long_wal_is_moved_into_the_file_while_the_store_is_open(tmp_path: Path) -> None:

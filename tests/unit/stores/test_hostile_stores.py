@@ -46,7 +46,7 @@ def test_a_file_with_more_or_less_in_it_than_a_store_is_refused(path, change, op
     connection.execute(CHANGES[change])
     connection.close()
 
-    with pytest.raises(Corrupt, match="no otolith store has"):
+    with pytest.raises(Corrupt, match="otolith stores do not have"):
         otolith.open(path, **options)
 
 

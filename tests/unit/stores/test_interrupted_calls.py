@@ -208,7 +208,7 @@ def test_a_transaction_is_ended_whatever_fails_right_after_it_began(tmp_path, mo
     def fail() -> None:
         raise Stop
 
-    store._turns._known = None
+    store._group_commit._last_version = None
     with monkeypatch.context() as patch:
         patch.setattr(store._refs, "forget", fail, raising=True)
         with pytest.raises(Stop):
@@ -228,10 +228,10 @@ def test_a_ticket_that_was_interrupted_before_it_waited_is_written_by_nobody(tmp
             super().append(ticket)
             raise Stop
 
-    store._turns._waiting = Queue()
+    store._group_commit._waiting = Queue()
     with pytest.raises(Stop):
         store.write(batch("dropped"))
-    store._turns._waiting = deque(store._turns._waiting)
+    store._group_commit._waiting = deque(store._group_commit._waiting)
     store.write(batch("a"))
 
     assert set(store.refs()) == {"a"}
@@ -293,7 +293,7 @@ def why_not(act: Callable[[], object]) -> str:
 
 
 def test_a_write_needs_no_second_thread(tmp_path, monkeypatch):
-    monkeypatch.setattr(sqlite_store, "_MUCH_BYTES", 1)
+    monkeypatch.setattr(sqlite_store, "_TWO_THREADS_FROM_BYTES", 1)
 
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

@@ -40,7 +40,7 @@ def test_an_object_that_could_never_be_read_is_refused(store):
 
 def test_an_object_that_is_made_ready_ahead_is_refused_as_well(tmp_path):
     with pytest.raises(Invalid, match="at most"):
-        SqliteStore(tmp_path / "a.db").expect([TOO_LARGE])
+        SqliteStore(tmp_path / "a.db").prepare([TOO_LARGE])
 
 
 @pytest.mark.parametrize(

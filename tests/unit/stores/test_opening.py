@@ -24,7 +24,7 @@ from otolith.errors import (
 )
 from otolith.stores import Batch, SqliteStore
 from otolith.stores.sqlite import schema
-from otolith.stores.sqlite.guard import GuardedConnection
+from otolith.stores.sqlite.sql import GuardedConnection
 from otolith.testing import put, thing
 
 NOBODY = 65534
@@ -189,7 +189,7 @@ def test_a_store_on_a_read_only_medium_is_read_as_it_is(tmp_path, monkeypatch):
     monkeypatch.setattr(schema, "GuardedConnection", without_shared_memory)
     assert SqliteStore(tmp_path / "a.db", read_only=True).ref("main") == item.hash
     (tmp_path / "a.db-wal").write_bytes(b"x")
-    with pytest.raises(ReadOnly, match="writes beside it"):
+    with pytest.raises(ReadOnly, match="writes in its -wal"):
         SqliteStore(tmp_path / "a.db", read_only=True)
 
 

@@ -178,7 +178,7 @@ def queued(store, batches):
             errors[number] = type(error)
 
     threads = [Thread(target=write, args=pair) for pair in enumerate(batches)]
-    waiting = store._turns._waiting
+    waiting = store._group_commit._waiting
     with store._connections.lock:
         for place, thread in enumerate(threads):
             thread.start()

@@ -7,7 +7,7 @@ import pytest
 from otolith import open as open_repo
 from otolith.care import verify
 from otolith.core import links
-from otolith.stores.sqlite.gc import Forgetting
+from otolith.stores.sqlite.gc import HistoryPruner
 
 FOR_EVER = 1 << 62
 
@@ -39,7 +39,7 @@ def collect(repo, before):
 
 def interrupted(monkeypatch, act):
     """Do something else right after a collection has read where a branch was."""
-    real, waiting = Forgetting._old_end, [act]
+    real, waiting = HistoryPruner._old_end, [act]
 
     def old_end(self, name):
         found = real(self, name)
@@ -47,7 +47,7 @@ def interrupted(monkeypatch, act):
             waiting.pop()()
         return found
 
-    monkeypatch.setattr(Forgetting, "_old_end", old_end)
+    monkeypatch.setattr(HistoryPruner, "_old_end", old_end)
 
 
 def test_a_move_that_another_collection_has_blanked_stays_blank(repo, path, now, monkeypatch):
@@ -62,15 +62,15 @@ def test_a_move_that_another_collection_has_blanked_stays_blank(repo, path, now,
 
 def test_a_collection_goes_on_where_another_has_forgotten_before(repo, path, now, monkeypatch):
     with open_repo(path, clock=lambda: now[0]) as other:
-        rows = Forgetting._rows
+        rows = HistoryPruner._rows
 
         def forgotten_meanwhile(self):
             found = rows(self)
-            monkeypatch.setattr(Forgetting, "_rows", rows)
+            monkeypatch.setattr(HistoryPruner, "_rows", rows)
             collect(other, FOR_EVER)
             return found
 
-        monkeypatch.setattr(Forgetting, "_rows", forgotten_meanwhile)
+        monkeypatch.setattr(HistoryPruner, "_rows", forgotten_meanwhile)
 
         collect(repo, now[0])
 

@@ -30,7 +30,7 @@ from otolith.cli.options import GlobalOptions
 from otolith.cli.terminal import emit, end_progress, json_option, page, progress_line, safe, table
 from otolith.core import BareRepo, Branch, format_path, parse_path
 from otolith.errors import Error, StoreNotFound
-from otolith.stores import Collected, Store, open_store
+from otolith.stores import CollectionReport, Store, open_store
 from otolith.workspace import ladder
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
@@ -137,7 +137,7 @@ def gc(asked: GlobalOptions, dry_run: bool, expire: str, as_json: bool) -> None:
         click.echo(f"Not erased: {safe(done.residue)}. Run it again.")
 
 
-def _collected_json(done: Collected) -> dict[str, object]:
+def _collected_json(done: CollectionReport) -> dict[str, object]:
     return {
         "kept_objects": done.kept_objects,
         "dropped_objects": done.dropped_objects,

@@ -1,15 +1,16 @@
-"""What a user writes to keep everything somewhere else: `get`, `set`, and as much more as it can.
+"""The interface for a database of the user's own: `get`, `set`, and as much more as it can do.
 
 Keys are short and plain (lower-case letters, digits and "-"), so they can be file names. Values are
-bytes of any length, also none; nearly all are below 64 KiB.
+bytes of any length, also empty; nearly all are below 64 KiB.
 
-Calls of a user's class: in groups that are not too large, answers checked, failures named.
+`KVStore` is the class to derive from. `KVClient` is how this package calls it: in groups that are
+not too large, with answers checked and failures translated.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import RLock
 from typing import Any, ClassVar, Self
@@ -18,24 +19,32 @@ from otolith.errors import Error, Invalid, Unavailable, Unsupported
 
 
 class KVStore(ABC):
-    """Bytes under keys. `get` and `set` are all it takes; the rest has defaults.
+    """Bytes under keys. Only `get` and `set` are required; the rest has defaults.
 
-    It may be called from several threads. What it raises passes through, except for the kinds in
+    Methods may be called from several threads. Exceptions pass through, except for the kinds in
     `failures`, which become `Unavailable`.
+
+        class DictKV(KVStore):
+            def __init__(self):
+                self.values = {}
+            def get(self, key):
+                return self.values.get(key)
+            def set(self, key, value):
+                self.values[key] = value
     """
 
     failures: ClassVar[tuple[type[Exception], ...]] = (OSError,)
-    """What is raised when the place cannot be reached."""
+    """The exceptions that mean that the database cannot be reached."""
 
     durable: bool = False
-    """Whether what was set is still there after the place itself has crashed."""
+    """Whether what was set is still there after the database itself has crashed."""
 
     _guard: RLock
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
-        """Give it a lock, whether or not its `__init__` calls ours."""
+        """Add a lock, whether or not the `__init__` of a subclass calls ours."""
         made = super().__new__(cls)
-        object.__setattr__(made, "_guard", RLock())  # a frozen dataclass is welcome too
+        object.__setattr__(made, "_guard", RLock())  # works for frozen dataclasses too
         return made
 
     @abstractmethod
@@ -44,20 +53,20 @@ class KVStore(ABC):
 
     @abstractmethod
     def set(self, key: str, value: bytes) -> None:
-        """Keep bytes under a key, in place of what was there."""
+        """Store bytes under a key, replacing what was there."""
 
     def get_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
-        """Return what is there under several keys; the others are left out."""
+        """Return the values of several keys; absent ones are left out."""
         found = {key: self.get(key) for key in keys}
         return {key: value for key, value in found.items() if value is not None}
 
     def set_many(self, values: Mapping[str, bytes]) -> None:
-        """Keep several values. All are there when it returns; if it fails, any of them may be."""
+        """Store several values. All are there when it returns; if it fails, any of them may be."""
         for key, value in values.items():
             self.set(key, value)
 
     def delete(self, key: str) -> None:
-        """Remove a key; one that is not there is no error. Without it nothing is ever removed."""
+        """Remove a key; an absent one is ignored. Without this method nothing is ever removed."""
         raise Unsupported(f"{type(self).__name__} has no delete", hint="define delete(key)")
 
     def keys(self, prefix: str) -> Iterable[str]:
@@ -65,12 +74,12 @@ class KVStore(ABC):
         raise Unsupported(f"{type(self).__name__} has no keys", hint="define keys(prefix)")
 
     def swap(self, key: str, old: bytes | None, new: bytes) -> bool:
-        """Set a key if it still has its old value (None: is absent); tell whether it was set.
+        """Set a key if it still has its old value (None: is absent); return whether it was set.
 
-        Every write comes down to one swap of one key. This default compares and sets under a lock
-        of this object, so it is right for one object in one process only: with two processes, the
-        commits of one can be lost. A class that is used by several defines its own, in which the
-        place itself compares and sets in one step; `capabilities.shared` then says so.
+        Every write ends with one swap of one key. This default compares and sets under a lock of
+        this object, so it is right for one object in one process only: with two processes, the
+        commits of one can be lost. A class for several processes defines its own, in which the
+        database itself compares and sets in one step; `capabilities.shared` is then true.
         """
         with self._guard:
             if self.get(key) != old:
@@ -79,69 +88,73 @@ class KVStore(ABC):
             return True
 
     def close(self) -> None:  # noqa: B027 - most have nothing to release
-        """Release what it holds. Nothing is asked of it afterwards."""
+        """Release resources. No other method is called afterwards."""
 
 
 _KEYS_AT_ONCE = 256
 _BYTES_AT_ONCE = 4 << 20
 
 
-class Calls:
-    """A KVStore as the rest of this room sees it."""
+class KVClient:
+    """Calls a KVStore, checks its answers and translates its failures."""
 
     def __init__(self, kv: KVStore) -> None:
         self._kv = kv
         self.name = type(kv).__name__
-        self.swaps = _defines(kv, "swap")
-        self.deletes = _defines(kv, "delete")
-        self.lists = _defines(kv, "keys")
+        self.swaps, self.deletes, self.lists = (
+            getattr(type(kv), name) is not getattr(KVStore, name)  # has it overridden the default?
+            for name in ("swap", "delete", "keys")
+        )
 
     def get(self, key: str) -> bytes | None:
-        with self._calling("get"):
+        """Return the bytes under a key, or None."""
+        with self._translated("get"):
             found = self._kv.get(key)
         return None if found is None else self._checked("get", found)
 
     def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """Return what is there."""
+        """Return the values that are there."""
         found: dict[str, bytes] = {}
         for start in range(0, len(keys), _KEYS_AT_ONCE):
-            with self._calling("get_many"):
+            with self._translated("get_many"):
                 some = self._kv.get_many(keys[start : start + _KEYS_AT_ONCE])
             for key, value in some.items():
                 found[key] = self._checked("get_many", value)
         return found
 
     def set_many(self, values: Mapping[str, bytes]) -> None:
-        """Keep values, in their order."""
+        """Store values, in their order."""
         for group in _groups(values):
-            with self._calling("set_many"):
+            with self._translated("set_many"):
                 self._kv.set_many(group)
 
     def delete_many(self, keys: Sequence[str]) -> None:
-        """Remove keys, if that can be done."""
+        """Remove keys, if the KVStore can."""
         if self.deletes:
-            with self._calling("delete"):
+            with self._translated("delete"):
                 for key in keys:
                     self._kv.delete(key)
 
     def keys(self, prefix: str) -> set[str]:
-        with self._calling("keys"):
+        """Return every key that starts with a prefix."""
+        with self._translated("keys"):
             return {key for key in self._kv.keys(prefix) if key.startswith(prefix)}
 
     def swap(self, key: str, old: bytes | None, new: bytes) -> bool:
-        """Compare and set. Only True is certain: an answer can be lost, or be that of a retry."""
-        with self._calling("swap", hint="it may have landed: read again before writing again"):
+        """Compare and set. Only True is certain: a reply can be lost, or be that of a retry."""
+        with self._translated("swap", hint="it may have landed: read again before writing again"):
             done = self._kv.swap(key, old, new)
         if done is None:
             raise Invalid(f"{self.name}.swap returned None", hint="return True or False")
         return bool(done)
 
     def close(self) -> None:
-        with self._calling("close"):
+        """Close the KVStore."""
+        with self._translated("close"):
             self._kv.close()
 
     @contextmanager
-    def _calling(self, call: str, hint: str = "try again later") -> Iterator[None]:
+    def _translated(self, call: str, hint: str = "try again later") -> Iterator[None]:
         try:
             yield
         except self._kv.failures as error:
@@ -156,11 +169,6 @@ class Calls:
             return bytes(value)
         kind = type(value).__name__
         raise Invalid(f"{self.name}.{call} returned {kind}", hint="return the bytes that were set")
-
-
-def _defines(kv: KVStore, name: str) -> bool:
-    own: Callable[..., object] = getattr(type(kv), name)
-    return own is not getattr(KVStore, name)
 
 
 def _groups(values: Mapping[str, bytes]) -> Iterator[dict[str, bytes]]:

@@ -1,18 +1,24 @@
-"""A store as of one root: what its refs, moves and index say, read part by part.
+"""The root of a key-value store: the one value that changes, and the parts that it names.
 
-What lies under the keys.
+Layout, version 1
 
-    root             the one value that changes: where everything else begins
-    object-<hash>    an object, as it is
-    part-<hash>      a part of the book-keeping: eight random bytes, then a page, block or segment
+    root             "otolith-kv", a version byte, a hash of the rest, then a `Root` in msgpack
+    object-<hash>    an object, its bytes
+    part-<hash>      eight random bytes, then a page, a block or a segment
 
-A *page* has the refs and fences whose names hash to its number. A *block* has some moves of one ref
-and names the block below it. A *segment* is a sorted run of the hashes of objects.
+    page             the refs and fences whose names hash to its number (0 to 63), in msgpack
+    block            up to 16 moves of one ref, and the hash of the block below it, in msgpack
+    segment          a sorted run of the hashes of objects, 32 bytes each
 
-Every part is unlike any other because of its random bytes. So a part that was replaced can be
-removed at once, and nobody can have made the same one again meanwhile.
+Rules
+1. Only the root is ever overwritten, by compare-and-set. So whoever has read a root has a snapshot
+   of the whole store, as long as its parts are there.
+2. No two parts are the same, because of their random bytes. So a part that was replaced can be
+   removed at once: no other writer can have made the same one concurrently.
+3. Segments merge like those of an LSM tree: eight of one size become one of the next size, so a
+   write costs a few small parts, however large the store is.
 
-The next root in the making: which parts it needs, and which it makes superfluous.
+`RootView` reads a snapshot, `RootBuilder` makes the next root from it, `swap_root` installs that.
 """
 
 from __future__ import annotations
@@ -27,7 +33,7 @@ import msgspec
 
 from otolith.errors import Corrupt, FormatTooNew, NotAStore, Unavailable
 from otolith.stores.base import HASH_BYTES, Batch, Move, digest
-from otolith.stores.keyvalue.kv import Calls
+from otolith.stores.keyvalue.kv import KVClient
 from otolith.types import Hash
 
 ROOT = "root"
@@ -41,26 +47,31 @@ STAMPS = 32
 _MAGIC = b"otolith-kv"
 _VERSION = 1
 _HEAD = len(_MAGIC) + 1
+_CACHE_BYTES = 32 << 20
+_FANOUT = 8
+_FANOUT_BITS = 3
+_TOP_LEVEL = 5  # segments of 8**5 hashes, which take a megabyte, are not merged any more
 _Record = TypeVar("_Record")
+_encode = msgspec.msgpack.encode
 
 
-class Entry(NamedTuple):
-    """A ref: what it names, its newest block, and how many moves are remembered."""
+class RefEntry(NamedTuple):
+    """A ref: the hash it names, its newest block of moves, and how many moves are remembered."""
 
     hash: Hash | None = None
     block: Hash | None = None
     moves: int = 0
 
 
-class Page(msgspec.Struct, array_like=True):
-    """The refs and fences of one number."""
+class RefPage(msgspec.Struct, array_like=True):
+    """The refs and fences whose names hash to one number."""
 
-    refs: dict[str, Entry] = msgspec.field(default_factory=dict)
+    refs: dict[str, RefEntry] = msgspec.field(default_factory=dict)
     fences: dict[str, int] = msgspec.field(default_factory=dict)
 
 
-class Step(NamedTuple):
-    """A move without its name."""
+class MoveRecord(NamedTuple):
+    """A move without the name of its ref."""
 
     old: Hash | None
     new: Hash | None
@@ -68,11 +79,11 @@ class Step(NamedTuple):
     note: str
 
 
-class Block(msgspec.Struct, array_like=True):
-    """Some moves of one ref, oldest first, above those of another block."""
+class MoveBlock(msgspec.Struct, array_like=True):
+    """Some moves of one ref, oldest first; `below` is the block with the moves before them."""
 
     below: Hash | None
-    steps: list[Step]
+    moves: list[MoveRecord]
 
 
 class Segment(NamedTuple):
@@ -83,10 +94,10 @@ class Segment(NamedTuple):
 
 
 class Root(msgspec.Struct, array_like=True, frozen=True):
-    """Where everything begins.
+    """The value from which everything else is found.
 
     `stamps` are random bytes of this root and of some before it, newest first. They make each root
-    unlike all others, and tell a writer whose swap got no answer whether it has happened.
+    unlike all others, and tell a writer whose swap got no reply whether it has happened.
     """
 
     stamps: list[bytes] = []
@@ -97,10 +108,12 @@ class Root(msgspec.Struct, array_like=True, frozen=True):
 
 
 def object_key(name: Hash) -> str:
+    """Return the key of an object."""
     return OBJECT + name.hex()
 
 
 def part_key(name: Hash) -> str:
+    """Return the key of a part."""
     return PART + name.hex()
 
 
@@ -109,38 +122,25 @@ def page_of(name: str) -> int:
     return digest(name.encode())[0] % PAGES
 
 
-def new_part(body: bytes) -> tuple[Hash, bytes]:
-    """Return a part that is unlike any other, and its name."""
-    value = os.urandom(NONCE_BYTES) + body
-    return digest(value), value
-
-
-def encode(record: object) -> bytes:
-    return msgspec.msgpack.encode(record)
-
-
 def decode(data: bytes, kind: type[_Record]) -> _Record:
-    """Return a record.
-
-    Raises:
-        Corrupt: these bytes are none.
-    """
+    """Return a record of this type, or raise Corrupt."""
     try:
         return msgspec.msgpack.decode(data, type=kind)
     except msgspec.MsgspecError as error:
-        raise Corrupt(f"a {kind.__name__.lower()} cannot be read: {error}") from error
+        raise Corrupt(f"a {kind.__name__} cannot be read: {error}") from error
 
 
 def encode_root(root: Root) -> bytes:
-    body = encode(root)
+    """Return the value to store under the key of the root."""
+    body = _encode(root)
     return _MAGIC + bytes([_VERSION]) + digest(body) + body
 
 
 def decode_root(value: bytes | None, where: str) -> Root:
-    """Return the root that a value holds; no value is an empty store.
+    """Return the root that a value holds; None is an empty store.
 
     Raises:
-        NotAStore: something else is there.
+        NotAStore: the value is something else.
         FormatTooNew: a newer otolith wrote it.
         Corrupt: its checksum is wrong.
     """
@@ -156,18 +156,15 @@ def decode_root(value: bytes | None, where: str) -> Root:
     return decode(body, Root)
 
 
-_CACHE_BYTES = 32 << 20
+class RootReplaced(Exception):
+    """A part is gone: another writer has swapped the root and removed what it replaced."""
 
 
-class Superseded(Exception):
-    """A part is gone: somebody has swapped the root, and removed what they replaced."""
+class PartCache:
+    """Reads parts, and caches them: a part never changes."""
 
-
-class Parts:
-    """Reads parts, and keeps them: a part never changes."""
-
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
+    def __init__(self, client: KVClient) -> None:
+        self._client = client
         self._cache: dict[Hash, bytes] = {}
         self._bytes = 0
 
@@ -175,25 +172,25 @@ class Parts:
         """Return the bodies of parts, read together.
 
         Raises:
-            Superseded: one is gone.
-            Corrupt: one is not what its name says.
+            RootReplaced: one is gone.
+            Corrupt: one does not have its hash.
         """
         cache, wanted = self._cache, list(names)
         bodies = {name: body for name in wanted if (body := cache.get(name)) is not None}
         missing = [name for name in wanted if name not in bodies]
-        found = self._calls.get_many([part_key(name) for name in missing]) if missing else {}
+        found = self._client.get_many([part_key(name) for name in missing]) if missing else {}
         for name in missing:
             value = found.get(part_key(name))
             if value is None:
-                raise Superseded
+                raise RootReplaced
             if digest(value) != name:
-                where = f"{self._calls.name}: {part_key(name)[:17]}…"
+                where = f"{self._client.name}: {part_key(name)[:17]}…"
                 raise Corrupt(f"{where} is damaged", hint="restore it from a backup")
-            bodies[name] = self.keep(name, value)
+            bodies[name] = self.put(name, value)
         return bodies
 
-    def keep(self, name: Hash, value: bytes) -> bytes:
-        """Remember a part; return its body."""
+    def put(self, name: Hash, value: bytes) -> bytes:
+        """Cache a part; return its body."""
         body = value[NONCE_BYTES:]
         if self._bytes > _CACHE_BYTES:
             self._cache, self._bytes = {}, 0
@@ -202,122 +199,118 @@ class Parts:
         return body
 
 
-class View:
-    """One root, and everything below it."""
+class RootView:
+    """A snapshot of the store: one root, and everything below it."""
 
-    def __init__(self, value: bytes | None, calls: Calls, parts: Parts) -> None:
+    def __init__(self, value: bytes | None, client: KVClient, parts: PartCache) -> None:
         self.value = value
-        self.root: Root = decode_root(value, calls.name)
+        self.root: Root = decode_root(value, client.name)
         self._parts = parts
 
-    def page(self, number: int) -> Page:
-        """Return a page, which is the caller's to change."""
+    def page(self, number: int) -> RefPage:
+        """Return a new copy of a page, which the caller may change."""
         name = self.root.pages.get(number)
-        return decode(self._parts.load([name])[name], Page) if name is not None else Page()
+        return decode(self._parts.load([name])[name], RefPage) if name is not None else RefPage()
 
-    def entry(self, name: str) -> Entry:
-        return self.page(page_of(name)).refs.get(name, Entry())
+    def entry(self, name: str) -> RefEntry:
+        """Return a ref; one that was never set is empty."""
+        return self.page(page_of(name)).refs.get(name, RefEntry())
 
     def fence(self, name: str) -> int:
+        """Return the highest token seen under a name."""
         return self.page(page_of(name)).fences.get(name, 0)
 
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, RefEntry]:
         """Return all refs, also those that are gone but have a history."""
         bodies = self._parts.load(self.root.pages.values())
-        pages = [decode(bodies[name], Page) for name in self.root.pages.values()]
+        pages = [decode(bodies[name], RefPage) for name in self.root.pages.values()]
         return {name: entry for page in pages for name, entry in page.refs.items()}
 
-    def block(self, name: Hash) -> Block:
-        return decode(self._parts.load([name])[name], Block)
+    def block(self, name: Hash) -> MoveBlock:
+        """Return a block of moves."""
+        return decode(self._parts.load([name])[name], MoveBlock)
 
-    def blocks(self, entries: Mapping[str, Entry]) -> Iterator[tuple[str, Hash, Block]]:
-        """Yield the blocks of several histories, from the top, those of one depth together."""
+    def blocks(self, entries: Mapping[str, RefEntry]) -> Iterator[tuple[str, Hash, MoveBlock]]:
+        """Yield the blocks of several histories, newest first, those of one depth together."""
         left = {name: entry.moves for name, entry in entries.items()}
         tops = {name: entry.block for name, entry in entries.items() if entry.moves > 0}
         while tops:
-            at = {name: top for name, top in tops.items() if top is not None}
-            bodies = self._parts.load(at.values())
+            current = {name: top for name, top in tops.items() if top is not None}
+            bodies = self._parts.load(current.values())
             tops = {}
-            for name, top in at.items():
-                block = decode(bodies[top], Block)
+            for name, top in current.items():
+                block = decode(bodies[top], MoveBlock)
                 yield name, top, block
-                left[name] -= len(block.steps)
+                left[name] -= len(block.moves)
                 if left[name] > 0:
                     tops[name] = block.below
 
     def histories(
-        self, entries: Mapping[str, Entry], limit: int | None = None
+        self, entries: Mapping[str, RefEntry], limit: int | None = None
     ) -> dict[str, list[Move]]:
-        """Return the moves of refs, each newest first, no more than `limit` of each."""
-        short = entries
+        """Return the moves of refs, each newest first, at most `limit` of each."""
         if limit is not None:
-            short = {
+            entries = {
                 name: ref._replace(moves=min(ref.moves, limit)) for name, ref in entries.items()
             }
-        found: dict[str, list[Move]] = {name: [] for name in short}
-        for name, _, block in self.blocks(short):
-            found[name] += [Move(name, *step) for step in reversed(block.steps)]
-        return {name: moves[: short[name].moves] for name, moves in found.items()}
-
-    def hashes(self) -> Iterator[bytes]:
-        """Yield the segments, newest first: runs of hashes, sorted."""
-        for segment in reversed(self.root.segments):
-            yield self._parts.load([segment.part])[segment.part]
+        found: dict[str, list[Move]] = {name: [] for name in entries}
+        for name, _, block in self.blocks(entries):
+            found[name] += [Move(name, *record) for record in reversed(block.moves)]
+        return {name: moves[: entries[name].moves] for name, moves in found.items()}
 
     def holds(self, name: Hash) -> bool:
-        """Tell whether an object is there, with everything below it."""
-        return any(run[at : at + HASH_BYTES] == name for run, at in self._places(name))
+        """Return whether an object is there, with everything below it."""
+        return any(run[start : start + HASH_BYTES] == name for run, start in self._search(name))
 
     def find(self, prefix: bytes, limit: int) -> list[Hash]:
-        """Return the first few objects whose hashes start so."""
+        """Return the first few hashes of objects that start with a prefix."""
         found: set[Hash] = set()
-        for run, start in self._places(prefix):
+        for run, start in self._search(prefix):
             for at in range(start, min(len(run), start + limit * HASH_BYTES), HASH_BYTES):
                 if not run.startswith(prefix, at):
                     break
                 found.add(Hash(run[at : at + HASH_BYTES]))
         return sorted(found)[:limit]
 
-    def _places(self, prefix: bytes) -> Iterator[tuple[bytes, int]]:
-        """Yield each run, and where in it the prefix would be."""
-        for run in self.hashes():
-            numbers = range(len(run) // HASH_BYTES)
-            place = bisect_left(numbers, prefix, key=partial(_hash_at, run))
+    def _search(self, prefix: bytes) -> Iterator[tuple[bytes, int]]:
+        """Yield each segment, newest first, and the offset at which the prefix would be in it."""
+        for segment in reversed(self.root.segments):
+            run = self._parts.load([segment.part])[segment.part]
+            offsets = range(0, len(run), HASH_BYTES)
+            place = bisect_left(offsets, prefix, key=partial(_hash_at, run))
             yield run, place * HASH_BYTES
 
 
-def _hash_at(run: bytes, number: int) -> bytes:
-    return run[number * HASH_BYTES : (number + 1) * HASH_BYTES]
+def _hash_at(run: bytes, offset: int) -> bytes:
+    return run[offset : offset + HASH_BYTES]
 
 
-def swap_root(calls: Calls, view: View, root: Root) -> bool:
-    """Put a new root in the place of the one that a view has; tell whether that happened.
+def swap_root(client: KVClient, view: RootView, root: Root) -> bool:
+    """Replace the root of a view by a new one; return whether that happened.
 
-    A client library may repeat a swap whose answer it did not get. The second one fails although
-    the first has happened, and by now others may have built on it: their roots have its stamp.
+    A client library may repeat a swap whose reply it did not get. The second one fails although the
+    first has happened, and by now other writers may have built on it: their roots have its stamp.
     """
     try:
-        if calls.swap(ROOT, view.value, encode_root(root)):
+        if client.swap(ROOT, view.value, encode_root(root)):
             return True
     except Unavailable:
-        if root.stamps[0] in decode_root(calls.get(ROOT), calls.name).stamps:
+        if root.stamps[0] in decode_root(client.get(ROOT), client.name).stamps:
             return True
         raise
-    return root.stamps[0] in decode_root(calls.get(ROOT), calls.name).stamps
+    return root.stamps[0] in decode_root(client.get(ROOT), client.name).stamps
 
 
-_FANOUT = 8
-_FANOUT_BITS = 3
-_TOP_LEVEL = 5  # segments of 8**5 hashes, which take a megabyte, grow no more
+class RootBuilder:
+    """Makes the next root from a view.
 
+    `parts` are to be set before the root is swapped; `replaced` may be removed afterwards.
+    """
 
-class Draft:
-    """What a batch makes of a view. `parts` are to be set, `replaced` may go afterwards."""
-
-    def __init__(self, view: View, parts: Parts) -> None:
+    def __init__(self, view: RootView, parts: PartCache) -> None:
         self._view = view
         self._load = parts.load
-        self._pages: dict[int, Page] = {}
+        self._pages: dict[int, RefPage] = {}
         self._segments = list(view.root.segments)
         self._objects = view.root.objects
         self._bytes = view.root.stored_bytes
@@ -326,29 +319,30 @@ class Draft:
 
     @property
     def is_empty(self) -> bool:
+        """Whether the next root would be the same."""
         return not self._pages and not self.parts
 
     def add(self, sizes: dict[Hash, int]) -> None:
-        """Count new objects, and put them into the index."""
+        """Count new objects, and add them to the index."""
         if not sizes:
             return
         self._objects += len(sizes)
         self._bytes += sum(sizes.values())
         self._segments.append(self._segment(sizes))
-        while len(tail := self._tail()) >= _FANOUT:
+        while len(tail := self._mergeable_tail()) >= _FANOUT:
             self._merge(tail)
 
-    def index(self, sizes: dict[Hash, int]) -> None:
-        """Make the index anew, of these objects."""
+    def rebuild_index(self, sizes: dict[Hash, int]) -> None:
+        """Replace the whole index by one of these objects."""
         self.replaced += [segment.part for segment in self._segments]
         self._objects, self._bytes = len(sizes), sum(sizes.values())
-        step, names = _FANOUT**_TOP_LEVEL, sorted(sizes)
+        length, names = _FANOUT**_TOP_LEVEL, sorted(sizes)
         self._segments = [
-            self._segment(names[start : start + step]) for start in range(0, len(names), step)
+            self._segment(names[start : start + length]) for start in range(0, len(names), length)
         ]
 
-    def put(self, name: str, entry: Entry) -> None:
-        """Change a ref; one without a value and without a history is gone."""
+    def put(self, name: str, entry: RefEntry) -> None:
+        """Change a ref; one without a value and without a history is removed."""
         refs = self._page(name).refs
         if entry.hash is None and not entry.moves:
             refs.pop(name, None)
@@ -356,15 +350,15 @@ class Draft:
             refs[name] = entry
 
     def apply(self, batch: Batch) -> None:
-        """Raise fences and move refs."""
+        """Raise the fences and move the refs of a batch."""
         for name, token in batch.fences.items():
             if token > self._view.fence(name):
                 self._page(name).fences[name] = token
         for name, old, new in batch.swaps:
             if old != new:
-                was = self._view.entry(name)
-                block = self._log(was, Step(old, new, batch.time, batch.note))
-                self.put(name, Entry(new, block, was.moves + 1))
+                entry = self._view.entry(name)
+                block = self._log(entry.block, MoveRecord(old, new, batch.time, batch.note))
+                self.put(name, RefEntry(new, block, entry.moves + 1))
 
     def finish(self) -> Root:
         """Return the next root."""
@@ -373,27 +367,28 @@ class Draft:
             if number in pages:
                 self.replaced.append(pages.pop(number))
             if page.refs or page.fences:
-                pages[number] = self._part(encode(page))
+                pages[number] = self._part(_encode(page))
         stamps = [os.urandom(NONCE_BYTES), *self._view.root.stamps[: STAMPS - 1]]
         return Root(stamps, self._objects, self._bytes, pages, self._segments)
 
-    def _page(self, name: str) -> Page:
+    def _page(self, name: str) -> RefPage:
         number = page_of(name)
         if number not in self._pages:
             self._pages[number] = self._view.page(number)
         return self._pages[number]
 
-    def _log(self, was: Entry, step: Step) -> Hash:
-        if was.block is None:
-            return self._part(encode(Block(None, [step])))
-        top = self._view.block(was.block)
-        if len(top.steps) >= BLOCK_MOVES:
-            return self._part(encode(Block(was.block, [step])))
-        self.replaced.append(was.block)
-        return self._part(encode(Block(top.below, [*top.steps, step])))
+    def _log(self, newest: Hash | None, record: MoveRecord) -> Hash:
+        """Add a move on top of a history; return its newest block."""
+        below, moves = newest, [record]
+        if newest is not None:
+            top = self._view.block(newest)
+            if len(top.moves) < BLOCK_MOVES:
+                self.replaced.append(newest)
+                below, moves = top.below, [*top.moves, record]
+        return self._part(_encode(MoveBlock(below, moves)))
 
-    def _tail(self) -> list[Segment]:
-        """Return the newest segments that are no larger than the last, if they may be merged."""
+    def _mergeable_tail(self) -> list[Segment]:
+        """Return the newest segments that are at most as large as the last, newest first."""
         top = _level(self._segments[-1])
         tail: list[Segment] = []
         for segment in reversed(self._segments):
@@ -403,16 +398,16 @@ class Draft:
         return tail
 
     def _merge(self, tail: list[Segment]) -> None:
-        fresh = [segment.part for segment in tail if segment.part in self.parts]
         stored = [segment.part for segment in tail if segment.part not in self.parts]
+        fresh = [segment.part for segment in tail if segment.part in self.parts]
         bodies = [
             *self._load(stored).values(),
             *(self.parts.pop(name)[NONCE_BYTES:] for name in fresh),
         ]
         names = [
-            Hash(body[at : at + HASH_BYTES])
+            Hash(_hash_at(body, offset))
             for body in bodies
-            for at in range(0, len(body), HASH_BYTES)
+            for offset in range(0, len(body), HASH_BYTES)
         ]
         self.replaced += stored
         self._segments[-len(tail) :] = [self._segment(names)]
@@ -422,7 +417,9 @@ class Draft:
         return Segment(self._part(b"".join(run)), len(run))
 
     def _part(self, body: bytes) -> Hash:
-        name, value = new_part(body)
+        """Add a part that is unlike any other; return its hash."""
+        value = os.urandom(NONCE_BYTES) + body
+        name = digest(value)
         self.parts[name] = value
         return name
 

@@ -1,12 +1,13 @@
 """The store over keys and values: objects first, then one swap of one key.
 
-Theory of operation. A write reads the root, checks the batch against it, sets new objects and
-parts under keys that nobody else uses, and swaps the root. A crash before the swap leaves values
-that nothing names. A swap that fails means that somebody else was faster: the batch is checked
-against the new root, and is either refused or tried again. After a swap the parts it replaced are
-removed, so a reader that misses a part starts again from the new root.
+Theory of operation. A write reads the root, checks the batch against it, sets new objects and parts
+under keys that no other writer uses, and swaps the root. A crash before the swap leaves values that
+nothing names. A swap that fails means that another writer was faster: the batch is checked against
+the new root, and is either refused or tried again. After a swap the parts it replaced are removed,
+so a reader that misses a part starts again from the new root.
 
-Inside one process writes take turns. Between processes only `swap` decides.
+Threads of one process write one after the other, under a lock. Between processes only `swap`
+decides.
 """
 
 from __future__ import annotations
@@ -18,37 +19,30 @@ from random import random
 from time import sleep
 from typing import TypeVar
 
-from otolith.errors import (
-    Busy,
-    Closed,
-    Corrupt,
-    Fenced,
-    Invalid,
-    NotFound,
-    QuotaExceeded,
-    StaleRef,
-    Unavailable,
-)
+from otolith.errors import Busy, Closed, Corrupt, Invalid, Unavailable
 from otolith.stores.base import (
     Batch,
     Capabilities,
-    Collected,
+    CollectionReport,
     Links,
     Move,
+    Progress,
     Usage,
     check_batch,
+    check_conditions,
     check_prefix,
+    check_quota,
     digest,
     newest_first,
 )
-from otolith.stores.keyvalue.gc import Collection, check_collects
-from otolith.stores.keyvalue.kv import Calls, KVStore
+from otolith.stores.keyvalue.gc import KeyValueCollector, check_collects
+from otolith.stores.keyvalue.kv import KVClient, KVStore
 from otolith.stores.keyvalue.root import (
     ROOT,
-    Draft,
-    Parts,
-    Superseded,
-    View,
+    PartCache,
+    RootBuilder,
+    RootReplaced,
+    RootView,
     object_key,
     part_key,
     swap_root,
@@ -57,78 +51,95 @@ from otolith.types import Hash
 
 _T = TypeVar("_T")
 _TRIES = 1000
-_CALM_TRIES = 3
+_TRIES_WITHOUT_PAUSE = 4
 _PAUSE_SECONDS = 0.01
 
 
 class KeyValueStore:
     """Objects and refs over a KVStore.
 
-    `alone` says that no other process uses it now; a store that could be shared collects only then.
-    `limit_bytes` bounds what objects take: a write that would pass it is refused.
+    `alone=True` promises that no other process uses it now; a KVStore for several processes is
+    collected only then.
+    `limit_bytes` bounds what objects take: a write that would pass it raises QuotaExceeded.
     """
 
     def __init__(self, kv: KVStore, *, limit_bytes: int | None = None, alone: bool = False) -> None:
         if not isinstance(kv, KVStore):
             raise Invalid(
-                f"{type(kv).__name__} is no KVStore", hint="derive its class from KVStore"
+                f"kv must be a KVStore, got {type(kv).__name__}",
+                hint="derive its class from KVStore",
             )
         self.kv = kv
         self._lock = kv._guard  # noqa: SLF001 - one lock for all stores over one KVStore
         self._limit_bytes = limit_bytes
-        self._calls = Calls(kv)
-        self._parts = Parts(self._calls)
+        self._client = KVClient(kv)
+        self._parts = PartCache(self._client)
         self._closed = False
-        shared = self._calls.swaps and not alone
-        collects = self._calls.deletes and self._calls.lists and not shared
+        shared = self._client.swaps and not alone
+        collects = self._client.deletes and self._client.lists and not shared
         self._capabilities = Capabilities(
             verified=True, durable=bool(kv.durable), shared=shared, collects=collects
         )
 
+    def __repr__(self) -> str:
+        """Show what it is over."""
+        return f"<{type(self).__name__} over {self._client.name}>"
+
     @property
     def capabilities(self) -> Capabilities:
+        """What this store can do: it depends on the methods that the KVStore defines."""
         return self._capabilities
 
     def read(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
+        """Return the objects that are there; absent ones are left out."""
         self._check_open()
         keys = {object_key(name): name for name in hashes}
-        found = {keys[key]: data for key, data in self._calls.get_many(list(keys)).items()}
+        found = {keys[key]: data for key, data in self._client.get_many(list(keys)).items()}
         for name, data in found.items():
             if digest(data) != name:
-                where = f"{self._calls.name}: object {name.hex()[:12]}"
+                where = f"{self._client.name}: object {name.hex()[:12]}"
                 raise Corrupt(f"{where} has the wrong bytes", hint="run otolith fsck")
         return found
 
     def write(self, batch: Batch) -> None:
+        """Apply a batch atomically, after as many tries as other writers make necessary."""
         check_batch(batch)
         with self._lock:
-            for turn in range(_TRIES):
-                if self._look(lambda view: self._try(view, batch)):
+            for failures in range(_TRIES):
+                if self._from_one_root(lambda view: self._try_write(view, batch)):
                     return
-                if turn > _CALM_TRIES:
+                if failures >= _TRIES_WITHOUT_PAUSE:
                     sleep(random() * _PAUSE_SECONDS)
-        raise Busy(f"{self._calls.name}: others were faster {_TRIES} times", hint="try again")
+        raise Busy(
+            f"{self._client.name}: other writers were faster {_TRIES} times", hint="try again"
+        )
 
     def ref(self, name: str) -> Hash | None:
-        return self._look(lambda view: view.entry(name).hash)
+        """Return the hash that a ref names, or None."""
+        return self._from_one_root(lambda view: view.entry(name).hash)
 
     def refs(self, prefix: str = "") -> dict[str, Hash]:
-        entries = self._look(lambda view: view.entries())
+        """Return all refs whose name starts with `prefix`, sorted by name."""
+        entries = self._from_one_root(lambda view: view.entries())
         found = {name: ref.hash for name, ref in entries.items() if ref.hash is not None}
         return {name: found[name] for name in sorted(found) if name.startswith(prefix)}
 
     def moves(self, name: str | None = None, *, limit: int | None = None) -> list[Move]:
-        def ask(view: View) -> list[Move]:
+        """Return the history of a ref, or of all refs, newest first."""
+
+        def histories(view: RootView) -> list[Move]:
             entries = view.entries() if name is None else {name: view.entry(name)}
             return newest_first(view.histories(entries, limit).values())[:limit]
 
-        return self._look(ask)
+        return self._from_one_root(histories)
 
     def find(self, prefix: bytes, *, limit: int = 16) -> list[Hash]:
+        """Return up to `limit` hashes of objects that start with these bytes."""
         check_prefix(prefix)
-        return self._look(lambda view: view.find(prefix, limit))
+        return self._from_one_root(lambda view: view.find(prefix, limit))
 
     def usage(self) -> Usage:
+        """Return how much is stored."""
         root = self._view().root
         return Usage(root.objects, root.stored_bytes, self._limit_bytes)
 
@@ -137,107 +148,84 @@ class KeyValueStore:
         links: Links,
         *,
         forget_moves_before: int = 0,
-        progress: Callable[[str, int, int], None] | None = None,
+        progress: Progress | None = None,
         dry_run: bool = False,
         erase: bool = False,
-    ) -> Collected:
-        """Collect as the contract says; writers of this process wait until it is done.
+    ) -> CollectionReport:
+        """Drop what is not reached; writers of this process wait until it is done.
 
         Raises:
             Unsupported: the KVStore lacks `delete` or `keys`, or other processes may be using it.
-            Busy: another process wrote meanwhile. Nothing was dropped.
+            Busy: another process wrote concurrently. Nothing was dropped.
         """
-        check_collects(self._calls, shared=self._capabilities.shared)
+        check_collects(self._client, shared=self._capabilities.shared)
         with self._lock:
-            run = Collection(self._calls, self._parts, self._view(), links)
-            done = run.run(forget_moves_before, progress=progress, dry_run=dry_run)
-        residue = f"what {self._calls.name} does with deleted values is not known"
-        return replace(done, residue=residue) if erase and not dry_run else done
+            collector = KeyValueCollector(self._client, self._parts, self._view(), links)
+            report = collector.run(forget_moves_before, progress=progress, dry_run=dry_run)
+        residue = f"what {self._client.name} does with deleted values is not known"
+        return replace(report, residue=residue) if erase and not dry_run else report
 
     def close(self) -> None:
+        """Close the KVStore too."""
         if not self._closed:
             self._closed = True
-            self._calls.close()
+            self._client.close()
 
     def _check_open(self) -> None:
         if self._closed:
-            raise Closed(f"this store over {self._calls.name} was closed", hint="open it again")
+            raise Closed(f"this store over {self._client.name} was closed", hint="open it again")
 
-    def _view(self) -> View:
+    def _view(self) -> RootView:
         self._check_open()
-        return View(self._calls.get(ROOT), self._calls, self._parts)
+        return RootView(self._client.get(ROOT), self._client, self._parts)
 
-    def _look(self, ask: Callable[[View], _T]) -> _T:
-        """Answer a question from one root; from a newer one, if parts of it are gone."""
+    def _from_one_root(self, answer: Callable[[RootView], _T]) -> _T:
+        """Compute an answer from one root; from a newer one, if parts of it are gone."""
         seen: bytes | None = None
         for _ in range(_TRIES):
             view = self._view()
             if view.value is not None and view.value == seen:
                 raise Corrupt(
-                    f"{self._calls.name}: a part is missing", hint="restore it from a backup"
+                    f"{self._client.name}: a part is missing", hint="restore it from a backup"
                 )
             seen = view.value
-            with suppress(Superseded):
-                return ask(view)
-        raise Busy(f"{self._calls.name} changes faster than it can be read", hint="try again")
+            with suppress(RootReplaced):
+                return answer(view)
+        raise Busy(f"{self._client.name} changes faster than it can be read", hint="try again")
 
-    def _try(self, view: View, batch: Batch) -> bool:
-        self._check(view, batch)
+    def _try_write(self, view: RootView, batch: Batch) -> bool:
+        """Write a batch on top of one root; return whether that was still the current root."""
         objects = {item.hash: bytes(item.data) for item in batch.objects}
-        there = self._calls.get_many(
-            [object_key(name) for name in {**objects, **dict.fromkeys(batch.needs)}]
+        keys = [object_key(name) for name in {**objects, **dict.fromkeys(batch.needs)}]
+        stored = self._client.get_many(keys)
+
+        def holds(name: Hash) -> bool:
+            return object_key(name) in stored and view.holds(name)
+
+        check_conditions(
+            batch, token=view.fence, ref=lambda name: view.entry(name).hash, holds=holds
         )
-        self._check_needs(view, batch.needs, there)
-        new = {
-            name: data
-            for name, data in objects.items()
-            if object_key(name) not in there or not view.holds(name)
-        }
-        self._check_room(view, new)
-        draft = Draft(view, self._parts)
-        draft.add({name: len(data) for name, data in new.items()})
-        draft.apply(batch)
+        new = {name: data for name, data in objects.items() if not holds(name)}
+        check_quota(view.root.stored_bytes, sum(map(len, new.values())), self._limit_bytes)
+        builder = RootBuilder(view, self._parts)
+        builder.add({name: len(data) for name, data in new.items()})
+        builder.apply(batch)
         values = {object_key(name): data for name, data in objects.items()}
-        values = {key: data for key, data in values.items() if there.get(key) != data}
-        if draft.is_empty:
-            self._calls.set_many(values)
+        values = {key: data for key, data in values.items() if stored.get(key) != data}
+        if builder.is_empty:
+            self._client.set_many(values)
             return True
-        return self._land(view, draft, values)
+        return self._land(view, builder, values)
 
-    def _land(self, view: View, draft: Draft, values: dict[str, bytes]) -> bool:
-        root = draft.finish()
-        parts = {part_key(name): value for name, value in draft.parts.items()}
-        self._calls.set_many(values | parts)
-        if not swap_root(self._calls, view, root):
+    def _land(self, view: RootView, builder: RootBuilder, values: dict[str, bytes]) -> bool:
+        root = builder.finish()
+        parts = {part_key(name): value for name, value in builder.parts.items()}
+        self._client.set_many(values | parts)
+        if not swap_root(self._client, view, root):
             return False
-        for name, value in draft.parts.items():
-            self._parts.keep(name, value)
-        # What was replaced is only in the way; not being able to remove it changes nothing.
+        for name, value in builder.parts.items():
+            self._parts.put(name, value)
+        # Replaced parts only take space; failing to remove them changes nothing.
         with suppress(Unavailable):
-            self._calls.delete_many([part_key(name) for name in draft.replaced])
+            self._client.delete_many([part_key(name) for name in builder.replaced])
         return True
-
-    def _check(self, view: View, batch: Batch) -> None:
-        for name, token in batch.fences.items():
-            if token < view.fence(name):
-                raise Fenced(f"a newer holder of {name} has written", hint="stop, and take it anew")
-        for swap in batch.swaps:
-            actual = view.entry(swap.name).hash
-            if actual != swap.old:
-                raise StaleRef(swap.name, expected=swap.old, actual=actual)
-
-    def _check_needs(self, view: View, needs: Sequence[Hash], there: dict[str, bytes]) -> None:
-        for name in needs:
-            if object_key(name) not in there or not view.holds(name):
-                where = f"{self._calls.name}: object {name.hex()[:12]}"
-                raise NotFound(f"{where} is gone", hint="write it again")
-
-    def _check_room(self, view: View, new: dict[Hash, bytes]) -> None:
-        size = sum(map(len, new.values()))
-        if self._limit_bytes is None or not size:
-            return
-        if view.root.stored_bytes + size > self._limit_bytes:
-            raise QuotaExceeded(
-                f"{size} more bytes would pass the limit of {self._limit_bytes}",
-                hint="prune, or open it with a higher limit_bytes",
-            )

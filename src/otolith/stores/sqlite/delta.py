@@ -1,4 +1,4 @@
-"""How an object lies in its row: plain, compressed, or as a difference from an older row.
+"""The form of an object in its row: plain, compressed, or as a difference from an older row.
 
 Layout of `object.data`. Byte 0 holds the kind (low 3 bits) and the depth of the chain (high 5):
 
@@ -14,8 +14,14 @@ Numbers are little endian. The first four bytes of an object are a header that c
 rest stays, so a splice carries its own copy of them. Frames declare their size: nothing is
 allocated that a corrupt frame merely claims to need.
 
-Numbers of eight bytes have their high bytes alike, and zstd sees that only when those stand side by
-side. Whether it pays is found out on a piece from the middle of every eighth long object.
+Rules
+1. A base has a smaller row id than its difference, so chains end; they have at most 31 differences.
+2. The depth of a difference is one more than that of its base.
+3. Only objects of 48 to 65,535 bytes become differences: shorter ones would not get shorter, and
+   longer ones are chunks whose neighbours are not alike.
+
+Columns of eight-byte numbers have their high bytes alike, which zstd sees only when those stand
+side by side (STRIDED). Whether that pays is measured on a piece of every eighth long object.
 """
 
 from __future__ import annotations
@@ -35,7 +41,7 @@ DELTA_LIMIT_BYTES = 0xFFFF
 _HEADER = 4
 _SPLICE_ROW = Struct("<BIBHH4s")
 _BASE_ROW = Struct("<BIB")
-_DELTA_FROM_BYTES = 48  # below this a difference is no shorter than the object
+_DELTA_FROM_BYTES = 48  # below this a difference is not shorter than the object
 _ZSTD_FROM_BYTES = 200  # a commit is shorter, and mostly hashes
 _MIDDLE_BYTES = 192  # a middle this small is not worth a frame
 _STRIDE_FROM_BYTES = 16 << 10  # so long are only chunks of raw bytes, and texts
@@ -46,45 +52,50 @@ _WINDOW = 256  # as many bytes are compared as one number
 _RAW = zstandard.DICT_TYPE_RAWCONTENT
 
 
-class Base(NamedTuple):
-    """An object that is stored already: where, how deep in its chain, and its bytes."""
+class StoredObject(NamedTuple):
+    """An object that has a row: the id of the row, its depth in the chain, and the plain bytes."""
 
     id: int
     depth: int
     data: bytes
 
 
-class Damaged(Exception):
-    """A row cannot be turned back into an object."""
+class DamagedRow(Exception):
+    """A row cannot be decoded."""
 
 
-def encode(data: bytes, base: Base | None) -> bytes:
-    """Return the shortest row for an object, given an object that resembles it."""
-    if base is None or not _comparable(data, base):
-        return _alone(data)
+def encode(data: bytes, base: StoredObject | None) -> bytes:
+    """Return the shortest row for an object, given a stored object that resembles it."""
+    if (
+        base is None
+        or base.depth >= DEPTH_LIMIT
+        or not _DELTA_FROM_BYTES <= len(data) <= DELTA_LIMIT_BYTES
+        or not _HEADER < len(base.data) <= DELTA_LIMIT_BYTES
+    ):
+        return _encode_alone(data)
     row, middle = _splice(data, base)
     if middle <= _MIDDLE_BYTES:
-        return row if len(row) <= len(data) else _alone(data)
+        return row if len(row) <= len(data) else _encode_alone(data)
     patch = _patch(data, base)
     if len(patch) < len(row):
         row = patch
     if middle * 4 > len(data):
-        return min(row, _alone(data), key=len)
+        return min(row, _encode_alone(data), key=len)
     return row
 
 
 def kind_of(row: bytes) -> int:
-    """Return which of the five forms a row has."""
+    """Return which of the five forms a row has, or -1."""
     return row[0] & 7 if row else -1  # also for NULL, which rot can make of a blob
 
 
 def depth_of(row: bytes) -> int:
-    """Return how many rows are needed below this one."""
+    """Return how many rows are below this one in its chain."""
     return row[0] >> 3
 
 
 def with_depth(row: bytes, depth: int) -> bytes:
-    """Return a row that says another depth."""
+    """Return the same row with another depth."""
     return bytes((row[0] & 7 | depth << 3,)) + row[1:]
 
 
@@ -93,7 +104,7 @@ def base_of(row: bytes) -> int | None:
     if kind_of(row) not in (SPLICE, PATCH):
         return None
     if len(row) < _BASE_ROW.size:
-        raise Damaged("a difference was cut short")
+        raise DamagedRow("a difference was cut short")
     _, low, high = _BASE_ROW.unpack_from(row)
     return int(low | high << 32)
 
@@ -102,70 +113,60 @@ def decode(row: bytes, base: bytes) -> bytes:
     """Return the object in a row. `base` is the object it differs from, empty if none.
 
     Raises:
-        Damaged: the row makes no sense.
+        DamagedRow: the row is not one that `encode` makes.
     """
     kind = kind_of(row)
     if kind in (SPLICE, PATCH) and len(base) > DELTA_LIMIT_BYTES:
-        raise Damaged(f"a difference from {len(base)} bytes")
+        raise DamagedRow(f"a difference from {len(base)} bytes")
     if kind == SPLICE:
         return _unsplice(row, base)
     if kind == PLAIN:
         return row[1:]
     try:
         if kind == ZSTD:
-            return _bounded(_tools.unzip, row[1:], OBJECT_LIMIT_BYTES)
+            return _decompress(_zstd.decompressor, row[1:], OBJECT_LIMIT_BYTES)
         if kind == STRIDED:
-            return _unstrided(_bounded(_tools.unzip, row[1:], OBJECT_LIMIT_BYTES))
+            return _unstrided(_decompress(_zstd.decompressor, row[1:], OBJECT_LIMIT_BYTES))
         if kind == PATCH:
-            words = zstandard.ZstdCompressionDict(base, dict_type=_RAW)
-            tool = zstandard.ZstdDecompressor(dict_data=words)
-            return _bounded(tool, row[_BASE_ROW.size :], DELTA_LIMIT_BYTES)
+            dictionary = zstandard.ZstdCompressionDict(base, dict_type=_RAW)
+            decompressor = zstandard.ZstdDecompressor(dict_data=dictionary)
+            return _decompress(decompressor, row[_BASE_ROW.size :], DELTA_LIMIT_BYTES)
     except zstandard.ZstdError as error:
-        raise Damaged(str(error)) from error
-    raise Damaged(f"a row of unknown kind {kind}")
+        raise DamagedRow(str(error)) from error
+    raise DamagedRow(f"a row of unknown kind {kind}")
 
 
-class _Tools(local):
-    """Compressors are not thread safe, and making one is slower than using it."""
+class _Zstd(local):
+    """Compressors of this thread: they are not thread safe, and making one is slow."""
 
     def __init__(self) -> None:
-        self.zip = zstandard.ZstdCompressor(level=1, write_checksum=False)
-        self.unzip = zstandard.ZstdDecompressor()
+        self.compressor = zstandard.ZstdCompressor(level=1, write_checksum=False)
+        self.decompressor = zstandard.ZstdDecompressor()
         self.strides = False
         self.unprobed = 0
 
+    def pays_to_stride(self, data: bytes) -> bool:
+        """Return whether long objects like this one get shorter in the other order."""
+        if not self.unprobed:
+            middle = len(data) // 2
+            piece = data[middle : middle + _PROBE_BYTES]
+            compress = self.compressor.compress
+            self.strides = len(compress(_strided(piece))) < len(compress(piece))
+        self.unprobed = (self.unprobed + 1) % _PROBE_EVERY
+        return self.strides
 
-_tools = _Tools()
+
+_zstd = _Zstd()
 
 
-def _comparable(data: bytes, base: Base) -> bool:
-    return (
-        base.depth < DEPTH_LIMIT
-        and _DELTA_FROM_BYTES <= len(data) <= DELTA_LIMIT_BYTES
-        and _HEADER < len(base.data) <= DELTA_LIMIT_BYTES
-    )
-
-
-def _alone(data: bytes) -> bytes:
+def _encode_alone(data: bytes) -> bytes:
+    """Return the row of an object that differs from none."""
     if len(data) >= _ZSTD_FROM_BYTES:
-        strided = len(data) >= _STRIDE_FROM_BYTES and _pays_to_stride(data)
-        frame = _tools.zip.compress(_strided(data) if strided else data)
+        strided = len(data) >= _STRIDE_FROM_BYTES and _zstd.pays_to_stride(data)
+        frame = _zstd.compressor.compress(_strided(data) if strided else data)
         if len(frame) < len(data):
             return (b"\x04" if strided else b"\x01") + frame
     return b"\x00" + data
-
-
-def _pays_to_stride(data: bytes) -> bool:
-    if not _tools.unprobed:
-        _tools.strides = _probe(data)
-    _tools.unprobed = (_tools.unprobed + 1) % _PROBE_EVERY
-    return _tools.strides
-
-
-def _probe(data: bytes) -> bool:
-    middle = len(data) // 2
-    piece = data[middle : middle + _PROBE_BYTES]
-    return len(_tools.zip.compress(_strided(piece))) < len(_tools.zip.compress(piece))
 
 
 def _strided(data: bytes) -> bytes:
@@ -181,7 +182,8 @@ def _unstrided(data: bytes) -> bytes:
     return bytes(out)
 
 
-def _splice(data: bytes, base: Base) -> tuple[bytes, int]:
+def _splice(data: bytes, base: StoredObject) -> tuple[bytes, int]:
+    """Return a row that shares its start and end with the base, and the length of the middle."""
     old, most = base.data, min(len(data), len(base.data))
     start = common_prefix(old, data, _HEADER, most)
     suffix = common_suffix(old, data, most - start)
@@ -194,28 +196,29 @@ def _splice(data: bytes, base: Base) -> tuple[bytes, int]:
 
 def _unsplice(row: bytes, base: bytes) -> bytes:
     if len(row) < _SPLICE_ROW.size:
-        raise Damaged("a splice was cut short")
+        raise DamagedRow("a splice was cut short")
     _, _, _, prefix, suffix, head = _SPLICE_ROW.unpack_from(row)
     if _HEADER + prefix + suffix > len(base):
-        raise Damaged("a splice reaches past its base")
+        raise DamagedRow("a splice reaches past its base")
     middle = row[_SPLICE_ROW.size :]
     return bytes(head + base[_HEADER : _HEADER + prefix] + middle + base[len(base) - suffix :])
 
 
-def _patch(data: bytes, base: Base) -> bytes:
-    words = zstandard.ZstdCompressionDict(base.data, dict_type=_RAW)
-    tool = zstandard.ZstdCompressor(
-        level=1, dict_data=words, write_checksum=False, write_dict_id=False
+def _patch(data: bytes, base: StoredObject) -> bytes:
+    dictionary = zstandard.ZstdCompressionDict(base.data, dict_type=_RAW)
+    compressor = zstandard.ZstdCompressor(
+        level=1, dict_data=dictionary, write_checksum=False, write_dict_id=False
     )
     first = PATCH | (base.depth + 1) << 3
-    return _BASE_ROW.pack(first, base.id & 0xFFFFFFFF, base.id >> 32) + tool.compress(data)
+    return _BASE_ROW.pack(first, base.id & 0xFFFFFFFF, base.id >> 32) + compressor.compress(data)
 
 
-def _bounded(tool: zstandard.ZstdDecompressor, frame: bytes, most: int) -> bytes:
+def _decompress(decompressor: zstandard.ZstdDecompressor, frame: bytes, limit: int) -> bytes:
+    """Decompress a frame, after a look at the size that it claims."""
     size = zstandard.frame_content_size(frame)
-    if not 0 <= size <= most:
-        raise Damaged(f"a frame claims {size} bytes")
-    return tool.decompress(frame)
+    if not 0 <= size <= limit:
+        raise DamagedRow(f"a frame claims {size} bytes")
+    return decompressor.decompress(frame)
 
 
 def common_prefix(a: bytes, b: bytes, start: int, end: int) -> int:
@@ -229,7 +232,7 @@ def common_prefix(a: bytes, b: bytes, start: int, end: int) -> int:
         if start + step <= end and a[start : start + step] == b[start : start + step]:
             start += step
     stop = min(start + _WINDOW, end)
-    return start + _agreeing(a[start:stop], b[start:stop], "little")
+    return start + _count_equal(a[start:stop], b[start:stop], "little")
 
 
 def common_suffix(a: bytes, b: bytes, most: int) -> int:
@@ -244,12 +247,12 @@ def common_suffix(a: bytes, b: bytes, most: int) -> int:
         if end_a - step >= last and a[end_a - step : end_a] == b[end_b - step : end_b]:
             end_a, end_b = end_a - step, end_b - step
     size = min(_WINDOW, end_a - last)
-    same = _agreeing(a[end_a - size : end_a], b[end_b - size : end_b], "big")
+    same = _count_equal(a[end_a - size : end_a], b[end_b - size : end_b], "big")
     return len(a) - end_a + same
 
 
-def _agreeing(a: bytes, b: bytes, order: Literal["little", "big"]) -> int:
-    """Return how many bytes two strings of one length share, from the low end in this order."""
+def _count_equal(a: bytes, b: bytes, order: Literal["little", "big"]) -> int:
+    """Return how many bytes two strings of one length share, counted from the low end."""
     differing = int.from_bytes(a, order) ^ int.from_bytes(b, order)
     if not differing:
         return len(a)

@@ -1,11 +1,18 @@
-"""Group commit: whoever gets the turn writes for all who are waiting, in one transaction.
+"""Group commit: the thread that gets the write lock writes for all that wait, in one transaction.
 
-A writer queues its ticket and then waits for the lock. The one who gets it serves every ticket
-queued so far; the others find theirs done when their turn comes, and do it themselves if whoever
-had the turn was interrupted: a ticket stays queued until its owner has its answer. A lone writer
-pays for a queue of one. Each batch is checked before it writes anything, so one that is refused
-hurts no other; if a statement fails all the same, the group is rolled back and each batch is tried
-alone.
+Theory of operation. A writer queues its batch and then waits for the lock. The one that gets it
+writes every batch queued so far; the others find theirs done when they get the lock, or write it
+themselves if the first was interrupted: a batch stays queued until its owner has its answer. A
+single writer pays for a queue of one. Each batch is checked before it writes anything, so one that
+is refused does not affect the others; if a statement fails all the same, the group is rolled back
+and each batch is tried alone.
+
+Rules
+1. A batch is reported as written only after its transaction has committed.
+2. After a failed sync nothing more is written: the kernel may have dropped the pages, and a second
+   sync would succeed all the same. The store has to be opened again.
+3. What is remembered about refs is used only while no other connection has written
+   (`data_version`).
 """
 
 from __future__ import annotations
@@ -17,124 +24,136 @@ from typing import Literal
 
 import apsw
 
-from otolith.errors import Error, NotFound, ReadOnly, Unavailable
-from otolith.stores.base import Batch, Move
-from otolith.stores.sqlite.connections import Connections
-from otolith.stores.sqlite.delta import Base
-from otolith.stores.sqlite.objects import Draft, Objects
-from otolith.stores.sqlite.refs import History, Refs, Row
-from otolith.stores.sqlite.sql import explained, roll_back
+from otolith.errors import Error, ReadOnly, Unavailable
+from otolith.stores.base import Batch, Move, check_conditions
+from otolith.stores.sqlite.connections import ConnectionPool
+from otolith.stores.sqlite.delta import StoredObject
+from otolith.stores.sqlite.objects import ObjectTable, PreparedRow
+from otolith.stores.sqlite.refs import MoveTable, RefRow, RefTable
+from otolith.stores.sqlite.sql import roll_back, translated
 from otolith.types import Hash
 
 
 class PendingWrite:
     """One batch that waits to be written."""
 
-    __slots__ = ("added", "batch", "done", "drafts", "error")
+    __slots__ = ("added", "batch", "done", "error", "rows")
 
-    def __init__(self, batch: Batch, drafts: Sequence[Draft]) -> None:
+    def __init__(self, batch: Batch, rows: Sequence[PreparedRow]) -> None:
         self.batch = batch
-        self.drafts = drafts
+        self.rows = rows
         self.done = False
         self.error: Error | None = None
-        self.added: list[tuple[Hash, Base]] = []
+        self.added: list[tuple[Hash, StoredObject]] = []
 
 
 class GroupCommit:
     """Writes batches for all threads of this process."""
 
     def __init__(
-        self, connections: Connections, objects: Objects, refs: Refs, history: History
+        self, pool: ConnectionPool, objects: ObjectTable, refs: RefTable, moves: MoveTable
     ) -> None:
-        self._connections = connections
+        self._pool = pool
         self._objects = objects
         self._refs = refs
-        self._history = history
+        self._moves = moves
         self._waiting: deque[PendingWrite] = deque()
-        self._failure = ""
-        # As of our last commit. A version says something only on the connection that told it.
-        self._known: tuple[apsw.Connection, int] | None = None
+        self._disk_failure = ""
+        # As of our last commit. A version means something only on the connection that returned it.
+        self._last_version: tuple[apsw.Connection, int] | None = None
         self._phase: Literal["open", "committing", "committed"] = "open"
-        connections.after_fork.append(self._start_anew)
+        pool.after_fork.append(self._after_fork)
 
-    def write(self, batch: Batch, drafts: Sequence[Draft]) -> None:
+    def write(self, batch: Batch, rows: Sequence[PreparedRow]) -> None:
         """Write a batch, together with those of other threads that wait."""
-        ticket = PendingWrite(batch, drafts)
+        write = PendingWrite(batch, rows)
         try:
-            self._waiting.append(ticket)
-            with self._connections.lock:
-                if not ticket.done:
-                    self._serve()
+            self._waiting.append(write)
+            with self._pool.lock:
+                if not write.done:
+                    self._write_all()
         finally:
-            with suppress(ValueError):  # also if it was interrupted: nobody else shall write it
-                self._waiting.remove(ticket)
-        if ticket.error is not None:
-            raise ticket.error
-
-    def _start_anew(self) -> None:
-        """Forget in a forked child what only its parent knows: who waits, and what was written."""
-        self._waiting.clear()
-        self._known = None
-        self._refs.forget()
-        self._objects.recent.clear()
+            with suppress(ValueError):  # also if interrupted: then no other thread shall write it
+                self._waiting.remove(write)
+        if write.error is not None:
+            raise write.error
 
     def check_writable(self) -> None:
         """Refuse to write what cannot be made durable.
 
         Raises:
-            ReadOnly: the store was opened so, or the disk has failed.
+            ReadOnly: the store was opened read-only, or the disk has failed.
         """
-        path = self._connections.place.path
-        self._connections.check_open()
-        if self._connections.place.read_only:
-            raise ReadOnly(f"{path} was opened to read", hint="open it without read_only")
-        if self._failure:
+        self._pool.check_open()
+        path = self._pool.file.path
+        if self._pool.file.read_only:
+            raise ReadOnly(f"{path} was opened read-only", hint="open it without read_only")
+        if self._disk_failure:
             raise ReadOnly(
-                f"{path} takes no more writes since the disk failed: {self._failure}",
+                f"{path} takes no more writes since the disk failed: {self._disk_failure}",
                 hint="check the disk, then open the store again",
             )
 
-    def _serve(self) -> None:
-        tickets = [ticket for ticket in self._waiting.copy() if not ticket.done]
+    def _after_fork(self) -> None:
+        """Forget in a child what only the parent knows: who waits, and what was written."""
+        self._waiting.clear()
+        self._forget_refs()
+        self._objects.recent.clear()
+
+    def _forget_refs(self) -> None:
+        self._refs.forget()
+        self._last_version = None
+
+    def _write_all(self) -> None:
+        writes = [write for write in self._waiting.copy() if not write.done]
         try:
             self.check_writable()
-            self._settle(tickets)
+            self._write_group(writes)
         except Error as error:
-            _fail(tickets, error)
+            _fail(writes, error)
 
-    def _settle(self, tickets: list[PendingWrite]) -> None:
+    def _write_group(self, writes: list[PendingWrite]) -> None:
+        """Write batches in one transaction or, if a statement fails, one after the other."""
         try:
-            self._transact(tickets)
+            self._transact(writes)
         except apsw.IOError as error:
-            # After a failed sync nobody knows what is on the disk; a second one would lie.
-            self._failure = str(error)
-            self._connections.distrusted = True
-            _fail(tickets, self._disk_failure(error))
+            self._disk_failure = str(error)
+            self._pool.disk_failed = True
+            failure = Unavailable(
+                f"{self._pool.file.path}: the disk failed during a write: {error}",
+                hint="check the disk, then open the store again to see whether the write landed",
+            )
+            _fail(writes, failure)
         except apsw.Error as error:
-            left = [ticket for ticket in tickets if not ticket.done]
+            left = [write for write in writes if not write.done]
             if len(left) == 1:
-                _fail(left, self._explained(error))
+                _fail(left, self._translated(error))
                 return
-            for ticket in left:
-                self._settle([ticket])
+            for write in left:
+                self._write_group([write])
 
-    def _transact(self, tickets: list[PendingWrite]) -> None:
-        connection = self._connections.writer()
-        self._connections.check_in_place()
+    def _transact(self, writes: list[PendingWrite]) -> None:
+        connection = self._pool.writer()
+        self._pool.check_in_place()
         self._phase = "open"
         try:
             self._begin(connection)
-            for ticket in tickets:
-                self._apply(connection, ticket)
+            for write in writes:
+                self._apply(connection, write)
             self._phase = "committing"
             connection.execute("commit")
             self._phase = "committed"
-            self._finish(tickets)
-            self._known = (connection, connection.data_version())
+            self._finish(writes)
+            self._last_version = (connection, connection.data_version())
         except BaseException as error:
-            if self._has_landed(connection, error):
-                self._finish(tickets)  # interrupted just after it landed
-                self._forget()
+            has_landed = self._phase == "committed" or (
+                self._phase == "committing"
+                and not connection.in_transaction
+                and not isinstance(error, apsw.Error)
+            )
+            if has_landed:
+                self._finish(writes)  # interrupted just after it landed
+                self._forget_refs()
             else:
                 self._undo(connection)
             raise
@@ -143,85 +162,67 @@ class GroupCommit:
         try:
             connection.execute("begin immediate")
         except apsw.BusyError as error:
-            # For all who wait: one after the other, each would wait as long again.
-            raise self._explained(error) from error
-        if self._known != (connection, connection.data_version()):
+            # For all that wait: one after the other, each would wait as long again.
+            raise self._translated(error) from error
+        if self._last_version != (connection, connection.data_version()):
             self._refs.forget()
-
-    def _has_landed(self, connection: apsw.Connection, error: BaseException) -> bool:
-        if self._phase == "committing":
-            return not connection.in_transaction and not isinstance(error, apsw.Error)
-        return self._phase == "committed"
 
     def _undo(self, connection: apsw.Connection) -> None:
         try:
-            self._forget()
-            self._objects.recent.clear()  # it may have seen rows whose ids will now be given again
+            self._forget_refs()
+            self._objects.recent.clear()  # it may have rows whose ids will be used again
         finally:
             try:
                 roll_back(connection)
             except apsw.Error:
-                self._connections.drop_writer()  # or its lock would stay
+                self._pool.drop_writer()  # or its lock would stay
 
-    def _forget(self) -> None:
-        self._refs.forget()
-        self._known = None
-
-    def _finish(self, tickets: list[PendingWrite]) -> None:
-        for ticket in tickets:
-            ticket.done = True
-        for ticket in tickets:
-            for name, item in ticket.added:
+    def _finish(self, writes: list[PendingWrite]) -> None:
+        for write in writes:
+            write.done = True
+        for write in writes:
+            for name, item in write.added:
                 self._objects.recent.put(name, item)
 
-    def _apply(self, connection: apsw.Connection, ticket: PendingWrite) -> None:
-        batch = ticket.batch
-        ticket.error, ticket.added = None, []
-        try:
-            self._refs.check_fences(connection, batch.fences)
-            rows = self._refs.check_swaps(connection, batch.swaps)
-            self._check_needs(connection, batch.needs)
-        except Error as error:
-            ticket.error = error
-            return
-        ticket.added, fresh = self._objects.insert(connection, ticket.drafts)
-        self._refs.raise_fences(connection, batch.fences)
-        if batch.swaps:
-            self._swap(connection, batch, rows, fresh)
+    def _apply(self, connection: apsw.Connection, write: PendingWrite) -> None:
+        batch, rows = write.batch, dict[str, RefRow | None]()
+        write.error, write.added = None, []
 
-    def _swap(
-        self, connection: apsw.Connection, batch: Batch, rows: list[Row | None], fresh: set[int]
-    ) -> None:
+        def hash_of(name: str) -> Hash | None:
+            row = rows[name] = self._refs.get_written(connection, name)
+            return row.hash if row is not None else None
+
+        try:
+            check_conditions(
+                batch,
+                token=lambda name: self._refs.token(connection, name),
+                ref=hash_of,
+                holds=lambda name: self._objects.holds(connection, name),
+            )
+        except Error as error:
+            write.error = error
+            return
+        write.added, fresh = self._objects.insert(connection, write.rows)
+        self._refs.raise_fences(connection, batch.fences)
         change = 0
-        for (name, old, new), row in zip(batch.swaps, rows, strict=True):
+        for name, old, new in batch.swaps:
             if old == new:
                 continue
-            side = self._history.side(connection, new, fresh)
+            row = rows[name]
+            end = self._moves.shorten(connection, new, fresh)
             move = Move(name, old, new, batch.time, batch.note)
-            last = self._history.log(connection, row.last if row is not None else 0, move, side)
+            last = self._moves.append(connection, row.last if row is not None else 0, move, end)
             change += self._refs.put(connection, row, name, new, last)
         if change:
             self._refs.add_to_total(connection, change)
 
-    def _check_needs(self, connection: apsw.Connection, needs: Sequence[Hash]) -> None:
-        for name in needs:
-            if not self._objects.holds(connection, name):
-                path = self._connections.place.path
-                raise NotFound(f"{path}: object {name.hex()[:12]} is gone", hint="write it again")
-
-    def _explained(self, error: apsw.Error) -> Error:
-        place = self._connections.place
-        limit = place.limit_bytes if self._phase == "open" else None  # the limit refuses statements
-        return explained(error, place.path, limit_bytes=limit)
-
-    def _disk_failure(self, error: apsw.Error) -> Error:
-        return Unavailable(
-            f"{self._connections.place.path}: the disk failed during a write: {error}",
-            hint="check the disk, then open the store again to see whether the write landed",
-        )
+    def _translated(self, error: apsw.Error) -> Error:
+        file = self._pool.file
+        limit = file.limit_bytes if self._phase == "open" else None  # the limit refuses statements
+        return translated(error, file.path, limit_bytes=limit)
 
 
-def _fail(tickets: list[PendingWrite], error: Error) -> None:
-    for ticket in tickets:
-        if not ticket.done:
-            ticket.error, ticket.done = error, True
+def _fail(writes: list[PendingWrite], error: Error) -> None:
+    for write in writes:
+        if not write.done:
+            write.error, write.done = error, True

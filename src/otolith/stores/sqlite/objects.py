@@ -1,6 +1,11 @@
-"""The object table: rows found by the head of a hash, proven by the whole of it.
+"""The object table: rows found by the first 64 bits of a hash, proven by all of it.
 
-Rows of objects that will probably be written soon, made ready ahead of the write.
+The hash of an object is not stored. Every read decodes the rows that have the same key, hashes
+them, and returns the one whose hash is asked for; so a damaged row is never an answer.
+
+Rows are encoded outside of the write lock (`prepare`) and inserted under it (`insert`). In between
+another process may have collected the base that a row differs from, so `insert` looks at the bases
+again. `PreparedRows` holds rows that were encoded even before the write was asked for.
 """
 
 from __future__ import annotations
@@ -15,11 +20,11 @@ import apsw
 from blake3 import blake3
 
 from otolith.errors import Corrupt
-from otolith.stores.base import Object
+from otolith.stores.base import Object, digest
 from otolith.stores.sqlite.delta import (
     DEPTH_LIMIT,
-    Base,
-    Damaged,
+    DamagedRow,
+    StoredObject,
     base_of,
     decode,
     depth_of,
@@ -28,59 +33,65 @@ from otolith.stores.sqlite.delta import (
 from otolith.stores.sqlite.sql import FSCK, ask, each
 from otolith.types import Hash
 
-# A flipped bit can turn a blob into text or NULL, hence the casts.
-_KEY = Struct(">q")
 LAST_ROW = (1 << 40) - 1  # a difference names its base in five bytes
-_HANDFUL = 4  # a small commit has as many objects
-_KEYS = """select key from object where key >> 32 in (?1 >> 32, ?2 >> 32, ?3 >> 32, ?4 >> 32)
+
+_KEY = Struct(">q")
+_GROUP = 4  # a small commit has as many objects
+_RECENT_BYTES = 48 << 20
+_PREPARED_BYTES = 256 << 20
+
+# A flipped bit can turn a blob into text or NULL, hence the casts.
+_SELECT_KEYS = """select key from object where key >> 32 in (?1 >> 32, ?2 >> 32, ?3 >> 32, ?4 >> 32)
     and key in (?1, ?2, ?3, ?4)"""
-_ROWS = "select id, cast(data as blob) from object where key >> 32 = ?1 >> 32 and key = ?1"
-_BASES = """select id, key, cast(substr(data, 1, 1) as blob) from object
+SELECT_ROWS = "select id, cast(data as blob) from object where key >> 32 = ?1 >> 32 and key = ?1"
+_SELECT_BASES = """select id, key, cast(substr(data, 1, 1) as blob) from object
     where id in (?, ?, ?, ?)"""
 
 
-class Standing(NamedTuple):
-    """A row as it must be for others to differ from it."""
+class BaseRow(NamedTuple):
+    """The row that another one differs from, as it must still be when that one is inserted."""
 
     id: int
     key: int
     depth: int
 
 
-class Draft(NamedTuple):
-    """An object made ready outside the write lock."""
+class PreparedRow(NamedTuple):
+    """An object and its row, encoded outside of the write lock."""
 
     hash: Hash
     key: int
     data: bytes
     row: bytes
-    base: Standing | None  # the row it differs from
+    base: BaseRow | None
 
 
 def key_of(name: bytes) -> int:
-    """Return the signed 64-bit number that the index holds for a hash."""
+    """Return the key of a hash: its first 64 bits, as a signed number."""
     key: int = _KEY.unpack_from(name)[0]
     return key
 
 
-def is_named(data: bytes, key: int) -> bool:
-    """Tell whether bytes are those of an object with this key."""
+def has_key(data: bytes, key: int) -> bool:
+    """Return whether the hash of these bytes has this key."""
     return key_of(blake3(data).digest()) == key
 
 
-class Recent:
-    """The objects seen lately, in two generations; a miss costs a read, never correctness.
+class RecentObjects:
+    """A cache of objects by hash and by row id, in two generations.
 
-    Row ids are never used twice, so an entry can be out of date only by being gone.
+    A miss costs a read, never correctness: row ids are never used twice, so an entry can be out of
+    date only by being gone from the file.
     """
 
     def __init__(self, limit_bytes: int) -> None:
         self._half = limit_bytes // 2
         self._size = 0
-        self._young: dict[Hash | int, Base] = {}
-        self._old: dict[Hash | int, Base] = {}
+        self._young: dict[Hash | int, StoredObject] = {}
+        self._old: dict[Hash | int, StoredObject] = {}
 
-    def get(self, name: Hash | int) -> Base | None:
+    def get(self, name: Hash | int) -> StoredObject | None:
+        """Return the object with a hash or row id, if it is cached."""
         found = self._young.get(name)
         if found is None:
             found = self._old.get(name)
@@ -88,54 +99,49 @@ class Recent:
                 self._add(name, found)
         return found
 
-    def put(self, name: Hash, item: Base) -> None:
+    def put(self, name: Hash, item: StoredObject) -> None:
+        """Cache an object under its hash and its row id."""
         self._add(name, item)
         self._young[item.id] = item
 
-    def keep(self, item: Base) -> None:
+    def put_row(self, item: StoredObject) -> None:
+        """Cache an object under its row id only."""
         self._add(item.id, item)
 
     def clear(self) -> None:
+        """Empty the cache."""
         self._young, self._old, self._size = {}, {}, 0
 
-    def _add(self, name: Hash | int, item: Base) -> None:
+    def _add(self, name: Hash | int, item: StoredObject) -> None:
         self._size += len(item.data) + 200
         if self._size > self._half:
             self._old, self._young, self._size = self._young, {}, len(item.data)
         self._young[name] = item
 
 
-class Objects:
-    """Reads and writes rows of the object table over whichever connection it is given."""
+class ObjectTable:
+    """Reads and writes rows of the object table over the connection that it is given."""
 
-    def __init__(self, path: str, *, recent_bytes: int = 48 << 20) -> None:
+    def __init__(self, path: str) -> None:
         self._path = path
-        self.recent = Recent(recent_bytes)
+        self.recent = RecentObjects(_RECENT_BYTES)
 
-    def read(self, connection: apsw.Connection, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
-        found = {}
-        for name in hashes:
-            item = self.load(connection, name)
-            if item is not None:
-                found[name] = item.data
-        return found
-
-    def load(self, connection: apsw.Connection, name: Hash) -> Base | None:
-        """Return an object and its row, or None.
+    def load(self, connection: apsw.Connection, name: Hash) -> StoredObject | None:
+        """Return an object and where it is stored, or None.
 
         Raises:
-            Corrupt: there is a row for it, but none that holds it.
+            Corrupt: there are rows with its key, but none that has its hash.
         """
-        rows = ask(connection, _ROWS, (key_of(name),))
+        rows = ask(connection, SELECT_ROWS, (key_of(name),))
         reason = ""
         for number, row in rows:
             try:
-                data = self.plain(connection, number, row)
-            except Damaged as error:
+                data = self.decode_row(connection, number, row)
+            except DamagedRow as error:
                 reason = str(error)
                 continue
             if blake3(data).digest() == name:
-                item = Base(number, depth_of(row), data)
+                item = StoredObject(number, depth_of(row), data)
                 self.recent.put(name, item)
                 return item
         if rows:
@@ -143,92 +149,115 @@ class Objects:
             raise Corrupt(f"{self._path}: object {name.hex()[:12]}: {reason}", hint=FSCK)
         return None
 
-    def plain(self, connection: apsw.Connection, number: int, row: bytes) -> bytes:
-        """Return the bytes in a row, following its chain of bases.
+    def holds(self, connection: apsw.Connection, name: Hash) -> bool:
+        """Return whether an object is there and undamaged."""
+        try:
+            return self.load(connection, name) is not None
+        except Corrupt:
+            return False
+
+    def decode_row(self, connection: apsw.Connection, number: int, row: bytes) -> bytes:
+        """Return the plain bytes of a row, following its chain of bases.
 
         Raises:
-            Damaged: they cannot be told.
+            DamagedRow: the row, or one below it, cannot be decoded.
         """
         chain: list[tuple[int, bytes]] = []
         data = b""
         while (base := base_of(row)) is not None:
             chain.append((number, row))
-            if base >= (number or 0) or len(chain) > DEPTH_LIMIT:  # rot can make it NULL
-                raise Damaged("its chain of differences is broken")
+            if base >= (number or 0) or len(chain) > DEPTH_LIMIT:  # damage can make it NULL
+                raise DamagedRow("its chain of differences is broken")
             known = self.recent.get(base)
             if known is not None:
                 data = known.data
                 break
-            number, row = base, self.row(connection, base)
+            number, row = base, self.read_row(connection, base)
         else:
             data = decode(row, b"")
         for number, row in reversed(chain):
             data = decode(row, data)
-            self.recent.keep(Base(number, depth_of(row), data))
+            self.recent.put_row(StoredObject(number, depth_of(row), data))
         return data
 
-    def draft(self, connection: apsw.Connection | None, item: Object) -> Draft:
-        """Choose the row for an object. Without a connection only recent bases are used."""
+    def read_row(self, connection: apsw.Connection, number: int) -> bytes:
+        """Return the bytes of a row that others differ from, or raise DamagedRow."""
+        rows = ask(connection, "select cast(data as blob) from object where id=?", (number,))
+        if not rows or rows[0][0] is None:
+            raise DamagedRow(f"row {number}, which it differs from, is missing")
+        row: bytes = rows[0][0]
+        return row
+
+    def prepare(self, connection: apsw.Connection | None, item: Object) -> PreparedRow:
+        """Encode an object. Without a connection only cached bases are used."""
         base = None
         if item.base is not None:
             base = self.recent.get(item.base)
             if base is None and connection is not None:
-                base = self._load_base(connection, item.base)
+                try:
+                    base = self.load(connection, item.base)
+                except Corrupt:
+                    base = None  # the new object is stored whole
         row = encode(item.data, base)
-        uses = None
+        used = None
         if base is not None and item.base is not None and base_of(row) is not None:
-            uses = Standing(base.id, key_of(item.base), base.depth)
-        return Draft(item.hash, key_of(item.hash), item.data, row, uses)
+            used = BaseRow(base.id, key_of(item.base), base.depth)
+        return PreparedRow(item.hash, key_of(item.hash), item.data, row, used)
 
     def insert(
-        self, connection: apsw.Connection, drafts: Sequence[Draft]
-    ) -> tuple[list[tuple[Hash, Base]], set[int]]:
+        self, connection: apsw.Connection, prepared: Sequence[PreparedRow]
+    ) -> tuple[list[tuple[Hash, StoredObject]], set[int]]:
         """Add the objects that are not there yet. The caller holds the write lock.
 
-        Returns their rows, and the keys that no row had before.
+        Returns the objects added, and the keys that no row had before.
         """
-        taken = {key for (key,) in _present(connection, _KEYS, [draft.key for draft in drafts])}
-        # A base comes from memory or from an older snapshot: a collector may have dropped its row,
-        # or written it anew with another depth.
-        standing = self._standing(connection, drafts)
+        taken = {
+            key for (key,) in _ask_grouped(connection, _SELECT_KEYS, [p.key for p in prepared])
+        }
+        bases = self._current_bases(connection, prepared)
         rows: dict[Hash, tuple[int, bytes]] = {}
-        for draft in drafts:
-            if draft.hash in rows or (draft.key in taken and self.holds(connection, draft.hash)):
+        for item in prepared:
+            if item.hash in rows or (item.key in taken and self.holds(connection, item.hash)):
                 continue
-            sound = draft.base is None or draft.base in standing
-            rows[draft.hash] = (draft.key, draft.row if sound else encode(draft.data, None))
+            is_usable = item.base is None or item.base in bases
+            rows[item.hash] = (item.key, item.row if is_usable else encode(item.data, None))
         if not rows:
             return [], set()
         connection.executemany("insert into object(key, data) values(?, ?)", rows.values())
         last = connection.last_insert_rowid()
-        if last > LAST_ROW:  # SQLite would soon give numbers at random
+        if last > LAST_ROW:  # SQLite would soon choose numbers at random
             raise Corrupt(f"{self._path}: a row has the number {last}", hint=FSCK)
         first = last - len(rows) + 1
-        plain = {draft.hash: draft.data for draft in drafts}
+        plain = {item.hash: item.data for item in prepared}
         added = [
-            (name, Base(first + place, depth_of(row), plain[name]))
+            (name, StoredObject(first + place, depth_of(row), plain[name]))
             for place, (name, (_, row)) in enumerate(rows.items())
         ]
         return added, {key for key, _ in rows.values() if key not in taken}
 
-    def odd_numbers(self, connection: apsw.Connection) -> list[str]:
-        """Return what is wrong with the numbers of rows: after the highest, none can be added."""
+    def _current_bases(
+        self, connection: apsw.Connection, prepared: Sequence[PreparedRow]
+    ) -> set[BaseRow]:
+        """Return the bases as they are now.
+
+        They were read from a cache or an older snapshot: a collector may have dropped a row since,
+        or written it again with another depth.
+        """
+        ids = [item.base.id for item in prepared if item.base is not None]
+        rows = _ask_grouped(connection, _SELECT_BASES, ids)
+        return {BaseRow(number, key, depth_of(head)) for number, key, head in rows if head}
+
+    def check_row_ids(self, connection: apsw.Connection) -> list[str]:
+        """Return what is wrong with the ids of rows: after the highest, none can be added."""
         ((last,),) = ask(connection, "select max(id) from object")
         return [f"a row has the number {last}"] if (last or 0) > LAST_ROW else []
-
-    def holds(self, connection: apsw.Connection, name: Hash) -> bool:
-        """Tell whether an object is there and sound."""
-        try:
-            return self.load(connection, name) is not None
-        except Corrupt:
-            return False
 
     def count(self, connection: apsw.Connection) -> int:
         """Return how many objects there are."""
         # Unlike count(*), this is done in steps that are counted.
         return int(ask(connection, "select count(nullif(key, 0)) from object")[0][0])
 
-    def matching(self, connection: apsw.Connection, prefix: bytes) -> Iterator[Hash]:
+    def find(self, connection: apsw.Connection, prefix: bytes) -> Iterator[Hash]:
         """Yield the hashes that start with these bytes, in order."""
         low, high = key_of(prefix.ljust(8, b"\0")), key_of(prefix.ljust(8, b"\xff"))
         seen: set[Hash] = set()
@@ -240,100 +269,68 @@ class Objects:
             (low, high),
         )
         for number, key, row in rows:
-            name = self._name(connection, number, key, row)
+            try:
+                name = digest(self.decode_row(connection, number, row))
+            except DamagedRow as error:
+                raise Corrupt(f"{self._path}: row {number}: {error}", hint=FSCK) from error
+            if key_of(name) != key:
+                raise Corrupt(f"{self._path}: row {number} does not have its hash", hint=FSCK)
             if name.startswith(prefix) and name not in seen:
                 seen.add(name)
                 yield name
 
-    def named(self, connection: apsw.Connection, key: int) -> Hash | None:
-        """Return the hash of the oldest sound object with this key."""
-        rows = ask(connection, _ROWS + " order by id", (key,))
-        for number, row in rows:
+    def hash_with_key(self, connection: apsw.Connection, key: int) -> Hash | None:
+        """Return the hash of the oldest undamaged object with this key."""
+        for number, row in ask(connection, SELECT_ROWS + " order by id", (key,)):
             try:
-                name = Hash(blake3(self.plain(connection, number, row)).digest())
-            except Damaged:
+                name = digest(self.decode_row(connection, number, row))
+            except DamagedRow:
                 continue
             if key_of(name) == key:
                 return name
         return None
 
-    def _name(self, connection: apsw.Connection, number: int, key: int, row: bytes) -> Hash:
-        try:
-            name = Hash(blake3(self.plain(connection, number, row)).digest())
-        except Damaged as error:
-            raise Corrupt(f"{self._path}: row {number}: {error}", hint=FSCK) from error
-        if key_of(name) != key:
-            raise Corrupt(f"{self._path}: row {number} does not have its hash", hint=FSCK)
-        return name
 
-    def row(self, connection: apsw.Connection, number: int) -> bytes:
-        rows = ask(connection, "select cast(data as blob) from object where id=?", (number,))
-        if not rows or rows[0][0] is None:
-            raise Damaged(f"row {number}, which it differs from, is missing")
-        row: bytes = rows[0][0]
-        return row
-
-    def _load_base(self, connection: apsw.Connection, name: Hash) -> Base | None:
-        try:
-            return self.load(connection, name)
-        except Corrupt:
-            return None  # a damaged object is no base; the new one is stored whole
-
-    def _standing(self, connection: apsw.Connection, drafts: Sequence[Draft]) -> set[Standing]:
-        """Return the bases that are still there: another process may have collected some."""
-        ids = [draft.base.id for draft in drafts if draft.base is not None]
-        rows = _present(connection, _BASES, ids)
-        return {Standing(number, key, depth_of(head)) for number, key, head in rows if head}
-
-
-def _present(
-    connection: apsw.Connection, query: str, wanted: Sequence[int]
+def _ask_grouped(
+    connection: apsw.Connection, query: str, numbers: Sequence[int]
 ) -> list[tuple[Any, ...]]:
-    """Ask for numbers in handfuls, so that the number of statements stays small."""
+    """Ask for numbers four at a time, so that SQLite has few statements to compile and cache."""
     found: list[tuple[Any, ...]] = []
-    for start in range(0, len(wanted), _HANDFUL):
-        some = wanted[start : start + _HANDFUL]
-        bindings = (*some, *[some[0]] * (_HANDFUL - len(some)))
-        found += ask(connection, query, bindings)
+    for start in range(0, len(numbers), _GROUP):
+        group = numbers[start : start + _GROUP]
+        found += ask(connection, query, (*group, *[group[0]] * (_GROUP - len(group))))
     return found
 
 
-_LIMIT_BYTES = 256 << 20
+class PreparedRows:
+    """Rows of objects that will probably be written soon, within a limit; the oldest go first."""
 
-
-class Prepared:
-    """Drafts by their hash, within a limit: the oldest are dropped, and made again if needed."""
-
-    def __init__(self, *, limit_bytes: int = _LIMIT_BYTES) -> None:
+    def __init__(self, *, limit_bytes: int = _PREPARED_BYTES) -> None:
         self._limit = limit_bytes
-        self._drafts: OrderedDict[Hash, Draft] = OrderedDict()
+        self._rows: OrderedDict[Hash, PreparedRow] = OrderedDict()
         self._bytes = 0
         self._lock = Lock()
 
-    def put(self, draft: Draft) -> None:
-        """Keep a draft for a while."""
+    def put(self, row: PreparedRow) -> None:
+        """Hold a row until it is taken."""
         with self._lock:
-            if draft.hash in self._drafts:
+            if row.hash in self._rows:
                 return
-            self._drafts[draft.hash] = draft
-            self._bytes += _size(draft)
+            self._rows[row.hash] = row
+            self._bytes += len(row.data) + len(row.row)
             while self._bytes > self._limit:
-                _, dropped = self._drafts.popitem(last=False)
-                self._bytes -= _size(dropped)
+                _, dropped = self._rows.popitem(last=False)
+                self._bytes -= len(dropped.data) + len(dropped.row)
 
-    def take(self, item: Object) -> Draft | None:
-        """Return the draft of an object, if there is one, and let go of it."""
+    def take(self, item: Object) -> PreparedRow | None:
+        """Remove and return the row of an object, if there is one."""
         with self._lock:
-            draft = self._drafts.pop(item.hash, None)
-            if draft is None:
+            row = self._rows.pop(item.hash, None)
+            if row is None:
                 return None
-            self._bytes -= _size(draft)
-        return draft if draft.data == item.data else None
+            self._bytes -= len(row.data) + len(row.row)
+        return row if row.data == item.data else None
 
-    def forget(self) -> None:
-        """Let go of all drafts."""
-        self._drafts, self._bytes, self._lock = OrderedDict(), 0, Lock()
-
-
-def _size(draft: Draft) -> int:
-    return len(draft.data) + len(draft.row)
+    def clear(self) -> None:
+        """Drop all rows; after a fork also the lock, which another thread may have held."""
+        self._rows, self._bytes, self._lock = OrderedDict(), 0, Lock()

@@ -1,4 +1,4 @@
-"""The tables of a store file, and the marks that tell it from any other SQLite file.
+"""The file of a store: its tables, the files that are refused, and how connections are set up.
 
 Layout, format 1:
 
@@ -6,7 +6,7 @@ Layout, format 1:
                                         data: see `delta`. The hash itself is not stored: it is
                                         computed at every read, which is also the check for rot.
                                         Several rows may have one key. Ids only grow. Key 0 marks
-                                        a row that is no object any more, only the base of others.
+                                        a row that is not an object any more, only a base.
                                         The index holds the upper half of the key: the few rows
                                         that share it cost less than four bytes for every row.
     ref     name, hash, last, sum       hash is NULL once the ref is gone; last: its newest move;
@@ -17,7 +17,14 @@ Layout, format 1:
                                         old: the same, but only where there is no prev.
     fence   name, token, sum            the highest token seen under a name
 
-Opening a store file: what is refused and why, and how a connection is set up.
+`application_id` is "otol", `user_version` the format. Pages have 4096 bytes, the journal is a WAL.
+
+Rules for opening
+1. Nothing is opened but by SQLite itself: a process that closes a file gives up all locks it has on
+   it, also those of SQLite.
+2. A file with a table, index, view or trigger that is not ours is refused: it could run, or never
+   end, when it is read.
+3. A file system or an SQLite library that can lose acknowledged writes is refused.
 """
 
 from __future__ import annotations
@@ -44,13 +51,22 @@ from otolith.errors import (
     StoreNotFound,
     Unsupported,
 )
-from otolith.stores.sqlite.guard import GuardedConnection
 from otolith.stores.sqlite.refs import zero_row
-from otolith.stores.sqlite.sql import ask, explained, give_up, has_no_room, roll_back
+from otolith.stores.sqlite.sql import (
+    GuardedConnection,
+    ask,
+    close_after_error,
+    lacks_shared_memory,
+    roll_back,
+    translated,
+)
 
 APPLICATION_ID = int.from_bytes(b"otol", "big")
 FORMAT = 1
 PAGE_BYTES = 4096
+
+_ELSEWHERE = "choose another path"
+_DISTRUST = "do not trust this file; restore it from a copy that you made"
 
 _BEFORE_FIRST_TABLE = ("pragma page_size=4096", "pragma auto_vacuum=incremental")
 _TABLES = (
@@ -67,18 +83,10 @@ _TABLES = (
 )
 
 
-def prepare(connection: apsw.Connection) -> None:
-    """Set what can only be set while the file is still empty."""
-    if ask(connection, "pragma page_count") != [(0,)]:
-        return
-    for line in _BEFORE_FIRST_TABLE:
-        connection.execute(line)
-
-
-def _make(connection: apsw.Connection) -> None:
+def _create_tables(connection: apsw.Connection) -> None:
     try:
         connection.execute("begin immediate")
-        if _is_blank(connection):  # another process may have been quicker
+        if _is_blank(connection):  # another process may have been faster
             for line in _TABLES:
                 connection.execute(line)
             connection.execute("insert into ref values('', ?, 0, ?)", zero_row())
@@ -88,16 +96,33 @@ def _make(connection: apsw.Connection) -> None:
         raise
 
 
-def ensure(connection: apsw.Connection, path: str, *, create: bool) -> None:
+def check_schema(connection: apsw.Connection, path: str, *, create: bool) -> None:
     """Check that this file is a store, and make it one if it is empty.
 
     Raises:
-        NotAStore: it is some other SQLite file.
+        NotAStore: it is another SQLite file.
         FormatTooNew: a newer otolith wrote it.
+        Corrupt: it lacks a table, or has one that is not ours.
     """
     if create and _is_blank(connection):
-        _make(connection)
-    _check(connection, path)
+        _create_tables(connection)
+    if connection.pragma("application_id") != APPLICATION_ID:
+        raise NotAStore(f"{path} is an SQLite file, but not an otolith store", hint=_ELSEWHERE)
+    version = connection.pragma("user_version")
+    if version > FORMAT:
+        raise FormatTooNew(
+            f"{path} has format {version}; this otolith knows up to {FORMAT}",
+            hint="upgrade otolith",
+        )
+    found = ask(connection, "select type, name, sql from sqlite_schema")
+    foreign = [f"{kind} {name}" for kind, name, sql in found if not _is_known(kind, name, sql)]
+    if foreign:
+        raise Corrupt(
+            f"{path} has what otolith stores do not have: {', '.join(foreign[:5])}", hint=_DISTRUST
+        )
+    missing = _KNOWN - {_normalized(sql) for _, _, sql in found}
+    if missing or len(found) != len({name for _, name, _ in found}):
+        raise Corrupt(f"{path} lacks tables that every otolith store has", hint=_DISTRUST)
 
 
 def _is_blank(connection: apsw.Connection) -> bool:
@@ -105,54 +130,24 @@ def _is_blank(connection: apsw.Connection) -> bool:
     return bool(tables == 0 and connection.pragma("application_id") == 0)
 
 
-def _check(connection: apsw.Connection, path: str) -> None:
-    _check_marks(connection, path)
-    # A file may come from anywhere: what is not ours could run, or never end, when it is read.
-    found = ask(connection, "select type, name, sql from sqlite_schema")
-    strangers = [f"{kind} {name}" for kind, name, sql in found if not _is_known(kind, name, sql)]
-    if strangers:
-        raise Corrupt(
-            f"{path} has what no otolith store has: {', '.join(strangers[:5])}", hint=_DISTRUST
-        )
-    missing = _KNOWN - {_plainly(sql) for _, _, sql in found}
-    if missing or len(found) != len({name for _, name, _ in found}):
-        raise Corrupt(f"{path} has not the tables that every otolith store has", hint=_DISTRUST)
-
-
-_DISTRUST = "do not trust this file; restore it from a copy that you made"
-
-
 def _is_known(kind: object, name: object, sql: object) -> bool:
-    """Tell whether this is one of our tables, or what SQLite adds by itself."""
+    """Return whether this is one of our tables, or one that SQLite adds."""
     if str(name).startswith("sqlite_autoindex_"):
         return kind == "index" and sql is None
-    return _plainly(sql) in (_STATISTICS if str(name).startswith("sqlite_stat") else _KNOWN)
+    return _normalized(sql) in (_STATISTICS if str(name).startswith("sqlite_stat") else _KNOWN)
 
 
-def _plainly(sql: object) -> str:
+def _normalized(sql: object) -> str:
     return " ".join(str(sql).lower().split())
 
 
-_KNOWN = frozenset(_plainly(line) for line in _TABLES if line.startswith("create"))
+_KNOWN = frozenset(_normalized(line) for line in _TABLES if line.startswith("create"))
 _STATISTICS = frozenset(
     {
         "create table sqlite_stat1(tbl,idx,stat)",
         "create table sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
     }
 )
-
-
-def _check_marks(connection: apsw.Connection, path: str) -> None:
-    if connection.pragma("application_id") != APPLICATION_ID:
-        raise NotAStore(
-            f"{path} is an SQLite file, but not an otolith store", hint="choose another path"
-        )
-    version = connection.pragma("user_version")
-    if version > FORMAT:
-        raise FormatTooNew(
-            f"{path} has format {version}; this otolith knows up to {FORMAT}",
-            hint="upgrade otolith",
-        )
 
 
 OLDEST_SAFE_SQLITE = (3, 51, 3)
@@ -170,8 +165,8 @@ _CACHE_KIB = 16 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A store file and how it is to be opened."""
+class StoreFile:
+    """The path of a store and how it is to be opened."""
 
     path: str
     durability: str = "full"
@@ -182,11 +177,7 @@ class Place:
 
 
 def check_library(version: str) -> None:
-    """Refuse an SQLite that can lose what it acknowledged.
-
-    Raises:
-        Unsupported: the library is older than the first one without the WAL-reset bug.
-    """
+    """Raise Unsupported if SQLite is older than the first version without the WAL-reset bug."""
     numbers = tuple(int(part) for part in version.split(".")[:3])
     if numbers < OLDEST_SAFE_SQLITE:
         oldest = ".".join(map(str, OLDEST_SAFE_SQLITE))
@@ -197,65 +188,56 @@ def check_library(version: str) -> None:
 
 
 def check_path(path: Path, *, create: bool) -> None:
-    """Refuse a path where no store can be, without opening it.
-
-    Whoever closes a file gives up all locks that its process has on it, also those of SQLite. So
-    only SQLite opens it, which keeps account of that, and finds out whether it is a database.
+    """Refuse a path where a store cannot be, without opening the file.
 
     Raises:
-        StoreNotFound: there is nothing, and nothing may or can be made.
+        StoreNotFound: there is no file, and none may or can be made.
         NotAStore: there is something else.
-        Denied: its directory cannot be looked into.
+        Denied: the directory cannot be read.
+        Invalid: no file can have this path.
     """
-    found = _stat(path)
-    _check_siblings(path)
-    if found is None:
-        _check_room_for(path, create=create)
-        return
-    kind = stat.S_IFMT(found.st_mode)
-    if kind == stat.S_IFDIR:
-        raise NotAStore(f"{path} is a directory", hint="give the path of a file in it")
-    if kind != stat.S_IFREG:  # opening a pipe would wait for ever
-        raise NotAStore(f"{path} is not a file", hint="choose another path")
-    if 0 < found.st_size < _SMALLEST_BYTES:  # SQLite takes a single byte for nothing
-        raise NotAStore(f"{path} is not an otolith store", hint="choose another path")
-
-
-def _check_siblings(path: Path) -> None:
-    """Refuse files of SQLite's that are none: a pipe would be waited for, a link written through.
-
-    Raises:
-        NotAStore: there is one.
-    """
-    place = os.path.realpath(path)  # SQLite puts its files beside what a link leads to
-    for suffix in ("-wal", "-shm", "-journal"):
-        with suppress(OSError):
-            if not stat.S_ISREG(os.lstat(place + suffix).st_mode):
-                raise NotAStore(
-                    f"{place}{suffix} is not a file", hint="do not trust this folder; copy the file"
-                )
-
-
-def _stat(path: Path) -> os.stat_result | None:
-    """Return what is at a path: a file, a directory or something else; None for nothing."""
     try:
-        return path.stat()
+        found = path.stat()
     except (FileNotFoundError, NotADirectoryError):
-        return None
+        found = None
     except PermissionError as error:
         raise Denied(f"{path} cannot be read", hint="check its permissions") from error
     except (OSError, ValueError) as error:  # too long, a loop of links, or a zero in it
         raise Invalid(f"no store can be at {str(path)[:99]!r}: {error}", hint=_ELSEWHERE) from error
+    _check_siblings(path)
+    if found is None:
+        if not create:
+            raise StoreNotFound(
+                f"no store at {path}", hint="check the path, or open it with create"
+            )
+        if not path.parent.is_dir():
+            raise StoreNotFound(f"no directory {path.parent}", hint="make the directory first")
+        return
+    kind = stat.S_IFMT(found.st_mode)
+    if kind == stat.S_IFDIR:
+        raise NotAStore(f"{path} is a directory", hint="give the path of a file in it")
+    if kind != stat.S_IFREG:  # opening a pipe would block
+        raise NotAStore(f"{path} is not a file", hint=_ELSEWHERE)
+    if 0 < found.st_size < _SMALLEST_BYTES:  # SQLite treats a single byte as an empty file
+        raise NotAStore(f"{path} is not an otolith store", hint=_ELSEWHERE)
 
 
-_ELSEWHERE = "choose another path"
+def _check_siblings(path: Path) -> None:
+    """Raise NotAStore if a -wal, -shm or -journal is a pipe, which blocks, or a link."""
+    target = os.path.realpath(path)  # SQLite puts its files beside the target of a link
+    for suffix in ("-wal", "-shm", "-journal"):
+        with suppress(OSError):
+            if not stat.S_ISREG(os.lstat(target + suffix).st_mode):
+                raise NotAStore(
+                    f"{target}{suffix} is not a file",
+                    hint="do not trust this folder; copy the file",
+                )
 
 
 def check_file_system(path: str, mounts: Iterable[str]) -> None:
-    """Refuse a file system whose locks SQLite cannot rely on.
+    """Raise Unsupported if a path is on a network file system, where locks cannot be relied on.
 
-    Raises:
-        Unsupported: the path is on a network file system.
+    `mounts` are lines of /proc/self/mountinfo.
     """
     best, kind = "", ""
     for line in mounts:
@@ -270,7 +252,7 @@ def check_file_system(path: str, mounts: Iterable[str]) -> None:
     if kind in NETWORK_FILE_SYSTEMS:
         raise Unsupported(
             f"{path} is on a network file system ({kind}), where SQLite can lose writes",
-            hint="keep the file on a local disk",
+            hint="put the file on a local disk",
         )
 
 
@@ -283,84 +265,78 @@ def mounts() -> list[str]:
         return []
 
 
-def connect_writer(place: Place, *, create: bool) -> apsw.Connection:
-    """Open the connection that writes, and make the store if it is not there yet."""
+def connect_writer(file: StoreFile, *, create: bool) -> apsw.Connection:
+    """Open a connection that writes; with `create`, make the store if it is not there yet."""
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
     try:
-        connection = GuardedConnection(place.path, flags=flags, vfs=place.vfs, file=place.path)
+        connection = GuardedConnection(file.path, flags=flags, vfs=file.vfs, file=file.path)
     except apsw.Error as error:
-        raise explained(error, place.path) from error
+        raise translated(error, file.path) from error
     try:
-        _set_up_writer(connection, place, create=create)
+        _set_up_writer(connection, file, create=create)
     except (apsw.ReadOnlyError, apsw.CantOpenError) as error:
-        give_up(connection)
+        close_after_error(connection)
         raise Denied(
-            f"{place.path} cannot be written",
+            f"{file.path} cannot be written",
             hint="check the permissions of it and its directory, or open it with read_only=True",
         ) from error
     except apsw.Error as error:
-        give_up(connection)
-        raise explained(error, place.path) from error
+        close_after_error(connection)
+        raise translated(error, file.path) from error
     except BaseException:
-        give_up(connection)
+        close_after_error(connection)
         raise
     return connection
 
 
-def connect_reader(place: Place) -> apsw.Connection:
+def connect_reader(file: StoreFile) -> apsw.Connection:
     """Open a connection that only reads.
 
-    A file on a read-only medium or a full disk has no place for SQLite's shared memory. It is then
-    read as a file that never changes, which is right only if no write is waiting beside it.
+    On a read-only medium or a full disk SQLite cannot make its shared memory. The file is then read
+    as one that never changes, which is right only if its WAL is empty.
     """
     try:
-        return _read_only(place, place.path, 0)
+        return _connect_read_only(file, file.path, 0)
     except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.IOError) as error:
-        if isinstance(error, apsw.IOError) and not (place.read_only and has_no_room(error)):
-            raise explained(error, place.path) from error
-        wal = Path(place.path + "-wal")
-        if not place.read_only or (wal.exists() and wal.stat().st_size):
+        if isinstance(error, apsw.IOError) and not (file.read_only and lacks_shared_memory(error)):
+            raise translated(error, file.path) from error
+        wal = Path(file.path + "-wal")
+        if not file.read_only or (wal.exists() and wal.stat().st_size):
             raise ReadOnly(
-                f"{place.path} has writes beside it that cannot be read here",
-                hint="copy it together with its -wal file to a place that can be written",
+                f"{file.path} has writes in its -wal file that cannot be read here",
+                hint="copy it together with its -wal file to a folder that can be written",
             ) from error
     except apsw.Error as error:
-        raise explained(error, place.path) from error
-    uri = f"file:{quote(place.path)}?immutable=1"
+        raise translated(error, file.path) from error
+    uri = f"file:{quote(file.path)}?immutable=1"
     try:
-        return _read_only(place, uri, apsw.SQLITE_OPEN_URI)
+        return _connect_read_only(file, uri, apsw.SQLITE_OPEN_URI)
     except apsw.Error as error:
-        raise explained(error, place.path) from error
+        raise translated(error, file.path) from error
 
 
-def _check_room_for(path: Path, *, create: bool) -> None:
-    if not create:
-        raise StoreNotFound(f"no store at {path}", hint="check the path, or open it with create")
-    if not path.parent.is_dir():
-        raise StoreNotFound(f"no directory {path.parent}", hint="make the directory first")
-
-
-def _set_up_writer(connection: apsw.Connection, place: Place, *, create: bool) -> None:
-    connection.set_busy_handler(_patience(place.busy_timeout_seconds))
-    if create:
-        prepare(connection)
+def _set_up_writer(connection: apsw.Connection, file: StoreFile, *, create: bool) -> None:
+    connection.set_busy_handler(_busy_handler(file.busy_timeout_seconds))
+    if create and ask(connection, "pragma page_count") == [(0,)]:
+        for line in _BEFORE_FIRST_TABLE:  # these can only be set while the file is empty
+            connection.execute(line)
     if connection.pragma("journal_mode") != "wal":
-        ensure(connection, place.path, create=create)
+        check_schema(connection, file.path, create=create)
         connection.pragma("journal_mode", "wal")
-    connection.pragma("synchronous", "full" if place.durability == "full" else "normal")
+    connection.pragma("synchronous", "full" if file.durability == "full" else "normal")
     connection.pragma("journal_size_limit", _WAL_BYTES)
     connection.pragma("wal_autocheckpoint", _CHECKPOINT_PAGES)
     if sys.platform == "darwin":
         connection.pragma("fullfsync", 1)
         connection.pragma("checkpoint_fullfsync", 1)
-    _set_up(connection)
-    ensure(connection, place.path, create=create)
-    if place.limit_bytes is not None:
-        connection.pragma("max_page_count", max(1, place.limit_bytes // PAGE_BYTES))
+    _set_pragmas(connection)
+    check_schema(connection, file.path, create=create)
+    if file.limit_bytes is not None:
+        connection.pragma("max_page_count", max(1, file.limit_bytes // PAGE_BYTES))
 
 
-def _patience(seconds: float) -> Callable[[int], bool]:
-    """Return a handler that asks often: SQLite's own one sleeps up to a tenth of a second."""
+def _busy_handler(seconds: float) -> Callable[[int], bool]:
+    """Return a busy handler that tries often: that of SQLite sleeps up to a tenth of a second."""
     started = 0.0
 
     def wait(tries: int) -> bool:
@@ -375,21 +351,21 @@ def _patience(seconds: float) -> Callable[[int], bool]:
     return wait
 
 
-def _set_up(connection: apsw.Connection) -> None:
+def _set_pragmas(connection: apsw.Connection) -> None:
     connection.pragma("cell_size_check", 1)
     connection.pragma("cache_size", -_CACHE_KIB)
     connection.pragma("mmap_size", 0)
     connection.pragma("temp_store", "memory")
 
 
-def _read_only(place: Place, name: str, flags: int) -> apsw.Connection:
+def _connect_read_only(file: StoreFile, name: str, flags: int) -> apsw.Connection:
     flags |= apsw.SQLITE_OPEN_READONLY
-    connection = GuardedConnection(name, flags=flags, vfs=place.vfs, file=place.path)
+    connection = GuardedConnection(name, flags=flags, vfs=file.vfs, file=file.path)
     try:
-        connection.set_busy_handler(_patience(place.busy_timeout_seconds))
-        _set_up(connection)
-        ensure(connection, place.path, create=False)
+        connection.set_busy_handler(_busy_handler(file.busy_timeout_seconds))
+        _set_pragmas(connection)
+        check_schema(connection, file.path, create=False)
     except BaseException:
-        give_up(connection)
+        close_after_error(connection)
         raise
     return connection

@@ -1,10 +1,12 @@
 """The SQLite store: one file, shared by threads and processes.
 
 Theory of operation. A write is one `BEGIN IMMEDIATE` transaction: fences, swaps and needs are
-checked, then objects, refs and moves are written, so a crash leaves all of it or nothing (`turns`).
-An object is kept as a difference from the one it replaced (`delta`), and proven by its hash at
-every read (`objects`); refs are proven by checksums (`refs`). Reads run beside writes, each in a
-snapshot of its own (`connections`). What no ref reaches is dropped in small steps (`collect`).
+checked, then objects, refs and moves are written, so a crash leaves all of it or nothing
+(`group_commit`). An object is stored as a difference from the one it replaced (`delta`), and proven
+by its hash at every read (`objects`); refs are proven by checksums (`refs`). Reads run beside
+writes, each in its own snapshot (`connections`). What no ref reaches is dropped in small
+transactions (`gc`), and erased from the file on request (`erasure`). `schema` has the tables, and
+refuses files that are something else; `sql` runs statements and translates errors.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import copy
+from itertools import islice
 from pathlib import Path
 from threading import Thread
 from typing import Literal
@@ -23,29 +26,31 @@ from otolith.errors import Error, Invalid
 from otolith.stores.base import (
     Batch,
     Capabilities,
-    Collected,
+    CollectionReport,
     Links,
     Move,
     Object,
+    Progress,
     Store,
     Usage,
-    check_frame,
+    check_header,
     check_object,
+    check_object_size,
     check_prefix,
-    check_size,
     digest,
     newest_first,
 )
 from otolith.stores.sqlite import schema
-from otolith.stores.sqlite.connections import Connections
-from otolith.stores.sqlite.gc import Collection
+from otolith.stores.sqlite.connections import ConnectionPool
+from otolith.stores.sqlite.gc import SqliteCollector
 from otolith.stores.sqlite.group_commit import GroupCommit
-from otolith.stores.sqlite.objects import Draft, Objects, Prepared
-from otolith.stores.sqlite.refs import History, Refs
+from otolith.stores.sqlite.objects import ObjectTable, PreparedRow, PreparedRows
+from otolith.stores.sqlite.refs import MoveTable, RefTable
 from otolith.stores.sqlite.sql import ask
 from otolith.types import Hash
 
 _CAPABILITIES = Capabilities(verified=True, durable=True, shared=True, collects=True)
+_TWO_THREADS_FROM_BYTES = 1 << 20
 
 
 class SqliteStore:
@@ -53,7 +58,8 @@ class SqliteStore:
 
     `durability="full"` syncs the disk before a write returns; `"fast"` may lose the last writes
     in a power cut (never in a crash of the process), and leaves a consistent store all the same.
-    `limit_bytes` bounds the file: a write that would pass it is refused, nothing is evicted.
+    `limit_bytes` bounds the file: a write that would pass it raises QuotaExceeded.
+    `busy_timeout_seconds` is how long a write waits for other processes before it raises Busy.
     """
 
     def __init__(
@@ -69,155 +75,172 @@ class SqliteStore:
     ) -> None:
         if durability not in {"full", "fast"}:
             raise Invalid(f"durability {durability!r} is not known", hint="use 'full' or 'fast'")
-        file = os.path.abspath(path)  # noqa: PTH100 - a symlink stays what the user named
-        place = schema.Place(file, durability, limit_bytes, read_only, busy_timeout_seconds, vfs)
+        absolute = os.path.abspath(path)  # noqa: PTH100 - a symlink stays what the user named
+        file = schema.StoreFile(
+            absolute, durability, limit_bytes, read_only, busy_timeout_seconds, vfs
+        )
         create = create and not read_only
         schema.check_library(apsw.sqlite_lib_version())
-        schema.check_path(Path(file), create=create)
-        schema.check_file_system(str(Path(file).resolve()), schema.mounts())
-        self._connections = Connections(place, create=create)
-        self._objects = Objects(file)
-        self._refs = Refs(file, remembers=True)
-        self._history = History(file, self._objects)
-        self._expected = Prepared()
-        self._connections.after_fork.append(self._expected.forget)
-        self._turns = GroupCommit(self._connections, self._objects, self._refs, self._history)
+        schema.check_path(Path(absolute), create=create)
+        schema.check_file_system(str(Path(absolute).resolve()), schema.mounts())
+        self._connections = ConnectionPool(file, create=create)
+        self._open_tables(remembers=True)
+        self._prepared = PreparedRows()
+        self._connections.after_fork.append(self._prepared.clear)
+        self._group_commit = GroupCommit(self._connections, self._objects, self._refs, self._moves)
+
+    def __repr__(self) -> str:
+        """Show the file."""
+        return f"<{type(self).__name__} {self.path}>"
 
     @property
     def path(self) -> str:
         """The absolute path of the file."""
-        return self._connections.place.path
+        return self._connections.file.path
 
     @property
     def capabilities(self) -> Capabilities:
+        """What this store can do."""
         return _CAPABILITIES
 
     def read(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
+        """Return the objects that are there; absent ones are left out."""
         with self._connections.reading() as connection:
-            return self._objects.read(connection, hashes)
+            found = {name: self._objects.load(connection, name) for name in hashes}
+        return {name: item.data for name, item in found.items() if item is not None}
 
     def write(self, batch: Batch) -> None:
-        check_frame(batch)
-        self._turns.check_writable()
-        self._turns.write(batch, self._drafts(batch))
+        """Apply a batch atomically."""
+        check_header(batch)
+        self._group_commit.check_writable()
+        self._group_commit.write(batch, self._encode(batch.objects))
 
-    def expect(self, objects: Sequence[bytes]) -> list[Hash]:
+    def prepare(self, objects: Sequence[bytes]) -> list[Hash]:
+        """Encode objects that will probably be written soon, and return their hashes."""
         for data in objects:
-            check_size(data)
-        drafts = [self._objects.draft(None, Object(digest(data), data)) for data in objects]
-        for draft in drafts:
-            self._expected.put(draft)
-        return [draft.hash for draft in drafts]
+            check_object_size(data)
+        rows = [self._objects.prepare(None, Object(digest(data), data)) for data in objects]
+        for row in rows:
+            self._prepared.put(row)
+        return [row.hash for row in rows]
 
     def ref(self, name: str) -> Hash | None:
+        """Return the hash that a ref names, or None."""
         with self._connections.reading() as connection:
             row = self._refs.get(connection, name)
             return row.hash if row is not None else None
 
     def refs(self, prefix: str = "") -> dict[str, Hash]:
+        """Return all refs whose name starts with `prefix`, sorted by name."""
         with self._connections.reading() as connection:
             rows = self._refs.rows(connection)
         found = {row.name: row.hash for row in rows if row.hash is not None}
         return {name: found[name] for name in sorted(found) if name.startswith(prefix)}
 
     def moves(self, name: str | None = None, *, limit: int | None = None) -> list[Move]:
+        """Return the history of a ref, or of all refs, newest first."""
         with self._connections.reading() as connection:
             if name is not None:
                 row = self._refs.get(connection, name)
-                return self._history.read(connection, name, row.last if row else 0, limit)
-            rows = self._refs.rows(connection)
+                return self._moves.read(connection, name, row.last if row else 0, limit)
             seen: set[int] = set()
-            each = [self._history.read(connection, row.name, row.last, limit, seen) for row in rows]
-        return newest_first(each)[:limit]
+            histories = [
+                self._moves.read(connection, row.name, row.last, limit, seen)
+                for row in self._refs.rows(connection)
+            ]
+        return newest_first(histories)[:limit]
 
     def find(self, prefix: bytes, *, limit: int = 16) -> list[Hash]:
+        """Return up to `limit` hashes of objects that start with these bytes."""
         check_prefix(prefix)
-        found: list[Hash] = []
         with self._connections.reading() as connection:
-            for name in self._objects.matching(connection, prefix):
-                if len(found) == limit:
-                    break
-                found.append(name)
-        return found
+            return list(islice(self._objects.find(connection, prefix), limit))
 
     def usage(self) -> Usage:
+        """Return how much is stored; `stored_bytes` is the length of the file."""
         with self._connections.reading() as connection:
             count = self._objects.count(connection)
             size = connection.pragma("page_count") * connection.pragma("page_size")
-            return Usage(count, size, self._connections.place.limit_bytes)
+            return Usage(count, size, self._connections.file.limit_bytes)
 
     def collect(
         self,
         links: Links,
         *,
         forget_moves_before: int = 0,
-        progress: Callable[[str, int, int], None] | None = None,
+        progress: Progress | None = None,
         dry_run: bool = False,
         erase: bool = False,
-    ) -> Collected:
-        self._turns.check_writable()
-        collection = Collection(
-            self._connections, self._objects, Refs(self.path), self._history, links=links
+    ) -> CollectionReport:
+        """Drop what is not reached, beside readers and writers."""
+        self._group_commit.check_writable()
+        collector = SqliteCollector(
+            self._connections, self._objects, RefTable(self.path), self._moves, links=links
         )
-        return collection.run(forget_moves_before, progress=progress, dry_run=dry_run, erase=erase)
+        return collector.run(forget_moves_before, progress=progress, dry_run=dry_run, erase=erase)
 
-    def reread(self) -> Store:
-        again = copy(self)
-        again._remember_nothing()  # noqa: SLF001 - a copy of ourselves
-        return again
-
-    def _remember_nothing(self) -> None:
-        self._objects, self._refs = Objects(self.path), Refs(self.path)
-        self._history = History(self.path, self._objects)
+    def uncached(self) -> Store:
+        """Return this store over the same connections, without its caches."""
+        store = copy(self)
+        store._open_tables()  # noqa: SLF001 - a copy of ourselves
+        return store
 
     def check(self) -> list[tuple[str, str]]:
+        """Return what is damaged in the file beside objects, refs and moves."""
         with self._connections.reading() as connection:
-            said = [text for (text,) in ask(connection, "pragma integrity_check")]
-            broken = [("file", text) for text in said if text != "ok"]
-            broken += [("file", text) for text in self._objects.odd_numbers(connection)]
-            return broken + [("fences", text) for text in self._refs.broken_fences(connection)]
+            reported = [text for (text,) in ask(connection, "pragma integrity_check")]
+            damage = [text for text in reported if text != "ok"]
+            damage += self._objects.check_row_ids(connection)
+            fences = self._refs.check_fences(connection)
+        return [("file", text) for text in damage] + [("fences", text) for text in fences]
 
     def close(self) -> None:
-        self._expected.forget()
+        """Close the file. Closing twice is harmless."""
+        self._prepared.clear()
         self._connections.close()
 
-    def _drafts(self, batch: Batch) -> list[Draft]:
-        recent = self._objects.recent.get
-        if all(item.base is None or recent(item.base) for item in batch.objects):
-            return _side_by_side(lambda item: self._draft(None, item), batch.objects)
+    def _open_tables(self, *, remembers: bool = False) -> None:
+        self._objects = ObjectTable(self.path)
+        self._refs = RefTable(self.path, remembers=remembers)
+        self._moves = MoveTable(self.path, self._objects)
+
+    def _encode(self, objects: Sequence[Object]) -> list[PreparedRow]:
+        """Return the rows of objects; bases are read from the file only if they are not cached."""
+        cached = self._objects.recent.get
+        if all(item.base is None or cached(item.base) for item in objects):
+            return _map_in_two_threads(lambda item: self._encode_one(None, item), objects)
         with self._connections.reading() as connection:
-            return [self._draft(connection, item) for item in batch.objects]
+            return [self._encode_one(connection, item) for item in objects]
 
-    def _draft(self, connection: apsw.Connection | None, item: Object) -> Draft:
-        ready = self._expected.take(item)
-        if ready is not None:
-            return ready
+    def _encode_one(self, connection: apsw.Connection | None, item: Object) -> PreparedRow:
+        prepared = self._prepared.take(item)
+        if prepared is not None:
+            return prepared
         check_object(item)
-        return self._objects.draft(connection, item)
+        return self._objects.prepare(connection, item)
 
 
-def _side_by_side(draft: Callable[[Object], Draft], objects: Sequence[Object]) -> list[Draft]:
-    """Draft objects in two threads if there is much to compress, which is done without the lock."""
-    if sum(len(item.data) for item in objects) < _MUCH_BYTES:
-        return [draft(item) for item in objects]
+def _map_in_two_threads(
+    encode: Callable[[Object], PreparedRow], objects: Sequence[Object]
+) -> list[PreparedRow]:
+    """Encode objects, in two threads if there is much to compress: zstd releases the GIL."""
+    if sum(len(item.data) for item in objects) < _TWO_THREADS_FROM_BYTES:
+        return [encode(item) for item in objects]
     middle = len(objects) // 2
-    second: list[Draft] = []
+    second: list[PreparedRow] = []
 
-    def help_out() -> None:
-        # What it failed at is done again below, and says why.
+    def encode_second_half() -> None:
+        # An object that failed is encoded again below, which raises the error.
         with suppress(Error, MemoryError):
-            second.extend(map(draft, objects[middle:]))
+            second.extend(map(encode, objects[middle:]))
 
-    helper = Thread(target=help_out)
+    helper = Thread(target=encode_second_half)
     try:
         helper.start()
-    except RuntimeError:  # no thread can be had
-        return list(map(draft, objects))
+    except RuntimeError:  # no thread can be started
+        return list(map(encode, objects))
     try:
-        first = list(map(draft, objects[:middle]))
+        first = list(map(encode, objects[:middle]))
     finally:
         helper.join()
-    return first + second + list(map(draft, objects[middle + len(second) :]))
-
-
-_MUCH_BYTES = 1 << 20
+    return first + second + list(map(encode, objects[middle + len(second) :]))
