@@ -1,74 +1,75 @@
-"""What a noun or a name may mean: what is called so, or is of that type, recent or not.
+"""Candidates: what a phrase may mean, each with a score and reasons.
 
-When a phrase is said, what had been spoken of by then, and how far away that is.
-
-What a pronoun may mean: something recent that fits in number and gender.
+Every score is a product of factors from 0 to a little over 1: how well the candidate agrees with
+the phrase, how it was mentioned, by whom, and how many messages ago. The factors are listed below;
+they were chosen with the dialogues of `tests/unit/conversation/development.py`, and adjusted with
+public ones, see `docs/explanation/topics-and-references.md`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
 
-from otolith.conversation.discourse.entities import Known, Moment, Register
-from otolith.conversation.discourse.mentions import Mention
-from otolith.conversation.discourse.noun_kinds import german_gender
-from otolith.conversation.discourse.phrases import PhraseQuery
-from otolith.text.lexicon import word_set
-from otolith.text.words import stem
+from otolith.conversation.discourse.entities import (
+    MentionedList,
+    Mention,
+    Moment,
+    Register,
+    TrackedEntity,
+)
+from otolith.conversation.discourse.nouns import german_gender
+from otolith.conversation.discourse.phrases import ReferenceQuery
+from otolith.conversation.discourse.word_lists import keys_by_stem, stem_list, synonyms
+from otolith.text.words import content_words, stem
 
-NEAR = 0.84
-"""What is left of a chance with each message in between, for a pronoun."""
-FAR = 0.95
-"""The same for a noun, which finds what is further away."""
-MOST_RECENT = 40
-BEFORE, _SAME_CLAUSE, THEME, ASIDE = 0.85, 0.5, 1.2, 0.75
-"""What was said in another message counts less; "an aisle seat on it" does not speak of the seat;
-what a topic began with counts more; what was only spoken of in passing counts less."""
+_NEAR, _FAR, _LIST = 0.84, 0.95, 0.96
+"""What is left of a score with each message in between: of a pronoun, a noun, a list."""
 _ELSEWHERE = 3
-"""How much further away something is that belongs to another topic."""
-FORMS = {
-    "reference": 1.0,
-    "name": 1.0,
-    "noun": 0.85,
-    "bare": 0.6,
-    "item": 0.45,
+"""How many messages further away something is that belongs to another topic."""
+_OTHER_MESSAGE, _SAME_CLAUSE, _THEME, _ASIDE = 0.85, 0.5, 1.2, 0.75
+"""A mention in another message counts less, so does one in the clause of the phrase ("an aisle seat
+on it") and one in passing; what a topic began with counts more."""
+_FORMS = {
+    "reference": 1.0, "name": 1.0, "noun": 0.85, "bare": 0.6, "item": 0.45, "variable": 0.3,
     "value": 0.2,
-    "variable": 0.3,
-}
-SOURCES = {"user": 1.0, "assistant": 0.9, "tool": 0.7, "system": 0.5, "variable": 0.3}
-VALUES = ("price", "number", "date", "time")
+}  # fmt: skip
+_SOURCES = {"user": 1.0, "assistant": 0.9, "tool": 0.7, "system": 0.5, "variable": 0.3}
+_VALUES = ("price", "number", "date", "time")
+_ROW, _OLDER_LIST, _OTHER_NOUN = 0.7, 0.75, 0.45
+_MAX_RECENT = 40
+_UNNAMED = 0.4
+_GENDER_NOUNS = {"man": "m", "guy": "m", "mann": "m", "woman": "f", "ladi": "f", "frau": "f"}
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
-    """Something that a phrase may mean: one thing, or several together."""
+class ScoredEntities:
+    """What a phrase may mean: one entity, or several together."""
 
-    known: tuple[Known, ...]
+    entities: tuple[TrackedEntity, ...]
     score: float
     reasons: tuple[str, ...]
 
 
 @dataclass(slots=True)
 class Situation:
-    """When a phrase was said, and what had been spoken of by then."""
+    """The moment at which a phrase is said, and what was mentioned by then."""
 
     register: Register
     moment: Moment
     clock: Sequence[int]
     """For each message, how many were said before it; results of tools are not counted."""
     around: str = ""
-    """What stands before and after the phrase."""
+    """The words before and after the phrase."""
     clause: int = 0
-    """Where the clause begins in which the phrase stands."""
+    """Where the clause of the phrase begins."""
     topic: Sequence[tuple[int, int]] = ()
-    """The messages that are about what is spoken of: from, and up to but not with."""
-    variables: list[Known] = field(default_factory=list)
+    """The messages of the current topic: first, and last + 1, of each span."""
+    variables: list[TrackedEntity] = field(default_factory=list)
 
     def distance(self, message: int) -> int:
-        """Return how many messages ago a message was."""
+        """Return how many messages ago a message was, those of other topics left out."""
         last = len(self.clock) - 1
         if not 0 <= message <= last:
             return 0
@@ -82,389 +83,385 @@ class Situation:
             if stop > message and start <= here
         )
 
-    def nearness(self, mention: Mention) -> float:
-        """Return less for what is in another message, and for what stands in the same clause."""
-        if mention.message != self.moment[0]:
-            return BEFORE
-        return _SAME_CLAUSE if mention.start >= self.clause and self.around else 1.0
 
-    def is_theme(self, mention: Mention) -> bool:
-        """Tell whether a mention comes first in the message that opened the topic."""
-        opened = self.topic[0][0] if self.topic else -1
-        return mention.is_first and mention.message == opened != self.moment[0]
-
-    def latest(self, known: Known) -> tuple[int, int]:
-        """Return how far the last mention is, and how many there are."""
-        mentions = known.before(self.moment)
-        return (self.distance(mentions[-1].message) if mentions else 0), len(mentions)
+def candidates_for(asked: ReferenceQuery, now: Situation) -> list[ScoredEntities]:
+    """Return what a phrase may mean, the best first."""
+    if asked.kind == "pronoun":
+        found = _by_pronoun(asked, now)
+    elif asked.kind in ("definite", "demonstrative", "name"):
+        found = _by_noun(asked, now)
+    else:
+        found = _from_lists(asked, now)
+    return sorted(found, key=lambda each: -each.score)
 
 
-_SYNONYMS = {
-    stem(word): frozenset(map(stem, group.split()))
-    for group in (
-        "car vehicle auto wagen",
-        "flat apartment wohnung",
-        "film movie",
-        "shop store laden geschäft",
-        "trip journey reise tour",
-        "meeting appointment termin besprechung treffen sitzung call",
-        "bug error issue problem fehler",
-        "laptop computer notebook rechner",
-        "phone handy telefon smartphone",
-        "bike bicycle rad fahrrad",
-        "job position stelle",
-        "picture image photo bild foto",
-        "doctor physician arzt ärztin",
-        "document doc file datei dokument report bericht",
-        "mail email e-mail message nachricht",
-        "town city stadt",
-        "price cost preis kosten",
-        "dish meal recipe gericht essen rezept",
-        "present gift geschenk",
-        "firm company firma firmen unternehmen",
-        "boss manager chef chefin",
+# Pronouns: something recent that agrees in number, gender and type
+
+
+def _by_pronoun(asked: ReferenceQuery, now: Situation) -> list[ScoredEntities]:
+    found = []
+    for entity in now.register.recent(now.moment, _MAX_RECENT):
+        fit, why = _agreement(asked, entity)
+        mentions = entity.before(now.moment)
+        if fit and mentions:
+            last = [each for each in mentions[-8:] if each.message == mentions[-1].message]
+            distance = now.distance(last[-1].message)
+            is_aside = all(each.is_aside for each in last) and asked.types != ("person",)
+            score = fit * _salience(entity, last, now) * _NEAR**distance
+            score *= (1 + 0.07 * min(len(mentions) - 1, 4)) * (_ASIDE if is_aside else 1.0)
+            if now.topic and mentions[0].message == now.topic[0][0] != now.moment[0]:
+                score *= _THEME if mentions[0].is_first else 1.0
+            how = f"mentioned {distance} messages ago as {last[-1].text!r}"
+            found.append(ScoredEntities((entity,), min(score, 1.0), (why, how)))
+    return found + (_groups(now) if asked.number != "singular" else [])
+
+
+def _salience(entity: TrackedEntity, last: Sequence[Mention], now: Situation) -> float:
+    """Return how much the last message that mentions an entity speaks of it."""
+    form = max(
+        _FORMS[each.form] + 0.12 * (each.form == "bare" and each.source == "user") for each in last
     )
-    for word in group.split()
-}
+    if all(each.form == "item" for each in last) and any(len(x.members) == 1 for x in entity.lists):
+        form = 0.9  # the only item of its list
+    score = form * _SOURCES[last[-1].source] * (1.0 if any(x.is_first for x in last) else 0.88)
+    verbs = (keys_by_stem("verb_objects").get(stem(x), ()) for x in re.findall(r"\w+", now.around))
+    wanted = {type for types in verbs for type in types}
+    score *= 1.25 if {entity.type, "thing" if entity.type == "item" else ""} & wanted else 1.0
+    if last[-1].message != now.moment[0]:
+        return score * _OTHER_MESSAGE
+    return score * (_SAME_CLAUSE if last[-1].start >= now.clause and now.around else 1.0)
 
 
-def noun(asked: PhraseQuery, now: Situation) -> list[Weighed]:
-    """Return what a noun with an article, or a name, may mean."""
-    candidates = enumerate(_candidates(asked, now))
-    found = [each for rank, known in candidates if (each := _by_noun(asked, known, now, rank))]
-    if asked.number != "singular" and asked.kind != "name":
-        found += _noun_lists(asked, now)
+def _agreement(asked: ReferenceQuery, entity: TrackedEntity) -> tuple[float, str]:
+    """Return how well an entity fits a pronoun, and why; 0 if it does not."""
+    if asked.types == ("person",) and _may_be_person(entity):
+        return 0.45, "a name, perhaps of a person"
+    if asked.types:
+        is_place = "place" in asked.types and entity.first.type == "place"
+        if (entity.type not in asked.types and not is_place) or entity.number == "plural":
+            return 0.0, ""
+        if asked.genders and entity.gender not in (*asked.genders, ""):
+            return 0.0, ""
+        return (0.6 if asked.genders and not entity.gender else 1.0), f"a {asked.types[0]}"
+    if asked.is_german:
+        return _german_agreement(asked, entity)
+    if asked.number == "plural":
+        return (1.0, "plural") if entity.number == "plural" else _as_several(entity)
+    if entity.number == "plural" or entity.type == "person":
+        return 0.0, ""
+    if _may_be_person(entity) and " " not in entity.first.text:
+        return 0.8, "singular, perhaps a person"
+    return (0.5 if entity.type in _VALUES else 1.0), "singular, no person"
+
+
+def _german_agreement(asked: ReferenceQuery, entity: TrackedEntity) -> tuple[float, str]:
+    if entity.number == "plural":
+        return float(asked.number == "plural" or "plural" in asked.genders), "plural"
+    if asked.number == "plural":
+        return (0.3 if entity.type == "person" else 0.0), "may be more than one"
+    if entity.type in _VALUES:
+        return 0.4, "a value"
+    nouns = (german_gender(each.noun) for each in reversed(entity.lists) if each.noun)
+    gender = entity.gender or next(filter(None, nouns), "")
+    if not gender:
+        return 0.55, "its gender is not known"
+    if gender in asked.genders:
+        return 1.0, f"gender {gender}"
+    if entity.type == "person" or (entity.gender and "any" not in asked.genders):
+        return 0.0, ""
+    return 0.6, "of another gender, but that may not matter"
+
+
+def _may_be_person(entity: TrackedEntity) -> bool:
+    """Tell whether a name of unknown type may be that of a person."""
+    name, form = entity.first.text, entity.first.form
+    is_name = form == "name" or (form == "item" and len(name.split()) == 2)
+    is_plain = name.istitle() and name.replace(" ", "").isalpha()
+    return is_name and is_plain and entity.type in ("thing", "item")
+
+
+def _as_several(entity: TrackedEntity) -> tuple[float, str]:
+    """Return how well "they" fits one thing: a team, a person, a firm or a band by its name."""
+    why = "may be more than one"
+    if entity.heads & stem_list("groups"):
+        return 0.8, why
+    if entity.type == "person":
+        return 0.45, why
+    if entity.first.form != "name" or entity.type != "thing":
+        return 0.0, ""
+    return (0.6 if entity.first.text.endswith("s") else 0.25), why
+
+
+def _groups(now: Situation) -> list[ScoredEntities]:
+    """Return the lists and rows that "them" may mean."""
+    found = []
+    for age, shown in enumerate(now.register.lists_before(now.moment)):
+        if len(shown.members) > 1:
+            distance = now.distance(shown.moment[0])
+            is_named = all(item.form in ("name", "item") for item in shown.items)
+            score = (0.9 if is_named else 0.5) * _SOURCES[shown.source] ** 0.5 * _NEAR**distance
+            score *= 0.4 if any(member.type in _VALUES for member in shown.members) else 1.0
+            score *= 0.97**age * (1.0 if shown.moment[0] == now.moment[0] else _OTHER_MESSAGE)
+            reason = f"{len(shown.members)} named together {distance} messages ago"
+            found.append(ScoredEntities(shown.members, score, (reason,)))
+    return found
+
+
+# Nouns and names: what is called so, or is of that type
+
+
+def _by_noun(asked: ReferenceQuery, now: Situation) -> list[ScoredEntities]:
+    register = now.register
+    listed = [*register.recent(now.moment, 3 * _MAX_RECENT), *register.by_head(asked.head)]
+    for word in (asked.head, *asked.words):
+        listed += register.by_word(word)
+    for word in synonyms(asked.head):
+        listed += register.by_head(word)
+    entities = {each.id: each for each in [*listed, *now.variables]}.values()
+    found = [s for rank, each in enumerate(entities) if (s := _called(asked, each, now, rank))]
+    if asked.kind != "name" and asked.number != "singular":
+        found += _lists_of(asked, now)
     if asked.kind != "name" and asked.number != "plural":
         best = max((each.score for each in found), default=0.0)
-        found += _unnamed(asked, now, most=_UNNAMED if best < _UNNAMED else 0.5 * best)
+        found += _recent_names(asked, now, _UNNAMED if best < _UNNAMED else 0.5 * best)
     return found
 
 
-def _unnamed(asked: PhraseQuery, now: Situation, most: float) -> list[Weighed]:
-    """Return what nobody has called by this noun, but was named or picked lately: "the museum"."""
-    if asked.head in _TYPE_NOUNS:
-        return []
-    found = []
-    for known in now.register.recent(now.moment, MOST_RECENT):
-        forms = {each.form for each in known.before(now.moment)}
-        if not forms & {"name", "reference"} or known.first.form == "noun" or known.type in VALUES:
-            continue
-        if ("person" in asked.types) != (known.type == "person"):
-            continue
-        distance, _ = now.latest(known)
-        reason = f"{known.first.text!r} was spoken of {distance} messages ago"
-        aside = ASIDE if all(each.is_aside for each in known.before(now.moment)) else 1.0
-        found.append(Weighed((known,), most * aside * NEAR**distance, (reason,)))
-    return found
-
-
-def _candidates(asked: PhraseQuery, now: Situation) -> list[Known]:
-    register = now.register
-    listed = [*register.recent(now.moment, 3 * MOST_RECENT), *register.headed(asked.head)]
-    for word in (asked.head, *asked.words):
-        listed += register.named(word)
-    for word in _SYNONYMS.get(asked.head, ()):
-        listed += register.headed(word)
-    return list({known.id: known for known in [*listed, *now.variables]}.values())
-
-
-def _by_noun(asked: PhraseQuery, known: Known, now: Situation, rank: int) -> Weighed | None:
-    mentions = known.before(now.moment)
-    if not mentions and known not in now.variables:
+def _called(
+    asked: ReferenceQuery, entity: TrackedEntity, now: Situation, rank: int
+) -> ScoredEntities | None:
+    mentions = entity.before(now.moment)
+    if not mentions and entity not in now.variables:
         return None
-    match, why = _called(asked, known, now)
-    if match == 0:
+    score, why = (_name_fit if asked.kind == "name" else _noun_fit)(asked, entity, now)
+    if score == 0:
         return None
-    if asked.number and known.number and asked.number != known.number and asked.kind != "name":
-        match *= 0.4
-        why += ", in another number"
-    detail = _details(asked, known)
-    distance, count = now.latest(known)
-    decay = NEAR if asked.kind == "demonstrative" and match < 0.9 else FAR
-    often = 1.0 if asked.kind == "demonstrative" else 1 + 0.02 * min(count, 5)
-    later = 1 - 0.03 * min(rank, 10) if asked.kind == "demonstrative" else 1.0
-    score = match * detail * decay**distance * often * later / 1.1
-    return Weighed((known,), min(score, 1.0), (why, f"{distance} messages ago"))
+    distance = now.distance(mentions[-1].message) if mentions else 0
+    if asked.kind != "name":
+        if asked.number and entity.number and asked.number != entity.number:
+            score *= 0.4
+            why += ", in another number"
+        if asked.words:
+            line = content_words(entity.shown.line) if entity.shown else []
+            hits = sum(word in entity.words or word in line for word in asked.words)
+            score *= 0.4 + 0.7 * hits / len(asked.words)
+    if asked.kind == "demonstrative":  # the latest, rather than what is mentioned most often
+        score *= (_NEAR if score < 0.9 else _FAR) ** distance * (1 - 0.03 * min(rank, 10))
+    else:
+        score *= _FAR**distance * (1 + 0.02 * min(len(mentions), 5))
+    return ScoredEntities((entity,), min(score / 1.1, 1.0), (why, f"{distance} messages ago"))
 
 
-def _called(asked: PhraseQuery, known: Known, now: Situation) -> tuple[float, str]:
-    """Return how well a noun says what something is."""
-    head = asked.head
-    if asked.kind == "name":
-        shared = set(asked.words) & known.words
-        fit = len(shared) / len(set(asked.words)) if asked.words else 0.0
-        if len(asked.words) == 1 and _is_picked(known, head, now):
-            return 0.97, "it was picked from a list of them"
-        form = max((FORMS[each.form] for each in known.before(now.moment)), default=0.5)
-        fit = fit * (0.8 + 0.2 * form) if fit > 0.5 else 0.0
-        return fit, f"its name has {', '.join(sorted(shared))}"
-    if head in known.heads:
-        return 1.0, f"it is called {known.first.text!r}"
-    if known.type == "file" and "file" in asked.types:
-        return 0.9, "it is a file"
-    if head in known.words:
-        return 0.9, f"the word is in its name, {known.first.text!r}"
-    if _SYNONYMS.get(head, frozenset()) & (known.heads | known.words):
-        return 0.85, "it is called by another word"
-    if len(head) > 3 and any(each.endswith(head) for each in known.heads):
-        return 0.85, f"{known.first.text!r} ends like that"
-    if _is_listed(known, head, now):
-        is_picked = _is_picked(known, head, now)
-        return (
-            0.97 if is_picked else 0.6
-        ), f"{'picked' if is_picked else 'shown'} in a list of them"
-    return _by_type(asked, known)
+def _name_fit(asked: ReferenceQuery, entity: TrackedEntity, now: Situation) -> tuple[float, str]:
+    """Return how well a name fits what an entity is called."""
+    if len(asked.words) == 1 and _was_listed(entity, asked.head, now) == "picked":
+        return 0.97, "picked from a list of them"
+    shared = sorted(set(asked.words) & entity.words)
+    fit = len(shared) / len(set(asked.words)) if asked.words else 0.0
+    form = max((_FORMS[each.form] for each in entity.before(now.moment)), default=0.5)
+    return (fit * (0.8 + 0.2 * form) if fit > 0.5 else 0.0), f"its name has {', '.join(shared)}"
 
 
-def _is_listed(known: Known, head: str, now: Situation) -> bool:
-    shown = (each for each in known.lists if each.moment < now.moment)
-    return any(each.noun and _same_noun(each.noun, head) for each in shown)
-
-
-def _is_picked(known: Known, head: str, now: Situation) -> bool:
-    mentions = known.before(now.moment)
-    return any(each.form == "reference" for each in mentions) and _is_listed(known, head, now)
-
-
-def _same_noun(one: str, other: str) -> bool:
-    others = {other, *_SYNONYMS.get(other, ())}
-    return one in others or any(len(each) > 3 and one.endswith(each) for each in others)
-
-
-_UNNAMED = 0.4
-_TYPE_NOUNS = {
-    stem(word): types
-    for words, types in (
-        ("price cost fare amount fee preis kosten betrag", ("price",)),
-        ("date day deadline datum tag termin", ("date",)),
-        ("time hour uhrzeit zeit", ("time",)),
-        ("place location ort spot", ("place",)),
-        ("city town stadt country land", ("place",)),
-        ("person guy man woman lady mann frau leute people", ("person",)),
-        ("number figure value zahl nummer wert", ("number", "price")),
-        ("variable dataframe frame variabl", ("variable",)),
-        ("link url website seite address adresse", ("thing",)),
-    )
-    for word in words.split()
-}
-
-
-_GENDERS = {"man": "m", "guy": "m", "mann": "m", "woman": "f", "ladi": "f", "frau": "f"}
-
-
-def _by_type(asked: PhraseQuery, known: Known) -> tuple[float, str]:
-    types = _TYPE_NOUNS.get(asked.head, ())
-    if known.type not in types or (types == ("thing",) and known.first.form != "value"):
+def _noun_fit(asked: ReferenceQuery, entity: TrackedEntity, now: Situation) -> tuple[float, str]:
+    """Return how well a noun names what an entity is."""
+    head, label = asked.head, entity.first.text
+    if head in entity.heads:
+        return 1.0, f"called {label!r}"
+    if entity.type == "file" and "file" in asked.types:
+        return 0.9, "a file"
+    if head in entity.words:
+        return 0.9, f"the word is in its name, {label!r}"
+    if synonyms(head) & (entity.heads | entity.words):
+        return 0.85, f"{label!r} means the same"
+    if len(head) > 3 and any(each.endswith(head) for each in entity.heads):
+        return 0.85, f"{label!r} ends like that"
+    listed = _was_listed(entity, head, now)
+    if listed:
+        return (0.97 if listed == "picked" else 0.6), f"{listed} in a list of them"
+    types = keys_by_stem("type_nouns").get(head, ("",))[0].split()
+    if entity.type not in types or (types == ["thing"] and entity.first.form != "value"):
         return 0.0, ""
-    gender = _GENDERS.get(asked.head, "")
-    if gender and known.gender and gender != known.gender:
+    if {_GENDER_NOUNS.get(head, ""), entity.gender} >= {"m", "f"}:
         return 0.0, ""
-    is_shown = known.first.form in ("name", "value", "variable")
-    return (0.75 if is_shown else 0.5), f"it is a {known.type}"
+    is_named = entity.first.form in ("name", "value", "variable")
+    return (0.75 if is_named else 0.5), f"a {entity.type}"
 
 
-def _details(asked: PhraseQuery, known: Known) -> float:
-    """Return how many of the other words fit."""
-    if not asked.words or asked.kind == "name":
-        return 1.0
-    line = set(known.words)
-    for found in known.found:
-        line |= {stem(word) for word in re.findall(r"\w+", found.line)}
-    hits = sum(word in line for word in asked.words)
-    return 0.4 + 0.7 * hits / len(asked.words)
+def _was_listed(entity: TrackedEntity, head: str, now: Situation) -> str:
+    """Tell whether an entity was shown in a list of such things, and picked from it since."""
+    lists = (each for each in entity.lists if each.moment < now.moment)
+    if not any(_is_noun_of(each, head) for each in lists):
+        return ""
+    is_picked = any(each.form == "reference" for each in entity.before(now.moment))
+    return "picked" if is_picked else "shown"
 
 
-def _noun_lists(asked: PhraseQuery, now: Situation) -> list[Weighed]:
-    found = []
-    for at, shown in enumerate(now.register.lists_before(now.moment)):
-        heads = [asked.head in member.heads for member in shown.members]
-        types = [member.type in asked.types and member.type != "thing" for member in shown.members]
-        is_called = bool(shown.noun) and _same_noun(shown.noun, asked.head)
-        if len(shown.members) < 2 or not (is_called or all(heads) or all(types)):
+def _is_noun_of(shown: MentionedList, head: str) -> bool:
+    nouns = {head, *synonyms(head)}
+    return shown.noun in nouns or any(len(x) > 3 and shown.noun.endswith(x) for x in nouns)
+
+
+def _lists_of(asked: ReferenceQuery, now: Situation) -> Iterator[ScoredEntities]:
+    """Yield the lists that a plural noun may mean: "those hotels"."""
+    for age, shown in enumerate(now.register.lists_before(now.moment)):
+        heads = all(asked.head in member.heads for member in shown.members)
+        types = all(x.type in asked.types and x.type != "thing" for x in shown.members)
+        if len(shown.members) > 1 and (heads or types or _is_noun_of(shown, asked.head)):
+            score = 0.98 * _FAR ** now.distance(shown.moment[0]) * 0.97**age
+            reason = f"a list of {len(shown.members)} of them"
+            yield ScoredEntities(shown.members, score, (reason,))
+
+
+def _recent_names(asked: ReferenceQuery, now: Situation, most: float) -> Iterator[ScoredEntities]:
+    """Yield what was named lately, though never by this noun: "the museum" for the Uffizi."""
+    if asked.head in keys_by_stem("type_nouns"):
+        return
+    for entity in now.register.recent(now.moment, _MAX_RECENT):
+        mentions = entity.before(now.moment)
+        is_named = any(each.form in ("name", "reference") for each in mentions)
+        if not is_named or entity.first.form == "noun" or entity.type in _VALUES:
             continue
+        if ("person" in asked.types) == (entity.type == "person"):
+            distance = now.distance(mentions[-1].message)
+            aside = _ASIDE if all(each.is_aside for each in mentions) else 1.0
+            reason = f"{entity.first.text!r} was mentioned {distance} messages ago"
+            yield ScoredEntities((entity,), most * aside * _NEAR**distance, (reason,))
+
+
+# Lists: the second, the last two, the cheapest, the one with breakfast
+
+_Choice = tuple[Sequence[TrackedEntity], float, str]
+_NOTHING: _Choice = ((), 0.0, "")
+
+
+def _from_lists(asked: ReferenceQuery, now: Situation) -> Iterator[ScoredEntities]:
+    """Yield what a phrase picks from each list, the latest list first."""
+    lists = list(now.register.lists_before(now.moment))
+    known = [{member.id for member in shown.members} for shown in lists]
+    for shown in _implied_lists(now):
+        if not any({member.id for member in shown.members} <= ids for ids in known):
+            lists.append(shown)
+    age = 0
+    for shown in lists:
+        members, sure, how = _choose(asked, shown, now)
         distance = now.distance(shown.moment[0])
-        reason = f"a list of {len(shown.members)} of them"
-        found.append(Weighed(shown.members, 0.98 * FAR**distance * 0.97**at, (reason,)))
-    return found
+        score = sure * _OLDER_LIST**age * _LIST**distance * (_ROW if shown.is_row else 1.0)
+        why = f"a list of {len(shown.members)} shown {distance} messages ago"
+        if asked.head and not _lists_kind(shown, asked.head):
+            score, why = score * _OTHER_NOUN, f"{why}, of other things"
+        age += not shown.is_row
+        if members and score > 0:
+            yield ScoredEntities(tuple(members), min(score, 1.0), (how, why))
 
 
-_VERBS = {
-    stem(word): type
-    for type, words in {
-        "file": "open read delete edit rename run save upload download attach print "
-        "öffne lies lösche drucke speichere",
-        "person": "ask tell email invite remind meet thank frag frage erinnere",
-        "place": "visit stay eat reserve besuche übernachten",
-        "thing": "cost costs price buy order weigh install kostet kaufe bestelle wiegt",
-    }.items()
-    for word in words.split()
-}
-
-
-def pronoun(asked: PhraseQuery, now: Situation) -> list[Weighed]:
-    """Return what a pronoun may mean."""
-    found = [
-        weighed
-        for known in now.register.recent(now.moment, MOST_RECENT)
-        if (weighed := _by_pronoun(asked, known, now)) is not None
-    ]
-    if asked.number != "singular":
-        found += _groups(now)
-    return found
-
-
-def _by_pronoun(asked: PhraseQuery, known: Known, now: Situation) -> Weighed | None:
-    fit, reasons = _agreement(asked, known)
-    if fit == 0:
-        return None
-    mentions = known.before(now.moment)
-    if not mentions:
-        return None
-    distance = now.distance(mentions[-1].message)
-    here = _latest(mentions)
-    form = max(
-        FORMS[each.form] + (0.12 if each.form == "bare" and each.source == "user" else 0.0)
-        for each in here
-    )
-    if all(each.form == "item" for each in here) and _is_alone(known, now):
-        form = 0.9
-    first = 1.0 if any(each.is_first for each in here) else 0.88
-    score = fit * form * first * SOURCES[here[-1].source] * NEAR**distance
-    score *= 1 + 0.07 * min(len(mentions) - 1, 4)
-    score *= _wanted_by_verb(known, now) * now.nearness(here[-1])
-    score *= ASIDE if all(each.is_aside for each in here) and asked.types != _PERSON else 1.0
-    score *= THEME if now.is_theme(mentions[0]) else 1.0
-    how = f"{'said' if form < 1 else 'named'} {distance} messages ago as {here[-1].text!r}"
-    return Weighed((known,), min(score, 1.0), (*reasons, how))
-
-
-def _latest(mentions: list[Mention]) -> list[Mention]:
-    """Return the mentions in the last message that has any."""
-    last = mentions[-1].message
-    same = list(takewhile(lambda each: each.message == last, reversed(mentions)))
-    return same[::-1]
-
-
-def _is_alone(known: Known, now: Situation) -> bool:
-    """Tell whether something was the only item of the list in which it was shown."""
-    return any(len(each.members) == 1 for each in known.lists if each.moment < now.moment)
-
-
-def _agreement(asked: PhraseQuery, known: Known) -> tuple[float, tuple[str, ...]]:
-    """Return how well number, gender and type agree."""
-    number, gender = known.number, known.gender
-    if asked.types:
-        if asked.types == _PERSON and _may_be_person(known):
-            return 0.45, ("a name, perhaps of a person",)
-        if not _is_type(asked.types, known) or number == "plural":
-            return 0.0, ()
-        if "person" in asked.types and asked.genders:
-            if gender and gender not in asked.genders:
-                return 0.0, ()
-            return (1.0 if gender else 0.6), ("a person",)
-        return 1.0, (f"a {asked.types[0]}",)
-    if asked.is_german:
-        return _german_agreement(asked, known)
-    return _english_agreement(asked, known)
-
-
-def _english_agreement(asked: PhraseQuery, known: Known) -> tuple[float, tuple[str, ...]]:
-    if asked.number == "plural":
-        is_plural = known.number == "plural"
-        return (1.0, ("plural",)) if is_plural else (_as_several(known), ("may be more than one",))
-    if known.number == "plural" or known.type == "person":
-        return 0.0, ()
-    if _may_be_person(known) and " " not in known.first.text:
-        return _PERHAPS, ("singular, perhaps a person",)
-    return (0.5 if known.type in VALUES else 1.0), ("singular, no person",)
-
-
-def _german_agreement(asked: PhraseQuery, known: Known) -> tuple[float, tuple[str, ...]]:
-    wants_plural = asked.number == "plural" or "plural" in asked.genders
-    if known.number == "plural":
-        return (1.0, ("plural",)) if wants_plural else (0.0, ())
-    singular = [gender for gender in asked.genders if gender in ("m", "f", "n")]
-    if not singular and asked.number == "plural":
-        return (0.3 if known.type == "person" else 0.0), ("may be more than one",)
-    if known.type in VALUES:
-        return 0.4, ("a value",)
-    gender = known.gender or _listed_gender(known)
-    if not gender:
-        return 0.6 if known.type != "person" else 0.5, ("its gender is not known",)
-    if gender in singular:
-        return 1.0, (f"gender {gender}",)
-    if not known.gender and known.type != "person":
-        return 0.5, ("listed under a word of another gender",)
-    if "any" in asked.genders and known.type != "person":
-        return 0.7, ("das may mean anything",)
-    return 0.0, ()
-
-
-_PERSON = ("person",)
-_COLLECTIVE = frozenset(
-    map(
-        stem,
-        word_set("""
-        group team band family company crew staff board committee couple audience police class club
-        agency department
-        """),
-    )
-)
-_PERHAPS = 0.8
-"""How well "it" fits a name of which nobody knows whether it is one of a person."""
-
-
-def _may_be_person(known: Known) -> bool:
-    """Tell whether a name of something that is not known may be that of a person."""
-    name = known.first.text
-    is_name = known.first.form == "name" or (known.first.form == "item" and len(name.split()) == 2)
-    is_plain = name.istitle() and name.replace(" ", "").isalpha()
-    return is_name and is_plain and known.type in ("thing", "item")
-
-
-def _as_several(known: Known) -> float:
-    """Return how well "they" fits one thing: a team, somebody, or a firm or band by its name."""
-    if known.heads & _COLLECTIVE:
-        return 0.8
-    if known.type == "person":
-        return 0.45
-    if known.first.form != "name" or known.type != "thing":
-        return 0.0
-    return 0.6 if known.first.text.endswith("s") else 0.25
-
-
-def _listed_gender(known: Known) -> str:
-    """Return the gender of what a list is a list of."""
-    nouns = (german_gender(each.noun) for each in reversed(known.lists) if each.noun)
-    return next((gender for gender in nouns if gender), "")
-
-
-def _is_type(types: Iterable[str], known: Known) -> bool:
-    if known.type in types:
+def _lists_kind(shown: MentionedList, head: str) -> bool:
+    if shown.noun == head or (len(head) > 3 and shown.noun.endswith(head)):
         return True
-    return "place" in types and known.type == "item" and known.first.type == "place"
+    return any(head in x.heads for x in shown.members) or any(
+        head in content_words(item.line) for item in shown.items
+    )
 
 
-def _groups(now: Situation) -> list[Weighed]:
-    """Return the lists that "them" may mean."""
-    found = []
-    for at, shown in enumerate(now.register.lists_before(now.moment)):
-        if len(shown.members) < 2:
-            continue
-        distance = now.distance(shown.moment[0])
-        is_named = all(item.form in ("name", "item") for item in shown.items)
-        weight = (0.9 if is_named else 0.5) * SOURCES[shown.source] ** 0.5
-        if any(member.type in VALUES for member in shown.members):
-            weight *= 0.4
-        reason = f"{len(shown.members)} named together {distance} messages ago"
-        weight *= 1.0 if shown.moment[0] == now.moment[0] else BEFORE
-        found.append(Weighed(shown.members, weight * NEAR**distance * 0.97**at, (reason,)))
-    return found
+def _implied_lists(now: Situation) -> Iterator[MentionedList]:
+    """Yield things mentioned lately that have one noun, or are named in one message."""
+    by_head: dict[str, list[TrackedEntity]] = {}
+    by_message: dict[tuple[int, str], list[TrackedEntity]] = {}
+    for entity in sorted(now.register.recent(now.moment, 12), key=lambda each: each.id):
+        first = entity.first
+        if first.form == "noun" and entity.number != "plural" and first.head:
+            by_head.setdefault(first.head, []).append(entity)
+        if first.form == "name" and entity.type != "file":
+            by_message.setdefault((first.message, entity.type), []).append(entity)
+    named = sorted(by_message.items(), key=lambda each: (each[0][0], len(each[1])), reverse=True)
+    for noun, members in [*by_head.items(), *(("", members) for _, members in named)]:
+        if len(members) > 1:
+            items = tuple(each.first for each in members)
+            last = items[-1]
+            yield MentionedList(last.moment, last.source, noun, tuple(members), items, is_row=True)
 
 
-def _wanted_by_verb(known: Known, now: Situation) -> float:
-    """Return more for a file before which "open" stands, and the like."""
-    words = re.findall(r"\w+", now.around.lower())
-    wanted = {_VERBS[stem(word)] for word in words if stem(word) in _VERBS}
-    types = {known.type, "thing" if known.type == "item" else known.type}
-    return 1.25 if types & wanted else 1.0
+def _choose(asked: ReferenceQuery, shown: MentionedList, now: Situation) -> _Choice:
+    """Return the members that a phrase picks, how sure that is, and why."""
+    members, count = shown.members, len(shown.members)
+    if asked.kind == "ordinal":
+        return _by_place(asked, shown)
+    if asked.kind == "superlative":
+        return _by_measure(asked, shown)
+    if asked.kind == "described":
+        return _by_words(asked, shown)
+    if asked.kind == "several":
+        fits = count > 1 and asked.count in (0, count)
+        return (members, 1.0, "all of it") if fits else _NOTHING
+    if asked.kind == "middle":
+        return ([members[count // 2]], 1.0, "in the middle") if count % 2 else _NOTHING
+    return _by_last(asked, shown, now)
+
+
+def _by_place(asked: ReferenceQuery, shown: MentionedList) -> _Choice:
+    members, mark = shown.members, asked.mark
+    if mark in shown.marks and mark:
+        return [members[shown.marks.index(mark)]], 1.0, f"marked {mark}"
+    first = asked.first if asked.first >= 0 else len(members) + asked.first
+    if mark:
+        first = int(mark) - 1 if mark.isdigit() else "abcdefgh".find(mark)
+        first = -1 if any(shown.marks) else first
+    taken = members[first : first + asked.count] if first >= 0 else ()
+    if len(taken) < asked.count:
+        return _NOTHING
+    return taken, 1.0, f"number {first + 1} of {len(members)}"
+
+
+def _by_measure(asked: ReferenceQuery, shown: MentionedList) -> _Choice:
+    for measure in asked.measures:
+        numbers = [item.measures.get(measure) for item in shown.items]
+        known = [number for number in numbers if number is not None]
+        if len(known) > 1:
+            best = (max if asked.is_most else min)(known)
+            sure = len(known) / len(numbers) / numbers.count(best)
+            sure *= 1.0 if asked.count in (1, len(known)) else 0.5  # "the cheaper one" is of two
+            which = "most" if asked.is_most else "least"
+            return [shown.members[numbers.index(best)]], sure, f"the {which} {measure}: {best:g}"
+    return _NOTHING
+
+
+def _by_words(asked: ReferenceQuery, shown: MentionedList) -> _Choice:
+    fits = [_share_of(asked.words, item) for item in shown.items]
+    best = max(fits, default=0.0)
+    if best < 0.5:
+        return _NOTHING
+    members = [each for each, fit in zip(shown.members, fits, strict=True) if fit == best]
+    why = f"it says {', '.join(asked.words)}"
+    return (
+        (members, best, why)
+        if asked.number == "plural"
+        else (members[:1], best / len(members), why)
+    )
+
+
+def _share_of(words: Iterable[str], item: Mention) -> float:
+    """Return which part of the words an item has, or begins with."""
+    said = {*item.words, *map(stem, re.findall(r"\w+", f"{item.text} {item.line}"))}
+    hits = [
+        word in said
+        or any(len(word) > 4 < len(x) and (x.startswith(word) or word.startswith(x)) for x in said)
+        for word in words
+    ]
+    return sum(hits) / len(hits)
+
+
+def _by_last(asked: ReferenceQuery, shown: MentionedList, now: Situation) -> _Choice:
+    """Pick by the member mentioned last after the list: the next one, the others."""
+    last, at = (-1, -1), -1
+    for place, member in enumerate(shown.members):
+        for each in member.before(now.moment)[-8:]:
+            if each.form != "item" and each.message > shown.moment[0] and each.moment > last:
+                last, at = each.moment, place
+    if at < 0:
+        return _NOTHING
+    if asked.kind == "other":
+        rest = [*shown.members[:at], *shown.members[at + 1 :]]
+        fits = len(rest) == 1 or (asked.number == "plural" and rest)
+        return (rest, 1.0, "not the one mentioned last") if fits else _NOTHING
+    at += 1 if asked.kind == "next" else -1
+    inside = 0 <= at < len(shown.members)
+    return ([shown.members[at]], 1.0, f"{asked.kind} in the list") if inside else _NOTHING

@@ -1,28 +1,48 @@
-"""Following a conversation: what each message speaks of, by name or by reference.
+"""Following a conversation: topics, entities and references of its messages.
 
-One more message is read once. What it refers to is worked out from what came before, so that "it"
-after "the second one" finds what was picked.
+A tracker reads each message once. References are resolved while it reads, from what came before, so
+that "it" after "the second one" finds what was picked. The functions below keep the trackers of the
+last few conversations and continue where the last call stopped.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, TypeAlias
 
-from otolith.conversation.discourse.candidates import Situation, Weighed, noun, pronoun
-from otolith.conversation.discourse.entities import Known, Read, Register, read, texts_of
-from otolith.conversation.discourse.list_choice import picked
-from otolith.conversation.discourse.mentions import Found, Mention
-from otolith.conversation.discourse.phrases import PhraseQuery, parsed
-from otolith.conversation.discourse.topics import Segmenter
+from otolith.conversation.discourse.candidates import ScoredEntities, Situation, candidates_for
+from otolith.conversation.discourse.entities import (
+    Entity,
+    Mention,
+    MentionedList,
+    Moment,
+    Register,
+    TrackedEntity,
+    group_of,
+    placed,
+)
+from otolith.conversation.discourse.nouns import TextMentions, read_mentions
+from otolith.conversation.discourse.phrases import ReferenceQuery, parse_reference
+from otolith.conversation.discourse.topics import (
+    Segmenter,
+    Topic,
+    TopicJudge,
+    text_of,
+    texts_of,
+)
 from otolith.conversation.message import Message, Role
+from otolith.errors import BadValue
+from otolith.text.words import content_words, is_german
 
+_MIN_SCORE, _MAX_CANDIDATES, _MAX_TRACKERS = 0.02, 10, 8
 _SURE, _AHEAD = 0.45, 1.15
-"""A reference is followed if its best answer has such a score, so much better than the next."""
+"""A reference is followed if its best answer has this score, and is so much better than the next."""
 
-_PICKS = re.compile(
+_REFERENCE = re.compile(
     r"\b(?:the|that|der|die|das|den|dem)\s+"
     r"(?:(?:first|second|third|fourth|fifth|sixth|last|former|latter|other|next|cheapest|fastest|"
     r"earliest|latest|shortest|longest|newest|oldest|best|closest|nearest|biggest|largest|smallest|"
@@ -30,42 +50,57 @@ _PICKS = re.compile(
     r"(?:\s+(?:one|option|two|three|[a-z]+))?|[\w:.-]+ one\b|one (?:with|from|in|at|by) [\w :.-]+|"
     r"(?:erst|zweit|dritt|viert|fünft|letzt|ander|billigst|günstigst|teuerst|schnellst|frühest|"
     r"spätest|kürzest|best|größt|kleinst)e[nrsm]?)"
-    r"|\b(?:option|number|nummer|nr\.?|variante)\s+(?:\d{1,2}|[a-h])\b",
-    re.IGNORECASE,
-)
-_PRONOUN = re.compile(
-    r"\b(?:he|him|his|she|her|it|its|them|they|their|er|ihn|ihm|sie|that one|this one)\b|"
-    r"(?<![^.!?\n] )\b(?:der|die|das|den)\b"
+    r"|\b(?:option|number|nummer|nr\.?|variante)\s+(?:\d{1,2}|[a-h])\b"
+    r"|\b(?:he|him|his|she|her|it|its|them|they|their|er|ihn|ihm|sie|that one|this one)\b"
+    r"|(?<![^.!?\n] )\b(?:der|die|das|den)\b"
     r"(?= (?:nehm|will|möcht|hätt|buch|kauf|find|mag|klingt|ist|wär))",
     re.IGNORECASE,
 )
+_CLAUSE = re.compile(
+    "[.,;:!?\\n\u2013\u2014]"
+    r"|\b(?:and|but|or|so|because|when|if|while|that|und|aber|oder|weil|wenn|dass|denn)\b",
+    re.IGNORECASE,
+)
+_NOUN_KINDS = ("definite", "demonstrative", "name")
 
 
-class Reference(NamedTuple):
-    """A phrase of a message that refers to something."""
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An entity that a phrase may mean, with a score from 0 to 1 and the reasons for it."""
 
-    start: int
-    text: str
-    asked: PhraseQuery
+    entity: Entity
+    score: float
+    reasons: tuple[str, ...]
+
+
+ReferenceJudge: TypeAlias = Callable[
+    [str, Sequence[Message], Sequence[Candidate]], Sequence[int] | None
+]
+"""A function that chooses among candidates, perhaps a model.
+
+It gets the phrase, the messages before it, and the candidates. It returns the places of those it
+takes, the best first, or None to accept the order. It can leave some out, but cannot add any.
+"""
 
 
 class Tracker:
-    """Who and what a conversation has spoken of, message by message."""
+    """The topics and entities of a conversation, message by message."""
 
     def __init__(self) -> None:
         self.register = Register()
         self.segmenter = Segmenter()
-        self._noun = ""
         self.clock: list[int] = []
-        self.count = 0
-        self._is_german = False
+        """For each message, how many were said before it; results of tools are not counted."""
+        self.is_german = False
+        self._said = 0
+        self._noun = ""  # what a list shown next is probably a list of
         self._tools: dict[str, str] = {}
 
     def add(self, message: Message) -> None:
-        """Read one more message."""
+        """Read the next message."""
         at = len(self.clock)
-        self.clock.append(self.count)
-        self.count += message.role in (Role.USER, Role.ASSISTANT)
+        self.clock.append(self._said)
+        self._said += message.role in (Role.USER, Role.ASSISTANT)
         self.segmenter.add(message)
         self._tools |= {call.id: call.name for call in message.calls}
         if message.role is Role.SYSTEM:
@@ -73,125 +108,264 @@ class Tracker:
         base = 0
         for text, source, call_id in texts_of(message):
             tool = self._tools.get(call_id, "") if source == "tool" else None
-            seen = read(text, german=self._is_german, tool=tool)
-            if source != "tool" and text.strip():
-                self._is_german = seen.is_german
+            read = read_mentions(text, german=self.is_german, tool=tool)
+            if tool is None and text.strip():
+                self.is_german = read.is_german
             if message.role is Role.USER:
-                self._noun = _plural_noun(seen) or self._noun
-            self._take(seen, text if source != "tool" else "", at, source, base)
+                nouns = [each for each in read.mentions if each.form in ("noun", "bare")]
+                plural = [each for each in nouns if each.number == "plural"]
+                self._noun = next((x.head for x in plural[:1] or nouns[-1:]), self._noun)
+            self._add_text(read, text if tool is None else "", at, source, base)
             base += len(text) + 1
-
-    def _take(self, seen: Read, text: str, at: int, source: str, base: int) -> None:
-        """Take in what a text speaks of, in its order."""
-        placed: dict[int, Known] = {}
-        events: list[tuple[int, int, object]] = [
-            *((found.start, 1, number) for number, found in enumerate(seen.found)),
-            *((each.start, 0, each) for each in _references(text, seen)),
-        ]
-        for _, _, event in sorted(events, key=lambda each: each[:2]):
-            if isinstance(event, Reference):
-                self._follow(event, at, source, base, text)
-            elif isinstance(event, int):
-                placed[event] = self._mention(seen.found[event], at, source, base)
-        for row in seen.rows:
-            founds = [seen.found[number] for number in row]
-            moment = at, base + founds[0].start
-            self.register.row([placed[number] for number in row], founds, moment, source)
-        for shown in seen.lists:
-            named = shown if shown.noun else replace(shown, noun=self._noun)
-            self.register.show(named, at, source, base=base)
-
-    def _mention(self, found: Found, at: int, source: str, base: int) -> Known:
-        if found.form == "noun" and found.is_definite:
-            asked = PhraseQuery("definite", found.number, head=found.head, words=found.words[:-1])
-            best = self._best(noun(asked, self.situation((at, base + found.start))))
-            if best is not None:
-                known = best.known[0]
-                form = "reference" if known.lists else "noun"
-                mention = Mention(
-                    at, base + found.start, found.text, source, form, found.is_first, found.is_aside
-                )
-                self.register.touch(known, mention)
-                return known
-        return self.register.place(found, at, source, base=base)
-
-    def _follow(self, reference: Reference, at: int, source: str, base: int, text: str) -> None:
-        near = around(text, reference.start, len(reference.text))
-        clause = base + clause_start(text, reference.start)
-        now = self.situation((at, base + reference.start), around=near, clause=clause)
-        best = self._best(weighed(reference.asked, now))
-        if best is not None:
-            mention = Mention(at, base + reference.start, reference.text, source, "reference")
-            self.register.touch(best.known[0], mention)
-
-    def _best(self, found: list[Weighed]) -> Weighed | None:
-        """Return the best answer, if it is one thing and clearly the best."""
-        ranked = sorted(found, key=lambda each: -each.score)
-        if not ranked or ranked[0].score < _SURE or len(ranked[0].known) != 1:
-            return None
-        is_clear = len(ranked) == 1 or ranked[0].score >= _AHEAD * ranked[1].score
-        return ranked[0] if is_clear else None
 
     def situation(
         self,
-        moment: tuple[int, int],
+        moment: Moment,
         *,
         around: str = "",
         clause: int = 0,
-        variables: Sequence[Known] = (),
+        variables: Sequence[TrackedEntity] = (),
     ) -> Situation:
-        """Return a moment of the conversation, to ask at."""
-        clock = self.clock if moment[0] < len(self.clock) else [*self.clock, self.count]
+        """Return a moment of the conversation, to look for candidates at."""
+        clock = self.clock if moment[0] < len(self.clock) else [*self.clock, self._said]
         topic = self.segmenter.spans_at(moment[0])
         return Situation(self.register, moment, clock, around, clause, topic, list(variables))
 
-    @property
-    def is_german(self) -> bool:
-        """Whether the last thing said was German."""
-        return self._is_german
+    def _add_text(self, read: TextMentions, text: str, at: int, source: str, base: int) -> None:
+        """Register what a text mentions and follow what it refers to, in its order."""
+        mentions = [placed(each, at, source, base) for each in read.mentions]
+        entities: dict[int, TrackedEntity] = {}
+        events: list[tuple[int, int, Any]] = [
+            *((each.start, 1, number) for number, each in enumerate(mentions)),
+            *((base + found.start(), 0, found) for found in _REFERENCE.finditer(text)),
+        ]
+        for _, is_mention, event in sorted(events, key=lambda each: each[:2]):
+            if is_mention:
+                entities[event] = self._mention(mentions[event])
+            else:
+                self._follow(event, (at, base + event.start()), source, base)
+        for row in read.rows:
+            self.register.add_row([entities[x] for x in row], [mentions[x] for x in row])
+        for shown in read.lists:
+            items = tuple(placed(item, at, source, base) for item in shown.items)
+            members = tuple(self.register.place(item) for item in items)
+            moment, noun = (at, base + shown.start), shown.noun or self._noun
+            self.register.add_list(MentionedList(moment, source, noun, members, items, shown.marks))
+
+    def _mention(self, mention: Mention) -> TrackedEntity:
+        """Register a mention; "the hotel" may be one that was picked from a list."""
+        if mention.form == "noun" and mention.is_definite:
+            words = mention.words[:-1]
+            asked = ReferenceQuery("definite", mention.number, head=mention.head, words=words)
+            entity = _clear_answer(candidates_for(asked, self.situation(mention.moment)))
+            if entity is not None:
+                form = "reference" if entity.lists else "noun"
+                self.register.touch(entity, _as_form(mention, form))
+                return entity
+        return self.register.place(mention)
+
+    def _follow(self, found: re.Match[str], moment: Moment, source: str, base: int) -> None:
+        """Register a reference as a mention of what it means, if that is clear."""
+        asked = parse_reference(found.group(), german=self.is_german)
+        if asked is None or asked.kind in _NOUN_KINDS:
+            return
+        around, clause = _surroundings(found)
+        now = self.situation(moment, around=around, clause=base + clause)
+        entity = _clear_answer(candidates_for(asked, now))
+        if entity is not None:
+            self.register.touch(entity, Mention(*moment, found.group(), source, "reference"))
 
 
-def around(text: str, start: int, length: int) -> str:
-    """Return the words before and after a phrase."""
-    before = re.split(r"[.!?;\n]", text[:start])[-1].split()[-3:]
-    after = re.split(r"[.!?;\n]", text[start + length :])[0].split()[:3]
-    return " ".join((*before, *after))
+def _as_form(mention: Mention, form: str) -> Mention:
+    at, start, text, source = mention.message, mention.start, mention.text, mention.source
+    return Mention(at, start, text, source, form, mention.is_first, mention.is_aside)
 
 
-def clause_start(text: str, start: int) -> int:
-    """Return where the clause begins in which something stands."""
-    breaks = list(_CLAUSE.finditer(text[:start]))
-    return breaks[-1].end() if breaks else 0
+def _clear_answer(found: Sequence[ScoredEntities]) -> TrackedEntity | None:
+    """Return the best candidate, if it is one entity and clearly the best."""
+    if not found or found[0].score < _SURE or len(found[0].entities) != 1:
+        return None
+    is_clear = len(found) == 1 or found[0].score >= _AHEAD * found[1].score
+    return found[0].entities[0] if is_clear else None
 
 
-_CLAUSE = re.compile(
-    "[.,;:!?\\n\u2013\u2014]"
-    r"|\b(?:and|but|or|so|because|when|if|while|that|und|aber|oder|weil|wenn|dass|denn)\b",
-    re.IGNORECASE,
-)
+def _surroundings(found: re.Match[str]) -> tuple[str, int]:
+    """Return the words around a phrase, and where its clause begins."""
+    before, after = found.string[: found.start()], found.string[found.end() :]
+    near = re.split(r"[.!?;\n]", before)[-1].split()[-3:]
+    near += re.split(r"[.!?;\n]", after)[0].split()[:3]
+    breaks = list(_CLAUSE.finditer(before))
+    return " ".join(near).lower(), breaks[-1].end() if breaks else 0
 
 
-def _plural_noun(seen: Read) -> str:
-    """Return the first noun in the plural, else the last: a list shown next is likely of these."""
-    nouns = [found for found in seen.found if found.head and found.form in ("noun", "bare")]
-    plural = (found.head for found in nouns if found.number == "plural")
-    return next(plural, nouns[-1].head if nouns else "")
+# Functions over a sequence of messages
+
+_trackers: list[tuple[list[Message], Tracker]] = []
+_trackers_lock = Lock()
 
 
-def weighed(asked: PhraseQuery, now: Situation) -> list[Weighed]:
-    """Return what a phrase may mean, in no order."""
-    if asked.kind == "pronoun":
-        return pronoun(asked, now)
-    if asked.kind in ("definite", "demonstrative", "name"):
-        return noun(asked, now)
-    return picked(asked, now)
+@contextmanager
+def _tracker_of(messages: Sequence[Message], stop: int) -> Iterator[Tracker]:
+    """Lend the tracker of the first messages; one that has read some of them reads the rest."""
+    with _trackers_lock:
+        read, tracker = [], Tracker()
+        for place, (seen, known) in enumerate(_trackers):
+            if len(seen) <= stop and all(map(_is_same, seen, messages)):
+                read, tracker = seen, known
+                del _trackers[place]
+                break
+        for message in messages[len(read) : stop]:
+            tracker.add(message)
+            read.append(message)
+        _trackers.insert(0, (read, tracker))
+        del _trackers[_MAX_TRACKERS:]
+        yield tracker
 
 
-def _references(text: str, seen: Read) -> list[Reference]:
-    found: list[Reference] = []
-    for match in [*_PICKS.finditer(text), *_PRONOUN.finditer(text)]:
-        is_inside = any(each.start <= match.start() < each.start + len(each.text) for each in found)
-        asked = None if is_inside else parsed(match.group(), german=seen.is_german)
-        if asked is not None and asked.kind not in ("definite", "demonstrative", "name"):
-            found.append(Reference(match.start(), match.group(), asked))
-    return found
+def _is_same(one: Message, other: Message) -> bool:
+    return one is other or (
+        one.role is other.role and one.time == other.time and one.parts == other.parts
+    )
+
+
+def topics_of(messages: Sequence[Message], *, judge: TopicJudge | None = None) -> list[Topic]:
+    """Return the topics of a conversation, in the order in which they came up.
+
+    Every message belongs to one span of one topic. `judge` may overrule what the rules propose for
+    a turn; use a `Segmenter(judge)` to ask it about new turns only.
+
+    Raises:
+        BadValue: the judge returned something that is not a topic.
+    """
+    if judge is None:
+        with _tracker_of(messages, len(messages)) as tracker:
+            return tracker.segmenter.topics()
+    segmenter = Segmenter(judge)
+    for message in messages:
+        segmenter.add(message)
+    return segmenter.topics()
+
+
+def entities_of(messages: Sequence[Message], *, at: int | None = None) -> list[Entity]:
+    """Return what a conversation has mentioned before message `at`, in the order it came up."""
+    end = (len(messages) if at is None else at), 0
+    with _tracker_of(messages, end[0]) as tracker:
+        known = [each for each in tracker.register.entities if each.before(end)]
+        return [each.entity(end) for each in known]
+
+
+def resolve(
+    messages: Sequence[Message],
+    phrase: str,
+    *,
+    at: int | None = None,
+    start: int | None = None,
+    variables: Iterable[str] | Mapping[str, str] = (),
+    judge: ReferenceJudge | None = None,
+) -> list[Candidate]:
+    """Return what a phrase may mean, the best first; an empty list if nothing fits.
+
+    `at` is the message in which the phrase stands: what comes before it is seen, in that message
+    too. `start` is its position there, by default where it is found first. Without `at`, the phrase
+    comes after all messages. `variables` are names of variables that may be meant, as a mapping
+    with the type of each. Two scores that are close mean that the phrase is ambiguous.
+
+        resolve(messages, "the cheapest one")[0].entity.label
+
+    Raises:
+        BadValue: `phrase` is not a text, there is no message `at`, or the judge chose candidates
+            that do not exist.
+    """
+    if at is not None and (type(at) is not int or not 0 <= at <= len(messages)):
+        raise BadValue(
+            f"at must be from 0 to {len(messages)}, the number of messages, got {at!r:.60}",
+            hint="leave it out to ask after the last message",
+        )
+    end = len(messages) if at is None else at
+    with _tracker_of(messages, min(end + 1, len(messages))) as tracker:
+        found = _find_phrase(messages, phrase, end, start)
+        around, clause = _surroundings(found) if found else ("", 0)
+        moment = end, found.start() if found else 0
+        now = tracker.situation(
+            moment, around=around, clause=clause, variables=_variables(variables)
+        )
+        candidates = _candidates(phrase, now, german=tracker.is_german)
+    return _judged(phrase, messages[:end], candidates, judge)
+
+
+def resolve_next(
+    tracker: Tracker,
+    messages: Sequence[Message],
+    phrase: str,
+    *,
+    variables: Iterable[str] | Mapping[str, str] = (),
+    judge: ReferenceJudge | None = None,
+) -> list[Candidate]:
+    """Return what a phrase may mean that comes after all messages that a tracker has read."""
+    end = len(tracker.clock)
+    now = tracker.situation((end, 0), variables=_variables(variables))
+    candidates = _candidates(phrase, now, german=tracker.is_german)
+    return _judged(phrase, messages[:end], candidates, judge)
+
+
+def _find_phrase(
+    messages: Sequence[Message], phrase: object, at: int, start: int | None
+) -> re.Match[str] | None:
+    """Return where a phrase stands in a message, with its article; None if it does not."""
+    words = re.findall(r"\w+", phrase) if isinstance(phrase, str) else []
+    if at >= len(messages) or not words:
+        return None
+    article = r"(?:\b(?:the|this|that|my|der|die|das|den|dem|zum|zur|im|vom)\s+)?"
+    inner = r"\W+".join(map(re.escape, words))
+    pattern = re.compile(rf"{article}\b{inner}\b", re.IGNORECASE)
+    places = pattern.finditer(text_of(messages[at]))
+    return next((found for found in places if start is None or found.end() > start), None)
+
+
+def _candidates(phrase: object, now: Situation, *, german: bool) -> list[Candidate]:
+    if not isinstance(phrase, str):
+        raise BadValue(
+            f"phrase must be a text, got {phrase!r:.60}", hint='such as "the second one"'
+        )
+    language = is_german(phrase)
+    asked = parse_reference(phrase, german=german if language is None else language)
+    best: dict[tuple[int, ...], Candidate] = {}
+    for found in candidates_for(asked, now) if asked else ():
+        ids = tuple(each.id for each in found.entities)
+        if found.score >= _MIN_SCORE and ids not in best:
+            entities = [each.entity(now.moment) for each in found.entities]
+            entity = entities[0] if len(entities) == 1 else group_of(entities)
+            best[ids] = Candidate(entity, round(found.score, 4), found.reasons)
+    return list(best.values())[:_MAX_CANDIDATES]
+
+
+def _judged(
+    phrase: str,
+    messages: Sequence[Message],
+    found: list[Candidate],
+    judge: ReferenceJudge | None,
+) -> list[Candidate]:
+    order: Any = judge(phrase, messages, found) if judge is not None and found else None
+    if order is None:
+        return found
+    places: list[Any] = list(order) if isinstance(order, Iterable) else [None]
+    if any(type(place) is not int or not 0 <= place < len(found) for place in places):
+        raise BadValue(
+            f"the judge returned {order!r:.60} for {len(found)} candidates",
+            hint="return a list of their places, from 0 on, or None",
+        )
+    return [found[place] for place in dict.fromkeys(places)]
+
+
+def _variables(given: Iterable[str] | Mapping[str, str]) -> list[TrackedEntity]:
+    """Return variables as entities that no message mentions."""
+    entities = []
+    for number, name in enumerate(given):
+        kind = given[name] if isinstance(given, Mapping) else ""
+        words = tuple(content_words(name))
+        heads = {*words[-1:], *content_words(kind), *content_words(kind.lower())}
+        first = Mention(text=name, type="variable", form="variable", words=words)
+        entity = TrackedEntity(-2 - number, first, {*words, *heads}, heads)
+        entity.type, entity.number = "variable", "singular"
+        entities.append(entity)
+    return entities

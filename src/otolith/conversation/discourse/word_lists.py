@@ -1,0 +1,78 @@
+"""Word lists of English and German, read from `words.toml` on first use.
+
+Nothing here is loaded before a conversation is followed: importing the package costs no file.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from otolith.text.words import stem
+
+
+@cache
+def word_table(name: str) -> Any:
+    """Return an entry of `words.toml` as it is written there."""
+    return _file()[name]
+
+
+@cache
+def word_list(name: str) -> frozenset[str]:
+    """Return the words of a list, in small letters."""
+    return frozenset(word_table(name).split())
+
+
+@cache
+def stem_list(name: str) -> frozenset[str]:
+    """Return the stems of the words of a list."""
+    return frozenset(map(stem, word_list(name)))
+
+
+@cache
+def keys_by_word(name: str) -> dict[str, tuple[str, ...]]:
+    """Return, for each word of a table, the keys under which it is listed."""
+    found: dict[str, tuple[str, ...]] = {}
+    for key, words in word_table(name).items():
+        for word in words.split():
+            found[word] = (*found.get(word, ()), key)
+    return found
+
+
+@cache
+def keys_by_stem(name: str) -> dict[str, tuple[str, ...]]:
+    """Return the same for the stems of the words."""
+    found: dict[str, tuple[str, ...]] = {}
+    for word, keys in keys_by_word(name).items():
+        found[stem(word)] = tuple(dict.fromkeys((*found.get(stem(word), ()), *keys)))
+    return found
+
+
+@cache
+def synonyms(head: str) -> frozenset[str]:
+    """Return the stems that mean the same as a stem, itself included; none, if it has no group."""
+    groups = (frozenset(map(stem, group.split())) for group in word_table("synonyms"))
+    return frozenset().union(*(group for group in groups if head in group))
+
+
+@cache
+def number_word(word: str) -> int | None:
+    """Return the number that a word or a numeral stands for, up to ten; None if it has none."""
+    if word.isdecimal():
+        return int(word)
+    keys = keys_by_word("numbers").get(word)
+    return int(keys[0]) if keys else None
+
+
+@cache
+def cue_pattern(name: str, before: str = "", after: str = "") -> re.Pattern[str]:
+    """Return a pattern for one group of cues, with what must stand before and after each."""
+    return re.compile(f"{before}(?:{'|'.join(word_table('cues')[name])}){after}", re.IGNORECASE)
+
+
+@cache
+def _file() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
