@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from otolith.conversation.discourse.entities import (
-    MentionedList,
     Mention,
+    MentionedList,
     Moment,
     Register,
     TrackedEntity,
@@ -32,7 +32,7 @@ _OTHER_MESSAGE, _SAME_CLAUSE, _THEME, _ASIDE = 0.85, 0.5, 1.2, 0.75
 """A mention in another message counts less, so does one in the clause of the phrase ("an aisle seat
 on it") and one in passing; what a topic began with counts more."""
 _FORMS = {
-    "reference": 1.0, "name": 1.0, "noun": 0.85, "bare": 0.6, "item": 0.45, "variable": 0.3,
+    "reference": 1.0, "name": 1.0, "noun": 0.85, "bare": 0.65, "item": 0.45, "variable": 0.3,
     "value": 0.2,
 }  # fmt: skip
 _SOURCES = {"user": 1.0, "assistant": 0.9, "tool": 0.7, "system": 0.5, "variable": 0.3}
@@ -91,7 +91,7 @@ def candidates_for(asked: ReferenceQuery, now: Situation) -> list[ScoredEntities
     elif asked.kind in ("definite", "demonstrative", "name"):
         found = _by_noun(asked, now)
     else:
-        found = _from_lists(asked, now)
+        found = list(_from_lists(asked, now))
     return sorted(found, key=lambda each: -each.score)
 
 
@@ -106,9 +106,9 @@ def _by_pronoun(asked: ReferenceQuery, now: Situation) -> list[ScoredEntities]:
         if fit and mentions:
             last = [each for each in mentions[-8:] if each.message == mentions[-1].message]
             distance = now.distance(last[-1].message)
-            is_aside = all(each.is_aside for each in last) and asked.types != ("person",)
             score = fit * _salience(entity, last, now) * _NEAR**distance
-            score *= (1 + 0.07 * min(len(mentions) - 1, 4)) * (_ASIDE if is_aside else 1.0)
+            if all(each.is_aside for each in last) and asked.types != ("person",):
+                score *= _ASIDE
             if now.topic and mentions[0].message == now.topic[0][0] != now.moment[0]:
                 score *= _THEME if mentions[0].is_first else 1.0
             how = f"mentioned {distance} messages ago as {last[-1].text!r}"
@@ -117,13 +117,9 @@ def _by_pronoun(asked: ReferenceQuery, now: Situation) -> list[ScoredEntities]:
 
 
 def _salience(entity: TrackedEntity, last: Sequence[Mention], now: Situation) -> float:
-    """Return how much the last message that mentions an entity speaks of it."""
-    form = max(
-        _FORMS[each.form] + 0.12 * (each.form == "bare" and each.source == "user") for each in last
-    )
-    if all(each.form == "item" for each in last) and any(len(x.members) == 1 for x in entity.lists):
-        form = 0.9  # the only item of its list
-    score = form * _SOURCES[last[-1].source] * (1.0 if any(x.is_first for x in last) else 0.88)
+    """Return how much the last message that mentions an entity is about it."""
+    score = max(_FORMS[each.form] for each in last) * _SOURCES[last[-1].source]
+    score *= 1.0 if any(each.is_first for each in last) else 0.88
     verbs = (keys_by_stem("verb_objects").get(stem(x), ()) for x in re.findall(r"\w+", now.around))
     wanted = {type for types in verbs for type in types}
     score *= 1.25 if {entity.type, "thing" if entity.type == "item" else ""} & wanted else 1.0
@@ -218,7 +214,7 @@ def _by_noun(asked: ReferenceQuery, now: Situation) -> list[ScoredEntities]:
     for word in synonyms(asked.head):
         listed += register.by_head(word)
     entities = {each.id: each for each in [*listed, *now.variables]}.values()
-    found = [s for rank, each in enumerate(entities) if (s := _called(asked, each, now, rank))]
+    found = [scored for each in entities if (scored := _called(asked, each, now))]
     if asked.kind != "name" and asked.number != "singular":
         found += _lists_of(asked, now)
     if asked.kind != "name" and asked.number != "plural":
@@ -227,9 +223,7 @@ def _by_noun(asked: ReferenceQuery, now: Situation) -> list[ScoredEntities]:
     return found
 
 
-def _called(
-    asked: ReferenceQuery, entity: TrackedEntity, now: Situation, rank: int
-) -> ScoredEntities | None:
+def _called(asked: ReferenceQuery, entity: TrackedEntity, now: Situation) -> ScoredEntities | None:
     mentions = entity.before(now.moment)
     if not mentions and entity not in now.variables:
         return None
@@ -246,7 +240,7 @@ def _called(
             hits = sum(word in entity.words or word in line for word in asked.words)
             score *= 0.4 + 0.7 * hits / len(asked.words)
     if asked.kind == "demonstrative":  # the latest, rather than what is mentioned most often
-        score *= (_NEAR if score < 0.9 else _FAR) ** distance * (1 - 0.03 * min(rank, 10))
+        score *= (_NEAR if score < 0.9 else _FAR) ** distance
     else:
         score *= _FAR**distance * (1 + 0.02 * min(len(mentions), 5))
     return ScoredEntities((entity,), min(score / 1.1, 1.0), (why, f"{distance} messages ago"))
@@ -338,9 +332,11 @@ def _from_lists(asked: ReferenceQuery, now: Situation) -> Iterator[ScoredEntitie
     """Yield what a phrase picks from each list, the latest list first."""
     lists = list(now.register.lists_before(now.moment))
     known = [{member.id for member in shown.members} for shown in lists]
-    for shown in _implied_lists(now):
-        if not any({member.id for member in shown.members} <= ids for ids in known):
-            lists.append(shown)
+    lists += [
+        shown
+        for shown in _implied_lists(now)
+        if not any({member.id for member in shown.members} <= ids for ids in known)
+    ]
     age = 0
     for shown in lists:
         members, sure, how = _choose(asked, shown, now)

@@ -48,12 +48,13 @@ _ANNOUNCES = re.compile(
 _COMMA = re.compile(r",\s+(?:and |or |und |oder )?|\s+(?:and|or|und|oder)\s+")
 _SEMICOLON = re.compile(r";\s*(?:and |or |und |oder )?")
 _UNBROKEN = re.compile(r"\([^)]*\)|\"[^\"]*\"|„[^“”\"]*[“”\"]|“[^”]*”")
-_STARTS_ITEM = frozenset("the a an one another your my der die das den ein eine einen".split(" "))
+_STARTS_ITEM = re.compile(r"(?:the|an?|one|another|your|my|der|die|das|den|eine?n?)\b")
 _COLUMN = re.compile("\\s*[;|\\t]\\s*|,\\s+|\\s+[-\u2013\u2014]\\s+|\\s{2,}")
 _NAME_FIELDS = (
-    "name title titel label subject betreff flight flug hotel restaurant product produkt filename"
-    " file path datei airline train zug event description summary text id"
-).split()
+    "name", "title", "titel", "label", "subject", "betreff", "flight", "flug", "hotel",
+    "restaurant", "product", "produkt", "filename", "file", "path", "datei", "airline", "train",
+    "zug", "event", "description", "summary", "text", "id",
+)  # fmt: skip
 _MAX_WORDS, _MAX_ITEMS, _MAX_DEPTH = 14, 200, 6
 
 
@@ -241,7 +242,7 @@ def _enumerated(text: str, start: int) -> list[tuple[str, int]]:
         for begin, end in zip(begins, ends, strict=True)
         if (part := text[begin:end]).strip()
     ]
-    opens = [not part[:1].islower() or part.split()[0] in _STARTS_ITEM for part, _ in parts]
+    opens = [not part[:1].islower() or bool(_STARTS_ITEM.match(part)) for part, _ in parts]
     if not any(opens):
         return parts
     joined: list[tuple[str, int]] = []

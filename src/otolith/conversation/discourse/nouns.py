@@ -252,8 +252,9 @@ def _mention(
     else:  # a noun, or a name with one: "the Delta flight"
         type, gender = noun_type(head), _role_gender(head)
     if is_de:
-        article = _ARTICLE_GENDERS.get(determiner, "") or _SUBJECT_GENDERS.get(before + determiner)
-        gender = gender or (is_name and article) or german_gender(lowers[-1]) or article or ""
+        genders = _ARTICLE_GENDERS if before else _ARTICLE_GENDERS | _SUBJECT_GENDERS
+        article = genders.get(determiner, "")
+        gender = gender or (is_name and article) or german_gender(lowers[-1]) or article
     is_doubtful = len(phrase) == 1 and not before and not determiner and type == "thing"
     is_part = determiner in ("its", "their", "his", "her", "what", "which")
     is_indefinite = determiner in word_list("indefinite") or number_word(determiner)
@@ -278,11 +279,9 @@ def _english_kind(tokens: Sequence[_Token], at: int, before: str, *, has_determi
         return ("possessive" if is_last else "name") if before in ("", "determiner", "name") else ""
     if (token.is_capital and at == 0) or (before == "name" and not has_determiner):
         return ""
-    is_opened = before in ("determiner", "adjective")
-    if before in ("noun", "name") and lower in word_list("verbs_and_nouns"):
-        is_opened = has_determiner and not _has_object(tokens, at)  # "the video call"
-    elif before == "name" and lower.endswith("s"):
+    if before == "name" and lower.endswith("s"):
         return ""  # "the Astoria charges"
+    is_opened = before in ("determiner", "adjective")
     if lower in word_list("adjectives") or (token.is_number and is_opened):
         return "adjective"
     if lower in word_list("verbs") or lower.endswith(("ing", "ed")):

@@ -1,4 +1,4 @@
-"""Phrases that refer to something, parsed: "it", "the last two", "the cheapest one", "that file"."""
+"""Phrases that refer to something, parsed: "it", "the last two", "the cheapest one"."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ _MARKED = re.compile(
     r"|#?(\d{1,2})[.)]?)$"
 )
 _DIGIT_ORDINAL = re.compile(r"^(\d{1,2})(?:st|nd|rd|th|\.)$")
-_OPENERS = frozenset(
-    "the that this my der die das den dem zum zur beim im des two three zwei drei beiden".split(" ")
+_OPENER = re.compile(
+    r"the|that|this|my|d(?:er|ie|as|en|em|es)|zu[mr]|beim|im|two|three|zwei|drei|beiden"
 )
 _COMPARATIVE = re.compile(
     r"^(?:the|der|die|das|den|dem) (\w+er|\w+ere[nrsm]?)"
@@ -115,10 +115,8 @@ _DESCRIBED = re.compile(
     r"|^(?:the |that |this )(?P<before>.+?)\s+ones?$"
 )
 _DEMONSTRATIVE = re.compile(r"th(?:is|at|ese|ose)|dies(?:e[rsnm]?)|jene[rsnm]?")
-_ENDS_NOUN = frozenset(
-    "in im am an auf aus bei mit nach von vom für über ohne that which der die das you we i".split(
-        " "
-    )
+_ENDS_NOUN = re.compile(
+    "i[nm]|a[mn]|auf|aus|bei|mit|nach|vo[nm]|für|über|ohne|that|which|der|die|das|you|we|i"
 )
 
 
@@ -200,7 +198,7 @@ def _ordinal(text: str) -> ReferenceQuery | None:
     words = re.findall(r"[\w'-]+\.?", text)
     for at, word in enumerate(words[:3]):
         place = _place(word)
-        if place is None or (at > 0 and words[0] not in _OPENERS):
+        if place is None or (at > 0 and not _OPENER.fullmatch(words[0])):
             continue
         rest = words[at + 1 :]
         if rest[:2] == ["to", "last"]:
@@ -257,8 +255,9 @@ def _noun(phrase: str, *, german: bool) -> ReferenceQuery | None:
     stems = tuple(content_words(" ".join(core))) or tuple(map(stem, core))
     if not stems:
         return None
-    ends = word_list("prepositions") | _ENDS_NOUN
-    end = next((at for at, word in enumerate(core) if at and word.lower() in ends), len(core))
+    lowers = [word.lower() for word in core]
+    ends = (x in word_list("prepositions") or _ENDS_NOUN.fullmatch(x) for x in lowers[1:])
+    end = next((at for at, is_end in enumerate(ends, 1) if is_end), len(core))
     noun = core[end - 1] if has_determiner else core[-1]
     kind = "definite" if has_determiner else "name"
     kind = "demonstrative" if _DEMONSTRATIVE.fullmatch(first) else kind

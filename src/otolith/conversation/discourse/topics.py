@@ -163,19 +163,19 @@ class _Vocabulary:
 
     def read(self, text: str, weight: float) -> None:
         words = Counter(x for x in content_words(text) if x not in stem_list("filler"))
+        said = _Vocabulary()
         for word, count in words.items():
-            self.words[word] += count * weight  # type: ignore[assignment]
+            said.words[word] = count * weight  # type: ignore[assignment]
             fields = _fields_of(word)
             for name in fields:
-                share = weight * count / len(fields)
-                self.fields[name] = self.fields.get(name, 0.0) + share
+                said.fields[name] = said.fields.get(name, 0.0) + weight * count / len(fields)
+        self.add(said)
 
-    def add(self, turn: _Vocabulary) -> None:
-        self.words.update(turn.words)
-        names = self.fields | turn.fields
+    def add(self, said: _Vocabulary) -> None:
+        self.words.update(said.words)
         self.fields = {
-            name: self.fields.get(name, 0.0) * _FIELD_DECAY + turn.fields.get(name, 0.0)
-            for name in names
+            name: self.fields.get(name, 0.0) * _FIELD_DECAY + said.fields.get(name, 0.0)
+            for name in self.fields | said.fields
         }
 
 

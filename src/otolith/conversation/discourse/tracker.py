@@ -40,7 +40,7 @@ from otolith.text.words import content_words, is_german
 
 _MIN_SCORE, _MAX_CANDIDATES, _MAX_TRACKERS = 0.02, 10, 8
 _SURE, _AHEAD = 0.45, 1.15
-"""A reference is followed if its best answer has this score, and is so much better than the next."""
+"""A reference is followed if its best answer has this score, and is so much ahead of the next."""
 
 _REFERENCE = re.compile(
     r"\b(?:the|that|der|die|das|den|dem)\s+"
