@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otolith.codecs import Codecs
-from otolith.core.trees.encoding import MAX_DEPTH, Encoding, TooBig, quickly
+from otolith.core.trees.encoding import MAX_DEPTH, Encoding, TooBig, encode_plain
 
 ENCODING = Encoding(Codecs())
 UNLIMITED = 1 << 62
@@ -33,7 +33,7 @@ def thoroughly(value: object) -> bytes:
 
 @given(VALUES)
 def test_both_ways_give_the_same_bytes(value):
-    quick = quickly(value, UNLIMITED) if type(value) in (list, dict) else None
+    quick = encode_plain(value, UNLIMITED) if type(value) in (list, dict) else None
 
     assert quick is None or quick == thoroughly(value)
 
@@ -44,26 +44,26 @@ def test_both_ways_give_the_same_bytes(value):
     )
 )
 def test_plain_data_takes_the_quick_way(value):
-    assert type(value) not in (list, dict) or quickly(value, UNLIMITED) == thoroughly(value)
+    assert type(value) not in (list, dict) or encode_plain(value, UNLIMITED) == thoroughly(value)
 
 
 @pytest.mark.parametrize(
     "value", [[math.nan], [(1,)], [2**64], [-(2**63) - 1], {1: 2}, ["\ud800"], [b"", bytearray()]]
 )
 def test_what_c_would_write_otherwise_goes_the_other_way(value):
-    assert quickly(value, UNLIMITED) is None
+    assert encode_plain(value, UNLIMITED) is None
 
 
 def test_what_contains_itself_goes_the_other_way_and_is_refused_there():
     value: list[object] = []
     value.append(value)
 
-    assert quickly(value, UNLIMITED) is None
+    assert encode_plain(value, UNLIMITED) is None
 
 
 def test_a_value_that_is_too_long_is_told_before_it_is_encoded():
     with pytest.raises(TooBig):
-        quickly([[1] * 50, [2] * 50], 100)
+        encode_plain([[1] * 50, [2] * 50], 100)
 
 
 def test_depth_counts_the_same_either_way():
@@ -71,4 +71,4 @@ def test_depth_counts_the_same_either_way():
     for _ in range(MAX_DEPTH - 1):
         value = [value]
 
-    assert quickly(value, UNLIMITED) in (None, thoroughly(value))
+    assert encode_plain(value, UNLIMITED) in (None, thoroughly(value))

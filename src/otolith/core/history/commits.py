@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from otolith.core.trees.layout import COMMIT, cell_links, check_cells, digest, is_link, node_links
+from otolith.core.trees.layout import COMMIT, cell_links, check_cells, digest, is_link, object_links
 from otolith.core.trees.objects import Objects
 from otolith.errors import BadValue, Corrupt, Invalid
 from otolith.stores import Object
@@ -172,7 +172,7 @@ def is_commit(data: bytes) -> bool:
 def links(data: bytes) -> Iterable[Hash]:
     """Return the hashes of the objects that an object of any kind needs."""
     if data[:1] != COMMIT:
-        return node_links(data)
+        return object_links(data)
     record = _record(data)
     return [
         *cell_links(record.cell),

@@ -1,10 +1,12 @@
 """Long str and bytes: chunks cut by content, so that an insertion moves nothing but its chunk.
 
-A chunk ends where a mixture of the last 13 bytes comes out as zero, one place in 65,536, but not
-before 16 KiB and no later than 256 KiB. To mix, every byte is replaced by another (a fixed
-permutation), and bytes are spread over the ones that follow by shifting and XOR; then once more.
-Both steps work on whole blocks at a time, as bytes and as one long number, so that no loop over
-bytes is needed: about 100 MB/s in plain Python, the same for any data.
+A chunk ends where a mixture of the last 13 bytes is zero, one place in 65,536, but not before
+16 KiB and no later than 256 KiB. To mix, every byte is replaced by another (a fixed permutation),
+and bytes are spread over the ones that follow by shifting and XOR; then once more. Both steps work
+on whole blocks, as bytes and as one long number, so that no loop over bytes is needed: about
+100 MB/s in plain Python, for any data.
+
+A blob is a sequence (see sequence.py) whose elements are links to chunks and count their bytes.
 """
 
 from __future__ import annotations
@@ -13,17 +15,17 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
+from otolith.core.trees.encoding import FSCK
 from otolith.core.trees.layout import BLOB, CHUNK, Link, digest, read_link
-from otolith.core.trees.objects import Buffer, Objects
-from otolith.core.trees.sequence import Sequence, SequenceReader, chunk_bytes
+from otolith.core.trees.objects import Buffer
+from otolith.core.trees.sequence import Sequence, chunk_bytes
 from otolith.errors import Corrupt, TooLarge
-from otolith.types import Hash
 
 SHORTEST, LONGEST = 16 << 10, 256 << 10
 
 _BLOCK = 256 << 10
 _BEFORE = 16  # bytes ahead of a block that its first places depend on
-_TOGETHER = 1 << 20
+_BATCH_BYTES = 1 << 20  # of a stream are cut together
 
 
 def _permutation(number: int) -> bytes:
@@ -35,7 +37,7 @@ def _permutation(number: int) -> bytes:
 _FIRST, _SECOND = _permutation(0), _permutation(1)
 
 
-def mixed(data: bytes) -> bytes:
+def mix(data: bytes) -> bytes:
     """Return, for each byte, the mixture of it and the twelve bytes before it."""
     spread = int.from_bytes(data.translate(_FIRST), "little")
     spread ^= (spread << 11) ^ (spread << 29) ^ (spread << 53)
@@ -45,12 +47,12 @@ def mixed(data: bytes) -> bytes:
     return spread.to_bytes(len(data) + 6, "little")[: len(data)]
 
 
-def _places(data: bytes) -> list[int]:
+def _possible_ends(data: bytes) -> list[int]:
     """Return where a chunk may end: after two bytes in a row whose mixtures are zero."""
     places: list[int] = []
     for start in range(SHORTEST, len(data), _BLOCK):
         first = start - _BEFORE
-        block = mixed(data[first : start + _BLOCK])
+        block = mix(data[first : start + _BLOCK])
         at = block.find(b"\0\0", _BEFORE - 2)
         while at >= 0:
             places.append(first + at + 2)
@@ -60,7 +62,7 @@ def _places(data: bytes) -> list[int]:
 
 def cut(data: bytes, *, final: bool = True) -> list[int]:
     """Return where the chunks of this data end. Without `final`, more data may follow."""
-    places = _places(data)
+    places = _possible_ends(data)
     ends: list[int] = []
     start = 0
     while len(data) - start > SHORTEST:
@@ -75,12 +77,12 @@ def cut(data: bytes, *, final: bool = True) -> list[int]:
     return ends
 
 
-class BlobReader:
-    """Reads blobs."""
+class Blob:
+    """Reads blobs, and builds new ones into a buffer of objects."""
 
-    def __init__(self, objects: Objects | Buffer) -> None:
+    def __init__(self, objects: Buffer, salt: int) -> None:
         self._objects = objects
-        self._links = SequenceReader(objects, measure=chunk_bytes)
+        self._links = Sequence(objects, salt, kind=BLOB, measure=chunk_bytes)
 
     def read(self, link: Link, start: int = 0, stop: int | None = None) -> bytes:
         """Return the bytes of a range."""
@@ -104,7 +106,7 @@ class BlobReader:
         for item in links:
             data = self._objects.data(item.hash)
             if len(data) - 1 != item.length:
-                raise Corrupt("a chunk is not as long as it says", hint="run otolith fsck")
+                raise Corrupt("a chunk is not as long as its link says", hint=FSCK)
             yield at, data[1:]
             at += item.length
 
@@ -113,23 +115,15 @@ class BlobReader:
         before = 0
         node = self._objects.node(link.hash)
         while True:
-            children = map(read_link, node.payloads)
-            child = next(children)
-            while position >= before + child.length:
+            for child in map(read_link, node.payloads):
+                if position < before + child.length:
+                    break
                 before += child.length
-                child = _or_corrupt(next(children, None))
+            else:
+                raise Corrupt("a blob is shorter than its link says", hint=FSCK)
             if node.level == 0:
                 return before
             node = self._objects.node(child.hash)
-
-
-class Blob(BlobReader):
-    """Builds and edits blobs into a buffer of new objects."""
-
-    def __init__(self, objects: Buffer, salt: int) -> None:
-        super().__init__(objects)
-        self._buffer = objects
-        self._tree = Sequence(objects, salt, kind=BLOB, measure=chunk_bytes)
 
     def build(self, pieces: Iterable[bytes]) -> Link | None:
         """Return the blob that these pieces make up, one after the other."""
@@ -137,22 +131,23 @@ class Blob(BlobReader):
         rest = bytearray()
         for piece in pieces:
             rest += piece
-            if len(rest) >= _TOGETHER:
+            if len(rest) >= _BATCH_BYTES:
                 ends = cut(bytes(rest), final=False)
                 links += self._put(bytes(rest), ends)
                 del rest[: ends[-1]]
-        return self._tree.build(links + self._put(bytes(rest), cut(bytes(rest))))
+        return self._links.build(links + self._put(bytes(rest), cut(bytes(rest))))
 
     def splice(self, link: Link, start: int, stop: int, data: bytes) -> Link | None:
         """Return the blob with a range replaced by these bytes."""
         first = self._start_of(link, min(start, link.length - 1))
         last, tail = self._after(link, stop)
         rest = self.read(link, first, start) + data + tail
-        while last < link.length and _is_open(rest):
+        # A chunk that ends only because the data does continues in the one that follows it.
+        while last < link.length and rest and cut(rest, final=False)[-1:] != [len(rest)]:
             (_, following), *_ = self._chunks(link, last, last + 1)
             rest += following
             last += len(following)
-        return self._tree.splice(link, first, last, self._put(rest, cut(rest)))
+        return self._links.splice(link, first, last, self._put(rest, cut(rest)))
 
     def _after(self, link: Link, position: int) -> tuple[int, bytes]:
         """Return where the chunk that holds a position ends, and its bytes from there on."""
@@ -165,20 +160,6 @@ class Blob(BlobReader):
 
     def _put(self, data: bytes, ends: list[int]) -> list[bytes]:
         return [
-            Link(self._chunk(data[start:stop]), stop - start, stop - start).encode()
+            Link(self._objects.put(CHUNK + data[start:stop]), stop - start, stop - start).encode()
             for start, stop in pairwise([0, *ends])
         ]
-
-    def _chunk(self, data: bytes) -> Hash:
-        return self._buffer.put(CHUNK + data)
-
-
-def _is_open(data: bytes) -> bool:
-    """Tell whether the last chunk ends only because the data does."""
-    return bool(data) and cut(data, final=False)[-1:] != [len(data)]
-
-
-def _or_corrupt(link: Link | None) -> Link:
-    if link is None:
-        raise Corrupt("a blob is shorter than it says", hint="run otolith fsck")
-    return link

@@ -1,12 +1,11 @@
-"""Cells opened: the maps, lists, tags and blobs in them, read and edited wherever they sit.
+"""Cells: values as they stand in a tree, read and edited wherever their bytes are.
 
-Where a value sits: in its parent's node, in an object of its own, or in a tree of its own.
-
-The rule looks at the length of the value's full encoding, and at nothing else:
+The cell of a value holds its encoding, or links to it. Which of the two depends on the length of
+the value's full encoding, and on nothing else:
 
     up to 256 bytes     *inline*: the encoding itself is the cell
     up to 16 KiB        *packed*: the encoding is one object, the cell a link to it
-    longer              a dict is a map tree, a list a sequence, a str or bytes a blob
+    longer              *grown*: a dict is a map tree, a list a sequence, a str or bytes a blob
                         (a str or bytes of up to 64 KiB is still packed); a tagged value is its
                         code and the cell of its data
 
@@ -15,12 +14,14 @@ write than all of it.
 
 A cell that is a link starts with 0xC1, its kind, and the link (see layout.py). The size in the
 link of a value is the length of the value's full encoding, so a tree knows when it has shrunk
-enough to be packed again: the place of a value is a function of its content, never of its past.
+enough to be packed again: the form of a cell is a function of its content, never of its history.
 
-In memory, values that are being edited are *loose*: an encoding of up to 16 KiB, or a link to
-something longer. `settle` turns a loose value into the cell that stands in a tree.
+Theory of operation. While they are edited, cells are *loose*: an encoding of up to 16 KiB, or a
+link to something longer. `settle` turns a loose cell into the one that stands in a tree, `loosen`
+does the reverse; both copy at most one object. Every edit takes and returns loose cells, so nested
+edits write only the objects that the outermost value needs in the end.
 
-Following key bytes down from a cell, through maps and lists.
+`walk` follows key bytes down from a cell, through maps and lists.
 """
 
 from __future__ import annotations
@@ -30,21 +31,27 @@ from typing import TypeAlias
 
 from otolith.core.trees.blob import Blob
 from otolith.core.trees.encoding import (
+    FSCK,
     Encoding,
     TooBig,
     bytes_header,
     check_distinct,
     container_header_size,
+    encode_plain,
     join_list,
     join_map,
     join_tagged,
-    quickly,
 )
 from otolith.core.trees.layout import (
+    BYTES_KIND,
     LIST,
+    LIST_KIND,
+    MAP_KIND,
     MARK,
     PACKED,
+    PACKED_KIND,
     TAGGED_KIND,
+    TEXT_KIND,
     Link,
     check_parts,
     full_size,
@@ -60,22 +67,59 @@ from otolith.types import CHUNK_BYTES, Hash, Raw, Tagged
 
 INLINE_BYTES, STATE_BYTES, PACKED_BYTES, ATOM_BYTES = 256, 4096, 16384, 65536
 
-PACKED_KIND, MAP_KIND, LIST_KIND, BYTES_KIND, TEXT_KIND = range(5)
-
-_TOGETHER = 256
-"""So many packed values are read, and so many short ones encoded, in one go."""
-
 EMPTY_MAP = b"\x80"
 EMPTY_LIST = b"\x90"
 
+_BATCH = 256
+"""So many packed values are read, and so many short ones encoded, together."""
 
-def link_cell(kind: int, link: Link) -> bytes:
-    """Return the cell that links to a value of its own."""
+_LINK_KINDS = {
+    MAP_KIND: "map",
+    LIST_KIND: "list",
+    BYTES_KIND: "bytes",
+    TEXT_KIND: "str",
+    TAGGED_KIND: "tagged",
+}
+_FIRST_BYTES = {
+    "map": (*range(0x80, 0x90), 0xDE, 0xDF),
+    "list": (*range(0x90, 0xA0), 0xDC, 0xDD),
+    "str": (*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB),
+    "bytes": (0xC4, 0xC5, 0xC6),
+    "tagged": (0xC7, 0xC8, 0xC9, *range(0xD4, 0xD9)),
+}
+_KINDS = {first: kind for kind, firsts in _FIRST_BYTES.items() for first in firsts}
+"""What an encoding holds, by its first byte; all others are scalars."""
+
+
+def _link_cell(kind: int, link: Link) -> bytes:
     return bytes((MARK, kind)) + link.encode()
 
 
-class Places:
-    """Turns values into cells and back, each in its place."""
+def _packed_hash(cell: bytes | None) -> Hash | None:
+    """Return the object of a packed value."""
+    if cell is None or cell[0] != MARK or cell[1] != PACKED_KIND:
+        return None
+    return Hash(cell[2:34])
+
+
+class _TagsOnly:
+    """A codec that knows no class: values that are not plain are read as `Tagged`."""
+
+    def lower(self, value: object) -> Tagged:
+        raise BadValue(
+            f"a {type(value).__name__} cannot be encoded by a reader that knows no classes",
+            hint="write it through a branch",
+        )
+
+    def lift(self, code: int, data: object) -> object:
+        return Tagged(code, data)
+
+
+class Cells:
+    """Turns values into cells and back, and edits the maps and lists in cells.
+
+    New objects go into the buffer it was made with; nothing is written to the store here.
+    """
 
     def __init__(self, objects: Buffer, encoding: Encoding, salt: int) -> None:
         self.objects = objects
@@ -84,12 +128,16 @@ class Places:
         self.maps = MapTree(objects, salt)
         self.lists = ListTree(objects, salt, kind=LIST)
         self.blobs = Blob(objects, salt)
-        self._growing: set[int] = set()  # the values around the one that is being put
+        self._growing: set[int] = set()  # ids of the values around the one that is being put
 
     # Values
 
     def put(self, value: object) -> bytes:
-        """Return a value as a loose cell; what is long goes into new objects."""
+        """Return a value as a loose cell; what is long goes into new objects.
+
+        Raises:
+            BadValue: it cannot be stored; the message names the part that cannot.
+        """
         if type(value) is str or type(value) is bytes:
             return self._put_atom(value)
         try:
@@ -101,26 +149,25 @@ class Places:
     def put_all(self, values: Sequence[object]) -> list[bytes]:
         """Return many values as loose cells; short ones of plain data are encoded together."""
         cells: list[bytes] = []
-        for start in range(0, len(values), _TOGETHER):
-            cells += self._put_some(values[start : start + _TOGETHER])
+        for start in range(0, len(values), _BATCH):
+            batch = values[start : start + _BATCH]
+            try:
+                data = encode_plain(list(batch), _BATCH * PACKED_BYTES)
+            except TooBig:
+                data = None
+            if data is None:
+                cells += map(self.put, batch)
+                continue
+            for piece, value in zip(self.encoding.split_list(data), batch, strict=True):
+                cells.append(piece if len(piece) <= PACKED_BYTES else self.put(value))
         return cells
-
-    def _put_some(self, values: Sequence[object]) -> list[bytes]:
-        try:
-            data = quickly(list(values), _TOGETHER * PACKED_BYTES)
-        except TooBig:
-            data = None
-        if data is None:
-            return list(map(self.put, values))
-        pieces = zip(self.encoding.split_list(data), values, strict=True)
-        return [piece if len(piece) <= PACKED_BYTES else self.put(value) for piece, value in pieces]
 
     def chunk_cell(self, chunk: memoryview) -> bytes:
         """Return a chunk of raw bytes as it stands in a tree."""
         size = len(chunk)
         if PACKED_BYTES < size <= CHUNK_BYTES:  # as any bytes, and copied once only
             data = b"".join((PACKED, bytes_header(size), chunk))
-            return link_cell(PACKED_KIND, Link(self.objects.put(data), 1, len(data) - 1))
+            return _link_cell(PACKED_KIND, Link(self.objects.put(data), 1, len(data) - 1))
         return self.settle(self._put_atom(bytes(chunk)))
 
     def _put_atom(self, value: str | bytes) -> bytes:
@@ -131,7 +178,7 @@ class Places:
             return self._packed(data)
         if type(value) is bytes:
             return self._blob_cell(BYTES_KIND, self.blobs.build([value]))
-        if first_byte_kind(data[0]) != "str":
+        if _KINDS.get(data[0]) != "str":
             return self._grow(value)  # a str with lone surrogates is a tagged one
         return self._blob_cell(TEXT_KIND, self.blobs.build([str(value).encode()]))
 
@@ -139,7 +186,7 @@ class Places:
         """Give a value that is too long to be packed a tree of its own."""
         if id(value) in self._growing:
             raise BadValue(
-                f"a {type(value).__name__} that holds itself", hint="keep its parts under paths"
+                f"a {type(value).__name__} that holds itself", hint="store its parts under paths"
             )
         self._growing.add(id(value))
         try:
@@ -148,6 +195,7 @@ class Places:
             self._growing.discard(id(value))
 
     def _grown(self, value: object) -> bytes:
+        """Return the cell of a value with a tree; `_grow` guards against values in themselves."""
         if type(value) is dict:
             named = {self.encoding.key(key): part for key, part in value.items()}
             if len(named) != len(value):
@@ -178,54 +226,42 @@ class Places:
             pairs = list(self.maps.items(link))
             check_parts(link, (cell for _, cell in pairs))
             self.prefetch(cell for _, cell in pairs)
-            return self._nested(
-                lambda: {self.encoding.unkey(key): self.load(cell) for key, cell in pairs}
-            )
+            unkey = self.encoding.unkey
+            return _guarded(lambda: {unkey(key): self.load(cell) for key, cell in pairs})
         if kind == LIST_KIND:
             cells = list(self.lists.items(link))
             check_parts(link, cells)
-            return self._nested(lambda: self.load_all(cells))
+            return _guarded(lambda: self.load_all(cells))
         if kind == BYTES_KIND:
             return self.blobs.read(link)
         if kind == TEXT_KIND:
-            return self._text(self.blobs.read(link))
-        raise Corrupt(f"a cell has the unknown kind {kind}", hint="run otolith fsck")
-
-    def _nested(self, load: Callable[[], object]) -> object:
-        try:
-            return load()
-        except RecursionError:
-            raise Corrupt(
-                "a value is nested too deep to be read", hint="see otolith fsck"
-            ) from None
+            try:
+                return self.blobs.read(link).decode()
+            except UnicodeDecodeError as error:
+                raise Corrupt(f"a text is not text: {error}", hint=FSCK) from None
+        raise Corrupt(f"a cell has the unknown kind {kind}", hint=FSCK)
 
     def _unpacked(self, link: Link) -> bytes:
-        """Return the encoding of a packed value: it is short, or nobody of us has packed it."""
+        """Return the encoding of a packed value, which is short unless it was forged."""
         data = self.objects.data(link.hash)
         if len(data) - 1 != link.size or link.size > ATOM_BYTES:
-            raise Corrupt("a packed value is not as long as it says", hint="run otolith fsck")
+            raise Corrupt("a packed value is not as long as its link says", hint=FSCK)
         return data[1:]
 
     def _too_large(self, link: Link) -> Error:
         if link.length > link.size:
-            return Corrupt("a value has more parts than bytes", hint="run otolith fsck")
+            return Corrupt("a value has more parts than bytes", hint=FSCK)
         return TooLarge(
             f"a value of {link.size} bytes is more than {self.objects.load_limit_bytes}",
             hint="read parts of it, or open the repo with a higher load_limit_bytes",
         )
 
-    def _text(self, data: bytes) -> str:
-        try:
-            return data.decode()
-        except UnicodeDecodeError as error:
-            raise Corrupt(f"a text is not text: {error}", hint="run otolith fsck") from None
-
     def load_all(self, cells: Iterable[bytes]) -> list[object]:
         """Return the values of many cells, reading their objects together."""
         some = list(cells)
         values: list[object] = []
-        for start in range(0, len(some), _TOGETHER):  # few enough to be there when their turn comes
-            few = some[start : start + _TOGETHER]
+        for start in range(0, len(some), _BATCH):  # few enough to stay in the cache until used
+            few = some[start : start + _BATCH]
             self.prefetch(few)
             values += map(self.load, few)
         return values
@@ -235,7 +271,7 @@ class Places:
         packed = (cell for cell in cells if cell[0] == MARK and cell[1] == PACKED_KIND)
         self.objects.prefetch([Hash(cell[2:34]) for cell in packed])
 
-    # Places
+    # The form of a cell
 
     def settle(self, cell: bytes, *, base: Hash | None = None) -> bytes:
         """Return a loose cell as it stands in a tree."""
@@ -253,27 +289,27 @@ class Places:
 
     def _packed(self, data: bytes, *, base: Hash | None = None) -> bytes:
         hash = self.objects.put(PACKED + data, base=base)
-        return link_cell(PACKED_KIND, Link(hash, 1, len(data)))
+        return _link_cell(PACKED_KIND, Link(hash, 1, len(data)))
 
     def _blob_cell(self, kind: int, link: Link | None) -> bytes:
         size = 0 if link is None else link.length + (3 if link.length < 65536 else 5)
         if link is None or size <= ATOM_BYTES:
             data = self.blobs.read(link) if link else b""
             return self._put_atom(data.decode() if kind == TEXT_KIND else data)
-        return link_cell(kind, link._replace(size=size))
+        return _link_cell(kind, link._replace(size=size))
 
     def bytes_cell(self, link: Link | None) -> bytes:
         """Return the cell of a bytes value that is in this blob."""
         return self._blob_cell(BYTES_KIND, link)
 
     def map_cell(self, link: Link | None, *, most: int = PACKED_BYTES) -> bytes:
-        """Return the loose cell of a map that is in this tree: no tree, up to this length."""
+        """Return the loose cell of a map that is in this tree; up to `most` bytes it has none."""
         if link is None:
             return EMPTY_MAP
         size = container_header_size(link.length) + link.size
         if size <= most:
             return join_map((key, self.loosen(cell)) for key, cell in self.maps.items(link))
-        return link_cell(MAP_KIND, link._replace(size=size))
+        return _link_cell(MAP_KIND, link._replace(size=size))
 
     def list_cell(self, link: Link | None) -> bytes:
         """Return the loose cell of a list that is in this sequence."""
@@ -282,7 +318,7 @@ class Places:
         size = container_header_size(link.length) + link.size
         if size <= PACKED_BYTES:
             return join_list([self.loosen(cell) for cell in self.lists.items(link)])
-        return link_cell(LIST_KIND, link._replace(size=size))
+        return _link_cell(LIST_KIND, link._replace(size=size))
 
     def tagged_cell(self, code: int, data: bytes) -> bytes:
         """Return the loose cell of a tagged value, given the loose cell of its data."""
@@ -297,49 +333,17 @@ class Places:
         """Return the cell of a whole state as it stands in a commit: always a link."""
         return cell if is_link(cell) else self._packed(cell, base=base)
 
-
-def packed_hash(cell: bytes | None) -> Hash | None:
-    """Return the object of a packed value."""
-    if cell is None or cell[0] != MARK or cell[1] != PACKED_KIND:
-        return None
-    return Hash(cell[2:34])
-
-
-def first_byte_kind(first: int) -> str:
-    """Name what an encoding holds, by its first byte."""
-    if first & 0xF0 == 0x80 or first in (0xDE, 0xDF):
-        return "map"
-    if first & 0xF0 == 0x90 or first in (0xDC, 0xDD):
-        return "list"
-    if first & 0xE0 == 0xA0 or 0xD9 <= first <= 0xDB:
-        return "str"
-    if 0xC4 <= first <= 0xC6:
-        return "bytes"
-    if 0xC7 <= first <= 0xC9 or 0xD4 <= first <= 0xD8:
-        return "tagged"
-    return "scalar"
-
-
-class _Stored:
-    """A codec for looking only."""
-
-    def lower(self, value: object) -> Tagged:
-        raise BadValue(f"a {type(value).__name__} is only looked at here", hint="use other codecs")
-
-    def lift(self, code: int, data: object) -> object:
-        return Tagged(code, data)
-
-
-class Cells(Places):
-    """What is in a cell, whether it is inline, packed or a tree."""
+    # Views
 
     def frozen(self) -> Cells:
-        """Return these cells as they are now; what is staged can still be read when it is gone."""
+        """Return a copy that can still read what is staged now after it was dropped."""
         return Cells(self.objects.copy(), self.encoding, self.salt)
 
     def as_stored(self) -> Cells:
-        """Return these cells, read without knowing any class: tagged values stay `Tagged`."""
-        return Cells(self.objects, Encoding(_Stored()), self.salt)
+        """Return these cells, read without their classes: tagged values stay `Tagged`."""
+        return Cells(self.objects, Encoding(_TagsOnly()), self.salt)
+
+    # What is in a cell
 
     def is_grown(self, cell: bytes) -> bool:
         """Tell whether a value has a tree of its own, or is a tag around one that has."""
@@ -350,15 +354,15 @@ class Cells(Places):
         if cell[0] == MARK:
             if cell[1] == PACKED_KIND:
                 return self.kind(self._unpacked(read_link(cell, 2)))
-            return _KINDS[cell[1]]
-        return first_byte_kind(cell[0])
+            return _LINK_KINDS[cell[1]]
+        return _KINDS.get(cell[0], "scalar")
 
     def tag(self, cell: bytes) -> Tagged | None:
         """Return the code of a tagged cell and the loose cell of its data."""
         if cell[0] == MARK and cell[1] == TAGGED_KIND:
             return Tagged(cell[2], self.loosen(cell[3:]))
         loose = self.loosen(cell)
-        if loose[0] != MARK and first_byte_kind(loose[0]) == "tagged":
+        if loose[0] != MARK and _KINDS.get(loose[0]) == "tagged":
             return Tagged(*self.encoding.tagged(loose))
         return None
 
@@ -398,13 +402,13 @@ class Cells(Places):
         return iter(self.encoding.split_list(self.loosen(cell))[start:stop])
 
     def all_entries(self, cell: bytes) -> dict[bytes, bytes]:
-        """Return key bytes and cells of a map, which together are as long as it says."""
+        """Return key bytes and cells of a map, checked against the size in its link."""
         found = dict(self.entries(cell))
         check_parts(self.tree(cell), found.values())
         return found
 
     def all_elements(self, cell: bytes) -> list[bytes]:
-        """Return the cells of a list, which together are as long as it says."""
+        """Return the cells of a list, checked against the size in its link."""
         link = self.tree(cell)
         if link is not None and link.length > self.objects.load_limit_bytes // ELEMENT_BYTES:
             raise self._too_large(link)
@@ -416,7 +420,7 @@ class Cells(Places):
         """Return the cell of one element of a list."""
         found = next(iter(self.elements(cell, at, at + 1)), None)
         if found is None:
-            raise Corrupt(f"a list has no element {at}, but counts it", hint="run otolith fsck")
+            raise Corrupt(f"a list has no element {at}, but counts it", hint=FSCK)
         return found
 
     def length(self, cell: bytes) -> int:
@@ -469,7 +473,7 @@ class Cells(Places):
             new = edits[key]
             base = None
             if new is not None and new[0] != MARK and len(new) > INLINE_BYTES:
-                base = packed_hash(self.maps.get(link, key))
+                base = _packed_hash(self.maps.get(link, key))
             out.append((key, None if new is None else self.settle(new, base=base)))
         return out
 
@@ -501,10 +505,10 @@ class Cells(Places):
         """Settle new elements of a list; one that is packed is probably like the one before it."""
         if start == 0 or not any(len(part) > INLINE_BYTES for part in parts):
             return [self.settle(part) for part in parts]
-        before = self.element(link_cell(LIST_KIND, link), start - 1)
+        before = self.element(_link_cell(LIST_KIND, link), start - 1)
         settled: list[bytes] = []
         for part in parts:
-            before = self.settle(part, base=packed_hash(before))
+            before = self.settle(part, base=_packed_hash(before))
             settled.append(before)
         return settled
 
@@ -519,13 +523,11 @@ class Cells(Places):
         return full_size(a) == full_size(b) and self.loosen(a) == self.loosen(b)
 
 
-_KINDS = {
-    MAP_KIND: "map",
-    LIST_KIND: "list",
-    BYTES_KIND: "bytes",
-    TEXT_KIND: "str",
-    TAGGED_KIND: "tagged",
-}
+def _guarded(load: Callable[[], object]) -> object:
+    try:
+        return load()
+    except RecursionError:
+        raise Corrupt("a value is nested too deep to be read", hint=FSCK) from None
 
 
 Names: TypeAlias = tuple[bytes, ...]

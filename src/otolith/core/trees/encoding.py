@@ -1,18 +1,23 @@
-"""Canonical bytes for values: one value, one encoding, whoever wrote it.
+"""Canonical bytes for values: equal values have equal encodings, in every process.
 
 Plain data is MessagePack in its shortest form, with three rules that make it canonical: a float
 is always 64 bits and a NaN always the same one; a dict is sorted by key bytes; a value that is
-not plain is an extension whose payload is the encoding of the plainer data its codec gives.
+not plain is an extension whose payload is the encoding of the plainer data its codec returns.
 
 *Key bytes* order every map: a str key is its UTF-8, any other key is 0xFF (which UTF-8 never
 contains) and its encoding. So strings sort by code point and come first.
+
+Theory of operation. A large dict or list is first examined level by level (`encode_plain`): if C
+would write nothing in it differently, C writes all of it. Otherwise `Encoding._plain` rebuilds the
+value from parts that msgspec packs canonically, and counts them against the limit on the way, so
+that a value that is going to be split is not encoded as a whole first.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from gc import get_referents
 from itertools import chain
 from typing import Any, Protocol
@@ -26,21 +31,34 @@ from otolith.types import Raw, Tagged
 MAX_DEPTH = 200
 """Deeper values are refused: they are nearly always cycles."""
 
-_INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
-_pack = Encoder().encode
-_OTHER_KEY = b"\xff"
 KEY_LIMIT_BYTES = 1 << 20
-_TAGGED_BYTES = frozenset({*range(0xC7, 0xCA), *range(0xD4, 0xD9)})  # MessagePack extensions
+
+FSCK = "run otolith fsck"
+"""The hint of every error about damaged bytes."""
+
+_INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
+_NO_LIMIT = 1 << 62
+_OTHER_KEY = b"\xff"
+_EXTENSIONS = frozenset({*range(0xC7, 0xCA), *range(0xD4, 0xD9)})  # first bytes of tagged values
 _EXACT_FLOAT = 1 << 53
 _UNREADABLE = (msgspec.MsgspecError, TypeError, ValueError, RecursionError, OverflowError)
+
+_CONTAINERS = frozenset({dict, list})
+_PLAIN = frozenset({type(None), bool, int, float, str, bytes}) | _CONTAINERS
+_PERHAPS_NAN = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]", re.DOTALL)
+
+_pack = Encoder().encode
+_pack_sorted = Encoder(order="deterministic").encode
 
 
 class ValueCodec(Protocol):
     """What the core needs from `codecs`: one step down for a value, one step up for a tag."""
 
-    def lower(self, value: object) -> Tagged: ...
+    def lower(self, value: object) -> Tagged:
+        """Return the code and the plainer data of a value that is not plain."""
 
-    def lift(self, code: int, data: object) -> object: ...
+    def lift(self, code: int, data: object) -> object:
+        """Return the value that has this code and this data."""
 
 
 class TooBig(Exception):
@@ -52,32 +70,34 @@ class Encoding:
 
     def __init__(self, codec: ValueCodec) -> None:
         self.codec = codec
-        self._pack = Encoder().encode
-        self._unpack = Decoder(ext_hook=self._lift).decode
+        self._pack = _pack
+        self._unpack: Callable[[bytes | memoryview], Any] = Decoder(
+            ext_hook=lambda code, data: codec.lift(code, self._unpack(data))
+        ).decode
         self._slices = Decoder(list[msgspec.Raw]).decode
 
     def encode(self, value: object, *, limit: int | None = None) -> bytes:
         """Return the canonical bytes.
 
         Raises:
-            BadValue: some part cannot be kept; the message names it by its place in the value.
+            BadValue: some part cannot be stored; the message names its path in the value.
             TooBig: it is certain to be longer than `limit`.
         """
         kind = type(value)
         if kind is bool or value is None or (kind is str and value.isascii()):  # type: ignore[attr-defined]
             return self._pack(value)
-        most = limit if limit is not None else 1 << 62
-        quick = quickly(value, most) if _is_large(value) else None
-        if quick is not None:
-            return quick
+        most = _NO_LIMIT if limit is None else limit
+        plain = encode_plain(value, most) if _is_large(value) else None
+        if plain is not None:
+            return plain
         try:
             return self._pack(self._plain(value, 0, [most]))
         except BadValue as error:
             raise self._located(value, error) from None
 
     def reencode(self, value: object) -> bytes:
-        """Return the canonical bytes of a value that is stored; paths may have made it deeper."""
-        return self._pack(self._plain(value, -MAX_DEPTH, [1 << 62]))
+        """Return the canonical bytes of a stored value; edits by path may have made it deeper."""
+        return self._pack(self._plain(value, -MAX_DEPTH, [_NO_LIMIT]))
 
     def decode(self, data: bytes) -> object:
         """Return the value these bytes encode."""
@@ -86,7 +106,7 @@ class Encoding:
         except Error:
             raise
         except _UNREADABLE as error:
-            raise Corrupt(f"a value cannot be decoded: {error}", hint="run otolith fsck") from None
+            raise Corrupt(f"a value cannot be decoded: {error}", hint=FSCK) from None
 
     def key(self, key: object) -> bytes:
         """Return the key bytes of one key of a map, or of one element of a set.
@@ -94,29 +114,23 @@ class Encoding:
         Raises:
             BadValue: it is not hashable, or too long.
         """
-        data = self._key(key)
+        data = _utf8(key) if type(key) is str else None
+        if data is None:
+            try:
+                hash(key)
+            except TypeError:
+                raise BadValue(f"{key!r} cannot be a key", hint="a key is hashable") from None
+            data = _OTHER_KEY + self.encode(key)
         if len(data) > KEY_LIMIT_BYTES:
             raise BadValue(
                 f"a key or an element of a set takes {len(data)} bytes, at most {KEY_LIMIT_BYTES}",
-                hint="keep it as a value, under a short key or in a list",
+                hint="store it as a value, under a short key or in a list",
             )
         return data
 
-    def _key(self, key: object) -> bytes:
-        if type(key) is str:
-            try:
-                return key.encode()
-            except UnicodeEncodeError:
-                pass
-        try:
-            hash(key)
-        except TypeError:
-            raise BadValue(f"{key!r} cannot be a key", hint="a key is hashable") from None
-        return _OTHER_KEY + self.encode(key)
-
     def equal_keys(self, data: bytes) -> list[bytes]:
-        """Return the other key bytes that Python takes for this key: 1, 1.0 and True are one."""
-        if data[:1] != _OTHER_KEY or data[1] in _TAGGED_BYTES:
+        """Return the other key bytes that equal this key in Python: 1, 1.0 and True are one key."""
+        if data[:1] != _OTHER_KEY or data[1] in _EXTENSIONS:
             return []
         key = self.unkey(data)
         if not isinstance(key, int | float) or not -_EXACT_FLOAT <= key <= _EXACT_FLOAT:
@@ -131,13 +145,13 @@ class Encoding:
         try:
             return data.decode()
         except UnicodeDecodeError as error:
-            raise Corrupt(f"a key is not text: {error}", hint="run otolith fsck") from None
+            raise Corrupt(f"a key is not text: {error}", hint=FSCK) from None
 
     def split_map(self, data: bytes) -> dict[bytes, bytes]:
         """Cut the encoding of a map into key bytes and encoded values, without decoding them."""
         count, start = _map_length(data)
         flat = self._cut(_header(count * 2, 0x90, 0xDC) + data[start:])
-        return dict(zip(map(_key_of, flat[::2]), flat[1::2], strict=True))
+        return dict(zip(map(_key_bytes, flat[::2]), flat[1::2], strict=True))
 
     def split_list(self, data: bytes) -> list[bytes]:
         """Cut the encoding of a list into encoded elements, without decoding them."""
@@ -156,9 +170,12 @@ class Encoding:
             raise Corrupt(f"a container cannot be decoded: {error}") from None
 
     def _plain(self, value: Any, depth: int, room: list[int]) -> Any:
+        """Return a value as msgspec packs it canonically; `room[0]` is how many parts may come."""
         kind = type(value)
         if kind is str:
-            return value if value.isascii() else self._text(value, depth, room)
+            if value.isascii() or _utf8(value) is not None:
+                return value
+            return self._lower(value, depth, room)
         if kind is bool or value is None or kind is bytes:
             return value
         if kind is int:
@@ -176,20 +193,16 @@ class Encoding:
             return value.chunks()
         return self._lower(value, depth, room)
 
-    def _text(self, value: str, depth: int, room: list[int]) -> Any:
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            return self._lower(value, depth, room)
-        return value
-
     def _map(self, value: dict[Any, Any], depth: int, room: list[int]) -> Any:
         if all(type(key) is str and key.isascii() for key in value):
             return {key: self._plain(value[key], depth, room) for key in sorted(value)}
-        parts = sorted((self.key(key), part) for key, part in _keyed(value))
-        check_distinct([key for key, _ in parts])
+        keys = [self.key(key) for key in value]
+        check_distinct(keys)
+        parts = dict(zip(keys, value.values(), strict=True))
         return msgspec.Raw(
-            join_map((key, self._pack(self._plain(part.value, depth, room))) for key, part in parts)
+            join_map(
+                (key, self._pack(self._plain(parts[key], depth, room))) for key in sorted(keys)
+            )
         )
 
     def _lower(self, value: object, depth: int, room: list[int]) -> Ext:
@@ -197,11 +210,8 @@ class Encoding:
         code, data = self.codec.lower(value)
         return Ext(int(code), self._pack(self._plain(data, depth + 1, room)))
 
-    def _lift(self, code: int, data: memoryview) -> object:
-        return self.codec.lift(code, self._unpack(data))
-
     def _located(self, value: Any, error: BadValue) -> BadValue:
-        """Find the part that cannot be kept, now that one is known to be there."""
+        """Return an error that names the part that cannot be stored, by its path in the value."""
         trail: list[str] = []
         while (step := self._broken_part(value)) is not None and len(trail) <= MAX_DEPTH:
             trail.append(step[0])
@@ -218,14 +228,14 @@ class Encoding:
             parts = enumerate(value)
         for name, part in parts:
             try:
-                self._pack(self._plain(part, 0, [1 << 62]))
+                self._pack(self._plain(part, 0, [_NO_LIMIT]))
             except BadValue:
                 return str(name), part
         return None
 
 
 def _is_large(value: Any) -> bool:
-    """Tell whether it pays to look at a value level by level first."""
+    """Tell whether examining a value level by level pays."""
     if type(value) is dict:
         parts: Iterable[Any] = value.values()
     elif type(value) is list:
@@ -235,10 +245,10 @@ def _is_large(value: Any) -> bool:
     return len(value) > 8 or not _CONTAINERS.isdisjoint(map(type, parts))
 
 
-def quickly(value: object, most: int) -> bytes | None:
-    """Encode a dict or list in C, if nothing is in it that C would write in another way.
+def encode_plain(value: object, most: int) -> bytes | None:
+    """Encode a dict or list in C, or return None if C would write a part of it differently.
 
-    Whole levels are looked at together, so that the loops are those of C as well.
+    Whole levels are examined together, so that the loops run in C as well.
 
     Raises:
         TooBig: it is certain to be longer than `most`.
@@ -252,56 +262,38 @@ def quickly(value: object, most: int) -> bytes | None:
         if not kinds <= _PLAIN:
             return None
         if not kinds & _CONTAINERS:
-            return _in_c(value)
+            try:
+                data = _pack_sorted(value)
+            except (TypeError, ValueError, OverflowError, RecursionError):
+                return None  # a number of more than 64 bits, or text with lone surrogates
+            return None if _PERHAPS_NAN.search(data) else data
         dicts = [part for part in level if type(part) is dict]
-        if not set(map(type, chain.from_iterable(dicts))) <= _TEXT:
+        if not set(map(type, chain.from_iterable(dicts))) <= {str}:
             return None
         level = get_referents(*dicts, *(part for part in level if type(part) is list))
     return None
 
 
-def _in_c(value: object) -> bytes | None:
+def _utf8(text: str) -> bytes | None:
+    """Return the UTF-8 of a str, or None if it has lone surrogates."""
     try:
-        data = _sorting(value)
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        return None  # a number of more than 64 bits, or text with lone surrogates
-    return None if _PERHAPS_NAN.search(data) else data
-
-
-_CONTAINERS = frozenset({dict, list})
-_TEXT = frozenset({str})
-_PLAIN = frozenset({type(None), bool, int, float, str, bytes}) | _CONTAINERS
-_PERHAPS_NAN = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]", re.DOTALL)
-_sorting = Encoder(order="deterministic").encode
-
-
-class _Part:
-    """A map's value that sorting by key never compares."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: object) -> None:
-        self.value = value
-
-    def __lt__(self, other: object) -> bool:
-        return False
+        return text.encode()
+    except UnicodeEncodeError:
+        return None
 
 
 def check_distinct(keys: list[bytes]) -> None:
-    """Refuse a map of which two keys are one in the store, as two NaNs are."""
+    """Refuse a map in which two keys have the same key bytes, as two NaNs do."""
     if len(set(keys)) != len(keys):
         raise BadValue("two of its keys have the same encoding", hint="do not use NaN as a key")
 
 
-def _keyed(value: dict[Any, Any]) -> Iterable[tuple[Any, _Part]]:
-    return ((key, _Part(part)) for key, part in value.items())
-
-
 def _enter(parts: int, depth: int, room: list[int]) -> None:
+    """Count the parts of a container against the limits on depth and size."""
     if depth >= MAX_DEPTH:
         raise BadValue(
             f"nested deeper than {MAX_DEPTH} levels",
-            hint="does it contain itself? keep parts of it under paths of their own",
+            hint="does it contain itself? store parts of it under separate paths",
         )
     room[0] -= parts
     if room[0] < 0:
@@ -326,27 +318,36 @@ def join_tagged(code: int, data: bytes) -> bytes:
 
 def encoded_key(key: bytes) -> bytes:
     """Return the encoding of the key that has these key bytes."""
-    return key[1:] if key[:1] == _OTHER_KEY else text_header(len(key)) + key
+    if key[:1] == _OTHER_KEY:
+        return key[1:]
+    size = len(key)
+    return (bytes((0xA0 | size,)) if size < 32 else _sized(size, 0xD9, (1, 2, 4))) + key
+
+
+def _key_bytes(encoded: bytes) -> bytes:
+    """Return the key bytes of the key that has this encoding."""
+    first = encoded[0]
+    if first & 0xE0 == 0xA0:
+        return encoded[1:]
+    if 0xD9 <= first <= 0xDB:
+        return encoded[{0xD9: 2, 0xDA: 3, 0xDB: 5}[first] :]
+    return _OTHER_KEY + encoded
 
 
 def bytes_header(size: int) -> bytes:
     """Return the MessagePack header of so many bytes."""
-    if size < 256:
-        return bytes((0xC4, size))
-    if size < 65536:
-        return b"\xc5" + size.to_bytes(2, "big")
-    return b"\xc6" + size.to_bytes(4, "big")
+    return _sized(size, 0xC4, (1, 2, 4))
 
 
-def text_header(size: int) -> bytes:
-    """Return the MessagePack header of a str of so many bytes."""
-    if size < 32:
-        return bytes((0xA0 | size,))
-    if size < 256:
-        return bytes((0xD9, size))
-    if size < 65536:
-        return b"\xda" + size.to_bytes(2, "big")
-    return b"\xdb" + size.to_bytes(4, "big")
+def _header(count: int, short: int, long: int) -> bytes:
+    """Return the MessagePack header of a map or list of so many parts."""
+    return bytes((short | count,)) if count < 16 else _sized(count, long, (2, 4))
+
+
+def _sized(size: int, code: int, widths: tuple[int, ...]) -> bytes:
+    """Return a header with the size in the smallest width that holds it; codes count up."""
+    at = next(at for at, width in enumerate(widths) if size >> 8 * width == 0)
+    return bytes((code + at,)) + size.to_bytes(widths[at], "big")
 
 
 def container_header_size(count: int) -> int:
@@ -361,14 +362,6 @@ def extension_header_size(payload: int) -> int:
     return 3 if payload < 256 else 4 if payload < 65536 else 6
 
 
-def _header(count: int, fix: int, long: int) -> bytes:
-    if count < 16:
-        return bytes((fix | count,))
-    if count < 65536:
-        return bytes((long,)) + count.to_bytes(2, "big")
-    return bytes((long + 1,)) + count.to_bytes(4, "big")
-
-
 def _map_length(data: bytes) -> tuple[int, int]:
     """Return how many entries a map has, and where they start."""
     first = data[0]
@@ -378,13 +371,4 @@ def _map_length(data: bytes) -> tuple[int, int]:
         return int.from_bytes(data[1:3], "big"), 3
     if first == 0xDF and len(data) >= 5 + int.from_bytes(data[1:5], "big"):
         return int.from_bytes(data[1:5], "big"), 5
-    raise Corrupt("a map was expected, and something else is there", hint="run otolith fsck")
-
-
-def _key_of(encoded: bytes) -> bytes:
-    first = encoded[0]
-    if first & 0xE0 == 0xA0:
-        return encoded[1:]
-    if 0xD9 <= first <= 0xDB:
-        return encoded[{0xD9: 2, 0xDA: 3, 0xDB: 5}[first] :]
-    return _OTHER_KEY + encoded
+    raise Corrupt("a map was expected, and something else is there", hint=FSCK)

@@ -1,23 +1,23 @@
-"""The bytes of every object: nodes, packed values, chunks, commits.
+"""The bytes of every object: nodes, packed values, chunks, commits, and the hashes that name them.
 
-Layout. Byte 0 says what an object is:
+Layout. Byte 0 of an object is its kind:
 
     p  packed value   the encoding of a value that is too long to sit in a node
-    c  chunk          a piece of a long str or bytes, as it is
+    c  chunk          a piece of a long str or bytes, unchanged
     m  map node       header, then key bytes and payload in turn, each a MessagePack bin
     l  list node      header, then payloads, each a MessagePack bin
     b  blob node      as a list node; its payloads at level 0 are links to chunks
-    C  commit         see graph.py
+    C  commit         see history/commits.py
 
-The header of a node is 4 bytes: the letter, the level (0 at the leaves), the number of entries
+The header of a node is 4 bytes: the kind, the level (0 at the leaves), the number of entries
 (16 bits, little endian). Above level 0 every payload is a *link*: the hash of a child (32 bytes),
 the elements below it and the encoded bytes below it (two varints). At level 0 of a map or list it
 is a *cell* (see cells.py): an encoded value, or a link to one, marked by the byte 0xC1 that
 MessagePack never uses.
 
-Bytes to Hash, and keys to the height at which they end a node; nothing else.
-
-How many bytes a cell would take if it were encoded in full; the inline rule needs it.
+An object is named by the BLAKE3-256 of its bytes. A hash proves that the bytes are those that were
+written, not that their writer followed the format: everything read here is checked before it is
+followed, and what does not fit is `Corrupt`.
 """
 
 from __future__ import annotations
@@ -31,20 +31,19 @@ from msgspec import MsgspecError
 from msgspec.msgpack import Decoder, Encoder
 from xxhash import xxh3_64_intdigest
 
-from otolith.core.trees.encoding import extension_header_size
+from otolith.core.trees.encoding import FSCK, extension_header_size
 from otolith.errors import Corrupt
 from otolith.types import Hash
 
 PACKED, CHUNK, MAP, LIST, BLOB, COMMIT = b"p", b"c", b"m", b"l", b"b", b"C"
+NODES = (MAP, LIST, BLOB)
 MARK = 0xC1
 
-TAGGED_KIND = 5
-"""The kind byte of a cell that is a tag around another cell."""
+PACKED_KIND, MAP_KIND, LIST_KIND, BYTES_KIND, TEXT_KIND, TAGGED_KIND = range(6)
+"""The second byte of a cell that is a link; a tagged one is a tag around another cell."""
 
-_MARK, _TAGGED = bytes((MARK,)), bytes((TAGGED_KIND,))
 _SHORTEST_LINK = 34
-_DEEPEST_TAGS = 3 * 64
-_FSCK = "run otolith fsck"
+_MOST_TAGS = 64  # around one value
 
 _pack = Encoder().encode
 _unpack = Decoder(list[bytes]).decode
@@ -63,7 +62,7 @@ class Link(NamedTuple):
 
 
 class Node:
-    """A decoded node. Nobody changes a node; an edit makes another."""
+    """A decoded node. Nodes are shared and never changed; an edit makes another."""
 
     __slots__ = ("keys", "kind", "level", "offsets", "payloads")
 
@@ -90,6 +89,7 @@ def varint(number: int) -> bytes:
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return the number that starts here, and where it ends."""
     number = shift = 0
     while (byte := data[at]) >= 0x80:
         number |= (byte & 0x7F) << shift
@@ -104,7 +104,7 @@ def read_link(data: bytes, start: int = 0) -> Link:
         count, at = _read_varint(data, start + 32)
         size, _ = _read_varint(data, at)
     except IndexError:
-        raise Corrupt("a link is cut short", hint=_FSCK) from None
+        raise Corrupt("a link is cut short", hint=FSCK) from None
     return Link(Hash(data[start : start + 32]), count, size)
 
 
@@ -121,58 +121,45 @@ def encode_node(kind: bytes, level: int, keys: list[bytes], payloads: list[bytes
 
 
 def decode_node(data: bytes) -> Node:
-    """Return the node these bytes are.
+    """Return the node these bytes encode.
 
     Raises:
-        Corrupt: they are none. A hash proves that bytes are those that were written, not that
-            whoever wrote them meant well.
+        Corrupt: they do not encode a node whose links can be followed.
     """
     kind, level, count = data[:1], data[1], int.from_bytes(data[2:4], "little")
     items = count * 2 if kind == MAP else count
     try:
         flat = _unpack(b"\xdd" + items.to_bytes(4, "big") + data[4:])
     except MsgspecError as error:
-        raise Corrupt(f"a node cannot be decoded: {error}", hint=_FSCK) from None
+        raise Corrupt(f"a node cannot be decoded: {error}", hint=FSCK) from None
     keys, payloads = (flat[::2], flat[1::2]) if kind == MAP else ([], flat)
-    if level or kind == BLOB:
-        _check_links(payloads)
-        if kind == MAP and not all(map(lt, keys, keys[1:])):
-            raise Corrupt("the keys of a map are not in order", hint=_FSCK)
-    else:
+    if not level and kind != BLOB:
         check_cells(payloads)
-    return Node(kind, level, keys, payloads)
-
-
-def _check_links(payloads: list[bytes]) -> None:
+        return Node(kind, level, keys, payloads)
     if not payloads or min(map(len, payloads)) < _SHORTEST_LINK:
-        raise Corrupt("a node has no entries, or a link that is cut short", hint=_FSCK)
+        raise Corrupt("a node has no entries, or a link that is cut short", hint=FSCK)
+    if kind == MAP and not all(map(lt, keys, keys[1:])):
+        raise Corrupt("the keys of a map are not in order", hint=FSCK)
+    return Node(kind, level, keys, payloads)
 
 
 def check_cells(cells: list[bytes]) -> None:
     """Refuse cells that cannot be followed."""
     if not cells or b"" in cells:
-        raise Corrupt("a node has no entries, or an empty one", hint=_FSCK)
+        raise Corrupt("a node has no entries, or an empty one", hint=FSCK)
     for cell in cells:
         if cell[0] == MARK and not _is_sound(cell):
-            raise Corrupt("a cell is malformed", hint=_FSCK)
+            raise Corrupt("a cell is malformed", hint=FSCK)
 
 
 def _is_sound(cell: bytes) -> bool:
+    """Tell whether a cell that is a link has a known kind, and a link behind its tags."""
     start = 0
-    while cell[start + 1 : start + 2] == _TAGGED and start < _DEEPEST_TAGS:
+    while cell[start + 1 : start + 2] == bytes((TAGGED_KIND,)) and start < 3 * _MOST_TAGS:
         start += 3
-        if cell[start : start + 1] != _MARK:
+        if cell[start : start + 1] != bytes((MARK,)):
             return False
-    kind = cell[start + 1 : start + 2]
-    return kind < _TAGGED and len(cell) >= start + 2 + _SHORTEST_LINK
-
-
-_NODE_KINDS = {MAP: "map", LIST: "list", BLOB: "blob", PACKED: "packed", CHUNK: "chunk"}
-
-
-def node_kind(data: bytes) -> str:
-    """Name what an object is: map, list, blob, packed, chunk or commit."""
-    return _NODE_KINDS.get(data[:1], "commit")
+    return len(cell) >= start + 2 + _SHORTEST_LINK and cell[start + 1] < TAGGED_KIND
 
 
 def is_link(cell: bytes) -> bool:
@@ -189,23 +176,25 @@ def cell_links(cell: bytes) -> Iterator[Hash]:
         yield Hash(cell[start : start + 32])
 
 
-def node_links(data: bytes) -> Iterator[Hash]:
-    """Yield the hashes that a node, packed value or chunk needs."""
+def child_hashes(node: Node) -> list[Hash]:
+    """Return the hashes that a node links to, by itself or from its cells."""
+    if node.level or node.kind == BLOB:
+        return [Hash(payload[:32]) for payload in node.payloads]
+    return [link for cell in node.payloads if cell[0] == MARK for link in cell_links(cell)]
+
+
+def object_links(data: bytes) -> list[Hash]:
+    """Return the hashes that a node, packed value or chunk needs."""
     kind = data[:1]
     if kind in (PACKED, CHUNK):
-        return
-    if kind not in (MAP, LIST, BLOB):
-        raise Corrupt(f"an object starts with the unknown byte {kind!r}", hint="run otolith fsck")
-    node = decode_node(data)
-    if node.level or kind == BLOB:
-        yield from (Hash(payload[:32]) for payload in node.payloads)
-    else:
-        for cell in node.payloads:
-            yield from cell_links(cell)
+        return []
+    if kind not in NODES:
+        raise Corrupt(f"an object starts with the unknown byte {kind!r}", hint=FSCK)
+    return child_hashes(decode_node(data))
 
 
 def check_parts(link: Link | None, cells: Iterable[bytes]) -> None:
-    """Refuse a tree whose parts take more than the whole of it.
+    """Refuse a tree whose parts take more bytes than the whole of it.
 
     Objects are shared, so few of them can be parts of more than any memory holds. Sizes tell that,
     if they are right. Only cells that lead to objects are counted: the others are in memory.
@@ -215,9 +204,9 @@ def check_parts(link: Link | None, cells: Iterable[bytes]) -> None:
 
 
 def check_size(link: Link | None, size: int) -> None:
-    """Refuse a tree that is longer than it says."""
+    """Refuse a tree that takes more bytes than its link claims."""
     if link is not None and size > link.size:
-        raise Corrupt("a value is longer than it says", hint=_FSCK)
+        raise Corrupt(f"a value takes {size} bytes, its link says {link.size}", hint=FSCK)
 
 
 FANOUT_BITS = 5
@@ -248,7 +237,7 @@ def is_cut(item: bytes, salt: int) -> bool:
 
 
 def full_size(cell: bytes) -> int:
-    """Return the length of the full encoding of the value in a cell."""
+    """Return the length of the full encoding of the value in a cell, without reading it."""
     if cell[0] != MARK:
         return len(cell)
     if cell[1] == TAGGED_KIND:

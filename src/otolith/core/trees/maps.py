@@ -5,15 +5,15 @@ Rule 2: the last node of a level ends where the keys end, whatever its last key 
 Rule 3: the root is the one node of the lowest level that has up to 32 entries, whatever its keys,
 or the one node of a level that rule 1 does not cut. So most maps are one leaf.
 
-Theory of operation. The rules speak of keys only, never of neighbours, sizes or the past, so two
-maps with equal content have equal nodes, however they came to be. That makes equality one
+Theory of operation. The rules depend on keys only, never on neighbours, sizes or history, so two
+maps with equal content have equal nodes, whatever edits led to them. That makes equality one
 comparison, and a diff skips everything the two share. An edit decides by one hash whether it
-splits a node, and a removal whether it opens one; nothing has to be scanned until it settles.
+splits a node, and a removal whether it opens one; no other entry has to be scanned.
 
 `apply` walks down once with all its (sorted) edits, rebuilds the nodes on the way up, cuts them
-where rule 1 says so, and joins a node whose last key vanished with its right neighbour: such a
+where rule 1 demands it, and joins a node whose last key vanished with its right neighbour: such a
 node is *open*. Only the last node of a level may stay open (rule 2). Counts and sizes travel in
-the links, so they are kept up to date by differences; entries that did not change are not read.
+the links, so they are updated by differences; entries that did not change are not read.
 
 Nodes have 32 entries on average and their size is geometric. No rule bounds it: the salt is
 secret to the repo, so a node of more than 1,000 entries has a probability below 10**-13.
@@ -26,20 +26,13 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
-from otolith.core.trees.layout import (
-    MAP,
-    Link,
-    Node,
-    check_parts,
-    entry_size,
-    height,
-    read_link,
-)
-from otolith.core.trees.objects import Buffer, Objects
+from otolith.core.trees.encoding import FSCK
+from otolith.core.trees.layout import MAP, Link, Node, check_parts, entry_size, height, read_link
+from otolith.core.trees.objects import Buffer
 from otolith.errors import Corrupt
 from otolith.types import Hash
 
-Entry: TypeAlias = tuple[bytes, Link]
+LinkEntry: TypeAlias = tuple[bytes, Link]
 """A node as its parent sees it: its last key, and the link to it."""
 
 Edit: TypeAlias = tuple[bytes, bytes | None]
@@ -49,18 +42,34 @@ Difference: TypeAlias = tuple[bytes, bytes | None, bytes | None]
 """Key bytes, the cell before and the cell after."""
 
 SMALL = 32
+"""A root has at most so many entries, unless no key cuts it (rule 3)."""
 
-_MANY = 64
+_MANY_EDITS = 64
+"""From so many edits of one leaf on, merging them all at once is faster than one by one."""
 
 
-class MapReader:
-    """Reads map trees."""
+class _Row(NamedTuple):
+    """Nodes of one level of a tree."""
 
-    def __init__(self, objects: Objects | Buffer) -> None:
+    level: int
+    hashes: list[Hash]
+
+    def without(self, shared: set[Hash]) -> _Row:
+        """Return the row without nodes that another tree has as well."""
+        return _Row(self.level, [hash for hash in self.hashes if hash not in shared])
+
+
+class MapTree:
+    """Reads map trees, and builds new ones into a buffer of objects."""
+
+    def __init__(self, objects: Buffer, salt: int) -> None:
         self._objects = objects
+        self._salt = salt
+
+    # Reading
 
     def get(self, link: Link, key: bytes) -> bytes | None:
-        """Return the cell at a key."""
+        """Return the cell at a key, or None."""
         node = self._objects.node(link.hash)
         while True:
             at = bisect_left(node.keys, key)
@@ -86,19 +95,18 @@ class MapReader:
             child = self._objects.child(node, hash)
             # No two children have one last key: none is entered twice, however they are linked.
             if child.keys[-1] != key:
-                raise Corrupt("a node of a map is not where it belongs", hint="run otolith fsck")
+                raise Corrupt("a node of a map does not end at its parent's key", hint=FSCK)
             yield from self._items(child, start)
 
     def diff(self, old: Link | None, new: Link | None) -> list[Difference]:
         """Return what differs, in key order, reading only nodes that the two do not share."""
         before, after = self._unshared(old, new)
         keys = sorted(before.keys() | after.keys())
+        pairs = ((key, before.get(key), after.get(key)) for key in keys)
         found = [
-            (key, before.get(key), after.get(key))
-            for key in keys
-            if before.get(key) != after.get(key)
+            (key, old_cell, new_cell) for key, old_cell, new_cell in pairs if old_cell != new_cell
         ]
-        # Whoever goes on into what differs does so for no longer than the sizes at the top say.
+        # So that a walk into what differs ends: its parts take no more than the sizes at the top.
         check_parts(old, (cell for _, cell, _ in found if cell is not None))
         check_parts(new, (cell for _, _, cell in found if cell is not None))
         return found
@@ -121,12 +129,13 @@ class MapReader:
         return _Row(self._objects.node(link.hash).level, [link.hash]) if link else _Row(0, [])
 
     def _down(self, row: _Row, level: int) -> _Row:
+        """Return the row below one of this level; a row further down waits for the other."""
         if row.level < level:
             return row
         nodes = self._objects.nodes(row.hashes)
         below = [Hash(entry[:32]) for node in nodes for entry in node.payloads]
         if len(set(below)) != len(below):
-            raise Corrupt("a map has one node twice", hint="run otolith fsck")
+            raise Corrupt("a map links to one node twice", hint=FSCK)
         return _Row(level - 1, below)
 
     def _leaves(self, row: _Row) -> dict[bytes, bytes]:
@@ -135,24 +144,7 @@ class MapReader:
             cells.update(zip(node.keys, node.payloads, strict=True))
         return cells
 
-
-class _Row(NamedTuple):
-    """Nodes of one level of a tree."""
-
-    level: int
-    hashes: list[Hash]
-
-    def without(self, shared: set[Hash]) -> _Row:
-        return _Row(self.level, [hash for hash in self.hashes if hash not in shared])
-
-
-class MapTree(MapReader):
-    """Builds and edits map trees into a buffer of new objects."""
-
-    def __init__(self, objects: Buffer, salt: int) -> None:
-        super().__init__(objects)
-        self._buffer = objects
-        self._salt = salt
+    # Writing
 
     def build(self, items: Iterable[tuple[bytes, bytes]]) -> Link | None:
         """Return the tree of these items, which come in key order."""
@@ -170,15 +162,15 @@ class MapTree(MapReader):
         node = self._objects.node(link.hash)
         if node.level == 0:
             return self._grow(0, *_edited(node, edits), link.hash)
-        keys, links = _split(self._edit_children(node, edits))
+        keys, links = _split(self._joined(node, self._edit_children(node, edits)))
         if any(cell is None for _, cell in edits):
             return self._shrink(node.level, keys, links, link.hash)
         return self._grow(node.level, keys, links, link.hash)
 
     def _replace(self, link: Link, key: bytes, cell: bytes | None) -> Link | None:
-        """Change the cell at a key that is there: no node changes its shape. Else return None.
+        """Change the cell at a key that exists, where no node changes its shape; else return None.
 
-        This is what most commits do, so it is worth a way of its own: down, and up again.
+        Most commits do only this, so it has a fast path: down to the leaf, and up again.
         """
         way: list[tuple[Link, Node, int]] = []
         node = self._objects.node(link.hash)
@@ -218,7 +210,7 @@ class MapTree(MapReader):
     def _shrink(
         self, level: int, keys: list[bytes], links: list[bytes], base: Hash | None
     ) -> Link | None:
-        """Go down from all entries of a level to the lowest level that is small; build there."""
+        """Go down from all entries of a level to the lowest level that is small (rule 3)."""
         while level and keys and len(keys) <= SMALL:
             below_keys: list[bytes] = []
             below: list[bytes] = []
@@ -232,17 +224,22 @@ class MapTree(MapReader):
         return self._grow(level, keys, links, base)
 
     def _ends(self, key: bytes, level: int) -> bool:
+        """Tell whether a key ends a node of this level (rule 1)."""
         return height(key, self._salt) > level
 
-    def _edit(self, link: Link, edits: list[Edit]) -> list[Entry]:
+    def _edit(self, link: Link, edits: list[Edit]) -> list[LinkEntry]:
+        """Return the nodes that take the place of one."""
         node = self._objects.node(link.hash)
-        if node.level:
-            return self._edit_inner(link, node, edits)
-        if len(edits) > _MANY:
-            return self._cut(0, *_edited(node, edits), link.hash)
-        return self._edit_leaf(link, node, edits)
+        if node.level == 0:
+            if len(edits) > _MANY_EDITS:
+                return self._cut(0, *_edited(node, edits), link.hash)
+            return self._edit_leaf(link, node, edits)
+        changed = self._edit_children(node, edits)
+        if all(len(new) == 1 and new[0][0] == node.keys[at] for at, new in changed):
+            return [self._relink(link, node, changed)]
+        return self._cut(node.level, *_split(self._joined(node, changed)), link.hash)
 
-    def _edit_leaf(self, link: Link, node: Node, edits: list[Edit]) -> list[Entry]:
+    def _edit_leaf(self, link: Link, node: Node, edits: list[Edit]) -> list[LinkEntry]:
         keys, cells = node.keys.copy(), node.payloads.copy()
         count, size, recut = link.length, link.size, False
         for key, cell in edits:
@@ -266,33 +263,33 @@ class MapTree(MapReader):
             return self._cut(0, keys, cells, link.hash)
         return [self._entry(0, keys, cells, (count, size), link.hash)] if keys else []
 
-    def _edit_inner(self, link: Link, node: Node, edits: list[Edit]) -> list[Entry]:
-        changed = self._changed_children(node, edits)
-        if all(len(new) == 1 and new[0][0] == node.keys[at] for at, new in changed):
-            return [self._relink(link, node, changed)]
-        return self._cut(node.level, *_split(self._joined(node, changed)), link.hash)
+    def _edit_children(self, node: Node, edits: list[Edit]) -> list[tuple[int, list[LinkEntry]]]:
+        """Edit the children that edits belong to; the last child takes what is beyond its key."""
+        changed: list[tuple[int, list[LinkEntry]]] = []
+        last, start = len(node.keys) - 1, 0
+        while start < len(edits):
+            at = min(bisect_left(node.keys, edits[start][0]), last)
+            stop = len(edits)
+            if at < last:
+                stop = bisect_left(edits, (node.keys[at] + b"\0",), lo=start)
+            changed.append((at, self._edit(read_link(node.payloads[at]), edits[start:stop])))
+            start = stop
+        return changed
 
-    def _edit_children(self, node: Node, edits: list[Edit]) -> list[Entry]:
-        return self._joined(node, self._changed_children(node, edits))
-
-    def _changed_children(self, node: Node, edits: list[Edit]) -> list[tuple[int, list[Entry]]]:
-        return [
-            (at, self._edit(read_link(node.payloads[at]), part))
-            for at, part in _by_child(node, edits)
-        ]
-
-    def _joined(self, node: Node, changed: list[tuple[int, list[Entry]]]) -> list[Entry]:
-        """Return the children of a node, with the changed ones in their places."""
-        entries: list[Entry] = []
+    def _joined(self, node: Node, changed: list[tuple[int, list[LinkEntry]]]) -> list[LinkEntry]:
+        """Return the children of a node, with the changed ones in their places and none open."""
+        entries: list[LinkEntry] = []
         done = 0
         for at, new in changed:
-            entries += _entries(node, done, at)
+            entries += _link_entries(node, done, at)
             entries += new
             done = at + 1
-        entries += _entries(node, done, len(node.keys))
+        entries += _link_entries(node, done)
         return self._join(entries, node.level)
 
-    def _relink(self, link: Link, node: Node, changed: list[tuple[int, list[Entry]]]) -> Entry:
+    def _relink(
+        self, link: Link, node: Node, changed: list[tuple[int, list[LinkEntry]]]
+    ) -> LinkEntry:
         """Replace children whose last keys stayed, which keeps the shape of this node."""
         payloads = node.payloads.copy()
         count, size = link.length, link.size
@@ -303,9 +300,9 @@ class MapTree(MapReader):
             payloads[at] = after.encode()
         return self._entry(node.level, node.keys, payloads, (count, size), link.hash)
 
-    def _join(self, entries: list[Entry], level: int) -> list[Entry]:
+    def _join(self, entries: list[LinkEntry], level: int) -> list[LinkEntry]:
         """Join children of a node of this level that were left open with what follows them."""
-        joined: list[Entry] = []
+        joined: list[LinkEntry] = []
         for entry in entries:
             if joined and not self._ends(joined[-1][0], level - 1):
                 joined[-1] = self._fuse(joined[-1], entry, level - 1)
@@ -313,35 +310,36 @@ class MapTree(MapReader):
                 joined.append(entry)
         return joined
 
-    def _fuse(self, left: Entry, right: Entry, level: int) -> Entry:
+    def _fuse(self, left: LinkEntry, right: LinkEntry, level: int) -> LinkEntry:
         a, b = self._objects.node(left[1].hash), self._objects.node(right[1].hash)
         keys, payloads = a.keys + b.keys, a.payloads + b.payloads
         count, size = left[1].length + right[1].length, left[1].size + right[1].size
         if level:
-            children = self._join(_entries(a, 0, None) + _entries(b, 0, None), level)
+            children = self._join(_link_entries(a) + _link_entries(b), level)
             keys, payloads = _split(children)
         return self._entry(level, keys, payloads, (count, size), left[1].hash)
 
     def _cut(
         self, level: int, keys: list[bytes], payloads: list[bytes], base: Hash | None
-    ) -> list[Entry]:
+    ) -> list[LinkEntry]:
+        """Write entries of a level as nodes, cut where rule 1 demands it."""
         ends = [at + 1 for at, key in enumerate(keys[:-1]) if self._ends(key, level)]
-        cuts = [0, *ends, len(keys)]
         return [
             self._measured(level, keys[start:stop], payloads[start:stop], base)
-            for start, stop in pairwise(cuts)
+            for start, stop in pairwise([0, *ends, len(keys)])
             if start < stop
         ]
 
     def _measured(
         self, level: int, keys: list[bytes], payloads: list[bytes], base: Hash | None
-    ) -> Entry:
+    ) -> LinkEntry:
+        """Write a node whose count and size are not known yet."""
         if level == 0:
-            size = sum(map(entry_size, keys, payloads))
-            return self._entry(0, keys, payloads, (len(keys), size), base)
-        links = [read_link(payload) for payload in payloads]
-        count, size = sum(link.length for link in links), sum(link.size for link in links)
-        return self._entry(level, keys, payloads, (count, size), base)
+            totals = len(keys), sum(map(entry_size, keys, payloads))
+        else:
+            links = [read_link(payload) for payload in payloads]
+            totals = sum(link.length for link in links), sum(link.size for link in links)
+        return self._entry(level, keys, payloads, totals, base)
 
     def _entry(
         self,
@@ -350,12 +348,13 @@ class MapTree(MapReader):
         payloads: list[bytes],
         totals: tuple[int, int],
         base: Hash | None,
-    ) -> Entry:
-        hash = self._buffer.put_node(MAP, level, keys, payloads, base=base)
+    ) -> LinkEntry:
+        """Write a node; `totals` are the elements and encoded bytes below it."""
+        hash = self._objects.put_node(MAP, level, keys, payloads, base=base)
         return keys[-1], Link(hash, *totals)
 
 
-def _split(entries: list[Entry]) -> tuple[list[bytes], list[bytes]]:
+def _split(entries: list[LinkEntry]) -> tuple[list[bytes], list[bytes]]:
     """Return the keys of entries, and their links as they stand in a node."""
     return [key for key, _ in entries], [link.encode() for _, link in entries]
 
@@ -372,18 +371,7 @@ def _edited(node: Node, edits: list[Edit]) -> tuple[list[bytes], list[bytes]]:
     return keys, [cells[key] for key in keys]
 
 
-def _entries(node: Node, start: int, stop: int | None) -> list[Entry]:
+def _link_entries(node: Node, start: int = 0, stop: int | None = None) -> list[LinkEntry]:
+    """Return children of a node, with their links decoded."""
     pairs = zip(node.keys[start:stop], node.payloads[start:stop], strict=True)
     return [(key, read_link(payload)) for key, payload in pairs]
-
-
-def _by_child(node: Node, edits: list[Edit]) -> Iterator[tuple[int, list[Edit]]]:
-    """Deal sorted edits out to the children they belong to; the last child takes the rest."""
-    last, start = len(node.keys) - 1, 0
-    while start < len(edits):
-        at = min(bisect_left(node.keys, edits[start][0]), last)
-        stop = len(edits)
-        if at < last:
-            stop = bisect_left(edits, (node.keys[at] + b"\0",), lo=start)
-        yield at, edits[start:stop]
-        start = stop

@@ -1,16 +1,20 @@
-"""Objects within reach: those of a store, decoded once and cached, and new ones not written yet."""
+"""Objects by their hash: stored ones, decoded once and cached, and new ones not written yet.
+
+`Objects` reads a store; all branches of a repo share it. A `Buffer` is one branch's view: new
+objects on top of the stored ones. Trees are built into a buffer, a commit writes the part of it
+that the new root reaches, and `settle` moves that part into the cache.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from otolith.core.trees.encoding import FSCK
 from otolith.core.trees.layout import (
-    BLOB,
-    LIST,
-    MAP,
-    MARK,
+    NODES,
     Node,
     cell_links,
+    child_hashes,
     decode_node,
     digest,
     encode_node,
@@ -19,15 +23,14 @@ from otolith.errors import Corrupt
 from otolith.stores import Object, Store
 from otolith.types import Hash
 
+LOAD_LIMIT_BYTES = 1 << 36
+
 _FEW = 12
 """So many new objects are searched faster than they are parsed."""
 
 
-LOAD_LIMIT_BYTES = 1 << 36
-
-
 class Objects:
-    """Objects of a store, decoded once and kept in a cache that is bounded in bytes.
+    """Objects of a store, decoded once, in a cache that is bounded in bytes.
 
     The cache has two generations instead of a list of uses: when the young one is full it becomes
     the old one. That needs no lock, and a lookup is one dict access.
@@ -53,17 +56,8 @@ class Objects:
         if found is None:
             found = self._load(hash)
         if not isinstance(found, Node):
-            raise Corrupt(f"object {hash.hex()[:12]} is not a node", hint="run otolith fsck")
+            raise Corrupt(f"object {hash.hex()[:12]} is not a node", hint=FSCK)
         return found
-
-    def child(self, parent: Node, hash: Hash) -> Node:
-        """Return a node that must be one level below another."""
-        return _below(parent, self.node(hash))
-
-    def nodes(self, hashes: Sequence[Hash]) -> list[Node]:
-        """Return several nodes, read together."""
-        self.prefetch(hashes)
-        return [self.node(hash) for hash in hashes]
 
     def data(self, hash: Hash) -> bytes:
         """Return the bytes of a packed value, chunk or commit."""
@@ -71,19 +65,15 @@ class Objects:
         if found is None:
             found = self._load(hash)
         if isinstance(found, Node):
-            raise Corrupt(f"object {hash.hex()[:12]} is a node", hint="run otolith fsck")
+            raise Corrupt(f"object {hash.hex()[:12]} is a node", hint=FSCK)
         return found
 
     def prefetch(self, hashes: Iterable[Hash]) -> None:
-        """Read what is not in the cache in one go."""
+        """Read what is not in the cache in one call of the store."""
         missing = [hash for hash in hashes if self._lookup(hash) is None]
         if missing:
             for hash, data in self.store.read(missing).items():
-                self._keep(hash, data)
-
-    def has(self, hash: Hash) -> bool:
-        """Tell whether an object is there."""
-        return self._lookup(hash) is not None or bool(self.store.read([hash]))
+                self._add(hash, data)
 
     def _lookup(self, hash: Hash) -> Node | bytes | None:
         found = self._young.get(hash)
@@ -100,12 +90,12 @@ class Objects:
                 f"object {hash.hex()[:12]} is missing",
                 hint="run otolith fsck; a replica can repair it",
             )
-        return self._keep(hash, data)
+        return self._add(hash, data)
 
-    def _keep(self, hash: Hash, data: bytes) -> Node | bytes:
+    def _add(self, hash: Hash, data: bytes) -> Node | bytes:
         if not self.store.capabilities.verified and digest(data) != hash:
-            raise Corrupt(f"object {hash.hex()[:12]} has the wrong bytes", hint="run otolith fsck")
-        found: Node | bytes = decode_node(data) if data[:1] in (MAP, LIST, BLOB) else data
+            raise Corrupt(f"object {hash.hex()[:12]} has the wrong bytes", hint=FSCK)
+        found = data if is_leaf(data) else decode_node(data)
         self.remember(hash, found, len(data))
         return found
 
@@ -131,6 +121,36 @@ class Buffer:
         """How long the full encoding of what is read in one go may be."""
         return self.stored.load_limit_bytes
 
+    # Reading
+
+    def node(self, hash: Hash) -> Node:
+        """Return a node, new or stored."""
+        found = self._nodes.get(hash)
+        return found if found is not None else self.stored.node(hash)
+
+    def child(self, parent: Node, hash: Hash) -> Node:
+        """Return a node that must be one level below another."""
+        child = self.node(hash)
+        if child.level != parent.level - 1 or child.kind != parent.kind:
+            raise Corrupt("a node is not one level below its parent", hint=FSCK)
+        return child
+
+    def nodes(self, hashes: Sequence[Hash]) -> list[Node]:
+        """Return several nodes, read together."""
+        self.prefetch(hashes)
+        return [self.node(hash) for hash in hashes]
+
+    def data(self, hash: Hash) -> bytes:
+        """Return the bytes of a packed value, chunk or commit, new or stored."""
+        found = self.fresh.get(hash)
+        return found.data if found is not None else self.stored.data(hash)
+
+    def prefetch(self, hashes: Iterable[Hash]) -> None:
+        """Read what is neither new nor in the cache in one call of the store."""
+        self.stored.prefetch([hash for hash in hashes if hash not in self.fresh])
+
+    # Writing
+
     def put(self, data: bytes, *, base: Hash | None = None) -> Hash:
         """Add an object; `base` is an older one that it resembles."""
         hash = digest(data)
@@ -148,84 +168,48 @@ class Buffer:
         offsets: list[int] | None = None,
         base: Hash | None = None,
     ) -> Hash:
-        """Add a node; `offsets` say where its entries end, if that is known already."""
+        """Add a node; `offsets` are where its entries end, if that is known already."""
         hash = self.put(encode_node(kind, level, keys, payloads), base=base)
         node = self._nodes[hash] = Node(kind, level, keys, payloads)
         node.offsets = offsets
         return hash
 
-    def node(self, hash: Hash) -> Node:
-        """Return a node, new or stored."""
-        found = self._nodes.get(hash)
-        return found if found is not None else self.stored.node(hash)
-
-    def child(self, parent: Node, hash: Hash) -> Node:
-        """Return a node, new or stored, that must be one level below another."""
-        return _below(parent, self.node(hash))
-
-    def nodes(self, hashes: Sequence[Hash]) -> list[Node]:
-        """Return several nodes, new or stored."""
-        self.prefetch(hashes)
-        return [self.node(hash) for hash in hashes]
-
-    def data(self, hash: Hash) -> bytes:
-        """Return the bytes of a packed value, chunk or commit, new or stored."""
-        found = self.fresh.get(hash)
-        return found.data if found is not None else self.stored.data(hash)
-
-    def prefetch(self, hashes: Iterable[Hash]) -> None:
-        """Read what is neither new nor in the cache in one go."""
-        self.stored.prefetch([hash for hash in hashes if hash not in self.fresh])
-
-    def reachable(self, root: Hash) -> list[Object]:
-        """Return the new objects that `root` needs, each after what it needs itself."""
-        if len(self.fresh) <= _FEW:
-            return self._reachable_of_few(root)
-        needed: set[Hash] = set()
-        queue = [root] if root in self.fresh else []
-        while queue:
-            hash = queue.pop()
-            if hash not in needed:
-                needed.add(hash)
-                queue += self._fresh_below(hash)
-        return [new for hash, new in self.fresh.items() if hash in needed]
-
-    def needed(self, cells: Iterable[bytes]) -> list[Object]:
-        """Return the new objects that cells need, each after what it needs itself."""
-        roots = [Hash(link) for cell in cells if cell[0] == MARK for link in cell_links(cell)]
-        wanted = {new.hash for root in roots for new in self.reachable(root)}
-        return [new for hash, new in self.fresh.items() if hash in wanted]
-
     def take(self, hash: Hash, data: bytes, *, base: Hash | None = None) -> None:
-        """Add an object that somebody else made, and that was hashed already."""
+        """Add an object that another process made, and that was hashed already."""
         if hash not in self.fresh:
             self.fresh[hash] = Object(hash, data, base)
         if not is_leaf(data):
             self._nodes[hash] = decode_node(data)
 
-    def _reachable_of_few(self, root: Hash) -> list[Object]:
-        """Look for each hash in what was made after it: parents are, and hold it as it is."""
-        needed: list[Object] = []
-        for new in reversed(self.fresh.values()):
-            if new.hash == root or any(parent.data.find(new.hash) >= 0 for parent in needed):
-                needed.append(new)
-        return needed[::-1]
+    def reachable(self, root: Hash) -> list[Object]:
+        """Return the new objects that `root` needs, each after what it needs itself."""
+        if len(self.fresh) <= _FEW:
+            # Parents were made after their children, and hold their hashes unchanged.
+            found: list[Object] = []
+            for new in reversed(self.fresh.values()):
+                if new.hash == root or any(parent.data.find(new.hash) >= 0 for parent in found):
+                    found.append(new)
+            return found[::-1]
+        needed: set[Hash] = set()
+        queue = [root]
+        while queue:
+            hash = queue.pop()
+            if hash in self.fresh and hash not in needed:
+                needed.add(hash)
+                node = self._nodes.get(hash)
+                queue += child_hashes(node) if node is not None else ()
+        return [new for hash, new in self.fresh.items() if hash in needed]
 
-    def _fresh_below(self, hash: Hash) -> list[Hash]:
-        node = self._nodes.get(hash)
-        if node is None:
-            return []
-        if node.level or node.kind == BLOB:
-            below = [payload[:32] for payload in node.payloads]
-        else:
-            below = [link for cell in node.payloads if cell[0] == MARK for link in cell_links(cell)]
-        return [Hash(link) for link in below if link in self.fresh]
+    def needed(self, cells: Iterable[bytes]) -> list[Object]:
+        """Return the new objects that cells need, each after what it needs itself."""
+        roots = [link for cell in cells for link in cell_links(cell)]
+        wanted = {new.hash for root in roots for new in self.reachable(root)}
+        return [new for hash, new in self.fresh.items() if hash in wanted]
 
     def settle(self, written: Iterable[Object]) -> None:
         """Move what was written into the cache of stored objects, and forget the rest."""
         for hash, data, _ in written:
-            node = self._nodes.get(hash)
-            self.stored.remember(hash, node if node is not None else data, len(data))
+            self.stored.remember(hash, self._nodes.get(hash, data), len(data))
         self.clear()
 
     def copy(self) -> Buffer:
@@ -240,12 +224,6 @@ class Buffer:
         self._nodes = {}
 
 
-def _below(parent: Node, child: Node) -> Node:
-    if child.level != parent.level - 1 or child.kind != parent.kind:
-        raise Corrupt("a node is not where it belongs", hint="run otolith fsck")
-    return child
-
-
 def is_leaf(data: bytes) -> bool:
-    """Tell whether an object has nothing below it."""
-    return data[:1] not in (MAP, LIST, BLOB)
+    """Tell whether an object is not a node: a packed value, a chunk, or a commit."""
+    return data[:1] not in NODES

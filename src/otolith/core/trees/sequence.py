@@ -1,16 +1,16 @@
 """The persistent list: get, slice, splice, compare; long lists share all but what changed.
 
 Rule 1: a node ends after an element whose salted hash ends in five zero bits, once it has at
-least 8 entries, and in any case after 128. The count starts anew at each node.
+least 8 entries, and in any case after 128. The count restarts at each node.
 Rule 2: the links to the nodes of a level are the elements of the level above.
 Rule 3: a root has more than one entry, or is a leaf.
 
 Theory of operation. A node's end depends on its own entries only, so once an edit's new nodes end
-where an old node ended, everything after is as it was. `splice` starts at the node that holds
+where an old node ended, everything after it is unchanged. `splice` starts at the node that holds
 the first changed element, feeds it what stays, what is new and what follows, and stops at the
 first such meeting point. The links that changed are a splice of the level above.
 
-A *measure* says what an element of level 0 counts for: a list element counts one, a chunk of a
+A *measure* returns what an element of level 0 counts for: a list element counts one, a chunk of a
 blob counts its bytes. That is the only difference between the two.
 """
 
@@ -21,8 +21,9 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from typing import NamedTuple, TypeAlias
 
+from otolith.core.trees.encoding import FSCK
 from otolith.core.trees.layout import Link, Node, check_size, full_size, is_cut, read_link
-from otolith.core.trees.objects import Buffer, Objects
+from otolith.core.trees.objects import Buffer
 from otolith.errors import Corrupt, TooLarge
 from otolith.types import Hash
 
@@ -57,26 +58,35 @@ class _Step(NamedTuple):
     at: int
 
 
-class Middle(NamedTuple):
-    """What is left of two lists once their common ends are taken off."""
+class _Row(NamedTuple):
+    """Entries of one level of a sequence; those of level -1 are its elements."""
 
-    start: int
-    old: list[bytes]
-    new: list[bytes]
+    level: int
+    items: list[bytes]
 
 
-class SequenceReader:
-    """Reads sequences."""
+class Sequence:
+    """Reads sequences, and builds new ones into a buffer of objects."""
 
-    def __init__(self, objects: Objects | Buffer, *, measure: Measure = one_element) -> None:
-        self._objects = objects
+    def __init__(
+        self, objects: Buffer, salt: int, *, kind: bytes, measure: Measure = one_element
+    ) -> None:
+        self.objects = objects
+        self.salt = salt
+        self.kind = kind
         self._measure = measure
+
+    def measure_at(self, level: int) -> Measure:
+        """Return how entries of nodes of this level are measured."""
+        return self._measure if level == 0 else chunk_bytes
+
+    # Reading
 
     def items(self, link: Link, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
         """Yield the elements that overlap this range of the count."""
         stop = link.length if stop is None else min(stop, link.length)
         if start < stop:
-            yield from self._items(self._objects.node(link.hash), start, stop)
+            yield from self._items(self.objects.node(link.hash), start, stop)
 
     def _items(self, node: Node, start: int, stop: int) -> Iterator[bytes]:
         ends = self.offsets(node)
@@ -86,104 +96,69 @@ class SequenceReader:
             return
         children = [Hash(payload[:32]) for payload in node.payloads[first : last + 1]]
         if node.level == 1:
-            self._objects.prefetch(children)
-        for at, child in enumerate(children, first):
+            self.objects.prefetch(children)
+        for at, hash in enumerate(children, first):
             before = ends[at - 1] if at else 0
-            yield from self._items(
-                self._objects.child(node, child),
-                max(start - before, 0),
-                min(stop, ends[at]) - before,
-            )
+            child = self.objects.child(node, hash)
+            yield from self._items(child, max(start - before, 0), min(stop, ends[at]) - before)
 
     def offsets(self, node: Node) -> list[int]:
         """Return where each entry of a node ends."""
         if node.offsets is None:
-            measure = self._measure if node.level == 0 else chunk_bytes
+            measure = self.measure_at(node.level)
             counts = [measure(payload)[0] for payload in node.payloads]
             if 0 in counts:
-                raise Corrupt("a node of a list has nothing below it", hint="run otolith fsck")
+                raise Corrupt("a node of a list has nothing below it", hint=FSCK)
             node.offsets = list(accumulate(counts))
         return node.offsets
 
-    def middle(self, old: Link | None, new: Link | None) -> Middle:
-        """Take off what two sequences share at both ends, without reading it."""
-        left, right = _Front.of(self._objects, old), _Front.of(self._objects, new)
+    def middle(self, old: Link | None, new: Link | None) -> tuple[int, list[bytes], list[bytes]]:
+        """Return where two sequences begin to differ, and what each has up to their common end.
+
+        What they share at both ends is not read.
+        """
+        left, right = self._top(old), self._top(new)
         start = 0
         while True:
             if left.level == right.level:
-                start += _strip(left, right, self._measure if left.level < 0 else chunk_bytes)
-            for front, link in ((left, old), (right, new)):
-                self._check(front, link)
+                measure = self.measure_at(left.level + 1)
+                front, left, right = _without_shared_ends(left, right)
+                start += sum(measure(item)[0] for item in front)
+            self._check(left, old)
+            self._check(right, new)
             if left.level < 0 and right.level < 0:
-                return Middle(start, left.items, right.items)
+                return start, left.items, right.items
             tallest = max(left.level, right.level)
-            left, right = left.down(tallest), right.down(tallest)
+            left, right = self._down(left, tallest), self._down(right, tallest)
 
-    def _check(self, front: _Front, link: Link | None) -> None:
-        """Refuse what is longer than it says, or than could be held."""
-        measures = [(self._measure if front.level < 0 else chunk_bytes)(it) for it in front.items]
+    def _top(self, link: Link | None) -> _Row:
+        if link is None:
+            return _Row(-1, [])
+        return _Row(self.objects.node(link.hash).level, [link.encode()])
+
+    def _down(self, row: _Row, level: int) -> _Row:
+        """Return the row below one of this level; a row further down waits for the other."""
+        if row.level < level or row.level < 0:
+            return row
+        nodes = self.objects.nodes([Hash(item[:32]) for item in row.items])
+        return _Row(level - 1, [payload for node in nodes for payload in node.payloads])
+
+    def _check(self, row: _Row, link: Link | None) -> None:
+        """Refuse what takes more bytes than its link claims, or than memory may hold."""
+        measures = list(map(self.measure_at(row.level + 1), row.items))
         check_size(link, sum(size for _, size in measures))
-        count, most = sum(count for count, _ in measures), self._objects.load_limit_bytes
+        count, most = sum(count for count, _ in measures), self.objects.load_limit_bytes
         if self._measure is one_element and count * ELEMENT_BYTES > most:
             raise TooLarge(
                 f"{count} elements differ, which take more than {most} bytes to compare",
                 hint="open the repo with a higher load_limit_bytes",
             )
 
-
-class _Front:
-    """The entries of one level of a sequence; level -1 are its elements."""
-
-    def __init__(self, objects: Objects | Buffer, level: int, items: list[bytes]) -> None:
-        self._objects = objects
-        self.level = level
-        self.items = items
-
-    @classmethod
-    def of(cls, objects: Objects | Buffer, link: Link | None) -> _Front:
-        if link is None:
-            return cls(objects, -1, [])
-        return cls(objects, objects.node(link.hash).level, [link.encode()])
-
-    def down(self, tallest: int) -> _Front:
-        if self.level < tallest or self.level < 0:
-            return self
-        nodes = self._objects.nodes([Hash(item[:32]) for item in self.items])
-        below = [payload for node in nodes for payload in node.payloads]
-        return _Front(self._objects, self.level - 1, below)
-
-
-def _strip(left: _Front, right: _Front, measure: Measure) -> int:
-    """Drop equal entries from both ends; return what those at the front count for."""
-    a, b = left.items, right.items
-    front = 0
-    most = min(len(a), len(b))
-    while front < most and a[front] == b[front]:
-        front += 1
-    back = 0
-    while back < most - front and a[-1 - back] == b[-1 - back]:
-        back += 1
-    counted = sum(measure(item)[0] for item in a[:front])
-    left.items, right.items = a[front : len(a) - back], b[front : len(b) - back]
-    return counted
-
-
-class Sequence(SequenceReader):
-    """Builds and edits sequences into a buffer of new objects."""
-
-    def __init__(
-        self, objects: Buffer, salt: int, *, kind: bytes, measure: Measure = one_element
-    ) -> None:
-        super().__init__(objects, measure=measure)
-        self._buffer = objects
-        self._salt = salt
-        self._kind = kind
+    # Writing
 
     def build(self, items: Iterable[bytes]) -> Link | None:
-        """Return the sequence of these elements."""
-        run = _Run(self, 0, None)
-        run.feed(items)
-        return self._root(run.close(), 0)
+        """Return the sequence of these elements, or None if there are none."""
+        return self._root(_NodeWriter(self, 0).write(items), 0)
 
     def splice(self, link: Link | None, start: int, stop: int, items: list[bytes]) -> Link | None:
         """Return the sequence with the elements from `start` to `stop` replaced by these.
@@ -200,20 +175,21 @@ class Sequence(SequenceReader):
     def _splice_level(
         self, left: list[_Step], right: list[_Step], depth: int, items: list[bytes]
     ) -> list[bytes]:
+        """Return the links to the nodes of one level that take the place of those on the paths."""
         first, last = left[depth], right[depth]
-        run = _Run(self, first.node.level, first.link.hash)
-        run.resume(first)
-        run.feed(items)
-        run.feed(last.node.payloads[last.at + (1 if last.node.level else 0) :])
-        while run.is_open and (following := self._advance(right, depth)) is not None:
-            run.feed(following.payloads)
-        return run.close()
+        writer = _NodeWriter(self, first.node.level, base=first.link.hash)
+        writer.resume(first)
+        writer.feed(items)
+        writer.feed(last.node.payloads[last.at + (1 if last.node.level else 0) :])
+        while writer.is_open and (following := self._advance(right, depth)) is not None:
+            writer.feed(following.payloads)
+        return writer.write(())
 
     def _path(self, link: Link, position: int) -> list[_Step]:
         """Walk to a position; one past the last element is at the end of the last node."""
         steps: list[_Step] = []
         while True:
-            node = self._objects.node(link.hash)
+            node = self.objects.node(link.hash)
             ends = self.offsets(node)
             at = bisect_right(ends, position)
             if node.level == 0:
@@ -234,43 +210,41 @@ class Sequence(SequenceReader):
         for level in range(up + 1, depth + 1):
             parent = path[level - 1]
             link = read_link(parent.node.payloads[parent.at])
-            path[level] = _Step(link, self._objects.node(link.hash), 0)
+            path[level] = _Step(link, self.objects.node(link.hash), 0)
         return path[depth].node
 
     def _root(self, links: list[bytes], level: int) -> Link | None:
+        """Return the root over the nodes of a level (rules 2 and 3)."""
         if not links:
             return None
         while len(links) > 1:
             level += 1
-            run = _Run(self, level, None)
-            run.feed(links)
-            links = run.close()
+            links = _NodeWriter(self, level).write(links)
         link = read_link(links[0])
-        node = self._objects.node(link.hash)
+        node = self.objects.node(link.hash)
         while node.level and len(node.payloads) == 1:
             link = read_link(node.payloads[0])
-            node = self._objects.node(link.hash)
+            node = self.objects.node(link.hash)
         return link
 
-    def measure_at(self, level: int) -> Measure:
-        """Return how to measure an entry of this level."""
-        return self._measure if level == 0 else chunk_bytes
 
-    def ends(self, item: bytes, length: int) -> bool:
-        """Tell whether a node of this length ends after this entry."""
-        return ends_node(item, length, self._salt)
+def _without_shared_ends(left: _Row, right: _Row) -> tuple[list[bytes], _Row, _Row]:
+    """Return the entries that two rows share at their front, and both without what they share."""
+    a, b = left.items, right.items
+    most = min(len(a), len(b))
+    front = back = 0
+    while front < most and a[front] == b[front]:
+        front += 1
+    while back < most - front and a[-1 - back] == b[-1 - back]:
+        back += 1
+    level = left.level
+    return a[:front], _Row(level, a[front : len(a) - back]), _Row(level, b[front : len(b) - back])
 
-    def put(
-        self, level: int, payloads: list[bytes], *, offsets: list[int], base: Hash | None
-    ) -> Hash:
-        """Write one node, whose entries end at these offsets."""
-        return self._buffer.put_node(self._kind, level, [], payloads, offsets=offsets, base=base)
 
-
-class _Run:
+class _NodeWriter:
     """Cuts a stream of entries of one level into nodes."""
 
-    def __init__(self, tree: Sequence, level: int, base: Hash | None) -> None:
+    def __init__(self, tree: Sequence, level: int, *, base: Hash | None = None) -> None:
         self._tree = tree
         self._level = level
         self._base = base
@@ -282,38 +256,40 @@ class _Run:
 
     @property
     def is_open(self) -> bool:
+        """Whether the last node has not ended yet."""
         return bool(self._open)
 
     def resume(self, step: _Step) -> None:
-        """Start with the entries of an old node that stay: they hold no end, except the last."""
+        """Start with the entries of an old node that stay; only the last of them may be an end."""
         node, at = step.node, step.at
         self._open, self._offsets = node.payloads[:at], self._tree.offsets(node)[:at]
         self._length = self._offsets[-1] if at else 0
-        self._size = step.link.size - self._weight(node.payloads[at:])
-        if at == len(node.payloads) and self._tree.ends(self._open[-1], at):
+        self._size = step.link.size - sum(self._measure(item)[1] for item in node.payloads[at:])
+        if at == len(node.payloads) and ends_node(self._open[-1], at, self._tree.salt):
             self._end()
 
     def feed(self, items: Iterable[bytes]) -> None:
+        """Add entries; nodes end where rule 1 demands it."""
         for item in items:
             count, size = self._measure(item)
             self._length += count
             self._size += size
             self._open.append(item)
             self._offsets.append(self._length)
-            if self._tree.ends(item, len(self._open)):
+            if ends_node(item, len(self._open), self._tree.salt):
                 self._end()
 
-    def close(self) -> list[bytes]:
-        """Return the links to all nodes; what is still open is the last one."""
+    def write(self, items: Iterable[bytes]) -> list[bytes]:
+        """Add the last entries, end the last node, and return the links to all nodes."""
+        self.feed(items)
         if self._open:
             self._end()
         return self._links
 
-    def _weight(self, items: list[bytes]) -> int:
-        return sum(self._measure(item)[1] for item in items)
-
     def _end(self) -> None:
-        hash = self._tree.put(self._level, self._open, offsets=self._offsets, base=self._base)
+        hash = self._tree.objects.put_node(
+            self._tree.kind, self._level, [], self._open, offsets=self._offsets, base=self._base
+        )
         self._links.append(Link(hash, self._length, self._size).encode())
         self._open, self._offsets = [], []
         self._length = self._size = 0

@@ -1,7 +1,7 @@
-"""Whether an object follows the rules of the format, beyond having the right hash.
+"""Checks that an object follows the rules of the format, beyond having the right hash.
 
-`flaws` looks at one object by itself. `claims` is what it says of the objects below it, `totals`
-what it really holds; whoever has seen both can compare.
+`flaws` examines one object by itself. `claims` are what it says of the objects it links to, and
+`totals` what an object really holds: a caller that has seen both compares them (`Claim.fits`).
 """
 
 from __future__ import annotations
@@ -11,25 +11,21 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from otolith.core.trees.blob import LONGEST as LONGEST_CHUNK
-from otolith.core.trees.cells import (
-    ATOM_BYTES,
-    BYTES_KIND,
-    INLINE_BYTES,
-    LIST_KIND,
-    MAP_KIND,
-    PACKED_BYTES,
-    PACKED_KIND,
-    STATE_BYTES,
-    TEXT_KIND,
-)
+from otolith.core.trees.cells import ATOM_BYTES, INLINE_BYTES, PACKED_BYTES, STATE_BYTES
 from otolith.core.trees.encoding import Encoding, container_header_size
 from otolith.core.trees.layout import (
     BLOB,
+    BYTES_KIND,
     CHUNK,
     LIST,
+    LIST_KIND,
     MAP,
+    MAP_KIND,
+    NODES,
     PACKED,
+    PACKED_KIND,
     TAGGED_KIND,
+    TEXT_KIND,
     Link,
     Node,
     decode_node,
@@ -44,7 +40,14 @@ from otolith.core.trees.sequence import ends_node
 from otolith.errors import Corrupt, UnknownType
 from otolith.types import Hash
 
-_TREES = {MAP_KIND: MAP, LIST_KIND: LIST, BYTES_KIND: BLOB, TEXT_KIND: BLOB}
+_FORMS = {
+    PACKED_KIND: ("a value is packed", INLINE_BYTES, ATOM_BYTES),
+    MAP_KIND: ("a map has a tree", PACKED_BYTES, None),
+    LIST_KIND: ("a list has a tree", PACKED_BYTES, None),
+    BYTES_KIND: ("bytes have a tree", ATOM_BYTES, None),
+    TEXT_KIND: ("a text has a tree", ATOM_BYTES, None),
+}
+"""The form of a value by the kind of its cell: longer than the first size, up to the second."""
 
 
 class Totals(NamedTuple):
@@ -64,8 +67,8 @@ class Claim(NamedTuple):
 
     def fits(self, found: Totals) -> bool:
         """Tell whether what was found is what was claimed."""
-        said = self.totals
-        return said._replace(level=found.level) == found and said.level in (-1, found.level)
+        claimed = self.totals
+        return claimed in (found, found._replace(level=-1))
 
 
 def totals(data: bytes) -> Totals | None:
@@ -75,23 +78,22 @@ def totals(data: bytes) -> Totals | None:
         return Totals(kind, 0, 1, len(data) - 1)
     if kind == CHUNK:
         return Totals(kind, 0, len(data) - 1, len(data) - 1)
-    if kind not in (MAP, LIST, BLOB):
+    if kind not in NODES:
         return None
     node = decode_node(data)
     if node.level or kind == BLOB:
         links = [read_link(payload) for payload in node.payloads]
         length, size = sum(link.length for link in links), sum(link.size for link in links)
         return Totals(kind, node.level, length, size)
-    if kind == MAP:
-        size = sum(map(entry_size, node.keys, node.payloads))
-    else:
-        size = sum(map(full_size, node.payloads))
-    return Totals(kind, 0, len(node.payloads), size)
+    sizes = (
+        map(entry_size, node.keys, node.payloads) if kind == MAP else map(full_size, node.payloads)
+    )
+    return Totals(kind, 0, len(node.payloads), sum(sizes))
 
 
 def claims(data: bytes) -> Iterator[Claim]:
     """Yield what a node says of what is below it."""
-    if data[:1] not in (MAP, LIST, BLOB):
+    if data[:1] not in NODES:
         return
     node = decode_node(data)
     for payload in node.payloads:
@@ -116,7 +118,7 @@ def cell_claims(cell: bytes) -> Iterator[Claim]:
         yield _claim(link._replace(size=link.length), BLOB, -1)
     else:
         inner = link._replace(size=link.size - container_header_size(link.length))
-        yield _claim(inner, _TREES[cell[1]], -1)
+        yield _claim(inner, MAP if cell[1] == MAP_KIND else LIST, -1)
 
 
 def _claim(link: Link, kind: bytes, level: int) -> Claim:
@@ -132,52 +134,55 @@ def flaws(data: bytes, encoding: Encoding, salt: int) -> Iterator[str]:
         yield from _value_flaws(data[1:], encoding)
     elif kind == CHUNK and not 1 < len(data) <= LONGEST_CHUNK + 1:
         yield f"a chunk has {len(data) - 1} bytes"
-    elif kind in (MAP, LIST, BLOB):
+    elif kind in NODES:
         node = decode_node(data)
         yield from _order_flaws(node, encoding, salt)
         if not node.level and kind != BLOB:
             for cell in node.payloads:
-                yield from _place_flaws(cell, encoding)
+                yield from _form_flaws(cell, encoding)
 
 
 def root_flaws(cell: bytes) -> Iterator[str]:
     """Yield what is wrong with the cell of a whole state: packed or a tree, by its length."""
     right = PACKED_KIND if full_size(cell) <= STATE_BYTES else MAP_KIND
     if cell[1] != right:
-        yield "a state is not kept in the way of its length"
+        yield f"a state of {full_size(cell)} bytes is {'packed' if right else 'not packed'}"
 
 
 def _order_flaws(node: Node, encoding: Encoding, salt: int) -> Iterator[str]:
+    """Yield what is wrong with the entries of a node: their order, and where the node ends."""
     if node.kind != MAP:
         size = len(node.payloads)
         if any(ends_node(item, at, salt) for at, item in enumerate(node.payloads[: size - 1], 1)):
-            yield "a node goes on after an entry that ends it"
+            yield "a node continues after an entry that ends it"
         return
     if any(a >= b for a, b in pairwise(node.keys)):
         yield "the keys of a map are not in order"
     heights = [height(key, salt) for key in node.keys[:-1]]
     if len(node.keys) > SMALL and any(tall > node.level for tall in heights):
-        yield "a node goes on after a key that ends it"
+        yield "a node continues after a key that ends it"
     if node.level and any(tall < node.level for tall in heights):
         yield "a node ends at a key that does not end it"
     for key in node.keys:
-        yield from _key_flaws(key, encoding)
+        try:
+            encoding.unkey(key)
+        except UnknownType:
+            continue  # not an error: the type may be known elsewhere
+        except Corrupt as error:
+            yield error.message
 
 
-def _place_flaws(cell: bytes, encoding: Encoding) -> Iterator[str]:
-    """Yield what is wrong with the place of a value, by the length of its full encoding."""
+def _form_flaws(cell: bytes, encoding: Encoding) -> Iterator[str]:
+    """Yield what is wrong with the form of a value, given the length of its full encoding."""
     if not is_link(cell):
         if len(cell) > INLINE_BYTES:
-            yield f"a value of {len(cell)} bytes is inline"
+            yield f"a value is inline at {len(cell)} bytes"
         yield from _value_flaws(cell, encoding)
-        return
-    size, kind = full_size(cell), cell[1]
-    if kind == PACKED_KIND and not INLINE_BYTES < size <= ATOM_BYTES:
-        yield f"a value of {size} bytes is packed"
-    if kind in (MAP_KIND, LIST_KIND) and size <= PACKED_BYTES:
-        yield f"a container of {size} bytes has a tree"
-    if kind in (BYTES_KIND, TEXT_KIND) and size <= ATOM_BYTES:
-        yield f"a text or bytes of {size} bytes has a tree"
+    elif cell[1] in _FORMS:
+        form, more_than, most = _FORMS[cell[1]]
+        size = full_size(cell)
+        if size <= more_than or (most is not None and size > most):
+            yield f"{form} at {size} bytes"
 
 
 def _value_flaws(data: bytes, encoding: Encoding) -> Iterator[str]:
@@ -185,15 +190,6 @@ def _value_flaws(data: bytes, encoding: Encoding) -> Iterator[str]:
         if encoding.reencode(encoding.decode(data)) != data:
             yield "a value is not in its canonical form"
     except UnknownType:
-        return  # fine where the type is known
-    except Corrupt as error:
-        yield error.message
-
-
-def _key_flaws(key: bytes, encoding: Encoding) -> Iterator[str]:
-    try:
-        encoding.unkey(key)
-    except UnknownType:
-        return
+        return  # not an error: the type may be known elsewhere
     except Corrupt as error:
         yield error.message
