@@ -32,7 +32,7 @@ _HOME = {
     "Snapshot": "otolith.core",
     "Commit": "otolith.core",
     "Change": "otolith.core",
-    "Conflict": "otolith.core",
+    "PathConflict": "otolith.core",
     "Merge": "otolith.core",
     "Memory": "otolith.stores",
     "Disk": "otolith.stores",
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from otolith.agent import Agent, AgentState, Orchestrator, Tool, WorkingMemory, tool
     from otolith.codecs import Codecs, migration
     from otolith.conversation import Message, ToolCall
-    from otolith.core import Branch, Change, Commit, Conflict, Merge, Snapshot
+    from otolith.core import Branch, Change, Commit, Merge, PathConflict, Snapshot
     from otolith.errors import (
         BadValue,
         Closed,
@@ -104,7 +104,6 @@ __all__ = [
     "Closed",
     "Codecs",
     "Commit",
-    "Conflict",
     "Corrupt",
     "Denied",
     "Disk",
@@ -122,6 +121,7 @@ __all__ = [
     "NotFound",
     "NotKept",
     "Orchestrator",
+    "PathConflict",
     "ReadOnly",
     "Repo",
     "Runner",

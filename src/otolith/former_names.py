@@ -269,6 +269,7 @@ _RENAMED: dict[str, str] = {
     "otolith.conversation.token_counts:Anchor": "otolith.conversation.token_counts:ProviderCount",
     "otolith.core.backend:Archive": "otolith.core.backend:Backend",
     "otolith.core.handles:Reading": "otolith.core.handles:StateReader",
+    "otolith.core.merge.three_way:Conflict": "otolith.core.merge.three_way:PathConflict",
     "otolith.core.repo:Repo": "otolith.core.repo:BareRepo",
     "otolith.memory.notes:Recalled": "otolith.memory.relevance:RecalledNote",
     "otolith.memory.notes:Version": "otolith.memory.notes:NoteVersion",

@@ -15,7 +15,7 @@ import otolith
 from otolith import care, errors
 from otolith.agent import Agent, AgentState, Orchestrator
 from otolith.conversation import Context, Conversation, Message
-from otolith.core import Change, Commit, Conflict, Merge
+from otolith.core import Change, Commit, Merge, PathConflict
 from otolith.core.handles import (
     BlobHandle,
     CounterHandle,
@@ -64,7 +64,7 @@ CLASSES = [
     (BlobHandle, "BlobHandle"),
     (Commit, "Commit"),
     (Change, "Change"),
-    (Conflict, "Conflict"),
+    (PathConflict, "PathConflict"),
     (Merge, "Merge"),
     (otolith.Codecs, "Codecs"),
 ]

@@ -144,7 +144,7 @@ def _heads_without_names(self: Any) -> Any:
 
 def _lines_that_glue(base: str, ours: str, theirs: str, *, ours_first: bool) -> str | None:
     lines = base.splitlines(keepends=True)
-    mine, yours = (values._line_edits(lines, side) for side in (ours, theirs))
+    mine, yours = (values.line_edits(lines, side) for side in (ours, theirs))
     edits = values.combine(mine, yours, ours_first=ours_first)
     for first, last, parts in reversed(edits or []):
         lines[first:last] = parts
@@ -154,18 +154,19 @@ def _lines_that_glue(base: str, ours: str, theirs: str, *, ours_first: bool) -> 
 def _set_that_asks_policies(
     self: Any, path: Any, base: bytes | None, ours: bytes, theirs: bytes
 ) -> bytes:
-    (code, mine), (_, yours) = self._sets(ours, theirs)
-    before = values.set_of(self._cells, base)
+    (code, mine), (_, yours) = self.set_of(ours), self.set_of(theirs)
+    before = self.set_of(base)
     start = EMPTY_MAP if before is None else before[1]
     merged: bytes = self._cells.tagged_cell(code, self._map(path, start, mine, yours))
     return merged
 
 
 def _add_in_the_context_of_the_thread(
-    cells: Cells, base: bytes | None, ours: bytes, theirs: bytes
+    self: Any, base: bytes | None, ours: bytes, theirs: bytes
 ) -> bytes:
-    start, mine, yours = values.values(cells, base, ours, theirs)
-    return cells.put(mine + yours - (start or 0))
+    start, mine, yours = self._values(base, ours, theirs)
+    added: bytes = self._cells.put(mine + yours - (start or 0))
+    return added
 
 
 def _conflict_in_favour_of_the_base(
@@ -306,7 +307,7 @@ MUTANTS = [
     Mutant(
         "A12 1 and 1.0 are two keys",
         joins.Crossings,
-        replaced(three_way._Walk, "_doubled", lambda self, ours, edits: []),
+        replaced(three_way._Walk, "_equal_keys", lambda self, ours, edits: []),
     ),
     Mutant(
         "A12 elements of sets ask policies",
@@ -316,12 +317,12 @@ MUTANTS = [
     Mutant(
         "A12 a conflict about an unknown class raises",
         joins.Crossings,
-        replaced(three_way.Conflict, "_value", _load_as_it_is),
+        replaced(three_way.PathConflict, "_value", _load_as_it_is),
     ),
     Mutant(
         "A12 counters round",
         joins.Crossings,
-        replaced(three_way, "add_up", _add_in_the_context_of_the_thread),
+        replaced(values.ValueMerger, "counter", _add_in_the_context_of_the_thread),
     ),
     Mutant(
         "A12 a stash outlives its branch",

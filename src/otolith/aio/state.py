@@ -23,7 +23,7 @@ from otolith.aio.handles import (
     SetHandle,
 )
 from otolith.aio.mirror import Lane, Mirror, Owner, Threads, awaited, opening
-from otolith.core import Commit, Conflict, Merge, Path, Target
+from otolith.core import Commit, Merge, Path, PathConflict, Target
 
 Bound: TypeAlias = datetime | int | Commit | str | None
 """A moment: with its zone, in microseconds since 1970, or a commit or an expression for one."""
@@ -275,7 +275,7 @@ class Versioned(Reading[session.Versioned], Owner):
         """Tell whether there is nothing to commit."""
         return await self.run(lambda plain: plain.is_clean)
 
-    async def conflicts(self) -> list[Conflict]:
+    async def conflicts(self) -> list[PathConflict]:
         """Return what the merge in progress leaves to decide."""
         return await self.run(lambda plain: plain.conflicts)
 

@@ -15,7 +15,7 @@ from otolith.core.history.blame import Blame
 from otolith.core.history.commits import Commit, Stats, decode_commit, is_commit, links
 from otolith.core.history.refs import scope_ref, split_ref
 from otolith.core.merge.diff import Change, differences, list_middle
-from otolith.core.merge.three_way import Conflict
+from otolith.core.merge.three_way import PathConflict
 from otolith.core.paths import (
     ALIASES,
     CONVERSATION,
@@ -65,10 +65,10 @@ __all__ = [
     "Claim",
     "Commit",
     "Committer",
-    "Conflict",
     "Encoding",
     "Merge",
     "Path",
+    "PathConflict",
     "Session",
     "Snapshot",
     "Stage",

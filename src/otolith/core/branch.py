@@ -20,7 +20,7 @@ from otolith.core.history.commits import Commit, make_commit
 from otolith.core.history.refs import Undo, sibling_ref, split_ref, stage_ref
 from otolith.core.merge.diff import Change, differences
 from otolith.core.merge.policies import check_pattern, check_policy, exactly
-from otolith.core.merge.three_way import Conflict
+from otolith.core.merge.three_way import PathConflict
 from otolith.core.paths import POLICY, Path, format_path, parse_own_path, parse_path
 from otolith.core.stage import Stage
 from otolith.core.trees.cells import EMPTY_MAP, Cells
@@ -375,7 +375,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
         return result
 
     @property
-    def conflicts(self) -> list[Conflict]:
+    def conflicts(self) -> list[PathConflict]:
         """What the merge in progress leaves to decide."""
         with self.lock:
             return self._committer.conflicts()

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from otolith.core.backend import Backend
 from otolith.core.history.commits import Commit, make_commit
 from otolith.core.merge.policies import Policies
-from otolith.core.merge.three_way import SIDES, Conflict, Merger
+from otolith.core.merge.three_way import SIDES, Merger, PathConflict
 from otolith.core.paths import CONFLICTS, POLICY, Path, format_path
 from otolith.core.stage import Stage
 from otolith.core.trees.cells import EMPTY_MAP, Cells
@@ -26,6 +26,7 @@ from otolith.core.trees.layout import cell_links
 from otolith.errors import (
     Busy,
     Closed,
+    Conflict,
     Denied,
     Full,
     Invalid,
@@ -37,15 +38,12 @@ from otolith.errors import (
     StaleRef,
     Unavailable,
 )
-from otolith.errors import (
-    Conflict as ConflictError,
-)
 from otolith.stores import Batch, Object, Swap
 from otolith.types import Hash
 
 _T = TypeVar("_T")
 
-_REFUSALS = (Busy, Closed, ConflictError, Denied, Full, Invalid, NotFound, ReadOnly)
+_REFUSALS = (Busy, Closed, Conflict, Denied, Full, Invalid, NotFound, ReadOnly)
 """What a store raises only if nothing was written."""
 
 _ATTEMPTS = 1000
@@ -63,7 +61,7 @@ class Merge:
 
     kind: str  # merged, fast-forward, up-to-date or conflicted
     commit: Commit | None
-    conflicts: tuple[Conflict, ...] = ()
+    conflicts: tuple[PathConflict, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -207,7 +205,7 @@ class Committer:
 
     # Conflicts
 
-    def conflicts(self) -> list[Conflict]:
+    def conflicts(self) -> list[PathConflict]:
         """Return what is left to decide."""
         return list(self._recorded()) if self._undecided else []
 
@@ -220,19 +218,19 @@ class Committer:
     def _names(self, cell: bytes) -> list[str]:
         return [str(self._cells.encoding.unkey(key)) for key, _ in self._cells.entries(cell)]
 
-    def _recorded(self) -> Iterator[Conflict]:
+    def _recorded(self) -> Iterator[PathConflict]:
         for path in sorted(self._undecided):
             found = {side: self._stage.get((CONFLICTS, path, side)) for side in SIDES}
             cells = {side: cell for side, cell in found.items() if cell is not None}
             absent = tuple(side for side in SIDES if side not in cells)
             kind, why = (str(self._noted(path, name)) for name in ("kind", "why"))
-            yield Conflict(path, kind, why, absent, cells, self._cells)
+            yield PathConflict(path, kind, why, absent, cells, self._cells)
 
     def _noted(self, path: str, name: str) -> object:
         cell = self._stage.get((CONFLICTS, path, name))
         return "" if cell is None else self._cells.load(cell)
 
-    def _record(self, merged: bytes, conflicts: list[Conflict]) -> None:
+    def _record(self, merged: bytes, conflicts: list[PathConflict]) -> None:
         self._stage.reset(merged)
         for conflict in conflicts:
             notes = {"kind": conflict.kind, "why": conflict.why}
@@ -333,7 +331,7 @@ class Committer:
         self._stand_on(commit)
         return commit
 
-    def _leave_open(self, merged: bytes, conflicts: list[Conflict], theirs: Commit) -> None:
+    def _leave_open(self, merged: bytes, conflicts: list[PathConflict], theirs: Commit) -> None:
         self._record(merged, conflicts)
         self.parent = theirs
 
@@ -398,7 +396,7 @@ class Committer:
         """Put the staged edits on top of what somebody else has committed."""
         head = self._moved_head()
         self._arrive_at_landed(head)
-        merged, conflicts = self._stage.root(), list[Conflict]()
+        merged, conflicts = self._stage.root(), list[PathConflict]()
         if not keep_root:
             merged, conflicts = self._merger.merge(
                 self.head_cell,
@@ -410,7 +408,7 @@ class Committer:
         self._whole(lambda: self._move_onto(head, merged, conflicts))
         self.check_resolved()
 
-    def _move_onto(self, head: Commit | None, merged: bytes, conflicts: list[Conflict]) -> None:
+    def _move_onto(self, head: Commit | None, merged: bytes, conflicts: list[PathConflict]) -> None:
         self._record(merged, conflicts)
         before = [self.head.hash] if self.head is not None else []
         self.edited_from = [*self.edited_from, *before]
@@ -484,8 +482,8 @@ class Committer:
             return False
         return self._backend.graph.is_ancestor(commit, self._backend.graph.commit(head))
 
-    def _starved(self) -> ConflictError:
-        return ConflictError(
+    def _starved(self) -> Conflict:
+        return Conflict(
             f"{self._ref} moved {_ATTEMPTS} times while this commit tried to land",
             hint="try again; nothing was written and the edits are still staged",
         )

@@ -23,7 +23,7 @@ import click
 
 from otolith.cli.format.values import one_line, to_json
 from otolith.cli.terminal import safe
-from otolith.core import BareRepo, Commit, Conflict
+from otolith.core import BareRepo, Commit, PathConflict
 
 Labels = Mapping[str, list[str]]
 """Commit id -> names that point at it."""
@@ -181,7 +181,7 @@ def summary(changes: Iterable[Changed]) -> str:
     return ", ".join(parts) or "no difference"
 
 
-def conflict_lines(conflict: Conflict) -> list[str]:
+def conflict_lines(conflict: PathConflict) -> list[str]:
     """Return a conflict with its three sides."""
     why = f"  {safe(conflict.why)}" if conflict.why else ""
     title = click.style(safe(conflict.path), bold=True)
@@ -196,7 +196,7 @@ def _side(value: object) -> str:
     return click.style("absent", dim=True) if value is None else one_line(value)
 
 
-def conflict_json(conflict: Conflict) -> dict[str, Any]:
+def conflict_json(conflict: PathConflict) -> dict[str, Any]:
     """Return a conflict for programs."""
     sides = {"base": conflict.base, "ours": conflict.ours, "theirs": conflict.theirs}
     found: dict[str, Any] = {"path": conflict.path, "kind": conflict.kind, "why": conflict.why}

@@ -1,4 +1,4 @@
-"""What differs between two states, by path, in time that grows with the difference."""
+"""Differences between two states, by path, in time that grows with the difference."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _MOST_MATCHES = 1_000_000
 
 
 class Change:
-    """One path whose value was added, removed or changed. Values are read when asked for."""
+    """One path whose value was added, removed or changed. Values are read on demand.
+
+    `kind` is "added", "removed" or "changed"; `keys` are those of the path.
+    """
 
     __slots__ = ("_cells", "_new", "_old", "keys", "kind")
 
@@ -64,12 +67,17 @@ def differences(cells: Cells, old: bytes, new: bytes, path: Path = ()) -> Iterat
     Raises:
         TooLarge: they are very many, between states that are larger than any memory.
     """
-    found = _differences(cells, old, new, path)
-    return Endless(cells, old, new).over(found)
+    limit = WalkLimit(cells, old, new)
+    for change in _differences(cells, old, new, path):
+        limit.step()
+        yield change
 
 
-class Endless:
-    """Ends a walk over values that are small in a store and large in memory."""
+class WalkLimit:
+    """Ends a walk over values that are small in a store and large in memory.
+
+    Objects are shared: a forged state of a few objects can have more paths than anyone can visit.
+    """
 
     def __init__(self, cells: Cells, *values: bytes) -> None:
         self._limit = cells.objects.load_limit_bytes
@@ -84,12 +92,6 @@ class Endless:
                 f"more than {_MOST_CHANGES} changes in a state of more than {self._limit} bytes",
                 hint="compare parts of it, or open the repo with a higher load_limit_bytes",
             )
-
-    def over(self, changes: Iterator[Change]) -> Iterator[Change]:
-        """Yield changes, and count them."""
-        for change in changes:
-            self.step()
-            yield change
 
 
 def _differences(cells: Cells, old: bytes, new: bytes, path: Path) -> Iterator[Change]:
@@ -121,7 +123,7 @@ def map_differences(cells: Cells, old: bytes, new: bytes) -> list[Difference]:
 
 
 def list_hunks(cells: Cells, old: bytes, new: bytes) -> list[Hunk]:
-    """Return how one list became another, as few replacements of runs of elements."""
+    """Return how one list became another, as few replacements of runs of elements as possible."""
     start, before, after = list_middle(cells, old, new)
     if not before and not after:
         return []
@@ -138,7 +140,7 @@ def list_hunks(cells: Cells, old: bytes, new: bytes) -> list[Hunk]:
 
 
 def list_middle(cells: Cells, old: bytes, new: bytes) -> tuple[int, list[bytes], list[bytes]]:
-    """Return where two lists begin to differ, and what each has from there to their common end."""
+    """Return where two lists begin to differ, and what each has up to their common end."""
     old_tree, new_tree = cells.tree(old), cells.tree(new)
     if old_tree is not None and new_tree is not None:
         return cells.lists.middle(old_tree, new_tree)
