@@ -13,7 +13,7 @@ from bench.lifecycle.engines import tried
 from bench.lifecycle.large import EVENTS, data, large
 from bench.table import Absent, Budget, Figure, Row, against, compared, time_of
 from bench.timing import Samples, alternate
-from otolith.statecharts import Chart, Snapshot
+from otolith.statecharts import Chart, ChartSnapshot
 
 LIMIT = Budget(0.001, "s")
 LATER_US = 1_000_000
@@ -51,8 +51,8 @@ class Ours:
     def text(self) -> str:
         return json.dumps(self.snapshot.to_data())
 
-    def there_and_back(self) -> Snapshot:
-        return Snapshot.from_data(json.loads(self.text()))
+    def there_and_back(self) -> ChartSnapshot:
+        return ChartSnapshot.from_data(json.loads(self.text()))
 
     def size(self) -> int:
         return len(self.text().encode())

@@ -334,7 +334,7 @@ class Versioned(TrackedBranch):
         Raises:
             ChartMismatch: the machine of this name runs another chart, and no migration leads here.
         """
-        statecharts.Merging.among(self.repo.backend.resolvers).know(chart)
+        statecharts.MachineMerger.among(self.repo.backend.resolvers).know(chart)
         return statecharts.Machine(self, chart, name=name, data=data, clock=self.repo.clock)
 
     def workspace(

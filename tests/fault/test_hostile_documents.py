@@ -11,7 +11,7 @@ import pytest
 
 from otolith.conversation import Message, read
 from otolith.errors import BadChart, IllegalTransition
-from otolith.statecharts import Chart, Effect, Snapshot, Waiting
+from otolith.statecharts import Chart, ChartSnapshot, Effect, PendingEffect
 from tests.fault.hostile import NASTY_DATA, mutants, nested, outcome
 
 FEW, MANY = 600, 20_000
@@ -96,7 +96,7 @@ def used(document: Any) -> None:
     step = chart.start(now=10**15)
     with suppress(IllegalTransition):
         chart.step(step.snapshot, "E")
-    assert Snapshot.from_data(step.snapshot.to_data()) == step.snapshot
+    assert ChartSnapshot.from_data(step.snapshot.to_data()) == step.snapshot
 
 
 def test_any_object_is_a_chart_or_refused(count):
@@ -234,7 +234,7 @@ def test_a_snapshot_that_somebody_changed_goes_on_or_is_refused(count):
     chance, found = random.Random(4), []
 
     def go_on(chart: Chart, data: Any) -> None:
-        snapshot = Snapshot.from_data(data)
+        snapshot = ChartSnapshot.from_data(data)
         assert snapshot.phase or snapshot.status
         _ = snapshot.next_due, snapshot.to_data()
         chart.step(snapshot, "E", now=2 * 10**15)
@@ -250,7 +250,7 @@ def test_an_effect_that_somebody_changed_is_one_still_or_refused(count):
     chart = Chart.from_data(CHART)
     effect = chart.start().effects[0].to_data()
     waiting = {"effect": effect, "order": [1, 2], "tries": 0, "is_begun": False, "error": ""}
-    for read_back, data in ((Effect.from_data, effect), (Waiting.from_data, waiting)):
+    for read_back, data in ((Effect.from_data, effect), (PendingEffect.from_data, waiting)):
         assert outcome(read_back, data) == "ok"
         found = {outcome(read_back, each) for each in mutants(data, random.Random(5), count)}
         assert found == {"ok", "corrupt"}

@@ -26,7 +26,7 @@ from otolith.core.handles import (
 from otolith.memory import Memory
 from otolith.session import SessionSnapshot
 from otolith.state import EventLog, Frame
-from otolith.statecharts import Chart, Machine, Snapshot
+from otolith.statecharts import Chart, ChartSnapshot, Machine
 from tests.house.source import ROOT
 
 DOCS = ROOT / "docs"
@@ -48,7 +48,7 @@ CLASSES = [
     (otolith.Workspace, "Workspace"),
     (Chart, "Chart"),
     (Machine, "Machine"),
-    (Snapshot, "The snapshot of a chart"),
+    (ChartSnapshot, "The snapshot of a chart"),
     (Conversation, "Conversation"),
     (Message, "Message"),
     (Context, "Context"),

@@ -1,21 +1,22 @@
-"""Statecharts that can be stored, rewound and proven.
+"""Statecharts that can be stored, rewound, merged and checked.
 
     chart = Chart.load("booking.json")
     snapshot, effects, trace = chart.start({"goal": "fly"}, session="trip-42")
     snapshot, effects, trace = chart.step(snapshot, "new_task", now=clock())
 
-    machine = state.lifecycle(chart)          # the same, kept in a state and committed with it
+    machine = state.lifecycle(chart)          # the same, stored in a state and committed with it
     machine.send("new_task", goal="fly")
 
-Read `engine/step.py`, then `engine/plan.py`, then `engine/microstep.py`; of documents, `formats/`;
-of machines that last, `machine.py`. Names are loaded when they are first asked for.
+Read `engine/step.py` first, then `engine/microstep.py` beside the W3C algorithm; for documents
+`formats/`; for machines that are stored `machine.py`. Names are imported when they are first used.
 
-Glossary: a *chart* is a definition with the functions its names stand for; a *snapshot* is a
-running chart between two steps, as one value; a *configuration* is the active states at the bottom
-of the hierarchy; a *step* takes a snapshot and an event to the next snapshot; an *effect* is what
-a step asks the host to do, as data with a key; a *guard* decides whether a transition may be taken;
-an *action* is pure and runs inside the step; a *trace* is how a step got where it is, microstep by
-microstep; a *macrostep* is what one external event causes until the chart rests.
+Glossary: a *chart* is a definition with the functions that its names stand for; a *snapshot* is a
+running chart between two steps, as one value; a *configuration* is the active states that have no
+active child; a *step* takes a snapshot and an event to the next snapshot; an *effect* is what a
+step asks the host to do, as data with a key; a *guard* decides whether a transition may be taken;
+an *action* is pure and runs inside the step; a *microstep* takes one set of transitions, and a
+*trace* lists the microsteps of a step; a *macrostep* is what one external event causes until the
+chart rests; a *machine* is a chart that runs in a state.
 """
 
 from otolith.lazy import door
@@ -39,48 +40,54 @@ if TYPE_CHECKING:
     from otolith.statecharts.analysis.inputs import Item
     from otolith.statecharts.chart import Chart
     from otolith.statecharts.chart_class import ChartClass, action, effect, guard, to
-    from otolith.statecharts.effect_runner import EffectReport
-    from otolith.statecharts.engine.step import Step, advance, posted, start, step, turn
-    from otolith.statecharts.machine import Machine
-    from otolith.statecharts.merge import Merging
-    from otolith.statecharts.snapshot import Child, Effect, Event, Microstep, Snapshot, Timer
-    from otolith.statecharts.storage import Kept, Recorded, Waiting, machines_in
+    from otolith.statecharts.engine.step import StepResult, advance, enqueue, start, step, turn
+    from otolith.statecharts.machine import EffectReport, Machine
+    from otolith.statecharts.merge import MachineMerger
+    from otolith.statecharts.snapshot import (
+        ChartEvent,
+        ChartSnapshot,
+        Child,
+        Effect,
+        Microstep,
+        Timer,
+    )
+    from otolith.statecharts.storage import LoggedEvent, PendingEffect, StoredMachine, machines_in
 
 __all__ = [
     "AGENT",
     "Change",
     "Chart",
     "ChartClass",
+    "ChartEvent",
+    "ChartSnapshot",
     "Child",
     "Coverage",
     "Effect",
     "EffectReport",
-    "Event",
     "Finding",
     "Forecast",
     "Graph",
     "Item",
-    "Kept",
+    "LoggedEvent",
     "Machine",
-    "Merging",
+    "MachineMerger",
     "Microstep",
     "Path",
     "Paths",
+    "PendingEffect",
     "Phase",
-    "Recorded",
     "Run",
-    "Snapshot",
     "Stage",
-    "Step",
+    "StepResult",
+    "StoredMachine",
     "Timer",
     "Verdict",
-    "Waiting",
     "action",
     "advance",
     "effect",
+    "enqueue",
     "guard",
     "machines_in",
-    "posted",
     "start",
     "step",
     "to",
@@ -89,39 +96,39 @@ __all__ = [
 
 _HOME = {
     "AGENT": "agent_phases",
-    "EffectReport": "effect_runner",
+    "EffectReport": "machine",
     "Change": "analysis",
     "Chart": "chart",
     "ChartClass": "chart_class",
     "Child": "snapshot",
     "Coverage": "analysis",
     "Effect": "snapshot",
-    "Event": "snapshot",
+    "ChartEvent": "snapshot",
     "Finding": "analysis",
     "Forecast": "analysis",
     "Graph": "analysis",
     "Item": "analysis.inputs",
-    "Kept": "storage",
+    "StoredMachine": "storage",
     "Machine": "machine",
-    "Merging": "merge",
+    "MachineMerger": "merge",
     "Microstep": "snapshot",
     "Path": "analysis",
     "Paths": "analysis",
     "Phase": "agent_phases",
-    "Recorded": "storage",
+    "LoggedEvent": "storage",
     "Run": "analysis",
-    "Snapshot": "snapshot",
+    "ChartSnapshot": "snapshot",
     "Stage": "analysis",
-    "Step": "engine.step",
+    "StepResult": "engine.step",
     "Timer": "snapshot",
     "Verdict": "analysis",
-    "Waiting": "storage",
+    "PendingEffect": "storage",
     "action": "chart_class",
     "advance": "engine.step",
     "effect": "chart_class",
     "guard": "chart_class",
     "machines_in": "storage",
-    "posted": "engine.step",
+    "enqueue": "engine.step",
     "start": "engine.step",
     "step": "engine.step",
     "to": "chart_class",

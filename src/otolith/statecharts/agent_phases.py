@@ -1,7 +1,9 @@
-"""The phases of an agent as a built-in chart.
+"""The phases of an agent, as a built-in chart.
 
-idle, planning, executing, reflecting, then done; from reflecting back to planning when the plan did
-not hold, from executing to waiting_feedback when a person is asked, and to error from anywhere.
+    idle -> planning -> executing -> reflecting -> done
+
+From reflecting it goes back to planning when the plan did not work, from executing to
+waiting_feedback when a person is asked, and from anywhere to error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Charts written as a class: nested classes are states, attributes are what XState calls keys.
+"""Charts written as a class: nested classes are states, attributes are the keys of XState.
 
 class Booking(ChartClass):
     initial = "idle"
@@ -33,66 +33,68 @@ F = TypeVar("F", bound=Callable[..., Any])
 _ROLE = "__otolith_role__"
 
 
-class To:
-    """A transition, written as an attribute whose name is the event's."""
+class TransitionAttribute:
+    """A transition as an attribute of a state's class; the attribute's name is the event."""
 
     def __init__(self, target: str | list[str] | None, **config: Any) -> None:
         self.config = {"target": target, **config}
 
+    def __repr__(self) -> str:
+        return f"to({self.config['target']!r})"
 
-def to(target: str | list[str] | None = None, **config: Any) -> To:
+
+def to(target: str | list[str] | None = None, **config: Any) -> TransitionAttribute:
     """Return a transition to a state, with `guard`, `actions` and `reenter` as in XState."""
-    return To(target, **config)
+    return TransitionAttribute(target, **config)
 
 
 def guard(function: F) -> F:
-    """Mark a function of a chart's class as the guard of its name."""
+    """Mark a function in a chart class as the guard of its name."""
     setattr(function, _ROLE, "guard")
     return function
 
 
 def action(function: F) -> F:
-    """Mark a function of a chart's class as the pure action of its name."""
+    """Mark a function in a chart class as the pure action of its name."""
     setattr(function, _ROLE, "action")
     return function
 
 
 def effect(function: F) -> F:
-    """Mark a function of a chart's class as what the host calls for the effects of its name."""
+    """Mark a function in a chart class as the handler for the effects of its name."""
     setattr(function, _ROLE, "effect")
     return function
 
 
 class ChartClass:
-    """A class whose body is a chart; `chart` is what it says."""
+    """A class whose body is a chart: subclass it, and use the subclass's `chart`."""
 
     chart: ClassVar[Chart]
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls.chart = Chart.from_data({"id": cls.__name__, **_config(vars(cls))})
+        cls.chart = Chart.from_data({"id": cls.__name__, **_xstate_config(vars(cls))})
         for value in vars(cls).values():
             role = getattr(value, _ROLE, None)
             if role is not None:
                 getattr(cls.chart, role)(value)
 
 
-def _config(body: Any) -> dict[str, Any]:
-    """Return a class body as XState's config."""
-    found: dict[str, Any] = {}
+def _xstate_config(body: Any) -> dict[str, Any]:
+    config: dict[str, Any] = {}
     states: dict[str, Any] = {}
     on: dict[str, Any] = {}
     for name, value in body.items():
         if name.startswith("__") or hasattr(value, _ROLE):
             continue
         if isinstance(value, type):
-            states[name] = _config(vars(value))
-        elif isinstance(value, To):
+            states[name] = _xstate_config(vars(value))
+        elif isinstance(value, TransitionAttribute):
             on[name] = value.config
         else:
-            found[name] = value
+            config[name] = value
     if states:
-        found["states"] = states
+        config["states"] = states
     if on:
-        found["on"] = {**on, **found.get("on", {})}
-    return found
+        config["on"] = {**on, **config.get("on", {})}
+    return config

@@ -1,23 +1,23 @@
-"""The definition of a chart: what every format is read into, as plain frozen values.
+"""The definition of a chart: frozen values that every document format is read into.
 
-Fields that do not change behaviour (descriptions, tags, meta, where it stood in the document) are
-left out of comparison and of the chart's hash.
+Two families of formats disagree on defaults, so a definition has none of them implied:
+`Transition.is_internal` is always set (SCXML: external; XState: internal), and
+`Definition.matching` says whether an event descriptor matches the first words of a name (SCXML) or
+the whole name (XState).
 
-Two families disagree on defaults, so nothing is a default here: `Transition.is_internal` is always
-said (SCXML: external; XState: internal), and `Definition.matching` says whether an event's name is
-matched by its first words (SCXML) or as a whole (XState).
+Fields that do not change behaviour (descriptions, tags, meta, the place in the document) take no
+part in comparison or in the hash. `validate` checks what must hold before a chart can run.
 
-Validation: what must hold of a definition before it may run, each breach naming its place.
-
-The hash of a chart: of what it does, whatever it looks like.
+The hash of a chart is stored in every snapshot, and it covers the names of these classes and
+fields: a class that is renamed keeps its old name in `_HASHED_NAMES`, a field is never renamed.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any, TypeAlias
 from typing import Literal as Word
 
@@ -31,13 +31,13 @@ Binding: TypeAlias = Word["early", "late"]
 
 
 def _remark(default: Any) -> Any:
-    """Return a field that says something about the chart and does not change what it does."""
+    """Return a field that describes the chart and takes no part in comparison or hash."""
     return field(default=default, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A text of the expression language, and the dialect it is written in."""
+    """An expression, and the dialect that it is written in: `python` or `ecmascript`."""
 
     text: str
     dialect: str = "python"
@@ -45,7 +45,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value that stands in the document as it is."""
+    """A constant of the document."""
 
     value: Any
 
@@ -55,7 +55,7 @@ Value: TypeAlias = Expression | Literal
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A named value handed along."""
+    """A named argument."""
 
     name: str
     value: Value
@@ -63,26 +63,26 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """What an event or a child chart is given: named values, or one value that is all of it."""
+    """The data of an event or the input of a child chart: named values, or one value."""
 
     params: tuple[Param, ...] = ()
     content: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """A guard that is a registered Python callable."""
+class NamedGuard:
+    """A guard that calls a registered Python function."""
 
     name: str
     params: tuple[Param, ...] = ()
 
 
-Guard: TypeAlias = Expression | Named
+Guard: TypeAlias = Expression | NamedGuard
 
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Put a value at a place of the data."""
+    """Assign a value to a location of the data."""
 
     location: str
     value: Value
@@ -90,7 +90,7 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Assignments, written as a text."""
+    """Assignments, as the text of a script."""
 
     text: str
 
@@ -105,7 +105,7 @@ class Raise:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send an event: to this chart, its parent, a child or somebody outside; perhaps later."""
+    """Send an event to this chart, its parent, a child or the host, perhaps after a delay."""
 
     event: Value | None
     target: Value | None = None
@@ -118,14 +118,14 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Forget a delayed event that was not yet delivered."""
+    """Cancel a delayed event that is not delivered yet."""
 
     id: Value
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Tell the host something, as an effect."""
+    """Log a value, as an effect for the host."""
 
     label: str
     value: Value | None
@@ -133,15 +133,15 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Emit:
-    """Tell listeners of the machine about an event, as an effect."""
+    """Emit an event for listeners of the machine, as an effect."""
 
     event: Value
     payload: Payload = Payload()
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
-    """One arm of an `If`; without a guard it is the last one."""
+class IfBranch:
+    """One branch of an `If`; the one without a guard is the `else`."""
 
     guard: Guard | None
     actions: tuple[Action, ...]
@@ -149,14 +149,14 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """Do the actions of the first arm whose guard holds."""
+    """Run the actions of the first branch whose guard holds."""
 
-    branches: tuple[Branch, ...]
+    branches: tuple[IfBranch, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ForEach:
-    """Do the actions once for each item of a list."""
+    """Run the actions once for each item of a list."""
 
     array: Value
     item: str
@@ -166,7 +166,7 @@ class ForEach:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A named action: a registered pure function, or else an effect for the host."""
+    """A named action: a registered pure function, or an effect for the host if there is none."""
 
     name: str
     params: tuple[Param, ...] = ()
@@ -174,12 +174,12 @@ class Call:
 
 Action: TypeAlias = Assign | Script | Raise | Send | Cancel | Log | Emit | If | ForEach | Call
 Block: TypeAlias = tuple[Action, ...]
-"""Actions that succeed or fail together: an error ends its block, and no other."""
+"""Actions of which the first failure ends the rest; other blocks still run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """A way out of a state; without events it is taken as soon as its guard holds."""
+    """A transition; without events it is taken as soon as its guard holds."""
 
     events: tuple[str, ...]
     targets: tuple[str, ...]
@@ -195,12 +195,12 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class Invoke:
-    """A child chart, or a service outside, that lives as long as its state is active."""
+    """A child chart, or a service of the host, that lives as long as its state is active."""
 
     id: str | None = None
     id_location: str | None = None
     source: Value | None = None
-    """The name of a registered chart or of a service outside."""
+    """The name of a registered chart or of a service."""
     content: Value | Definition | None = None
     """The chart itself, or an expression whose value is one as SCXML text."""
     type: Value | None = None
@@ -212,7 +212,7 @@ class Invoke:
 
 @dataclass(frozen=True, slots=True)
 class Datum:
-    """A variable a state declares, and what it starts with."""
+    """A variable that a state declares, and its first value."""
 
     name: str
     value: Value | None
@@ -227,7 +227,7 @@ class State:
     kind: Kind
     children: tuple[State, ...] = ()
     initial: Transition | None = None
-    """Where a compound state begins, and where a history state leads when nothing is recorded."""
+    """The initial transition of a compound state, or the default one of a history state."""
     is_deep: bool = False
     transitions: tuple[Transition, ...] = ()
     entry: tuple[Block, ...] = ()
@@ -243,7 +243,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A whole chart: its root state and the rules it is read by."""
+    """A whole chart: its root state, and the rules for running it."""
 
     name: str
     root: State
@@ -251,37 +251,37 @@ class Definition:
     matching: Matching = "exact"
     binding: Binding = "early"
     is_scxml: bool = False
-    """Errors become events always, and only declared data can be assigned to."""
+    """Errors always become events, and only declared variables can be assigned."""
     script: Block = ()
     version: str = _remark("")
     description: str = _remark("")
 
 
-DEEPEST = 100
-LONGEST_NAME = 10_000
+# ---------------------------------------------------------------- validation
+
+_MAX_DEPTH = 100
+_MAX_ID_LETTERS = 10_000
 
 
 def validate(definition: Definition) -> None:
-    """Refuse a definition that could not run.
+    """Check that a definition can run.
 
     Raises:
-        BadChart: an id is there twice, a target is unknown, an initial state is not inside, a
-            history state has no default, a final state has children, or the like.
+        BadChart: an id is used twice, a target is unknown, an initial state is not inside its
+            state, a history state has no default, a final state has children, or the like.
     """
-    _Validation(definition).run()
+    _Validation(definition.root)
 
 
 class _Validation:
-    def __init__(self, definition: Definition) -> None:
-        self._root = definition.root
-        self._states: dict[str, State] = {}
-        self._above: dict[str, tuple[str, ...]] = {}
+    """The states of a chart by id, with their ancestors, and the checks on them."""
 
-    def run(self) -> None:
-        for state, above in _walk(self._root, ()):
-            self._add(state, above)
-        if not self._root.children:
-            raise BadChart("there are no states", place=_place(self._root))
+    def __init__(self, root: State) -> None:
+        self._states: dict[str, State] = {}
+        self._ancestors: dict[str, tuple[str, ...]] = {}
+        self._add(root, ())
+        if not root.children:
+            raise BadChart("the chart has no states", place=_place(root))
         for state in self._states.values():
             self._check_kind(state)
             if state.initial is not None:
@@ -289,48 +289,53 @@ class _Validation:
             for transition in state.transitions:
                 self._check_targets(transition, state)
 
-    def _add(self, state: State, above: tuple[str, ...]) -> None:
+    def _add(self, state: State, ancestors: tuple[str, ...]) -> None:
         if not state.id:
-            raise BadChart("a state without an id", place=_place(state))
-        if len(state.id) > LONGEST_NAME:
-            why = f"an id has {len(state.id)} letters, at most {LONGEST_NAME}"
+            raise BadChart("a state has no id", place=_place(state))
+        if len(state.id) > _MAX_ID_LETTERS:
+            why = f"an id has {len(state.id)} letters, at most {_MAX_ID_LETTERS} are allowed"
             raise BadChart(why, place=f"state {state.id[:40]}")
         if state.id in self._states:
             first = _place(self._states[state.id])
-            raise BadChart(f"the id {state.id!r} is taken by {first}", place=_place(state))
-        if len(above) > DEEPEST:
-            raise BadChart(f"states are nested more than {DEEPEST} deep", place=_place(state))
+            raise BadChart(f"the id {state.id!r} is already used by {first}", place=_place(state))
+        if len(ancestors) > _MAX_DEPTH:
+            raise BadChart(f"states are nested more than {_MAX_DEPTH} deep", place=_place(state))
         self._states[state.id] = state
-        self._above[state.id] = above
+        self._ancestors[state.id] = ancestors
+        for child in state.children:
+            self._add(child, (*ancestors, state.id))
 
     def _check_kind(self, state: State) -> None:
-        place = _place(state)
-        if state.kind == "final" and (state.children or state.transitions or state.invokes):
-            raise BadChart("a final state has neither children nor ways out", place=place)
-        if state.kind == "history" and state.initial is None:
-            raise BadChart("a history state needs a default to lead to", place=place)
-        if state.kind == "compound" and state.initial is None:
-            raise BadChart("a state with children needs to say where it begins", place=place)
-        if state.kind == "parallel" and not state.children:
-            raise BadChart("a parallel state without regions", place=place)
+        has_content = bool(state.children or state.transitions or state.invokes)
+        for is_wrong, why in (
+            (state.kind == "final" and has_content, "a final state has children or transitions"),
+            (state.kind == "history" and not state.initial, "a history state has no default"),
+            (
+                state.kind == "compound" and not state.initial,
+                "a compound state has no initial state",
+            ),
+            (state.kind == "parallel" and not state.children, "a parallel state has no regions"),
+        ):
+            if is_wrong:
+                raise BadChart(why, place=_place(state))
 
     def _check_initial(self, state: State, initial: Transition) -> None:
-        """The way in leads inside: of a history state, inside its parent."""
+        """The initial transition leads inside its state; that of a history state, beside it."""
         place = initial.place or _place(state)
         if initial.events or initial.guard is not None:
-            raise BadChart("the way in has neither event nor guard", place=place)
+            raise BadChart("an initial transition has an event or a guard", place=place)
         if not initial.targets:
-            raise BadChart("the way in leads nowhere", place=place)
+            raise BadChart("an initial transition has no target", place=place)
         self._check_targets(initial, state)
-        around = self._above[state.id][-1] if state.kind == "history" else state.id
+        outer = self._ancestors[state.id][-1] if state.kind == "history" else state.id
         for target in initial.targets:
-            if around not in self._above[target]:
-                raise BadChart(f"{target!r} is not inside {around!r}", place=place)
+            if outer not in self._ancestors[target]:
+                raise BadChart(f"{target!r} is not inside {outer!r}", place=place)
         if state.kind == "history":
             self._check_default(state.id, initial, place)
 
     def _check_default(self, id: str, initial: Transition, place: str) -> None:
-        """A history state may lead to another one, but not in a circle."""
+        """The default of a history state may be another one, but they may not form a cycle."""
         seen, waiting = {id}, list(initial.targets)
         while waiting:
             target = self._states[waiting.pop()]
@@ -344,48 +349,39 @@ class _Validation:
         place = transition.place or _place(state)
         for target in transition.targets:
             if target not in self._states:
-                raise BadChart(
-                    f"there is no state {target!r}", place=place, hint=self._nearest(target)
-                )
-        for index, left in enumerate(transition.targets):
-            for right in transition.targets[index + 1 :]:
-                self._check_together(left, right, place)
-
-    def _check_together(self, left: str, right: str, place: str) -> None:
-        """Two targets of one transition must be able to be active at once."""
-        first, second = (*self._above[left], left), (*self._above[right], right)
-        shared = [a for a, b in zip(first, second, strict=False) if a == b]
-        if self._states[shared[-1]].kind != "parallel" or shared[-1] in {left, right}:
-            raise BadChart(f"{left!r} and {right!r} cannot be active at once", place=place)
-
-    def _nearest(self, target: str) -> str:
-        known = [name for name in self._states if name != self._root.id]
-        return f"states are {', '.join(known[:12])}{' ...' if len(known) > 12 else ''}"
-
-
-def _walk(state: State, above: tuple[str, ...]) -> Iterator[tuple[State, tuple[str, ...]]]:
-    yield state, above
-    for child in state.children:
-        yield from _walk(child, (*above, state.id))
+                known = list(self._states)[1:]  # without the root
+                hint = f"states are {', '.join(known[:12])}{' ...' if len(known) > 12 else ''}"
+                raise BadChart(f"there is no state {target!r}", place=place, hint=hint)
+        for left, right in combinations(transition.targets, 2):
+            first, second = (*self._ancestors[left], left), (*self._ancestors[right], right)
+            common = [a for a, b in zip(first, second, strict=False) if a == b][-1]
+            if self._states[common].kind != "parallel" or common in {left, right}:
+                raise BadChart(f"{left!r} and {right!r} cannot be active at once", place=place)
 
 
 def _place(state: State) -> str:
     return state.place or f"state {state.id}"
 
 
+# ---------------------------------------------------------------- the hash
+
+_HASHED_NAMES = {"IfBranch": "Branch", "NamedGuard": "Named"}
+
+
 def hash_of(definition: Definition) -> str:
     """Return 32 hex digits that change when, and only when, behaviour may have changed."""
-    text = json.dumps(_plain(definition), sort_keys=True, separators=(",", ":"))
+    text = json.dumps(_hashed(definition), sort_keys=True, separators=(",", ":"))
     return blake3(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def _plain(value: Any) -> Any:
+def _hashed(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = [field for field in dataclasses.fields(value) if field.compare]
-        found = {field.name: _plain(getattr(value, field.name)) for field in fields}
-        return {"": type(value).__name__, **found}
+        name = type(value).__name__
+        fields = [each.name for each in dataclasses.fields(value) if each.compare]
+        content = {each: _hashed(getattr(value, each)) for each in fields}
+        return {"": _HASHED_NAMES.get(name, name), **content}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_hashed(item) for item in value]
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _hashed(item) for key, item in value.items()}
     return value

@@ -1,29 +1,25 @@
-"""A snapshot: a running chart between two steps, as one immutable value.
+"""The snapshot: a running chart between two steps, as one immutable value.
 
-Everything the next step depends on is in it: which states are active, what history remembers,
-events that wait, timers as absolute deadlines, the data, the children with their own snapshots,
-and the counter that ids are made from. `to_data` gives one dict that JSON can carry, `from_data`
-takes it back: in another process, a year later, the run goes on as if nothing had happened.
+It holds everything that the next step depends on: which states are active, what history states
+remember, queued events, timers as absolute deadlines, the data, children with their own snapshots,
+and the counter for generated ids. `to_data` returns one dict that JSON can carry and `from_data`
+reads it back: in another process, a year later, the run continues as if it had never stopped.
 
-What a world of charts shares (the number of the step, the time, the counter) is told by its root;
-in the snapshots of children it is 0.
+The number of the step, the time and the counter are shared by a chart and its children. The root's
+snapshot holds them; in the snapshots of children they are 0. Times are microseconds since 1970.
+`time` never goes back: a clock that jumps is ignored.
 
-Times are microseconds since 1970, as everywhere in otolith. `time` never goes back: a clock that
-jumps is not followed.
-
-Effects: what a step asks the world to do, as data.
-
-Nothing impure happens inside a step. What the chart wants done outside leaves it as a list of
-effects, and the host carries them out after the snapshot was kept. The key of an effect is made of
-the session's name, the number of the step and the place in its list: the same step done again
-gives the same keys, so that a host can see what it did already. Two branches of one run make
-steps of the same numbers: give each branch its own session name.
+Effects are what a step asks the host to do, as data. Nothing impure happens inside a step: the host
+carries effects out after the snapshot was stored. The key of an effect is made of the session's
+name, the number of the step and the position in its list, so the same step done again gives the
+same keys, and a host can see what it has already done. Two branches of one run make steps of the
+same numbers: give each branch its own session name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from otolith.errors import BadValue, Corrupt
@@ -31,11 +27,44 @@ from otolith.frozen import EMPTY, FrozenDict, freeze, thaw
 from otolith.shapes import NOTHING, Shape, fields, mapping, several
 
 Status: TypeAlias = Literal["running", "done", "error"]
-FORMAT = 1
+EffectKind: TypeAlias = Literal["call", "send", "invoke", "stop", "log", "emit"]
+
+_FORMAT = 1
+_MAX_DEPTH = 50
+"""How many charts may have invoked one another."""
+
+_TEXT: tuple[type, ...] = (str, NOTHING)
+_EVENT: Shape = {"name": str, "data": object}
+_EVENT_OPTIONAL: Shape = {"type": str} | dict.fromkeys(
+    ("sendid", "origin", "origintype", "invokeid"), _TEXT
+)
+_TIMER: Shape = {"due": int, "number": int, "id": str, "event": dict}
+_CHILD: Shape = {"id": str, "state": str, "number": int, "snapshot": (dict, NOTHING)}
+_EFFECT: Shape = {"kind": str, "name": str, "key": str, "params": dict}
+_EFFECT_OPTIONAL: Shape = {"session": str, "id": _TEXT, "target": _TEXT, "type": _TEXT}
+_EFFECT_FIELDS = (*_EFFECT, *_EFFECT_OPTIONAL)
+_SNAPSHOT: Shape = {
+    "format": int,
+    "seq": int,
+    "time": int,
+    "counter": int,
+    "chart": str,
+    "version": str,
+    "session": str,
+    "status": str,
+    "configuration": list,
+    "queue": list,
+    "timers": list,
+    "children": list,
+    "bound": list,
+    "data": (dict, NOTHING),
+    "history": dict,
+    "output": object,
+}
 
 
-class Event(NamedTuple):
-    """Something that happened, as charts see it."""
+class ChartEvent(NamedTuple):
+    """An event as charts see it; the fields are those of SCXML's `_event`."""
 
     name: str
     data: Any = None
@@ -45,20 +74,37 @@ class Event(NamedTuple):
     origintype: str | None = None
     invokeid: str | None = None
 
+    def to_data(self) -> dict[str, Any]:
+        """Return the event as one plain dict."""
+        return {**self._asdict(), "data": thaw(self.data)}
+
+    @classmethod
+    def from_data(cls, data: object) -> ChartEvent:
+        """Return the event that `to_data` gave.
+
+        Raises:
+            Corrupt: this is not such a dict.
+        """
+        found = fields(data, "an event", _EVENT, _EVENT_OPTIONAL)
+        return cls(**{**found, "data": freeze(found["data"])})
+
 
 class Timer(NamedTuple):
-    """An event to be delivered when `due` has come; `number` orders those due together."""
+    """An event to deliver at the time `due`; `number` orders timers that are due together."""
 
     due: int
     number: int
     id: str
-    event: Event
+    event: ChartEvent
     target: str | None = None
     type: str | None = None
 
 
 class Microstep(NamedTuple):
-    """One line of a trace: what was left, taken (numbers of transitions) and entered, and why."""
+    """One line of a trace: the event, the states exited and entered, and the transitions taken.
+
+    Transitions are numbers in document order; `session` is the path of the child, "" for the root.
+    """
 
     event: str
     exited: tuple[str, ...]
@@ -68,37 +114,39 @@ class Microstep(NamedTuple):
 
 
 class Child(NamedTuple):
-    """What a state has invoked: a child chart with its snapshot, or a service outside."""
+    """What a state has invoked: a child chart with its snapshot, or a service of the host."""
 
     id: str
     state: str
     number: int
-    """Which of the state's invokes this is."""
+    """The position of the invoke among those of the state."""
     source: str | None = None
-    """The name, or the text, that the chart was found by while running."""
-    snapshot: Snapshot | None = None
+    """The name, or the SCXML text, by which the chart is found again."""
+    snapshot: ChartSnapshot | None = None
     is_service: bool = False
 
 
-class Snapshot(NamedTuple):
+class ChartSnapshot(NamedTuple):
     """A running chart between two steps."""
 
     configuration: tuple[str, ...]
     """The active states that have no active child, in document order."""
     seq: int
+    """The number of the step that made this snapshot."""
     time: int
     status: Status
     data: Mapping[str, Any]
     history: Mapping[str, tuple[str, ...]]
-    queue: tuple[Event, ...]
+    queue: tuple[ChartEvent, ...]
     timers: tuple[Timer, ...]
     children: tuple[Child, ...]
     output: Any
     session: str
     counter: int
     bound: tuple[str, ...]
-    """With late binding: the states whose data was set at their first entry."""
+    """With late binding: the states whose data was initialized at their first entry."""
     chart: str
+    """The hash of the chart."""
     version: str
 
     @property
@@ -116,7 +164,7 @@ class Snapshot(NamedTuple):
     def to_data(self) -> dict[str, Any]:
         """Return the snapshot as one plain dict that JSON can carry."""
         return {
-            "format": FORMAT,
+            "format": _FORMAT,
             "chart": self.chart,
             "version": self.version,
             "session": self.session,
@@ -127,75 +175,62 @@ class Snapshot(NamedTuple):
             "counter": self.counter,
             "data": thaw(self.data),
             "history": {name: list(states) for name, states in self.history.items()},
-            "queue": [_event_data(event) for event in self.queue],
-            "timers": [_timer_data(timer) for timer in self.timers],
-            "children": [_child_data(child) for child in self.children],
+            "queue": [event.to_data() for event in self.queue],
+            "timers": [
+                {**timer._asdict(), "event": timer.event.to_data()} for timer in self.timers
+            ],
+            "children": [
+                {**child._asdict(), "snapshot": child.snapshot and child.snapshot.to_data()}
+                for child in self.children
+            ],
             "bound": list(self.bound),
             "output": thaw(self.output),
         }
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Snapshot:
+    def from_data(cls, data: Mapping[str, Any]) -> ChartSnapshot:
         """Return the snapshot that `to_data` gave.
 
         Raises:
             Corrupt: this is not such a dict.
         """
         try:
-            return _snapshot(data)
+            return _snapshot(data, depth=0)
         except BadValue as error:
-            raise Corrupt(
-                f"this is not the data of a snapshot: {error.message}", hint="restore an older one"
-            ) from error
+            message = f"this is not the data of a snapshot: {error.message}"
+            raise Corrupt(message, hint="restore an older one") from error
 
 
-def _event_data(event: Event) -> dict[str, Any]:
-    return {**event._asdict(), "data": thaw(event.data)}
-
-
-def _timer_data(timer: Timer) -> dict[str, Any]:
-    return {**timer._asdict(), "event": _event_data(timer.event)}
-
-
-def _child_data(child: Child) -> dict[str, Any]:
-    return {**child._asdict(), "snapshot": child.snapshot and child.snapshot.to_data()}
-
-
-_TEXT: tuple[type, ...] = (str, NOTHING)
-_EVENT: Shape = {"name": str, "data": object}
-_EVENT_MORE: Shape = {"type": str, "sendid": _TEXT, "origin": _TEXT, "origintype": _TEXT}
-_TIMER: Shape = {"due": int, "number": int, "id": str, "event": dict}
-_CHILD: Shape = {"id": str, "state": str, "number": int, "snapshot": (dict, NOTHING)}
-_SNAPSHOT: Shape = {
-    "format": int,
-    "configuration": list,
-    "seq": int,
-    "time": int,
-    "status": str,
-    "data": (dict, NOTHING),
-    "history": dict,
-    "queue": list,
-    "timers": list,
-    "children": list,
-    "output": object,
-    "session": str,
-    "counter": int,
-    "bound": list,
-    "chart": str,
-    "version": str,
-}
-_DEEPEST = 50
-"""How many charts may have invoked one another."""
-
-
-def _event(data: object) -> Event:
-    found = fields(data, "an event", _EVENT, {**_EVENT_MORE, "invokeid": _TEXT})
-    return Event(**{**found, "data": freeze(found["data"])})
+def _snapshot(data: object, depth: int) -> ChartSnapshot:
+    found = fields(data, "a snapshot", _SNAPSHOT, is_open=True)
+    format = found.pop("format")
+    if format != _FORMAT or found["status"] not in get_args(Status):
+        raise Corrupt(
+            f"a snapshot has format {format} and status {found['status'][:20]!r}",
+            hint=f"format {_FORMAT} is read here, with one of {', '.join(get_args(Status))}",
+        )
+    if depth > _MAX_DEPTH:
+        message = f"charts have invoked one another more than {_MAX_DEPTH} deep"
+        raise Corrupt(message, hint="restore an older one")
+    history = mapping(found["history"], "the history of a snapshot", list)
+    return ChartSnapshot(
+        **found
+        | {
+            "configuration": _texts(found["configuration"], "the configuration of a snapshot"),
+            "data": freeze(found["data"]) if found["data"] else EMPTY,
+            "history": FrozenDict({id: _texts(each, "a history") for id, each in history.items()}),
+            "queue": tuple(ChartEvent.from_data(event) for event in found["queue"]),
+            "timers": tuple(_timer(timer) for timer in found["timers"]),
+            "children": tuple(_child(child, depth) for child in found["children"]),
+            "output": freeze(found["output"]),
+            "bound": _texts(found["bound"], "the bound states of a snapshot"),
+        }
+    )
 
 
 def _timer(data: object) -> Timer:
     found = fields(data, "a timer", _TIMER, {"target": _TEXT, "type": _TEXT})
-    return Timer(**{**found, "event": _event(found["event"])})
+    return Timer(**{**found, "event": ChartEvent.from_data(found["event"])})
 
 
 def _child(data: object, depth: int) -> Child:
@@ -208,46 +243,12 @@ def _texts(data: object, what: str) -> tuple[str, ...]:
     return tuple(several(data, what, str))
 
 
-def _snapshot(data: object, depth: int = 0) -> Snapshot:
-    found = fields(data, "a snapshot", _SNAPSHOT, is_open=True)
-    if found["format"] != FORMAT or found["status"] not in get_args(Status):
-        raise Corrupt(
-            f"a snapshot has format {found['format']} and status {found['status'][:20]!r}",
-            hint=f"format {FORMAT} is read here, with one of {', '.join(get_args(Status))}",
-        )
-    if depth > _DEEPEST:
-        raise Corrupt(f"charts are nested more than {_DEEPEST} deep", hint="restore an older one")
-    history = mapping(found["history"], "the history of a snapshot", list)
-    return Snapshot(
-        configuration=_texts(found["configuration"], "the configuration of a snapshot"),
-        seq=found["seq"],
-        time=found["time"],
-        status=found["status"],
-        data=freeze(found["data"]) if found["data"] else EMPTY,
-        history=FrozenDict({name: _texts(each, "a history") for name, each in history.items()}),
-        queue=tuple(_event(event) for event in found["queue"]),
-        timers=tuple(_timer(timer) for timer in found["timers"]),
-        children=tuple(_child(child, depth) for child in found["children"]),
-        output=freeze(found["output"]),
-        session=found["session"],
-        counter=found["counter"],
-        bound=_texts(found["bound"], "what is bound in a snapshot"),
-        chart=found["chart"],
-        version=found["version"],
-    )
-
-
-EffectKind: TypeAlias = Literal["call", "send", "invoke", "stop", "log", "emit"]
-_EFFECT: Shape = {"kind": str, "name": str, "key": str, "params": dict}
-_EFFECT_MORE: Shape = {"session": str, "id": _TEXT, "target": _TEXT, "type": _TEXT}
-
-
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One thing to do outside.
+    """One thing that a step asks the host to do.
 
-    call: a named action, `params` are its arguments. send: an event for `target`. invoke and stop:
-    begin and end the service `name`, known as `id`; it answers with `done.invoke.<id>` or
+    call: a named action with `params` as its arguments. send: an event for `target`. invoke and
+    stop: start and stop the service `name`, known as `id`; it answers with `done.invoke.<id>` or
     `error.invoke.<id>`. log: a label and a value. emit: an event for listeners.
     """
 
@@ -263,14 +264,8 @@ class Effect:
     def to_data(self) -> dict[str, Any]:
         """Return the effect as one plain dict."""
         return {
-            "kind": self.kind,
-            "name": self.name,
-            "key": self.key,
+            **{name: getattr(self, name) for name in _EFFECT_FIELDS},
             "params": thaw(self.params),
-            "session": self.session,
-            "id": self.id,
-            "target": self.target,
-            "type": self.type,
         }
 
     @classmethod
@@ -280,14 +275,11 @@ class Effect:
         Raises:
             Corrupt: this is not such a dict.
         """
-        found = fields(data, "an effect", _EFFECT, _EFFECT_MORE)
+        found = fields(data, "an effect", _EFFECT, _EFFECT_OPTIONAL)
         if found["kind"] not in get_args(EffectKind):
-            raise Corrupt(f"{found['kind'][:20]!r} is no kind of effect", hint="upgrade otolith")
+            kind = found["kind"][:20]
+            raise Corrupt(f"{kind!r} is not a known kind of effect", hint="upgrade otolith")
         try:
             return cls(**{**found, "params": freeze(found["params"])})
         except BadValue as error:
             raise Corrupt(f"an effect has {error.message}", hint="restore an older one") from error
-
-    def with_key(self, key: str) -> Effect:
-        """Return the same effect under another key: a host may know more than a chart does."""
-        return replace(self, key=key)

@@ -1,12 +1,12 @@
-"""A running chart as it is kept in a state.
+"""The storage of machines: running charts as they lie in a state.
 
     .lifecycle / <name> / snapshot    the snapshot, without its data
                           data        the data of the chart, written only when it changed
-                          log         what happened to it: [event, data, time], the oldest first
-                          outbox      effects that wait to be carried out, by their key
+                          log         its past: [event, data, time], the oldest first
+                          outbox      effects that are not carried out yet, by their key
 
-An empty event in the log says that time went by and timers came due. Two branches of a state that
-both moved a chart merge it as one thing: see `merge.py`.
+An empty event in the log means that time passed and timers fired. Two branches of a state that both
+moved a machine merge it as one value: see `merge.py`.
 """
 
 from __future__ import annotations
@@ -16,166 +16,167 @@ from typing import Any, NamedTuple
 
 from otolith.core import LIFECYCLE, Branch, Path, StateReader
 from otolith.shapes import NOTHING, Shape, fields, items, mapping, several
-from otolith.statecharts.snapshot import Effect, Snapshot
+from otolith.statecharts.snapshot import ChartSnapshot, Effect
 
-SNAPSHOT, DATA, LOG, OUTBOX = "snapshot", "data", "log", "outbox"
+_SNAPSHOT, _DATA, _LOG, _OUTBOX = "snapshot", "data", "log", "outbox"
+_PENDING: Shape = {"effect": dict, "order": list, "tries": int, "is_begun": bool, "error": str}
+_LOGGED: tuple[Any, ...] = (str, object, (int, NOTHING))
 
 
-class Recorded(NamedTuple):
-    """One event of the past of a machine; without a name, time that went by."""
+class LoggedEvent(NamedTuple):
+    """One event in the past of a machine; an empty name means that time passed."""
 
     event: str
     data: Any
     time: int
 
 
-_WAITING: Shape = {"effect": dict, "order": list, "tries": int, "is_begun": bool, "error": str}
-
-
-class Waiting(NamedTuple):
-    """An effect that is not carried out, or not known to be."""
+class PendingEffect(NamedTuple):
+    """An effect in the outbox: not carried out, or not known to be."""
 
     effect: Effect
     order: tuple[int, int]
-    """The number of its step, and its place in it."""
+    """The number of its step, and its position in that step."""
     tries: int = 0
     is_begun: bool = False
-    """Somebody began to carry it out, and it must not be done twice."""
+    """It was begun, must not be done twice, and its outcome is unknown."""
     error: str = ""
+    """What the last try raised."""
 
     def to_data(self) -> dict[str, Any]:
-        """Return what is kept of it."""
-        kept = {"effect": self.effect.to_data(), "order": list(self.order), "tries": self.tries}
-        return kept | {"is_begun": self.is_begun, "error": self.error}
+        """Return the pending effect as one plain dict."""
+        return {**self._asdict(), "effect": self.effect.to_data(), "order": list(self.order)}
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Waiting:
-        """Return what `to_data` gave.
+    def from_data(cls, data: Mapping[str, Any]) -> PendingEffect:
+        """Return the pending effect that `to_data` gave.
 
         Raises:
-            Corrupt: it is nothing of the kind.
+            Corrupt: this is not such a dict.
         """
-        found = fields(data, "an effect that waits", _WAITING, is_open=True)
-        step, place = items(found["order"], "the order of an effect", int, int)
+        found = fields(data, "a pending effect", _PENDING, is_open=True)
+        step, position = items(found["order"], "the order of an effect", int, int)
         effect = Effect.from_data(found["effect"])
-        return cls(effect, (step, place), found["tries"], found["is_begun"], found["error"])
+        return cls(**{**found, "effect": effect, "order": (step, position)})
 
 
-def snapshot_of(kept: object, data: object) -> Snapshot:
-    """Return the snapshot that is kept in a state; its data is apart from it.
+class StoredMachine(NamedTuple):
+    """A machine as it is stored; no chart is needed to read it."""
 
-    Raises:
-        Corrupt: it is none.
-    """
-    rest = mapping(kept, "the snapshot of a machine", object)
-    return Snapshot.from_data(rest | {"data": {} if data is None else data})
+    snapshot: ChartSnapshot
+    log: list[LoggedEvent]
+    outbox: dict[str, PendingEffect]
+    """The pending effects by key, in the order in which they were asked for."""
+
+    @property
+    def steps(self) -> int:
+        """How many events the machine has taken."""
+        return len(self.log)
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the machine as it is stored."""
+        snapshot = self.snapshot.to_data()
+        data = snapshot.pop("data")
+        stored = {_SNAPSHOT: snapshot, _DATA: data, _LOG: [list(event) for event in self.log]}
+        outbox = {key: pending.to_data() for key, pending in self.outbox.items()}
+        return stored | ({_OUTBOX: outbox} if outbox else {})
+
+    @classmethod
+    def from_data(cls, data: object) -> StoredMachine:
+        """Return the machine that is stored as this.
+
+        Raises:
+            Corrupt: this is not a machine.
+        """
+        found = mapping(data, "a machine", object)
+        snapshot = _read_snapshot(found.get(_SNAPSHOT), found.get(_DATA))
+        return cls(snapshot, _read_log(found.get(_LOG)), _read_outbox(found.get(_OUTBOX)))
 
 
-def log_of(kept: object) -> list[Recorded]:
-    """Return what happened to a machine, as it is kept.
-
-    Raises:
-        Corrupt: it is no such list.
-    """
-    rows = [] if kept is None else several(kept, "the log of a machine", list)
-    shape = (str, object, (int, NOTHING))
-    return [Recorded(*items(row, "an event of a machine", *shape)) for row in rows]
+def _read_snapshot(stored: object, data: object) -> ChartSnapshot:
+    rest = mapping(stored, "the snapshot of a machine", object)
+    return ChartSnapshot.from_data(rest | {"data": {} if data is None else data})
 
 
-def outbox_of(kept: object) -> dict[str, Waiting]:
-    """Return the effects that wait, as they are kept, by their keys.
-
-    Raises:
-        Corrupt: they are something else.
-    """
-    rows = {} if kept is None else mapping(kept, "the outbox of a machine", dict)
-    return {key: Waiting.from_data(each) for key, each in rows.items()}
+def _read_log(stored: object) -> list[LoggedEvent]:
+    rows = [] if stored is None else several(stored, "the log of a machine", list)
+    return [LoggedEvent(*items(row, "an event of a machine", *_LOGGED)) for row in rows]
 
 
-class Record:
-    """The place of one machine in a state."""
+def _read_outbox(stored: object) -> dict[str, PendingEffect]:
+    rows = {} if stored is None else mapping(stored, "the outbox of a machine", dict)
+    outbox = {key: PendingEffect.from_data(each) for key, each in rows.items()}
+    return dict(sorted(outbox.items(), key=lambda pair: pair[1].order))
+
+
+class MachineStorage:
+    """Reads and stages one machine of a state. Reading raises Corrupt if it is damaged."""
 
     def __init__(self, state: StateReader, name: str) -> None:
         self._state = state
-        self.path: Path = (LIFECYCLE, name)
+        self._path: Path = (LIFECYCLE, name)
 
     @property
     def cell(self) -> bytes | None:
-        """All of it, as one cell; None if there is no such machine."""
-        return self._state.cell_at(self.path)
+        """The address of everything that is stored of the machine; None if there is none."""
+        return self._state.cell_at(self._path)
 
-    def snapshot(self) -> Snapshot | None:
-        """Return the snapshot that is kept; None if there is none.
+    def snapshot(self) -> ChartSnapshot | None:
+        """Return the snapshot; None if there is none."""
+        stored = self._read(_SNAPSHOT)
+        return None if stored is None else _read_snapshot(stored, self._read(_DATA))
 
-        Raises:
-            Corrupt: what is kept is no snapshot.
-        """
-        kept = self._read(SNAPSHOT)
-        if kept is None:
-            return None
-        return snapshot_of(kept, self._read(DATA))
+    def log(self) -> list[LoggedEvent]:
+        """Return the past of the machine, the oldest event first."""
+        return _read_log(self._read(_LOG))
 
-    def log(self) -> list[Recorded]:
-        """Return what happened, the oldest first."""
-        return log_of(self._read(LOG))
+    def outbox(self) -> dict[str, PendingEffect]:
+        """Return the pending effects by key, in the order in which they were asked for."""
+        return _read_outbox(self._read(_OUTBOX))
 
-    def outbox(self) -> dict[str, Waiting]:
-        """Return the effects that wait, in the order in which they were asked for."""
-        waiting = outbox_of(self._read(OUTBOX))
-        return dict(sorted(waiting.items(), key=lambda pair: pair[1].order))
-
-    def keep(
+    def stage(
         self,
-        snapshot: Snapshot,
+        snapshot: ChartSnapshot,
         *,
-        before: Snapshot | None,
-        recorded: Recorded | None,
-        outbox: Mapping[str, Waiting | None],
+        before: ChartSnapshot | None,
+        logged: LoggedEvent | None,
+        outbox: Mapping[str, PendingEffect | None],
     ) -> None:
-        """Stage a snapshot, an event, and effects to be added to the outbox or removed (None)."""
+        """Stage a snapshot, an event for the log, and changes of the outbox."""
         state = self._state
         assert isinstance(state, Branch)
-        put = state.cells.put
-        kept = snapshot.to_data()
-        data = kept.pop("data")
-        state.write_reserved((*self.path, SNAPSHOT), put(kept))
+        stored = snapshot.to_data()
+        data = stored.pop("data")
+        state.write_reserved((*self._path, _SNAPSHOT), state.cells.put(stored))
         if before is None or snapshot.data is not before.data:
-            state.write_reserved((*self.path, DATA), put(data))
-        if recorded is not None:
-            state.extend_reserved((*self.path, LOG), [put(list(recorded))])
+            state.write_reserved((*self._path, _DATA), state.cells.put(data))
+        if logged is not None:
+            state.extend_reserved((*self._path, _LOG), [state.cells.put(list(logged))])
         self.change_outbox(outbox)
 
-    def change_outbox(self, changes: Mapping[str, Waiting | None]) -> None:
-        """Stage effects to be added to the outbox, changed, or removed (None)."""
+    def change_outbox(self, changes: Mapping[str, PendingEffect | None]) -> None:
+        """Stage effects to add to the outbox, to change, or to remove (None)."""
         state = self._state
         assert isinstance(state, Branch)
-        for key, waiting in changes.items():
-            cell = None if waiting is None else state.cells.put(waiting.to_data())
-            if cell is not None or state.cell_at((*self.path, OUTBOX, key)) is not None:
-                state.write_reserved((*self.path, OUTBOX, key), cell)
+        for key, pending in changes.items():
+            path = (*self._path, _OUTBOX, key)
+            cell = None if pending is None else state.cells.put(pending.to_data())
+            if cell is not None or state.cell_at(path) is not None:
+                state.write_reserved(path, cell)
 
     def _read(self, part: str) -> Any:
-        cell = self._state.cell_at((*self.path, part))
+        cell = self._state.cell_at((*self._path, part))
         return None if cell is None else self._state.cells.load(cell)
 
 
-class Kept(NamedTuple):
-    """What is known of a machine without its chart."""
-
-    snapshot: Snapshot
-    steps: int
-    """How many events it has taken."""
-    outbox: tuple[Waiting, ...]
-
-
-def machines_in(state: StateReader) -> dict[str, Kept]:
-    """Return the machines that are kept in a state, by name. No chart is needed for that."""
-    found: dict[str, Kept] = {}
+def machines_in(state: StateReader) -> dict[str, StoredMachine]:
+    """Return the machines that are stored in a state, by name; no chart is needed."""
     cell = state.cell_at((LIFECYCLE,))
-    for key in [] if cell is None else [key for key, _ in state.cells.entries(cell)]:
-        name = str(state.cells.encoding.unkey(key))
-        record = Record(state, name)
-        snapshot = record.snapshot()
+    keys = [] if cell is None else [key for key, _ in state.cells.entries(cell)]
+    found: dict[str, StoredMachine] = {}
+    for name in (str(state.cells.encoding.unkey(key)) for key in keys):
+        storage = MachineStorage(state, name)
+        snapshot = storage.snapshot()
         if snapshot is not None:
-            found[name] = Kept(snapshot, len(record.log()), tuple(record.outbox().values()))
+            found[name] = StoredMachine(snapshot, storage.log(), storage.outbox())
     return found

@@ -18,5 +18,5 @@ def _short_circles(request: pytest.FixtureRequest) -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         if request.module.__name__.rpartition(".")[2].startswith("test_analysis_"):
-            patch.setattr(microstep, "MOST_MICROSTEPS", 100)
+            patch.setattr(microstep, "MAX_MICROSTEPS", 100)
         yield

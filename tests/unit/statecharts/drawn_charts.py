@@ -12,7 +12,6 @@ from otolith.statecharts.definition import (
     Action,
     Assign,
     Block,
-    Branch,
     Call,
     Cancel,
     Datum,
@@ -21,11 +20,12 @@ from otolith.statecharts.definition import (
     Expression,
     ForEach,
     If,
+    IfBranch,
     Invoke,
     Kind,
     Literal,
     Log,
-    Named,
+    NamedGuard,
     Param,
     Payload,
     Raise,
@@ -88,7 +88,7 @@ names = st.sampled_from(["n", "x", "type", "two words", *HOSTILE[:6]])
 params = st.lists(st.builds(Param, names, values), max_size=2).map(tuple)
 payloads = st.builds(Payload, params, st.none() | values)
 words = st.sampled_from(["go", "stop", "done.invoke.k", "xstate.done.actor.k", *HOSTILE])
-guards = expressions | st.builds(Named, words, params.map(lambda found: found[:1]))
+guards = expressions | st.builds(NamedGuard, words, params.map(lambda found: found[:1]))
 delays = st.builds(Literal, st.sampled_from([0, 100, 2.5, "2s", "150ms", "100"])) | expressions
 texts_or_none = st.none() | words
 remarks = (
@@ -123,7 +123,7 @@ def actions() -> st.SearchStrategy[Action]:
 
 def _around(inner: st.SearchStrategy[Action]) -> st.SearchStrategy[Action]:
     block = st.lists(inner, max_size=2).map(tuple)
-    branches = st.lists(st.builds(Branch, st.none() | guards, block), min_size=1, max_size=3)
+    branches = st.lists(st.builds(IfBranch, st.none() | guards, block), min_size=1, max_size=3)
     return st.builds(If, branches.map(tuple)) | st.builds(
         ForEach, values, st.just("x"), st.none() | st.just("i"), block
     )

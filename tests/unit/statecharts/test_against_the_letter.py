@@ -10,7 +10,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from otolith.errors import StepFailed
-from otolith.statecharts import Chart, Snapshot
+from otolith.statecharts import Chart, ChartSnapshot
 from otolith.statecharts.definition import Definition, State, Transition
 
 EVENTS = ("e", "f", "g")
@@ -301,5 +301,5 @@ def test_a_run_that_is_written_down_after_every_step_is_the_same_run(definition,
     assert there == first
     for event, here in zip(events, steps, strict=True):
         kept = json.dumps(there.snapshot.to_data())
-        there = Chart(definition).step(Snapshot.from_data(json.loads(kept)), event)
+        there = Chart(definition).step(ChartSnapshot.from_data(json.loads(kept)), event)
         assert there == here

@@ -24,11 +24,11 @@ def told(found, kind):
 
 
 def kinds(states, **fields):
-    return {each.kind for each in check(chart(states, **fields).model)}
+    return {each.kind for each in check(chart(states, **fields).compiled)}
 
 
 def test_the_built_in_chart_has_no_findings():
-    assert check(AGENT.model) == []
+    assert check(AGENT.compiled) == []
 
 
 # ---------------------------------------------------------------- reaching
@@ -38,7 +38,7 @@ def test_a_state_that_nothing_leads_to_is_unreachable():
     bad = {"a": {"on": {"x": "b"}}, "b": FINAL, "c": {"on": {"x": "b"}}}
     good = {**bad, "a": {"on": {"x": "b", "y": "c"}}}
 
-    assert told(check(chart(bad).model), "unreachable") == [("warning", "c")]
+    assert told(check(chart(bad).compiled), "unreachable") == [("warning", "c")]
     assert kinds(good) == set()
 
 
@@ -53,7 +53,7 @@ def test_a_state_that_only_an_impossible_order_leads_to_is_unreachable():
             "d": {"on": {"x": "a"}},
         }
 
-    assert told(check(chart(states("x")).model), "unreachable") == [("warning", "d")]
+    assert told(check(chart(states("x")).compiled), "unreachable") == [("warning", "d")]
     assert kinds({**states("x"), "b": {"on": {"x": "d", "y": "c"}}}) == set()
 
 
@@ -61,7 +61,7 @@ def test_of_states_inside_one_another_the_outermost_unreachable_one_is_told():
     inner = {"initial": "d", "states": {"d": {"on": {"x": "e"}}, "e": {"on": {"x": "d"}}}}
     states = {"a": {"on": {"x": "b"}}, "b": {"on": {"x": "a"}}, "c": inner}
 
-    assert told(check(chart(states).model), "unreachable") == [("warning", "c")]
+    assert told(check(chart(states).compiled), "unreachable") == [("warning", "c")]
 
 
 def test_a_guard_is_never_taken_for_impossible():
@@ -73,7 +73,7 @@ def test_a_guard_is_never_taken_for_impossible():
 def test_a_state_without_a_way_out_is_a_dead_end():
     bad = {"a": {"on": {"x": "b", "y": "c"}}, "b": {}, "c": FINAL}
 
-    assert told(check(chart(bad).model), "dead_end") == [("warning", "b")]
+    assert told(check(chart(bad).compiled), "dead_end") == [("warning", "b")]
     assert kinds({**bad, "b": {"on": {"z": "a"}}}) == set()
     assert kinds({**bad, "b": FINAL}) == set()
 
@@ -87,7 +87,7 @@ def test_a_way_out_of_the_state_around_is_a_way_out():
 def test_a_state_that_deals_with_events_in_place_is_only_noted():
     states = {"a": {"on": {"x": "b"}}, "b": {"on": {"y": {"actions": COUNT}}}}
 
-    found = check(chart(states, context={"n": 0}).model)
+    found = check(chart(states, context={"n": 0}).compiled)
 
     assert told(found, "dead_end") == [("note", "b")]
     assert "only deals with y" in found[0].message
@@ -99,7 +99,7 @@ def test_a_region_that_gets_stuck_is_a_dead_end():
         second = {"initial": "p", "states": {"p": {"on": {"y": "q"}}, "q": {"on": {"y": "p"}}}}
         return {"a": {"type": "parallel", "states": {"one": first, "two": second}}}
 
-    assert told(check(chart(regions({})).model), "dead_end") == [("warning", "a.one.off")]
+    assert told(check(chart(regions({})).compiled), "dead_end") == [("warning", "a.one.off")]
     assert kinds(regions({"on": {"z": "on"}})) == set()
 
 
@@ -111,7 +111,7 @@ def test_a_loop_that_never_ends_has_no_path_to_a_final_state():
         "d": FINAL,
     }
 
-    assert told(check(chart(bad).model), "no_final") == [("warning", "b, c")]
+    assert told(check(chart(bad).compiled), "no_final") == [("warning", "b, c")]
     assert kinds({**bad, "c": {"on": {"x": "b", "y": "d"}}}) == set()
 
 
@@ -120,7 +120,7 @@ def test_a_chart_without_final_states_need_not_end():
 
 
 def test_a_final_state_that_is_never_reached_is_told_of_the_start():
-    found = check(chart({"a": {"on": {"x": "b"}}, "b": {"on": {"x": "a"}}, "c": FINAL}).model)
+    found = check(chart({"a": {"on": {"x": "b"}}, "b": {"on": {"x": "a"}}, "c": FINAL}).compiled)
 
     assert told(found, "no_final") == [("warning", "a")]
 
@@ -136,7 +136,9 @@ def test_two_unguarded_transitions_for_one_event_compete():
             "c": {"on": {"x": "a"}},
         }
 
-    assert told(check(chart(states({"target": "c"})).model), "nondeterminism") == [("warning", "a")]
+    assert told(check(chart(states({"target": "c"})).compiled), "nondeterminism") == [
+        ("warning", "a")
+    ]
     first = {"target": "c", "guard": {"@expr": "context.n > 1"}}
     good = {**states({}), "a": {"on": {"x": [first, {"target": "b"}]}}}
     assert kinds(good, context={"n": 0}) == set()
@@ -152,8 +154,8 @@ def test_transitions_of_two_regions_that_cannot_both_be_taken_compete():
         around = {"type": "parallel", "states": {"one": one, "two": two}}
         return {"a": around, "b": {"on": {"x": "a"}}, "c": {"on": {"x": "a"}}}
 
-    sure = check(chart(states("x")).model)
-    maybe = check(chart(states("x", {"@expr": "context.n"}), context={"n": 0}).model)
+    sure = check(chart(states("x")).compiled)
+    maybe = check(chart(states("x", {"@expr": "context.n"}), context={"n": 0}).compiled)
 
     assert told(sure, "nondeterminism") == [("warning", "a.one.p, a.two.q")]
     assert told(maybe, "nondeterminism") == [("note", "a.one.p, a.two.q")]
@@ -184,7 +186,7 @@ def test_an_earlier_unguarded_transition_shadows_a_guarded_one():
     def states(*found):
         return {"a": {"on": {"x": list(found)}}, "b": {"on": {"x": "c"}}, "c": {"on": {"x": "a"}}}
 
-    bad = check(chart(states({"target": "b"}, guarded), context={"n": 0}).model)
+    bad = check(chart(states({"target": "b"}, guarded), context={"n": 0}).compiled)
 
     assert told(bad, "shadowed") == [("warning", "a")]
     assert kinds(states(guarded, {"target": "b"}), context={"n": 0}) == set()
@@ -195,7 +197,7 @@ def test_an_outer_transition_that_inner_ones_always_precede_is_never_taken():
         states = {"p": {"on": {"x": "q"}}, "q": {"on": inner}}
         return {"a": {"initial": "p", "states": states, "on": {"x": "b"}}, "b": {"on": {"x": "a"}}}
 
-    bad = check(chart(states({"x": "p"})).model)
+    bad = check(chart(states({"x": "p"})).compiled)
 
     assert told(bad, "never_taken") == [("warning", "a")]
     assert kinds(states({"y": "p"})) == set()
@@ -208,12 +210,12 @@ def test_an_eventless_cycle_never_rests():
     bad = {"a": {"on": {"x": "b"}}, "b": {"always": "c"}, "c": {"always": "b"}}
     good = {**bad, "c": {"on": {"y": "b"}}}
 
-    assert told(check(chart(bad).model), "endless") == [("error", "a")]
+    assert told(check(chart(bad).compiled), "endless") == [("error", "a")]
     assert kinds(good) == set()
 
 
 def test_an_eventless_cycle_at_the_start_never_rests():
-    found = check(chart({"b": {"always": "c"}, "c": {"always": "b"}}).model)
+    found = check(chart({"b": {"always": "c"}, "c": {"always": "b"}}).compiled)
 
     assert told(found, "endless") == [("error", "")]
     assert "at the start the chart never comes to rest: b -> c" in found[0].message
@@ -229,7 +231,7 @@ def test_an_eventless_cycle_with_a_guard_may_not_rest():
             "c": {"always": "b"},
         }
 
-    found = check(chart(states([]), context={"n": 0}).model)
+    found = check(chart(states([]), context={"n": 0}).compiled)
 
     assert told(found, "endless") == [("warning", "a")]
     assert "may never come to rest" in found[0].message
@@ -252,7 +254,7 @@ def test_a_delay_of_a_state_that_is_always_left_at_once_never_passes():
         wait = {"always": {"target": "c", "guard": guard}, "after": {"100": "a"}}
         return {"a": {"on": {"x": "b"}}, "b": wait, "c": {"on": {"x": "a"}}}
 
-    assert told(check(chart(states(None)).model), "after_never") == [("warning", "b")]
+    assert told(check(chart(states(None)).compiled), "after_never") == [("warning", "b")]
     assert "after_never" not in kinds(states({"@expr": "context.n"}), context={"n": 0})
 
 
@@ -264,7 +266,7 @@ def test_a_longer_delay_after_which_the_state_was_left_never_passes():
             "c": {"on": {"x": "a"}},
         }
 
-    assert told(check(chart(states("b")).model), "after_never") == [("warning", "a")]
+    assert told(check(chart(states("b")).compiled), "after_never") == [("warning", "a")]
     guarded = {"target": "b", "guard": {"@expr": "context.n"}}
     assert kinds(states(guarded), context={"n": 0}) == set()
 
@@ -278,7 +280,7 @@ def test_a_history_that_always_remembers_does_not_need_its_default():
         }
         return {"a": {"initial": "p", "states": inner, "on": {"x": "b"}}, "b": {"on": on}}
 
-    assert told(check(chart(states({"y": "a.h"})).model), "history_default") == [("note", "a.h")]
+    assert told(check(chart(states({"y": "a.h"})).compiled), "history_default") == [("note", "a.h")]
     early = {"s": {"on": {"y": "a.h", "x": "a"}}, **states({"y": "a.h"})}
     assert kinds(early) == set()
 
@@ -287,7 +289,7 @@ def test_a_history_that_nothing_leads_to_is_unreachable():
     inner = {"p": {"on": {"n": "q"}}, "q": {"on": {"n": "p"}}, "h": {"type": "history"}}
     states = {"a": {"initial": "p", "states": inner, "on": {"x": "b"}}, "b": {"on": {"y": "a"}}}
 
-    assert told(check(chart(states).model), "unreachable") == [("warning", "a.h")]
+    assert told(check(chart(states).compiled), "unreachable") == [("warning", "a.h")]
 
 
 # ---------------------------------------------------------------- names
@@ -297,9 +299,9 @@ def test_a_guard_that_is_not_bound_is_missing():
     states = {"a": {"on": {"x": {"target": "b", "guard": "is_ready"}}}, "b": {"on": {"x": "a"}}}
     it = chart(states)
 
-    assert told(check(it.model), "missing_guard") == [("error", "a")]
+    assert told(check(it.compiled), "missing_guard") == [("error", "a")]
     it.guard("is_ready")(lambda data, event: True)
-    assert check(it.model) == []
+    assert check(it.compiled) == []
 
 
 def test_an_action_that_is_bound_neither_way_is_noted():
@@ -315,17 +317,17 @@ def test_an_action_that_is_bound_neither_way_is_noted():
     def tell():
         """Nothing."""
 
-    assert told(check(unbound.model), "missing_action") == [("note", "a")]
-    assert check(pure.model) == check(outside.model) == []
+    assert told(check(unbound.compiled), "missing_action") == [("note", "a")]
+    assert check(pure.compiled) == check(outside.compiled) == []
 
 
 def test_a_service_that_is_no_registered_chart_is_noted():
     invoke = {"src": "search", "onDone": "b"}
     it = chart({"a": {"invoke": invoke}, "b": {"on": {"x": "a"}}})
 
-    assert told(check(it.model), "missing_service") == [("note", "a")]
+    assert told(check(it.compiled), "missing_service") == [("note", "a")]
     it.child("search", chart({"p": {"on": {"x": "q"}, "after": {"1": "q"}}, "q": FINAL}))
-    assert check(it.model) == []
+    assert check(it.compiled) == []
 
 
 def test_data_that_is_never_declared_may_be_missing():
@@ -334,7 +336,7 @@ def test_data_that_is_never_declared_may_be_missing():
         "b": {"on": {"x": "a"}},
     }
 
-    found = check(chart(states).model)
+    found = check(chart(states).compiled)
 
     assert told(found, "undeclared") == [("warning", "a")]
     assert "may be missing" in found[0].message
@@ -352,14 +354,14 @@ SCXML = """<scxml xmlns="http://www.w3.org/2005/07/scxml" datamodel="ecmascript"
 
 @pytest.mark.parametrize(("read", "written", "state"), [("m", "n", "a"), ("n", "m", "b")])
 def test_scxml_needs_what_it_reads_and_assigns_to_declared(read, written, state):
-    found = check(Chart.from_scxml(SCXML.format(read, written)).model)
+    found = check(Chart.from_scxml(SCXML.format(read, written)).compiled)
 
     assert told(found, "undeclared") == [("error", state)]
-    assert check(Chart.from_scxml(SCXML.format("n", "n")).model) == []
+    assert check(Chart.from_scxml(SCXML.format("n", "n")).compiled) == []
 
 
 def test_an_expression_that_cannot_be_read_is_told():
-    found = check(Chart.from_scxml(SCXML.format("n +", "n")).model)
+    found = check(Chart.from_scxml(SCXML.format("n +", "n")).compiled)
 
     assert [each.kind for each in found] == ["unreadable"]
 
@@ -378,7 +380,7 @@ def test_a_done_event_of_a_state_that_cannot_be_done_is_never_raised():
         inner = {"p": {"on": {"x": "q"}}, "q": last}
         return {"a": {"initial": "p", "states": inner, "onDone": "b"}, "b": {"on": {"x": "a"}}}
 
-    assert told(check(chart(states({"on": {"x": "p"}})).model), "never_raised") == [
+    assert told(check(chart(states({"on": {"x": "p"}})).compiled), "never_raised") == [
         ("warning", "a")
     ]
     assert kinds(states(FINAL)) == set()
@@ -389,7 +391,7 @@ def test_an_event_that_is_raised_for_nobody_is_told():
         tell = {"type": "xstate.raise", "event": event}
         return {"a": {"on": {"x": {"target": "b", "actions": tell}}}, "b": {"on": {"told": "a"}}}
 
-    assert told(check(chart(states("tolled")).model), "never_handled") == [("warning", "a")]
+    assert told(check(chart(states("tolled")).compiled), "never_handled") == [("warning", "a")]
     assert "never_handled" not in kinds(states("told"))
 
 
@@ -399,11 +401,11 @@ def test_a_chart_inside_is_checked_with_it():
         {"a": {"invoke": {"src": child, "id": "i"}, "on": {"x": "b"}}, "b": {"on": {"x": "a"}}}
     )
 
-    assert told(check(it.model), "dead_end") == [("warning", "a/q")]
+    assert told(check(it.compiled), "dead_end") == [("warning", "a/q")]
 
 
 def test_what_was_not_explored_is_told_and_nothing_is_claimed_of_it():
-    found = check(AGENT.model, max_configurations=2)
+    found = check(AGENT.compiled, max_configurations=2)
 
     assert [each.kind for each in found] == ["cut"]
 
@@ -411,7 +413,7 @@ def test_what_was_not_explored_is_told_and_nothing_is_claimed_of_it():
 def test_errors_come_first():
     states = {"a": {"on": {"x": {"target": "b", "guard": "g", "actions": "tell"}}}, "b": {}}
 
-    assert [each.severity for each in check(chart(states).model)] == ["error", "warning", "note"]
+    assert [each.severity for each in check(chart(states).compiled)] == ["error", "warning", "note"]
 
 
 # ---------------------------------------------------------------- never more than is proven
@@ -422,7 +424,7 @@ def test_errors_come_first():
 def test_what_is_said_never_to_happen_does_not_happen(config, data):
     it = Chart.from_data(config)
     truth = bind_guards(it)
-    found = check(it.model)
+    found = check(it.compiled)
     unreachable = {each.state for each in found if each.kind == "unreachable"}
     stuck = {each.state for each in found if each.kind == "dead_end"}
     idle = {

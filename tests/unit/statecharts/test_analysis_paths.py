@@ -59,7 +59,7 @@ def followers(model, snapshot, seen):
 @relaxed
 @given(configs(has_counter=True, has_timers=True))
 def test_every_shortest_path_replays_to_where_it_says(config):
-    model = Chart.from_data(config).model
+    model = Chart.from_data(config).compiled
 
     for path in shortest_paths(model, max_configurations=300):
         snapshot = replayed(model, path.script)
@@ -69,7 +69,7 @@ def test_every_shortest_path_replays_to_where_it_says(config):
 @relaxed
 @given(configs(has_counter=True, has_timers=True))
 def test_every_simple_path_replays_to_where_it_says(config):
-    model = Chart.from_data(config).model
+    model = Chart.from_data(config).compiled
 
     for path in simple_paths(model, limit=30, max_configurations=100):
         snapshot = replayed(model, path.script)
@@ -79,7 +79,7 @@ def test_every_simple_path_replays_to_where_it_says(config):
 @relaxed
 @given(configs(has_counter=True))
 def test_a_shortest_path_is_as_short_as_can_be(config):
-    model = Chart.from_data(config).model
+    model = Chart.from_data(config).compiled
 
     found = {path.configuration: len(path) for path in shortest_paths(model)}
 
@@ -87,7 +87,7 @@ def test_a_shortest_path_is_as_short_as_can_be(config):
 
 
 def test_there_is_one_shortest_path_to_each_configuration():
-    paths = shortest_paths(AGENT.model)
+    paths = shortest_paths(AGENT.compiled)
 
     assert [path.phase for path in paths] == [
         "idle",
@@ -103,13 +103,13 @@ def test_there_is_one_shortest_path_to_each_configuration():
 
 
 def test_a_path_to_a_state_stops_there():
-    (path,) = shortest_paths(AGENT.model, "reflecting")
+    (path,) = shortest_paths(AGENT.compiled, "reflecting")
 
     assert path.script == ("new_task", "plan_ready", "observe")
 
 
 def test_a_path_to_what_holds_is_a_counter_example():
-    (path,) = shortest_paths(AGENT.model, lambda each: each.status == "done")
+    (path,) = shortest_paths(AGENT.compiled, lambda each: each.status == "done")
 
     assert path.script == ("fail",)
 
@@ -117,19 +117,19 @@ def test_a_path_to_what_holds_is_a_counter_example():
 def test_no_path_to_what_cannot_be_reached():
     chart = Chart.from_data({"initial": "a", "states": {"a": {}, "b": {}}})
 
-    assert list(shortest_paths(chart.model, "b")) == []
-    assert shortest_paths(chart.model, "b").is_complete
+    assert list(shortest_paths(chart.compiled, "b")) == []
+    assert shortest_paths(chart.compiled, "b").is_complete
 
 
 def test_an_unknown_state_is_not_found():
     for find in (shortest_paths, simple_paths):
         with pytest.raises(NotFound, match="nowhere"):
-            find(AGENT.model, "nowhere")
+            find(AGENT.compiled, "nowhere")
 
 
 def test_a_path_through_time_says_how_long_to_wait():
     states = {"a": {"after": {"2500": "b"}}, "b": {"type": "final"}}
-    model = Chart.from_data({"initial": "a", "states": states}).model
+    model = Chart.from_data({"initial": "a", "states": states}).compiled
 
     (path,) = shortest_paths(model, "b")
 
@@ -139,7 +139,7 @@ def test_a_path_through_time_says_how_long_to_wait():
 
 def test_simple_paths_are_all_ways_that_meet_nothing_twice():
     table = {("a", "x"): "b", ("a", "y"): "c", ("b", "x"): "c", ("b", "y"): "a", ("c", "x"): "d"}
-    model = Chart.from_table(table, initial="a", final={"d"}).model
+    model = Chart.from_table(table, initial="a", final={"d"}).compiled
 
     found = simple_paths(model, "d")
 
@@ -150,7 +150,7 @@ def test_simple_paths_are_all_ways_that_meet_nothing_twice():
 
 def test_a_simple_path_to_a_goal_ends_where_it_is_first_met():
     table = {("a", "x"): "b", ("b", "y"): "c", ("c", "x"): "d", ("b", "x"): "d"}
-    model = Chart.from_table(table, initial="a").model
+    model = Chart.from_table(table, initial="a").compiled
 
     found = simple_paths(model, lambda each: each.states in {("b",), ("d",)})
 
@@ -158,7 +158,7 @@ def test_a_simple_path_to_a_goal_ends_where_it_is_first_met():
 
 
 def test_more_paths_than_the_limit_are_told_of():
-    found = simple_paths(AGENT.model, limit=2)
+    found = simple_paths(AGENT.compiled, limit=2)
 
     assert len(found) == 2
     assert found.limits == ("stopped at 2 paths; there are more",)
@@ -171,7 +171,7 @@ def test_a_chart_that_counts_for_ever_is_left_once_all_states_were_met():
         "a": {"on": {"up": {"actions": count}, "go": over}},
         "b": {"on": {"up": {"actions": count}}},
     }
-    model = Chart.from_data({"initial": "a", "context": {"n": 0}, "states": states}).model
+    model = Chart.from_data({"initial": "a", "context": {"n": 0}, "states": states}).compiled
 
     paths = shortest_paths(model)
 

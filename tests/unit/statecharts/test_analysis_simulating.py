@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otolith.errors import BadValue, IllegalTransition, StepFailed
-from otolith.statecharts import AGENT, Chart, Event
+from otolith.statecharts import AGENT, Chart, ChartEvent
 from otolith.statecharts.analysis import monte_carlo, simulate
 from tests.unit.statecharts.random_charts import EVENTS, configs
 
@@ -35,7 +35,7 @@ def refusal(run):
 
 
 def test_a_run_has_a_stage_for_the_start_and_for_each_item():
-    run = simulate(AGENT.model, ["new_task", "plan_ready"])
+    run = simulate(AGENT.compiled, ["new_task", "plan_ready"])
 
     assert run.phases == ("idle", "planning", "executing")
     assert [stage.item for stage in run.stages] == [None, "new_task", "plan_ready"]
@@ -43,7 +43,7 @@ def test_a_run_has_a_stage_for_the_start_and_for_each_item():
 
 
 def test_a_stage_has_the_effects_and_the_trace_of_its_step():
-    run = simulate(waiting_room().model, ["ring"])
+    run = simulate(waiting_room().compiled, ["ring"])
 
     assert [effect.name for effect in run.stages[1].effects] == ["call_nurse"]
     assert run.stages[1].trace[0].entered == ("waiting",)
@@ -51,8 +51,8 @@ def test_a_stage_has_the_effects_and_the_trace_of_its_step():
 
 
 def test_time_passes_when_it_is_told_to():
-    stays = simulate(waiting_room().model, ["ring", ("after", 59.9)])
-    leaves = simulate(waiting_room().model, ["ring", ("after", 60)], now=5 * SECOND)
+    stays = simulate(waiting_room().compiled, ["ring", ("after", 59.9)])
+    leaves = simulate(waiting_room().compiled, ["ring", ("after", 60)], now=5 * SECOND)
 
     assert stays.phase == "waiting"
     assert (leaves.phase, leaves.stages[-1].time) == ("home", 65 * SECOND)
@@ -61,15 +61,15 @@ def test_time_passes_when_it_is_told_to():
 def test_events_bring_their_data():
     pay = {"target": "paid", "guard": {"@expr": "event.amount >= context.price"}}
     states = {"open": {"on": {"pay": pay}}, "paid": {}}
-    model = Chart.from_data({"initial": "open", "context": {"price": 5}, "states": states}).model
+    model = Chart.from_data({"initial": "open", "context": {"price": 5}, "states": states}).compiled
 
     assert simulate(model, [("pay", {"amount": 5})]).phase == "paid"
     assert simulate(model, [("pay", {"amount": 5})], data={"price": 9}).phase == "open"
-    assert simulate(model, [Event("pay", {"amount": 7})]).phase == "paid"
+    assert simulate(model, [ChartEvent("pay", {"amount": 7})]).phase == "paid"
 
 
 def test_an_event_that_is_not_accepted_ends_the_run_with_a_report():
-    run = simulate(AGENT.model, ["new_task", "observe", "plan_ready"])
+    run = simulate(AGENT.compiled, ["new_task", "observe", "plan_ready"])
 
     assert run.phases == ("idle", "planning")
     assert (refusal(run).kind, refusal(run).index, refusal(run).item) == ("refused", 1, "observe")
@@ -79,14 +79,14 @@ def test_an_event_that_is_not_accepted_ends_the_run_with_a_report():
 
 
 def test_a_chart_that_is_done_refuses_everything():
-    run = simulate(AGENT.model, ["fail", "new_task"])
+    run = simulate(AGENT.compiled, ["fail", "new_task"])
 
     assert (run.phase, refusal(run).allowed) == ("error", ())
 
 
 def test_a_step_that_fails_ends_the_run_with_a_report():
     states = {"a": {"on": {"x": {"target": "b", "guard": "missing"}}}, "b": {}}
-    run = simulate(Chart.from_data({"initial": "a", "states": states}).model, ["x"])
+    run = simulate(Chart.from_data({"initial": "a", "states": states}).compiled, ["x"])
 
     assert (refusal(run).kind, refusal(run).phase, run.phase) == ("failed", "a", "a")
     assert "missing" in refusal(run).message
@@ -94,7 +94,7 @@ def test_a_step_that_fails_ends_the_run_with_a_report():
 
 def test_a_chart_that_cannot_start_has_no_stages():
     states = {"a": {"always": "b"}, "b": {"always": "a"}}
-    run = simulate(Chart.from_data({"initial": "a", "states": states}).model, ["x"])
+    run = simulate(Chart.from_data({"initial": "a", "states": states}).compiled, ["x"])
 
     assert (run.stages, run.snapshot, run.phase) == ((), None, "")
     assert (refusal(run).index, refusal(run).kind, refusal(run).item) == (-1, "failed", None)
@@ -102,7 +102,7 @@ def test_a_chart_that_cannot_start_has_no_stages():
 
 def test_an_event_that_scxml_would_drop_is_dropped_unless_it_is_strict():
     text = '<scxml xmlns="http://www.w3.org/2005/07/scxml"><state id="a"/></scxml>'
-    model = Chart.from_scxml(text).model
+    model = Chart.from_scxml(text).compiled
 
     assert simulate(model, ["x"]).is_accepted
     assert not simulate(model, ["x"], is_strict=True).is_accepted
@@ -111,7 +111,7 @@ def test_an_event_that_scxml_would_drop_is_dropped_unless_it_is_strict():
 @pytest.mark.parametrize("item", [5, ("a", 1, 2), (1, "a"), ("after", -1), ("after", True), None])
 def test_what_is_no_item_is_refused_before_anything_runs(item):
     with pytest.raises(BadValue):
-        simulate(AGENT.model, ["new_task", item])
+        simulate(AGENT.compiled, ["new_task", item])
 
 
 @settings(max_examples=2 * settings().max_examples)
@@ -119,7 +119,7 @@ def test_what_is_no_item_is_refused_before_anything_runs(item):
 def test_a_simulation_is_the_engine_step_by_step(config, script):
     chart = Chart.from_data(config)
     run = simulate(
-        chart.model, [each if isinstance(each, str) else ("after", each) for each in script]
+        chart.compiled, [each if isinstance(each, str) else ("after", each) for each in script]
     )
     found: list[Any] = []
     message = ""
@@ -143,14 +143,14 @@ def test_a_simulation_is_the_engine_step_by_step(config, script):
 
 
 def test_the_same_seed_gives_the_same_forecast():
-    assert monte_carlo(AGENT.model, 7, 50) == monte_carlo(AGENT.model, 7, 50)
-    assert monte_carlo(AGENT.model, 7, 50) != monte_carlo(AGENT.model, 8, 50)
+    assert monte_carlo(AGENT.compiled, 7, 50) == monte_carlo(AGENT.compiled, 7, 50)
+    assert monte_carlo(AGENT.compiled, 7, 50) != monte_carlo(AGENT.compiled, 8, 50)
 
 
 def test_runs_end_as_often_as_weights_say():
     model = Chart.from_table(
         {("a", "x"): "b", ("a", "y"): "c"}, initial="a", final={"b", "c"}
-    ).model
+    ).compiled
 
     forecast = monte_carlo(model, 1, 4_000, weights={"x": 3})
 
@@ -160,7 +160,7 @@ def test_runs_end_as_often_as_weights_say():
 
 
 def test_a_state_lasts_as_long_as_its_events_take():
-    model = Chart.from_table({("a", "x"): "b"}, initial="a", final={"b"}).model
+    model = Chart.from_table({("a", "x"): "b"}, initial="a", final={"b"}).compiled
 
     forecast = monte_carlo(model, 1, 4_000, weights={"x": 0.5})
 
@@ -169,7 +169,7 @@ def test_a_state_lasts_as_long_as_its_events_take():
 
 
 def test_a_timer_that_is_sooner_goes_first():
-    forecast = monte_carlo(waiting_room().model, 1, 500, weights={"ring": 1, "come in": 1 / 60})
+    forecast = monte_carlo(waiting_room().compiled, 1, 500, weights={"ring": 1, "come in": 1 / 60})
 
     assert forecast.chance("inside") == pytest.approx(1 - 2.718281828**-1, abs=0.07)
     assert forecast.mean_dwell("waiting") <= 60
@@ -177,14 +177,14 @@ def test_a_timer_that_is_sooner_goes_first():
 
 
 def test_an_event_of_no_weight_never_happens():
-    forecast = monte_carlo(AGENT.model, 1, 50, weights={"new_task": 0})
+    forecast = monte_carlo(AGENT.compiled, 1, 50, weights={"new_task": 0})
 
     assert dict(forecast.ends) == {"done in error": 50}
 
 
 def test_a_run_that_can_do_nothing_is_stuck_and_one_that_goes_on_is_cut():
-    stuck = Chart.from_table({("a", "x"): "b"}, initial="a").model
-    endless = Chart.from_table({("a", "x"): "b", ("b", "x"): "a"}, initial="a").model
+    stuck = Chart.from_table({("a", "x"): "b"}, initial="a").compiled
+    endless = Chart.from_table({("a", "x"): "b", ("b", "x"): "a"}, initial="a").compiled
 
     assert dict(monte_carlo(stuck, 1, 3).ends) == {"stuck in b": 3}
     assert dict(monte_carlo(endless, 1, 3, max_steps=10).ends) == {"cut": 3}
@@ -192,7 +192,7 @@ def test_a_run_that_can_do_nothing_is_stuck_and_one_that_goes_on_is_cut():
 
 def test_a_run_that_fails_says_where():
     states = {"a": {"on": {"x": {"target": "b", "guard": "missing"}}}, "b": {}}
-    forecast = monte_carlo(Chart.from_data({"initial": "a", "states": states}).model, 1, 3)
+    forecast = monte_carlo(Chart.from_data({"initial": "a", "states": states}).compiled, 1, 3)
 
     assert dict(forecast.ends) == {"failed in a": 3}
 
@@ -200,4 +200,4 @@ def test_a_run_that_fails_says_where():
 def test_a_weight_is_a_number_from_zero():
     for weight in (-1, float("inf"), float("nan")):
         with pytest.raises(BadValue, match="fail"):
-            monte_carlo(AGENT.model, 1, weights={"fail": weight})
+            monte_carlo(AGENT.compiled, 1, weights={"fail": weight})

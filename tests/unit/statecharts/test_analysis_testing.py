@@ -57,7 +57,7 @@ def run_pytest(folder, *arguments):
 
 
 def test_cases_of_a_chart_in_a_module_run_green(tmp_path):
-    source = pytest_cases("otolith.statecharts:AGENT", shortest_paths(AGENT.model))
+    source = pytest_cases("otolith.statecharts:AGENT", shortest_paths(AGENT.compiled))
     (tmp_path / "test_agent.py").write_text(source)
 
     done = run_pytest(tmp_path, "test_agent.py")
@@ -67,7 +67,7 @@ def test_cases_of_a_chart_in_a_module_run_green(tmp_path):
 
 def test_cases_of_a_chart_in_a_file_run_green(tmp_path):
     (tmp_path / "shop.json").write_text(json.dumps(SHOP))
-    model = Chart.load(tmp_path / "shop.json").model
+    model = Chart.load(tmp_path / "shop.json").compiled
     paths = shortest_paths(model, events=ITEMS, max_configurations=50)
     (tmp_path / "test_shop.py").write_text(pytest_cases("shop.json", paths))
 
@@ -77,7 +77,7 @@ def test_cases_of_a_chart_in_a_file_run_green(tmp_path):
 
 
 def test_cases_of_a_model_take_a_fixture_that_is_the_users(tmp_path):
-    source = pytest_cases(AGENT.model, simple_paths(AGENT.model, "done"))
+    source = pytest_cases(AGENT.compiled, simple_paths(AGENT.compiled, "done"))
     (tmp_path / "test_agent.py").write_text(source)
     (tmp_path / "conftest.py").write_text(
         "import pytest\nfrom otolith.statecharts import AGENT\n"
@@ -91,7 +91,7 @@ def test_cases_of_a_model_take_a_fixture_that_is_the_users(tmp_path):
 
 def test_cases_fail_when_the_chart_does_something_else(tmp_path):
     (tmp_path / "shop.json").write_text(json.dumps(SHOP))
-    model = Chart.load(tmp_path / "shop.json").model
+    model = Chart.load(tmp_path / "shop.json").compiled
     paths = shortest_paths(model, events=ITEMS, max_configurations=50)
     (tmp_path / "test_shop.py").write_text(pytest_cases("shop.json", paths))
     changed = json.loads(json.dumps(SHOP).replace("sum >= 7", "sum >= 70"))
@@ -103,7 +103,7 @@ def test_cases_fail_when_the_chart_does_something_else(tmp_path):
 
 
 def test_cases_are_formatted_and_named_by_their_events(tmp_path):
-    model = Chart.from_data(SHOP).model
+    model = Chart.from_data(SHOP).compiled
     paths = shortest_paths(model, events=ITEMS, max_configurations=50)
     source = pytest_cases("shop.json", paths, data={"sum": 0, "note": "x" * 90})
     (tmp_path / "test_shop.py").write_text(source)
@@ -123,14 +123,18 @@ def test_cases_are_formatted_and_named_by_their_events(tmp_path):
 
 
 def test_cases_are_the_same_every_time():
-    paths = simple_paths(AGENT.model)
+    paths = simple_paths(AGENT.compiled)
 
-    assert pytest_cases(AGENT.model, paths) == pytest_cases(AGENT.model, simple_paths(AGENT.model))
+    assert pytest_cases(AGENT.compiled, paths) == pytest_cases(
+        AGENT.compiled, simple_paths(AGENT.compiled)
+    )
 
 
 def test_two_paths_never_share_a_name():
-    paths = list(simple_paths(AGENT.model)) * 2
-    names = [line for line in pytest_cases(AGENT.model, paths).splitlines() if "def test_" in line]
+    paths = list(simple_paths(AGENT.compiled)) * 2
+    names = [
+        line for line in pytest_cases(AGENT.compiled, paths).splitlines() if "def test_" in line
+    ]
 
     assert len(names) == len(set(names)) == len(paths)
 
@@ -151,13 +155,13 @@ CALM = settings(max_examples=20, stateful_step_count=25, deadline=None, database
 def test_a_random_walk_through_a_sound_chart_finds_nothing(chart):
     events = ITEMS if chart.name == "shop" else None
 
-    run_state_machine_as_test(machine_of(chart.model, events=events), settings=CALM)
+    run_state_machine_as_test(machine_of(chart.compiled, events=events), settings=CALM)
 
 
 def test_a_walk_visits_what_the_chart_has():
     met = set()
 
-    class Watching(machine_of(AGENT.model)):  # type: ignore[misc]
+    class Watching(machine_of(AGENT.compiled)):  # type: ignore[misc]
         @invariant()
         def notes_where_it_is(self):
             met.add(self.snapshot.phase)
@@ -168,7 +172,7 @@ def test_a_walk_visits_what_the_chart_has():
 
 
 def test_a_walk_finds_what_must_not_be_and_says_how():
-    class Careful(machine_of(AGENT.model)):  # type: ignore[misc]
+    class Careful(machine_of(AGENT.compiled)):  # type: ignore[misc]
         @invariant()
         def never_executes(self):
             assert self.snapshot.phase != "executing", self.script
@@ -188,11 +192,11 @@ def test_a_walk_finds_an_action_that_is_not_pure():
         return {"n": len(calls)}
 
     with pytest.raises(AssertionError, match="not the same"):
-        run_state_machine_as_test(machine_of(chart.model), settings=CALM)
+        run_state_machine_as_test(machine_of(chart.compiled), settings=CALM)
 
 
 def test_walks_without_hypothesis_say_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "hypothesis", None)
 
     with pytest.raises(MissingExtra, match="testing"):
-        machine_of(AGENT.model)
+        machine_of(AGENT.compiled)

@@ -7,7 +7,17 @@ from enum import Enum
 import pytest
 
 from otolith.errors import BadChart, BadValue, ChartMismatch, IllegalTransition, StepFailed
-from otolith.statecharts import AGENT, Chart, ChartClass, Effect, Event, Snapshot, action, guard, to
+from otolith.statecharts import (
+    AGENT,
+    Chart,
+    ChartClass,
+    ChartEvent,
+    ChartSnapshot,
+    Effect,
+    action,
+    guard,
+    to,
+)
 
 
 class Light(Enum):
@@ -55,7 +65,7 @@ def test_ids_that_are_made_up_are_never_made_up_again():
         <transition event="go"><send idlocation="x" event="e" delay="1s"/></transition></state>
       </scxml>""")
     first = chart.step(chart.start().snapshot, "go").snapshot
-    second = chart.step(Snapshot.from_data(first.to_data()), "go").snapshot
+    second = chart.step(ChartSnapshot.from_data(first.to_data()), "go").snapshot
 
     assert first.data["x"] != second.data["x"]
     assert len({timer.id for timer in second.timers}) == 2
@@ -241,7 +251,7 @@ def test_an_action_must_return_updates():
     chart = Chart.from_data({"initial": "a", "states": {"a": {"on": {"go": {"actions": ["odd"]}}}}})
     chart.action("odd")(lambda data, event: 3)
 
-    with pytest.raises(StepFailed, match="not a dict of updates"):
+    with pytest.raises(StepFailed, match="must return a dict or None, got"):
         chart.step(chart.start().snapshot, "go")
 
 
@@ -340,8 +350,8 @@ def test_caches_do_not_grow_without_end():
     for number in range(9_000):
         snapshot = chart.step(snapshot, f"event {number}").snapshot
 
-    model = chart.model
-    sizes = [len(cache) for cache in (model.choices, model.not_plain, model._by_mask, model._plans)]
+    it = chart.compiled
+    sizes = [len(cache) for cache in (it.plain_steps, it.not_plain, it._candidates, it.plans)]
     assert max(sizes) <= 4_096
     assert snapshot.seq == 9_000
 
@@ -352,7 +362,7 @@ def test_events_can_be_given_whole():
     )
     chart.action("note")(lambda data, event: {"from": event.origin})
 
-    moved = chart.step(chart.start().snapshot, Event("go", origin="somebody"))
+    moved = chart.step(chart.start().snapshot, ChartEvent("go", origin="somebody"))
 
     assert moved.snapshot.data == {"from": "somebody"}
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from otolith.errors import BadChart, IllegalTransition
-from otolith.statecharts import Chart, Event, Snapshot
+from otolith.statecharts import Chart, ChartEvent, ChartSnapshot
 
 PARENT = """
 <scxml xmlns="http://www.w3.org/2005/07/scxml">
@@ -56,7 +56,7 @@ def test_a_child_survives_being_written_down():
     text = json.dumps(chart.start(session="s").snapshot.to_data())
     other = Chart.from_scxml(PARENT)
 
-    moved = other.step(Snapshot.from_data(json.loads(text)), "go")
+    moved = other.step(ChartSnapshot.from_data(json.loads(text)), "go")
 
     assert moved.snapshot.data["price"] == 21
 
@@ -122,7 +122,7 @@ def test_a_service_outside_is_an_effect_and_answers_with_an_event():
         "m",
         {"input": {"q": 1}},
     )
-    answer = Event("done.invoke.m", {"a": 2}, invokeid="m")
+    answer = ChartEvent("done.invoke.m", {"a": 2}, invokeid="m")
     assert chart.step(started.snapshot, answer).snapshot.phase == "told"
     (stop,) = chart.step(started.snapshot, "stop").effects
     assert (stop.kind, stop.id) == ("stop", "m")
@@ -163,7 +163,7 @@ def test_a_child_that_failed_stays_as_it_is_when_written_down():
     chart.child("child", child)
 
     broken = chart.step(chart.start().snapshot, "go").snapshot
-    restored = Snapshot.from_data(json.loads(json.dumps(broken.to_data())))
+    restored = ChartSnapshot.from_data(json.loads(json.dumps(broken.to_data())))
 
     assert [each.snapshot.status for each in broken.children if each.snapshot] == ["error"]
     assert restored == broken

@@ -32,7 +32,7 @@ class Scope:
             "trip": {"to": {"city": "NYC"}},
         } | data
 
-    def system(self, name):
+    def system_variable(self, name):
         return {"_event": {"name": "go", "data": {"n": 3}}}[name]
 
     def is_active(self, state):

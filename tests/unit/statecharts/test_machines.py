@@ -20,7 +20,7 @@ from otolith.errors import (
     StepFailed,
     Uncommitted,
 )
-from otolith.statecharts import AGENT, Chart, Effect, Event
+from otolith.statecharts import AGENT, Chart, ChartEvent, Effect
 
 
 class Clock:
@@ -66,11 +66,11 @@ def order() -> Chart:
     chart = Chart.from_data(ORDER)
 
     @chart.guard
-    def has_amount(data: Any, event: Event) -> bool:
+    def has_amount(data: Any, event: ChartEvent) -> bool:
         return bool(event.data["amount"] > 0)
 
     @chart.action
-    def add(data: Any, event: Event) -> dict[str, int]:
+    def add(data: Any, event: ChartEvent) -> dict[str, int]:
         return {"paid": data["paid"] + event.data["amount"]}
 
     return chart
@@ -145,7 +145,7 @@ def test_there_is_no_machine_before_it_was_begun(state: Versioned) -> None:
     before = state.commit("before")
     machine = state.lifecycle(AGENT)
     state.commit("begun")
-    with pytest.raises(KeyNotFound, match="begun after"):
+    with pytest.raises(KeyNotFound, match="started after"):
         state.at(before).lifecycle(AGENT)
     state.rollback(before)
     with pytest.raises(KeyNotFound, match="any more"):
@@ -175,7 +175,7 @@ def test_data_is_what_a_chart_begins_with(state: Versioned) -> None:
     machine = state.lifecycle(order(), data={"paid": 5})
     machine.send("pay", amount=2)
     assert machine.data["paid"] == 7
-    with pytest.raises(Invalid, match="begun already"):
+    with pytest.raises(Invalid, match="started already"):
         state.lifecycle(order(), data={"paid": 1})
 
 
@@ -244,7 +244,7 @@ def test_a_timer_outlives_the_process(state: Versioned, tmp_path: Path, clock: C
 def test_a_timer_that_came_due_goes_before_the_event(state: Versioned, clock: Clock) -> None:
     machine = state.lifecycle(order())
     clock.wait(61)
-    with pytest.raises(IllegalTransition, match="accepts nothing any more"):
+    with pytest.raises(IllegalTransition, match="accepts no more events"):
         machine.send("pay", amount=1)
 
 
@@ -352,7 +352,7 @@ def service() -> Chart:
     chart = Chart.from_data(SERVICE)
 
     @chart.action
-    def keep(data: Any, event: Event) -> dict[str, Any]:
+    def keep(data: Any, event: ChartEvent) -> dict[str, Any]:
         return {"answer": event.data}
 
     return chart

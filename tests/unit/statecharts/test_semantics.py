@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from otolith.errors import StepFailed
-from otolith.statecharts import Chart, Event
+from otolith.statecharts import Chart, ChartEvent
 
 
 def scxml(body, **attributes):
@@ -335,7 +335,7 @@ def test_an_event_without_a_name_is_refused():
     chart = scxml('<state id="a"/>')
 
     with pytest.raises(ValueError, match="name"):
-        chart.step(chart.start().snapshot, Event(""))
+        chart.step(chart.start().snapshot, ChartEvent(""))
 
 
 def test_an_internal_transition_to_itself_enters_nothing_above_or_beside() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from otolith.errors import BadValue, ChartMismatch, Corrupt
 from otolith.frozen import freeze
-from otolith.statecharts import Chart, Event, Snapshot, posted, turn
+from otolith.statecharts import Chart, ChartEvent, ChartSnapshot, enqueue, turn
 
 TRIP = {
     "id": "trip",
@@ -88,7 +88,7 @@ def move(chart, snapshot, event, now):
 
 
 def again(snapshot):
-    return Snapshot.from_data(json.loads(json.dumps(snapshot.to_data())))
+    return ChartSnapshot.from_data(json.loads(json.dumps(snapshot.to_data())))
 
 
 @settings(max_examples=2 * settings().max_examples)
@@ -116,12 +116,12 @@ def test_a_run_interrupted_between_all_macrosteps_ends_the_same(moves):
         pieces = in_turns(again(pieces), now)
         if event != "clock":
             whole = chart.step(whole, event, now=now).snapshot
-            pieces = in_turns(posted(pieces, Event(event)), now)
+            pieces = in_turns(enqueue(pieces, ChartEvent(event)), now)
         assert pieces._replace(seq=0) == whole._replace(seq=0)
 
 
 def in_turns(snapshot, now):
-    while (moved := turn(trip().model, again(snapshot), now)) is not None:
+    while (moved := turn(trip().compiled, again(snapshot), now)) is not None:
         snapshot = moved.snapshot
     return snapshot._replace(time=max(snapshot.time, now))
 
@@ -204,7 +204,7 @@ def test_data_that_json_cannot_carry_is_refused_at_the_door():
 )
 def test_what_is_no_snapshot_is_said_to_be_corrupt(broken):
     with pytest.raises(Corrupt):
-        Snapshot.from_data(broken)
+        ChartSnapshot.from_data(broken)
 
 
 @pytest.mark.parametrize(

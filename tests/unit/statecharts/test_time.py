@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from otolith.statecharts import Chart, Snapshot
+from otolith.statecharts import Chart, ChartSnapshot
 
 SECOND = 1_000_000
 FLAT = Chart.from_table({("a", "go"): "b", ("b", "go"): "a"}, initial="a")
@@ -54,7 +54,7 @@ def test_leaving_a_state_forgets_its_timers():
 def test_a_step_first_fires_what_came_due():
     chart = waiting()
     snapshot = chart.step(chart.start().snapshot, "go", now=0).snapshot
-    restored = Snapshot.from_data(json.loads(json.dumps(snapshot.to_data())))
+    restored = ChartSnapshot.from_data(json.loads(json.dumps(snapshot.to_data())))
     lenient = Chart(chart.definition, is_strict=False)
 
     moved = lenient.step(restored, "stop", now=1 * SECOND)

@@ -15,7 +15,7 @@ from otolith.statecharts.definition import (
     Definition,
     Expression,
     Literal,
-    Named,
+    NamedGuard,
     State,
     Transition,
     hash_of,
@@ -24,7 +24,7 @@ from otolith.statecharts.formats.scxml_reader import read_scxml
 from otolith.statecharts.formats.scxml_writer import to_scxml
 from otolith.statecharts.formats.xstate_reader import read_xstate
 from otolith.statecharts.formats.xstate_writer import to_xstate
-from otolith.statecharts.snapshot import Snapshot
+from otolith.statecharts.snapshot import ChartSnapshot
 from tests.unit.statecharts.drawn_charts import HOSTILE, charts, every_state
 
 SCXML = "{http://www.w3.org/2005/07/scxml}"
@@ -117,7 +117,7 @@ def test_plain_scxml_has_no_words_of_ours() -> None:
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_name_may_be_anything(name: str) -> None:
-    way = Transition((name, "e"), (name,), is_internal=False, guard=Named(name))
+    way = Transition((name, "e"), (name,), is_internal=False, guard=NamedGuard(name))
     block = (Assign("n", Literal({name: [name]})), Assign("n", Expression(repr(name))))
     box = State(name, "atomic", transitions=(way,), entry=(block,))
     root = State("#m", "compound", (box,), initial=Transition((), (name,), is_internal=False))
@@ -165,7 +165,7 @@ def test_a_processor_that_passes_over_our_words_takes_the_same_way(events: list[
 
 
 def test_a_function_of_python_holds_for_nobody_else() -> None:
-    way = Transition(("go",), ("b",), is_internal=False, guard=Named("is_ready"))
+    way = Transition(("go",), ("b",), is_internal=False, guard=NamedGuard("is_ready"))
     children = (State("a", "atomic", transitions=(way,)), State("b", "atomic"))
     start = Transition((), ("a",), is_internal=False)
     definition = Definition("m", State("#m", "compound", children, initial=start))
@@ -175,7 +175,7 @@ def test_a_function_of_python_holds_for_nobody_else() -> None:
     assert chart.step(chart.start().snapshot, "go").snapshot.configuration == ("a",)
 
 
-def _moved(chart: Chart, snapshot: Snapshot, event: str, number: int) -> Snapshot:
+def _moved(chart: Chart, snapshot: ChartSnapshot, event: str, number: int) -> ChartSnapshot:
     if snapshot.status != "running":
         return snapshot
     if event == "wait":

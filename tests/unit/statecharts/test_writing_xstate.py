@@ -24,7 +24,7 @@ from otolith.statecharts.definition import (
 from otolith.statecharts.formats.scxml_reader import read_scxml
 from otolith.statecharts.formats.xstate_reader import read_xstate
 from otolith.statecharts.formats.xstate_writer import to_xstate
-from otolith.statecharts.snapshot import Snapshot
+from otolith.statecharts.snapshot import ChartSnapshot
 from tests.unit.statecharts.drawn_charts import HOSTILE, charts, every_state
 
 BOOKING: dict[str, Any] = {
@@ -164,7 +164,7 @@ def test_a_chart_read_again_takes_the_same_way() -> None:
         assert one.configuration == other.configuration
 
 
-def _moved(chart: Chart, snapshot: Snapshot, event: str) -> Snapshot:
+def _moved(chart: Chart, snapshot: ChartSnapshot, event: str) -> ChartSnapshot:
     if event == "after":
         return chart.advance(snapshot, snapshot.time + 500_000).snapshot
     return chart.step(snapshot, event).snapshot

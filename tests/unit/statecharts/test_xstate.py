@@ -231,14 +231,14 @@ def test_done_events_carry_output_upwards():
         ({"states": {}}, "no states"),
         ({"initial": "a", "states": {"a": {"on": {"e": "nowhere"}}}}, "a on e: there is no state"),
         ({"initial": "z", "states": {"a": {}}}, "no state 'z'"),
-        ({"states": {"a": {}}}, "where it begins"),
+        ({"states": {"a": {}}}, "has no initial state"),
         ({"initial": "a", "states": {"a": {"type": "odd"}}}, "'odd' is not a kind"),
-        ({"initial": "a", "states": {"a": {"id": "x"}, "b": {"id": "x"}}}, "'x' is taken"),
+        ({"initial": "a", "states": {"a": {"id": "x"}, "b": {"id": "x"}}}, "'x' is already used"),
         ({"initial": "a", "states": {"a": {"entry": [{}]}}}, "an action is"),
         ({"initial": "a", "states": {"a": {"always": {"guard": 3}}}}, "a guard is"),
         (
             {"initial": "a", "states": {"a": {"always": {"guard": {"@expr": "a ="}}}}},
-            "cannot be read",
+            "cannot be parsed",
         ),
         (
             {"initial": "a", "states": {"a": {"entry": [{"type": "x", "params": {"@code": "1"}}]}}},

@@ -24,7 +24,7 @@ from otolith.cli.location import at_hand
 from otolith.cli.options import GlobalOptions
 from otolith.cli.terminal import emit, json_option, page
 from otolith.errors import Invalid
-from otolith.statecharts import Chart, Item, Kept, machines_in
+from otolith.statecharts import Chart, Item, StoredMachine, machines_in
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _WAITED = re.compile(r"\+(\d+(?:\.\d+)?)(ms|s|m|h)")
@@ -157,7 +157,7 @@ def machines(asked: GlobalOptions, ref: str, *, as_json: bool) -> None:
         page(machine_lines(found), asked)
 
 
-def _machine(found: Mapping[str, Kept], name: str) -> Kept:
+def _machine(found: Mapping[str, StoredMachine], name: str) -> StoredMachine:
     if name not in found:
         known = ", ".join(found) or "none"
         raise Invalid(f"there is no machine {name!r}", hint=f"the session has {known}")

@@ -10,7 +10,7 @@ import click
 
 from otolith.cli.format.history import counted
 from otolith.cli.terminal import safe, table
-from otolith.statecharts import Chart, Effect, Finding, Kept, Path, Paths, Run, Stage
+from otolith.statecharts import Chart, Effect, Finding, Path, Paths, Run, Stage, StoredMachine
 
 _COLORS = {"error": "red", "warning": "yellow", "note": "blue"}
 
@@ -78,7 +78,7 @@ def path_json(path: Path) -> dict[str, Any]:
     return {"events": list(path.script), "configuration": list(path.configuration)}
 
 
-def machine_lines(found: Mapping[str, Kept]) -> Iterator[str]:
+def machine_lines(found: Mapping[str, StoredMachine]) -> Iterator[str]:
     """Yield where machines are, a line each."""
     if not found:
         yield "no machines; state.lifecycle(chart) begins one"
@@ -102,12 +102,12 @@ def machine_lines(found: Mapping[str, Kept]) -> Iterator[str]:
     yield from table(rows, right=(2, 4))
 
 
-def machine_json(kept: Kept) -> dict[str, Any]:
+def machine_json(kept: StoredMachine) -> dict[str, Any]:
     """Return a machine as JSON has it."""
     return {
         "snapshot": kept.snapshot.to_data(),
         "steps": kept.steps,
-        "outbox": [waiting.to_data() for waiting in kept.outbox],
+        "outbox": [waiting.to_data() for waiting in kept.outbox.values()],
     }
 
 

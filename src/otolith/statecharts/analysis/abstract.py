@@ -28,7 +28,6 @@ from otolith.statecharts.definition import (
     Action,
     Assign,
     Block,
-    Branch,
     Call,
     Cancel,
     Datum,
@@ -37,9 +36,10 @@ from otolith.statecharts.definition import (
     ForEach,
     Guard,
     If,
+    IfBranch,
     Invoke,
     Literal,
-    Named,
+    NamedGuard,
     Payload,
     Raise,
     Script,
@@ -47,12 +47,11 @@ from otolith.statecharts.definition import (
     State,
     Transition,
 )
-from otolith.statecharts.engine.compile import microseconds
 from otolith.statecharts.engine.compiled_chart import Bindings, CompiledChart
-from otolith.statecharts.engine.run import ChartSession, Failure
-from otolith.statecharts.engine.send import everyone
-from otolith.statecharts.engine.step import Step
-from otolith.statecharts.snapshot import Event
+from otolith.statecharts.engine.executable_content import parse_delay
+from otolith.statecharts.engine.session import ChartFailure, ChartSession
+from otolith.statecharts.engine.step import StepResult
+from otolith.statecharts.snapshot import ChartEvent
 
 MOST_QUESTIONS = 40
 MOST_WAYS = 1_500
@@ -68,7 +67,7 @@ UNKNOWN = "?"
 class Way(NamedTuple):
     """One way a step can go; `is_sure` if no guard had a say in it."""
 
-    step: Step | None
+    step: StepResult | None
     error: StepFailed | None
     is_sure: bool
 
@@ -93,7 +92,7 @@ class Oracle:
         self._held: list[Any] = []
         self._asking: Hashable = None
 
-    def ways(self, work: Callable[[], Step]) -> Iterator[Way]:
+    def ways(self, work: Callable[[], StepResult]) -> Iterator[Way]:
         """Yield what a piece of work gives for every list of answers."""
         waiting: list[tuple[int, ...]] = [()]
         count = endless = 0
@@ -114,7 +113,7 @@ class Oracle:
                 before = tuple(self._answers[:at])
                 waiting.extend((*before, answer) for answer in range(1, self._ways[at]))
 
-    def _one(self, given: tuple[int, ...], work: Callable[[], Step]) -> Way | None:
+    def _one(self, given: tuple[int, ...], work: Callable[[], StepResult]) -> Way | None:
         self._given = given
         if self._answers:
             self._begin(given)
@@ -142,7 +141,7 @@ class Oracle:
         ways = 3 if can_fail else 2
 
         def test(run: ChartSession) -> bool:
-            key = (guard, run.mask, id(run.data), _told(run.event), run.session)
+            key = (guard, run.mask, id(run.data), _told(run.event), run.id)
             answer = self._known.get(key)
             if answer is None:
                 self._look_round(run, guard)
@@ -152,18 +151,18 @@ class Oracle:
                 answer = self._known[key] = self.ask(ways)
                 self._held += (run.data, run.event)  # so that an id stays theirs
             if answer == 2:
-                run.fail(Failure(f"the guard {guard} may fail"))
+                run.report(ChartFailure(f"the guard {guard} may fail"))
             return answer == 1
 
         return test
 
     def _look_round(self, run: ChartSession, guard: str) -> None:
         """Give up if the first question of a choice is asked where it was asked before."""
-        asking = (run.session, len(run.world.trace), id(run.event))
+        asking = (run.id, len(run.scope.trace), id(run.event))
         if asking == self._asking:
             return  # answers that were given since belong to where we are
         self._asking = asking
-        place = (guard, run.session, *map(_standing, everyone(run.world.root)))
+        place = (guard, run.id, *map(_standing, run.scope.root.with_descendants()))
         met = self._met.setdefault(place, id(run.data))
         if met != id(run.data):
             raise _RoundAgain
@@ -173,7 +172,7 @@ class Oracle:
         return self.ask() == 1
 
 
-def _told(event: Event | None) -> Hashable:
+def _told(event: ChartEvent | None) -> Hashable:
     """Return what guards can see of an event; one with unknown data is like no other."""
     if event is None or event.data is None:
         return event
@@ -183,19 +182,19 @@ def _told(event: Event | None) -> Hashable:
 def _standing(run: ChartSession) -> Hashable:
     """Return all that the further course of a run depends on, but for data and answers."""
     return (
-        run.session,
+        run.id,
         run.mask,
-        run.to_invoke,
+        run.states_to_invoke,
         run.status,
         "" if run.event is None else run.event.name,
-        tuple(event.name for event in run.internal),
-        tuple(event.name for event in run.queue),
+        tuple(event.name for event in run.internal_queue),
+        tuple(event.name for event in run.external_queue),
         tuple(sorted((timer.event.name, timer.target or "") for timer in run.timers)),
         tuple(sorted(run.history.items())),
     )
 
 
-_ASK = Named("?")
+_ASK = NamedGuard("?")
 _TOUCH = (Call("?"),)
 _SOMETIME = Literal(1_000)
 _ERROR = (Raise("error.execution"),)
@@ -226,20 +225,21 @@ class Abstract:
         """Let the guards of transitions ask the oracle, in the charts inside this one too."""
         listens = is_listening(original)
         for node in model.order:
-            for arc, transition in zip(node.arcs, node.state.transitions, strict=True):
+            for arc, transition in zip(node.transitions, node.state.transitions, strict=True):
                 guard = transition.guard
                 if guard is not None and not is_about_states(guard):
-                    arc.test = self.oracle.test(repr(guard), can_fail=listens)
+                    arc.guard = self.oracle.test(repr(guard), can_fail=listens)
         for node, other in zip(model.order, original.order, strict=True):
-            for call, theirs in zip(node.calls, other.calls, strict=True):
+            for call, theirs in zip(node.invokes, other.invokes, strict=True):
                 if isinstance(call.content, CompiledChart):
+                    assert isinstance(theirs.content, CompiledChart)
                     self._patch(call.content, theirs.content)
 
 
 def is_listening(model: CompiledChart) -> bool:
     """Return whether some transition would hear that something failed."""
-    return model.has_error_events and any(
-        model.matches(arc, "error.execution") for arc in model.arcs
+    return "error.execution" in model.error_events and any(
+        model.matches(arc, "error.execution") for arc in model.transitions
     )
 
 
@@ -287,9 +287,10 @@ class _Stripped:
         if isinstance(content, Definition):
             inner = next(
                 call.content
-                for call in self._model.nodes[state.id].calls
+                for call in self._model.nodes[state.id].invokes
                 if call.invoke.content is content
             )
+            assert isinstance(inner, CompiledChart)
             return replace(invoke, content=_Stripped(self._abstract, inner).definition())
         if content is not None or _is_computed(invoke.source) or _is_computed(invoke.type):
             self._note(f"{state.id} invokes what is only known when it runs")
@@ -308,7 +309,7 @@ class _Stripped:
         action, rest = block[0], self.block(block[1:])
         kept = (*self.action(action), *rest)
         if self._listens and self._can_fail(action):
-            return (If((Branch(_ASK, _ERROR), Branch(None, kept))),)
+            return (If((IfBranch(_ASK, _ERROR), IfBranch(None, kept))),)
         return kept
 
     def action(self, action: Action) -> Block:
@@ -334,7 +335,7 @@ class _Stripped:
 
     def _if(self, action: If) -> Block:
         branches = tuple(
-            Branch(_asked(branch.guard), self.block(branch.actions)) for branch in action.branches
+            IfBranch(_asked(branch.guard), self.block(branch.actions)) for branch in action.branches
         )
         return (If(branches),) if any(branch.actions for branch in branches) else ()
 
@@ -382,8 +383,8 @@ def _is_computed(value: Any) -> bool:
 
 def _is_now(delay: Any) -> bool:
     try:
-        return not _is_computed(delay) and microseconds(delay.value) == 0
-    except Failure:
+        return not _is_computed(delay) and parse_delay(delay.value) == 0
+    except ChartFailure:
         return False
 
 
@@ -411,7 +412,7 @@ def _payload_computes(payload: Payload) -> bool:
 
 
 def _perhaps(block: Block) -> Block:
-    return (If((Branch(_ASK, block),)),)
+    return (If((IfBranch(_ASK, block),)),)
 
 
 def _asked(guard: Guard | None) -> Guard | None:

@@ -39,14 +39,19 @@ from otolith.statecharts.definition import (
     ForEach,
     Invoke,
     Literal,
-    Named,
+    NamedGuard,
     Raise,
     Script,
     Send,
 )
-from otolith.statecharts.engine.chart_layout import CompiledTransition, Node
-from otolith.statecharts.engine.compiled_chart import CompiledChart, accepts
-from otolith.statecharts.engine.run import SYSTEM_NAMES
+from otolith.statecharts.engine.compiled_chart import (
+    CompiledChart,
+    CompiledTransition,
+    StateNode,
+    name_match,
+)
+from otolith.statecharts.engine.microstep import plan_microstep
+from otolith.statecharts.engine.session import SYSTEM_NAMES
 
 
 def undeclared(model: CompiledChart) -> Iterator[Finding]:
@@ -107,7 +112,7 @@ _HINT = "guard one of them, or remove it"
 def rivals(model: CompiledChart, graph: Graph) -> Iterator[Finding]:
     """Tell of two transitions for one event of which document order alone chooses one."""
     for node in model.order:
-        for first, second in combinations(node.arcs, 2):
+        for first, second in combinations(node.transitions, 2):
             yield from _in_one_state(model, first, second)
     masks = [model.mask_of(states) for states in graph.states]
     for node in model.order:
@@ -119,7 +124,7 @@ def _in_one_state(
     model: CompiledChart, first: CompiledTransition, second: CompiledTransition
 ) -> Iterator[Finding]:
     """Two without guards for the same event: the second never gets it."""
-    if first.test is not None or second.test is not None or _is_same(first, second):
+    if first.guard is not None or second.guard is not None or _is_same(first, second):
         return
     shared = [event for event in second.events if event in first.events]
     if not shared and (first.events or second.events):
@@ -131,7 +136,7 @@ def _in_one_state(
     yield Finding("nondeterminism", "warning", state, words, _HINT, place_of(second))
 
 
-def _across(model: CompiledChart, masks: list[int], parallel: Node) -> Iterator[Finding]:
+def _across(model: CompiledChart, masks: list[int], parallel: StateNode) -> Iterator[Finding]:
     """Compare what leads out of a region with the others; the rest is never in their way."""
     regions = [_arcs_below(region) for region in parallel.children]
     for (one, left), (other, right) in combinations(
@@ -142,13 +147,13 @@ def _across(model: CompiledChart, masks: list[int], parallel: Node) -> Iterator[
                 yield from _in_regions(model, masks, first, second)
 
 
-def _arcs_below(region: Node) -> list[CompiledTransition]:
+def _arcs_below(region: StateNode) -> list[CompiledTransition]:
     inner = [arc for child in region.children for arc in _arcs_below(child)]
-    return [*region.arcs, *inner]
+    return [*region.transitions, *inner]
 
 
-def _leads_out(arc: CompiledTransition, region: Node) -> bool:
-    return any(not target.above & region.bit for target in arc.targets)
+def _leads_out(arc: CompiledTransition, region: StateNode) -> bool:
+    return any(not target.ancestor_mask & region.bit for target in arc.targets)
 
 
 def _in_regions(
@@ -161,7 +166,7 @@ def _in_regions(
     both = first.source.bit | second.source.bit
     for mask in masks:
         if mask & both == both and _is_conflict(model, mask, event, first, second):
-            is_sure = first.test is None and second.test is None
+            is_sure = first.guard is None and second.guard is None
             may = "compete" if is_sure else "may compete"
             words = f"{arc_named(first)} and {arc_named(second)} {may}: only the first is taken"
             states = f"{first.source.id}, {second.source.id}"
@@ -177,11 +182,11 @@ def _is_conflict(
     first: CompiledTransition,
     second: CompiledTransition,
 ) -> bool:
-    groups = model.choice(mask, event).groups
+    groups = model.candidates(mask, event).groups
     heard = {arc for group in groups for arc in group}
     if first not in heard or second not in heard:
         return False
-    return len(model.plan(mask, (first, second), {}).arcs) == 1
+    return len(plan_microstep(model, mask, (first, second), {}).transitions) == 1
 
 
 def _shared(
@@ -211,8 +216,8 @@ def _targets(arc: CompiledTransition) -> str:
 def shadowed(model: CompiledChart) -> Iterator[Finding]:
     """Tell of transitions that another one of the state, without a guard, always precedes."""
     for node in model.order:
-        for index, arc in enumerate(node.arcs):
-            before = node.arcs[:index]
+        for index, arc in enumerate(node.transitions):
+            before = node.transitions[:index]
             if not any(next(_in_one_state(model, other, arc), None) for other in before):
                 yield from _shadow(model, arc)
 
@@ -235,8 +240,8 @@ def _is_covered(model: CompiledChart, arc: CompiledTransition, event: str) -> bo
     source = arc.source
     is_ours = False
     for leaf in model.leaves:
-        if leaf is source or leaf.above & source.bit:
-            groups = model.choice(leaf.bit | leaf.above, event).groups
+        if leaf is source or leaf.ancestor_mask & source.bit:
+            groups = model.candidates(leaf.bit | leaf.ancestor_mask, event).groups
             if any(arc in group for group in groups):
                 return False
             is_ours = is_ours or any(group[-1].source is source for group in groups)
@@ -258,7 +263,7 @@ def missing(model: CompiledChart) -> Iterator[Finding]:
 def _missing(model: CompiledChart, part: Part) -> Iterator[Finding]:
     place, value, state = part
     bindings = model.bindings
-    if isinstance(value, Named) and value.name not in bindings.guards:
+    if isinstance(value, NamedGuard) and value.name not in bindings.guards:
         words = f"the guard {value.name} is not bound; a step that asks it fails"
         hint = f"@chart.guard def {value.name}(data, event)"
         yield Finding("missing_guard", "error", state, words, hint, place)
@@ -293,16 +298,16 @@ def unraised(model: CompiledChart) -> Iterator[Finding]:
     has_unnamed = any(
         call.invoke.id is None or call.invoke.id_location
         for node in model.order
-        for call in node.calls
+        for call in node.invokes
     )
-    for arc in model.arcs:
+    for arc in model.transitions:
         for event in arc.events:
             stem = event.removesuffix(".*")
             if not is_from_inside(event) or stem in _PLATFORM:
                 continue
             if has_unnamed and not stem.startswith("done.state"):
                 continue
-            if not any(accepts(event, name, is_prefix=is_prefix) for name in raised):
+            if not any(name_match(event, name, is_prefix=is_prefix) for name in raised):
                 words = f"{arc_named(arc)} waits for {event}, which is never raised"
                 hint = (
                     "check the name of the state or invoke; only a state with a final one is done"
@@ -313,18 +318,18 @@ def unraised(model: CompiledChart) -> Iterator[Finding]:
 def _raised(model: CompiledChart) -> set[str]:
     found = {f"done.state.{node.id}" for node in model.order if node.children and has_end(node)}
     for node in model.order:
-        for call in node.calls:
+        for call in node.invokes:
             found |= {f"done.invoke.{call.invoke.id}", f"error.invoke.{call.invoke.id}"}
     return found | {name for name, _, _ in _sent(model)}
 
 
 def unheard(model: CompiledChart) -> Iterator[Finding]:
     """Tell of events that the chart raises for itself and no transition takes."""
-    is_forwarding = any(call.invoke.is_forwarding for node in model.order for call in node.calls)
+    is_forwarding = any(call.invoke.is_forwarding for node in model.order for call in node.invokes)
     for name, (place, _, state), is_external in _sent(model):
         if is_external and is_forwarding:
             continue
-        if not any(model.matches(arc, name) for arc in model.arcs):
+        if not any(model.matches(arc, name) for arc in model.transitions):
             words = f"{name} is raised, and no transition takes it"
             yield Finding("never_handled", "warning", state, words, "check the name", place)
 
@@ -370,7 +375,7 @@ def check(model: CompiledChart, *, max_configurations: int = 10_000) -> list[Fin
         Finding("cut", "note", "", f"not all was explored: {words}") for words in graph.limits
     ]
     for node in model.order:
-        for call in node.calls:
+        for call in node.invokes:
             if isinstance(call.content, CompiledChart):
                 inner = check(call.content, max_configurations=max_configurations)
                 found += [_inside(node.id, each) for each in inner]

@@ -29,7 +29,7 @@ from otolith.statecharts.analysis.inputs import (
     written,
 )
 from otolith.statecharts.engine.compiled_chart import CompiledChart
-from otolith.statecharts.snapshot import Event, Microstep, Snapshot, Status
+from otolith.statecharts.snapshot import ChartEvent, ChartSnapshot, Microstep, Status
 
 
 class Configuration(NamedTuple):
@@ -42,7 +42,7 @@ class Configuration(NamedTuple):
     status: Status
     depth: int
     """How many edges the shortest way from the start has."""
-    snapshot: Snapshot | None
+    snapshot: ChartSnapshot | None
     """One snapshot that is like this; None where guards were not asked."""
 
     @property
@@ -69,7 +69,7 @@ class Edge(NamedTuple):
         """The edge as an item of a script."""
         if self.is_timer and self.wait is not None:
             return (AFTER, seconds_of(self.wait))
-        return written(Event(self.event, self.data))
+        return written(ChartEvent(self.event, self.data))
 
     @property
     def taken(self) -> Iterator[int]:
@@ -214,7 +214,7 @@ class _Explorer:
         self._most = most
         self._until = until
         self._known: dict[Any, int] = {}
-        self._waiting: deque[tuple[int, Snapshot]] = deque()
+        self._waiting: deque[tuple[int, ChartSnapshot]] = deque()
         self._is_cut = False
         self._is_found = False
 
@@ -247,7 +247,7 @@ class _Explorer:
         if (index, way.step.trace) not in self._graph.opening:
             self._graph.opening.append((index, way.step.trace))
 
-    def _take(self, source: int, snapshot: Snapshot, move: Move) -> None:
+    def _take(self, source: int, snapshot: ChartSnapshot, move: Move) -> None:
         graph = self._graph
         seen: set[Any] = set()
         for way in self._around.take(snapshot, move):
@@ -271,7 +271,7 @@ class _Explorer:
             )
             graph.edges.append(edge)
 
-    def _node(self, snapshot: Snapshot, *, depth: int, parent: int) -> int | None:
+    def _node(self, snapshot: ChartSnapshot, *, depth: int, parent: int) -> int | None:
         """Return the number of a configuration, a new one if it was not met; None at the limit."""
         graph = self._graph
         snapshot = self._around.calm(snapshot)

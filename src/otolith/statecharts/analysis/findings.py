@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from otolith.statecharts.definition import Definition, Expression, Guard, Named, State
-from otolith.statecharts.engine.chart_layout import CompiledTransition
+from otolith.statecharts.definition import Definition, Expression, Guard, NamedGuard, State
+from otolith.statecharts.engine.compiled_chart import CompiledTransition
 from otolith.statecharts.expressions import DIALECTS, Evaluate, ExpressionError
 from otolith.statecharts.expressions.parser import Parser
 
@@ -177,7 +177,7 @@ def assigned_by(text: str, dialect: str) -> frozenset[str]:
 
 def is_about_states(guard: Guard) -> bool:
     """Return whether a guard reads no data at all: only which states are active."""
-    if isinstance(guard, Named):
+    if isinstance(guard, NamedGuard):
         return False
     found = reading_of(guard.text, guard.dialect)
     return found.is_known and not found.names
@@ -187,7 +187,7 @@ def text_of(value: Any) -> str:
     """Return a guard or a value as people write it."""
     if isinstance(value, Expression):
         return value.text
-    if isinstance(value, Named):
+    if isinstance(value, NamedGuard):
         return value.name
     return repr(getattr(value, "value", value))
 
@@ -202,4 +202,4 @@ def arc_named(arc: CompiledTransition) -> str:
 
 
 def _is_wait(arc: CompiledTransition) -> bool:
-    return any(name == arc.events[0] for _, name in arc.source.waits)
+    return any(name == arc.events[0] for _, name in arc.source.delays)

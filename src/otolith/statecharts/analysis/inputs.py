@@ -9,7 +9,7 @@ snapshots are the same; `calm` bounds what could grow for ever, and `limits` tel
 Scripts: what is done to a chart from outside, item by item, as a person writes it down.
 
 An item is the name of an event, a pair of a name and its data, or `("after", seconds)` to let
-virtual time pass. An event that is really called `after` is written as an `Event`.
+virtual time pass. An event that is really called `after` is written as an `ChartEvent`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from otolith.errors import BadValue, StepFailed
 from otolith.statecharts.analysis.abstract import Abstract, Way
-from otolith.statecharts.engine.chart_layout import Node
-from otolith.statecharts.engine.compiled_chart import CompiledChart
+from otolith.statecharts.engine.compiled_chart import CompiledChart, StateNode
 from otolith.statecharts.engine.step import advance, start, step
-from otolith.statecharts.snapshot import Child, Event, Snapshot, Timer
+from otolith.statecharts.snapshot import ChartEvent, ChartSnapshot, Child, Timer
 
 FAR = 1 << 50
 MOST_EQUAL_TIMERS = 2
@@ -44,11 +43,11 @@ class Move(NamedTuple):
 class Alphabet:
     """The events that a chart can be sent from outside, state by state."""
 
-    def __init__(self, events: Iterable[Event] | None) -> None:
+    def __init__(self, events: Iterable[ChartEvent] | None) -> None:
         self._given = None if events is None else tuple(events)
         self._by_node: dict[tuple[str, str], tuple[str, ...]] = {}
 
-    def moves(self, model: CompiledChart, snapshot: Snapshot) -> dict[tuple[str, str], Move]:
+    def moves(self, model: CompiledChart, snapshot: ChartSnapshot) -> dict[tuple[str, str], Move]:
         """Return the events that somebody inside might take, each once."""
         found: dict[tuple[str, str], Move] = {}
         if snapshot.status != "running":
@@ -60,7 +59,7 @@ class Alphabet:
             found |= self._of_child(model, child)
         if self._given is not None:
             mask = model.mask_of(snapshot.configuration)
-            heard = [each for each in self._given if model.choice(mask, each.name).groups]
+            heard = [each for each in self._given if model.candidates(mask, each.name).groups]
             forwarded = {name for name, _ in found}
             heard += [each for each in self._given if each not in heard and each.name in forwarded]
             return {(each.name, repr(each.data)): Move(each.name, each.data) for each in heard}
@@ -70,18 +69,18 @@ class Alphabet:
         if child.is_service:
             names = (f"done.invoke.{child.id}", f"error.invoke.{child.id}")
             return {(name, ""): Move(name) for name in names}
-        call = model.nodes[child.state].calls[child.number]
+        call = model.nodes[child.state].invokes[child.number]
         if child.snapshot is None or not call.invoke.is_forwarding:
             return {}
         below = model_below(model, child)
         return {} if below is None else self.moves(below, child.snapshot)
 
-    def _names(self, model: CompiledChart, node: Node) -> tuple[str, ...]:
+    def _names(self, model: CompiledChart, node: StateNode) -> tuple[str, ...]:
         key = (model.hash, node.id)
         found = self._by_node.get(key)
         if found is None:
-            own = {name for _, name in node.waits}
-            names = (event for arc in node.arcs for event in arc.events if event not in own)
+            own = {name for _, name in node.delays}
+            names = (event for arc in node.transitions for event in arc.events if event not in own)
             found = tuple(sample(model, name) for name in names if not is_from_inside(name))
             self._by_node[key] = found
         return found
@@ -100,7 +99,7 @@ def sample(model: CompiledChart, descriptor: str) -> str:
     if descriptor != "*" and not descriptor.endswith(".*"):
         return descriptor
     stem = descriptor.removesuffix("*")
-    named = {event for arc in model.arcs for event in arc.events}
+    named = {event for arc in model.transitions for event in arc.events}
     word = "anything"
     while f"{stem}{word}" in named:
         word += "_"
@@ -109,7 +108,7 @@ def sample(model: CompiledChart, descriptor: str) -> str:
 
 def model_below(model: CompiledChart, child: Child) -> CompiledChart | None:
     """Return the model of a child; None if it was read from a text."""
-    content = model.nodes[child.state].calls[child.number].content
+    content = model.nodes[child.state].invokes[child.number].content
     if isinstance(content, CompiledChart):
         return content
     found: CompiledChart | None = model.bindings.charts.get(child.source or "")
@@ -129,12 +128,12 @@ class Untimed:
     def begin(self) -> Iterator[Way]:
         return self._oracle.ways(lambda: start(self._model))
 
-    def moves(self, snapshot: Snapshot) -> Iterator[Move]:
+    def moves(self, snapshot: ChartSnapshot) -> Iterator[Move]:
         yield from self._alphabet.moves(self._model, snapshot).values()
         if snapshot.timers or snapshot.children:
             yield from _timers(snapshot, ())
 
-    def take(self, snapshot: Snapshot, move: Move) -> Iterator[Way]:
+    def take(self, snapshot: ChartSnapshot, move: Move) -> Iterator[Way]:
         if move.timer is not None:
             ready = _only_due(snapshot, move.timer, move.path)
             return self._oracle.ways(lambda: advance(self._model, ready, ready.time))
@@ -142,7 +141,7 @@ class Untimed:
             snapshot = _only_due(snapshot, None, ())
         return self._oracle.ways(lambda: step(self._model, snapshot, move.event))
 
-    def key(self, snapshot: Snapshot) -> Hashable:
+    def key(self, snapshot: ChartSnapshot) -> Hashable:
         if not (snapshot.timers or snapshot.children or snapshot.history or snapshot.queue):
             return snapshot.configuration, snapshot.status
         timers = sorted(map(_untimed, snapshot.timers))
@@ -156,7 +155,7 @@ class Untimed:
     def _child_key(self, child: Child) -> Hashable:
         return None if child.snapshot is None else self.key(child.snapshot)
 
-    def calm(self, snapshot: Snapshot) -> Snapshot:
+    def calm(self, snapshot: ChartSnapshot) -> ChartSnapshot:
         """Keep at most two timers of a kind: a chart may start more and more of them."""
         if len(snapshot.timers) <= MOST_EQUAL_TIMERS:
             return snapshot
@@ -195,17 +194,17 @@ class Timed:
         except StepFailed as error:
             yield Way(None, error, is_sure=True)
 
-    def moves(self, snapshot: Snapshot) -> Iterator[Move]:
+    def moves(self, snapshot: ChartSnapshot) -> Iterator[Move]:
         yield from self._alphabet.moves(self._model, snapshot).values()
         due = snapshot.next_due if snapshot.timers or snapshot.children else None
         if due is not None and snapshot.status == "running":
             first = min(_timers(snapshot, ()), key=_when)
             yield first._replace(wait=max(0, due - snapshot.time))
 
-    def take(self, snapshot: Snapshot, move: Move) -> Iterator[Way]:
+    def take(self, snapshot: ChartSnapshot, move: Move) -> Iterator[Way]:
         try:
             if move.wait is None:
-                event = Event(move.event, move.data)
+                event = ChartEvent(move.event, move.data)
                 found = step(self._model, snapshot, event)
             else:
                 found = advance(self._model, snapshot, snapshot.time + move.wait)
@@ -214,7 +213,7 @@ class Timed:
         else:
             yield Way(found, None, is_sure=True)
 
-    def key(self, snapshot: Snapshot) -> Hashable:
+    def key(self, snapshot: ChartSnapshot) -> Hashable:
         data = self._text(snapshot.data) if snapshot.data else ""
         if not (snapshot.timers or snapshot.children or snapshot.history or snapshot.queue):
             return snapshot.configuration, snapshot.status, data, snapshot.bound
@@ -230,7 +229,7 @@ class Timed:
         head = (snapshot.configuration, snapshot.status, data, snapshot.bound)
         return *head, timers, children, queue, history
 
-    def calm(self, snapshot: Snapshot) -> Snapshot:
+    def calm(self, snapshot: ChartSnapshot) -> ChartSnapshot:
         return snapshot
 
     def limits(self) -> Iterable[str]:
@@ -250,7 +249,7 @@ class Timed:
 # ---------------------------------------------------------------- timers
 
 
-def _timers(snapshot: Snapshot, path: tuple[int, ...]) -> Iterator[Move]:
+def _timers(snapshot: ChartSnapshot, path: tuple[int, ...]) -> Iterator[Move]:
     if snapshot.status != "running":
         return
     for timer in snapshot.timers:
@@ -260,7 +259,7 @@ def _timers(snapshot: Snapshot, path: tuple[int, ...]) -> Iterator[Move]:
             yield from _timers(child.snapshot, (*path, position))
 
 
-def _only_due(snapshot: Snapshot, timer: Timer | None, path: tuple[int, ...]) -> Snapshot:
+def _only_due(snapshot: ChartSnapshot, timer: Timer | None, path: tuple[int, ...]) -> ChartSnapshot:
     """Return the snapshot with one timer due now and all others far away."""
     is_here = timer is not None and not path
     timers = tuple(
@@ -296,7 +295,7 @@ def _order(timer: Timer) -> tuple[int, int]:
     return timer.due, timer.number
 
 
-Item: TypeAlias = str | tuple[str, Any] | Event
+Item: TypeAlias = str | tuple[str, Any] | ChartEvent
 SECOND = 1_000_000
 AFTER = "after"
 
@@ -304,7 +303,7 @@ AFTER = "after"
 class Cue(NamedTuple):
     """An item that was read: an event or none, and how long to wait, or until when, before it."""
 
-    event: Event | None
+    event: ChartEvent | None
     wait: int = 0
     at: int | None = None
 
@@ -323,8 +322,8 @@ def cue_of(item: Item) -> Cue:
         BadValue: it is neither the name of an event, nor a pair, nor a time to wait.
     """
     if isinstance(item, str):
-        return Cue(Event(item))
-    if isinstance(item, Event):
+        return Cue(ChartEvent(item))
+    if isinstance(item, ChartEvent):
         return Cue(item)
     parts: Any = item
     if not isinstance(parts, tuple | list) or len(parts) != 2 or not isinstance(parts[0], str):
@@ -334,7 +333,7 @@ def cue_of(item: Item) -> Cue:
         )
     name, data = parts
     if name != AFTER:
-        return Cue(Event(name, data))
+        return Cue(ChartEvent(name, data))
     if isinstance(data, bool) or not isinstance(data, int | float) or not 0 <= data < 1e12:
         raise BadValue(f"{data!r} is not a number of seconds", hint="write ('after', 2.5)")
     return Cue(None, round(data * SECOND))
@@ -344,7 +343,7 @@ def cues_of(items: Iterable[Item]) -> tuple[Cue, ...]:
     return tuple(cue_of(item) for item in items)
 
 
-def written(event: Event) -> Item:
+def written(event: ChartEvent) -> Item:
     """Return an event as the item that `cue_of` reads it from."""
     if event.name == AFTER:
         return event

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from otolith.statecharts.analysis.explore import Graph, Trouble
 from otolith.statecharts.analysis.findings import Finding, arc_named
 from otolith.statecharts.definition import Literal, Transition
-from otolith.statecharts.engine.chart_layout import CompiledTransition, Node
-from otolith.statecharts.engine.compile import microseconds
-from otolith.statecharts.engine.compiled_chart import CompiledChart
-from otolith.statecharts.engine.run import Failure
+from otolith.statecharts.engine.compiled_chart import CompiledChart, CompiledTransition, StateNode
+from otolith.statecharts.engine.executable_content import parse_delay
+from otolith.statecharts.engine.session import ChartFailure
 from otolith.statecharts.snapshot import Microstep
 
 
@@ -52,13 +51,13 @@ class Reach:
                 hint = "lead a transition to it, or remove it"
                 yield Finding("unreachable", "warning", node.id, words, hint)
 
-    def _remembered(self) -> set[Node]:
+    def _remembered(self) -> set[StateNode]:
         """Return the history states that a transition or a way in leads to."""
-        arcs = [self._model.arcs[index] for index in self._taken]
+        arcs = [self._model.transitions[index] for index in self._taken]
         arcs += [node.initial for node in self._model.order if node.initial and self._is_used(node)]
         return {target for arc in arcs for target in arc.targets if target.kind == "history"}
 
-    def _is_used(self, node: Node) -> bool:
+    def _is_used(self, node: StateNode) -> bool:
         return node.kind != "history" and node.id in self._entered
 
     def dead_ends(self) -> Iterator[Finding]:
@@ -82,10 +81,10 @@ class Reach:
                 hint = "give it a way out, or make it final"
                 yield Finding("dead_end", "warning", node.id, words, hint)
 
-    def _in_place(self, node: Node) -> list[str]:
+    def _in_place(self, node: StateNode) -> list[str]:
         """Return the events that a state or one around it takes while it is active."""
         around = (node, *node.ancestors())
-        arcs = [arc for each in around for arc in each.arcs if arc.index in self._taken]
+        arcs = [arc for each in around for arc in each.transitions if arc.index in self._taken]
         return list(dict.fromkeys(event for arc in arcs for event in arc.events))
 
     def without_final(self) -> Iterator[Finding]:
@@ -100,7 +99,7 @@ class Reach:
             if each.number in good:
                 saved |= self._model.mask_of(each.states)
         if not done:
-            names = ", ".join(self._model.leaves_of(_first_mask(self._model, graph)))
+            names = ", ".join(self._model.leaf_ids(_first_mask(self._model, graph)))
             words = "no final state can be reached from the start"
             yield Finding("no_final", "warning", names, words, "lead a transition to a final state")
             return
@@ -144,7 +143,7 @@ class Reach:
         """Tell of transitions of states that are entered, but which are not taken."""
         if not self._is_known:
             return
-        for arc in self._model.arcs:
+        for arc in self._model.transitions:
             if arc.index not in self._taken and arc.source.id in self._entered:
                 words = f"{arc_named(arc)} is never taken"
                 hint = "something else is always taken first, or its state is always left before"
@@ -153,7 +152,7 @@ class Reach:
     def idle_timers(self) -> Iterator[Finding]:
         """Tell of delays that never pass."""
         for node in self._model.order:
-            if not node.waits:
+            if not node.delays:
                 continue
             if self._is_always_left(node):
                 words = f"{node.id} waits for time to pass, but is always left at once"
@@ -162,16 +161,18 @@ class Reach:
             else:
                 yield from _late_timers(node)
 
-    def _is_always_left(self, node: Node) -> bool:
+    def _is_always_left(self, node: StateNode) -> bool:
         if self._is_known:
             return node.id in self._entered and not self._rested & node.bit
-        return any(not arc.events and arc.test is None and _leaves(arc) for arc in node.arcs)
+        return any(
+            not arc.events and arc.guard is None and _leaves(arc) for arc in node.transitions
+        )
 
     def idle_defaults(self) -> Iterator[Finding]:
         """Tell of history states whose default is never used, for something is always recorded."""
         if not self._is_known:
             return
-        used: set[Node] = set()
+        used: set[StateNode] = set()
         for _, trace in self._graph.opening:
             used |= self._defaults(trace, set())
         for edge in self._graph.edges:
@@ -181,15 +182,15 @@ class Reach:
             words = f"the default of {node.id} is never used: something is always remembered"
             yield Finding("history_default", "note", node.id, words)
 
-    def _defaults(self, trace: tuple[Microstep, ...], known: set[str]) -> set[Node]:
+    def _defaults(self, trace: tuple[Microstep, ...], known: set[str]) -> set[StateNode]:
         """Return the history states that a step asks while they remember nothing."""
-        found: set[Node] = set()
+        found: set[StateNode] = set()
         nodes = self._model.nodes
         for line in trace:
             if line.session:
                 continue
-            known |= {each.id for name in line.exited for each in nodes[name].history}
-            arcs = [self._model.arcs[index] for index in line.taken]
+            known |= {each.id for name in line.exited for each in nodes[name].history_states}
+            arcs = [self._model.transitions[index] for index in line.taken]
             arcs += [arc for name in line.entered if (arc := nodes[name].initial) is not None]
             found |= {
                 target
@@ -206,7 +207,7 @@ class Reach:
 def named_ways(model: CompiledChart) -> set[str]:
     """Return the states that some transition could lead to, whatever else must hold for it."""
     found: set[str] = set()
-    waiting: list[Node] = [model.root]
+    waiting: list[StateNode] = [model.root]
     while waiting:
         node = waiting.pop()
         if node.id in found:
@@ -215,7 +216,7 @@ def named_ways(model: CompiledChart) -> set[str]:
         waiting += node.ancestors()
         if node.kind == "parallel":
             waiting += node.children
-        arcs = [*node.arcs, *([node.initial] if node.initial is not None else [])]
+        arcs = [*node.transitions, *([node.initial] if node.initial is not None else [])]
         waiting += [target for arc in arcs for target in arc.targets]
     return found
 
@@ -225,7 +226,7 @@ def place_of(arc: CompiledTransition) -> str:
     return f"transition {arc.index}" + (f" at {arc.place}" if arc.place else "")
 
 
-def has_end(node: Node) -> bool:
+def has_end(node: StateNode) -> bool:
     """Return whether a state can be done: by a final state, or by all of its regions."""
     if node.kind == "parallel":
         return all(has_end(child) for child in node.children)
@@ -238,25 +239,25 @@ def _first_mask(model: CompiledChart, graph: Graph) -> int:
 
 def _cycle(trouble: Trouble) -> str:
     """Return the states a step goes round in, as its error tells them."""
-    _, found, cycle = trouble.message.partition("going round in ")
+    _, found, cycle = trouble.message.partition("in a cycle of ")
     return cycle.partition(" (")[0] if found else trouble.message
 
 
 def _leaves(arc: CompiledTransition) -> bool:
     """Return whether a transition surely leaves its state."""
     return bool(arc.targets) and not any(
-        target is arc.source or target.above & arc.source.bit for target in arc.targets
+        target is arc.source or target.ancestor_mask & arc.source.bit for target in arc.targets
     )
 
 
-def _late_timers(node: Node) -> Iterator[Finding]:
+def _late_timers(node: StateNode) -> Iterator[Finding]:
     """Tell of a delay after which another one has always left the state."""
     waits = [
         (arc, delay)
-        for arc, transition in zip(node.arcs, node.state.transitions, strict=True)
+        for arc, transition in zip(node.transitions, node.state.transitions, strict=True)
         if (delay := _delay(transition)) is not None
     ]
-    first = min((delay for arc, delay in waits if arc.test is None and _leaves(arc)), default=None)
+    first = min((delay for arc, delay in waits if arc.guard is None and _leaves(arc)), default=None)
     for arc, delay in waits:
         if first is not None and delay > first:
             words = f"{arc_named(arc)} is never taken: {node.id} is left before, by a shorter delay"
@@ -267,6 +268,6 @@ def _delay(transition: Transition) -> int | None:
     if not isinstance(transition.delay, Literal):
         return None
     try:
-        return microseconds(transition.delay.value)
-    except Failure:
+        return parse_delay(transition.delay.value)
+    except ChartFailure:
         return None

@@ -31,8 +31,8 @@ from otolith.statecharts.analysis.explore import Graph, explore
 from otolith.statecharts.analysis.findings import arc_named
 from otolith.statecharts.analysis.inputs import SECOND, Alphabet, Cue, Item, cue_of, cues_of
 from otolith.statecharts.engine.compiled_chart import CompiledChart
-from otolith.statecharts.engine.step import Step, advance, selects, start, step
-from otolith.statecharts.snapshot import Effect, Event, Microstep, Snapshot
+from otolith.statecharts.engine.step import StepResult, advance, is_enabled, start, step
+from otolith.statecharts.snapshot import ChartEvent, ChartSnapshot, Effect, Microstep
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Stage:
 
     item: Item | None
     """The item of the script; None for the start."""
-    snapshot: Snapshot
+    snapshot: ChartSnapshot
     effects: tuple[Effect, ...]
     trace: tuple[Microstep, ...]
 
@@ -82,7 +82,7 @@ class Run:
         return self.refusal is None
 
     @property
-    def snapshot(self) -> Snapshot | None:
+    def snapshot(self) -> ChartSnapshot | None:
         """The machine at the end; None if it could not even start."""
         return self.stages[-1].snapshot if self.stages else None
 
@@ -151,14 +151,16 @@ def play(
     return Run(tuple(stages))
 
 
-def _step(model: CompiledChart, snapshot: Snapshot, cue: Cue, *, is_strict: bool) -> Step:
+def _step(
+    model: CompiledChart, snapshot: ChartSnapshot, cue: Cue, *, is_strict: bool
+) -> StepResult:
     now = snapshot.time + cue.wait if cue.at is None else cue.at
     if cue.event is None:
         return advance(model, snapshot, now)
     return step(model, snapshot, cue.event, now, is_strict=is_strict)
 
 
-def _stage(item: Item | None, found: Step) -> Stage:
+def _stage(item: Item | None, found: StepResult) -> Stage:
     return Stage(item, found.snapshot, found.effects, found.trace)
 
 
@@ -178,7 +180,7 @@ def _refusal(
     return Refusal("failed", index, item, phase, allowed, str(error))
 
 
-Recorded: TypeAlias = Item | tuple[str, Any, int]
+RecordedEvent: TypeAlias = Item | tuple[str, Any, int]
 """An event that happened: name, data and when, in microseconds; or an item of a script.
 
 Without a name, time went by: so `machine.log()` can be handed over as it is."""
@@ -218,7 +220,7 @@ class Verdict:
 
 def accepts(
     model: CompiledChart,
-    events: Iterable[Recorded],
+    events: Iterable[RecordedEvent],
     *,
     start_data: Mapping[str, Any] | None = None,
     started: int | None = None,
@@ -244,8 +246,8 @@ def accepts(
     return Verdict(refusal is None, phase, refusal, run)
 
 
-def _cue(event: Recorded) -> Cue:
-    if isinstance(event, Event) or not isinstance(event, tuple | list) or len(event) != 3:
+def _cue(event: RecordedEvent) -> Cue:
+    if isinstance(event, ChartEvent) or not isinstance(event, tuple | list) or len(event) != 3:
         return cue_of(event)
     parts: Any = event
     name, data, time = parts
@@ -253,7 +255,7 @@ def _cue(event: Recorded) -> Cue:
         raise BadValue(
             f"{event!r} is not a recorded event", hint="write (name, data, microseconds)"
         )
-    return Cue(Event(name, data) if name else None, at=time)
+    return Cue(ChartEvent(name, data) if name else None, at=time)
 
 
 @dataclass(slots=True)
@@ -353,7 +355,7 @@ class _Chances:
             forecast.durations.append(snapshot.time / SECOND)
         forecast.reached.update(self._entered)
 
-    def _next(self, forecast: Forecast, before: Snapshot) -> Snapshot | str:
+    def _next(self, forecast: Forecast, before: ChartSnapshot) -> ChartSnapshot | str:
         """Return the next snapshot, or how the run ends here."""
         if before.status != "running":
             return f"{before.status} in {before.phase}"
@@ -377,20 +379,20 @@ class _Chances:
         self._count(forecast, trace)
         return after
 
-    def _choices(self, snapshot: Snapshot) -> list[tuple[Event, float]]:
-        found: list[tuple[Event, float]] = []
+    def _choices(self, snapshot: ChartSnapshot) -> list[tuple[ChartEvent, float]]:
+        found: list[tuple[ChartEvent, float]] = []
         for move in self._alphabet.moves(self._model, snapshot).values():
-            event, rate = Event(move.event, move.data), self._rates.get(move.event, 1.0)
+            event, rate = ChartEvent(move.event, move.data), self._rates.get(move.event, 1.0)
             if rate and self._is_taken(snapshot, event):
                 found.append((event, rate))
         return found
 
-    def _is_taken(self, snapshot: Snapshot, event: Event) -> bool:
-        choice = self._model.choice(self._model.mask_of(snapshot.configuration), event.name)
-        if choice.groups and choice.is_sure:
+    def _is_taken(self, snapshot: ChartSnapshot, event: ChartEvent) -> bool:
+        choice = self._model.candidates(self._model.mask_of(snapshot.configuration), event.name)
+        if choice.groups and choice.unguarded is not None:
             return True
         try:
-            return selects(self._model, snapshot, event)
+            return is_enabled(self._model, snapshot, event)
         except StepFailed:
             return True  # the step will say what is wrong
 
@@ -400,7 +402,7 @@ class _Chances:
                 forecast.visits.update(line.entered)
                 self._entered.update(line.entered)
 
-    def _wait(self, forecast: Forecast, snapshot: Snapshot, until: int) -> None:
+    def _wait(self, forecast: Forecast, snapshot: ChartSnapshot, until: int) -> None:
         passed = (until - snapshot.time) / SECOND
         mask = self._model.mask_of(snapshot.configuration)
         for node in self._model.nodes_of(mask):
@@ -439,7 +441,7 @@ class Coverage:
 
 def coverage(
     model: CompiledChart,
-    runs: Iterable[Run | Iterable[Recorded]],
+    runs: Iterable[Run | Iterable[RecordedEvent]],
     *,
     max_configurations: int = 10_000,
 ) -> Coverage:
@@ -456,12 +458,12 @@ def coverage(
         pairs.update(_pairs(lines))
     known = sorted(_all_pairs(graph) | pairs)
     ids = [node.id for node in model.order[1:] if node.kind != "history"]
-    named = [arc_named(arc) for arc in model.arcs]
+    named = [arc_named(arc) for arc in model.transitions]
     return Coverage(
         runs=len(played),
         refused=sum(not run.is_accepted for run in played),
         states=_share((id, id in entered) for id in ids),
-        transitions=_share((named[arc.index], arc.index in taken) for arc in model.arcs),
+        transitions=_share((named[arc.index], arc.index in taken) for arc in model.transitions),
         pairs=_share((f"{named[a]}, then {named[b]}", (a, b) in pairs) for a, b in known),
         limits=tuple(graph.limits),
     )

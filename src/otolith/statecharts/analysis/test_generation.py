@@ -21,8 +21,8 @@ from otolith.frozen import thaw
 from otolith.statecharts.analysis.inputs import AFTER, SECOND, Alphabet, Item, Move, cue_of, cues_of
 from otolith.statecharts.analysis.paths import Path
 from otolith.statecharts.engine.compiled_chart import CompiledChart
-from otolith.statecharts.engine.step import Step, advance, start, step
-from otolith.statecharts.snapshot import Event, Snapshot
+from otolith.statecharts.engine.step import StepResult, advance, start, step
+from otolith.statecharts.snapshot import ChartEvent, ChartSnapshot
 
 LONGEST_NAME = 80
 WIDEST = 88
@@ -117,7 +117,7 @@ def _case(name: str, path: Path) -> str:
 
 
 def _plain(item: Item) -> Any:
-    if isinstance(item, Event):
+    if isinstance(item, ChartEvent):
         raise BadValue(f"{item.name} cannot be written into a test", hint="rename the event")
     cue = cue_of(item)
     if cue.event is None or isinstance(item, str):
@@ -150,7 +150,7 @@ def _name(path: Path) -> str:
 
 
 def _word(item: Item) -> str:
-    if isinstance(item, tuple) and not isinstance(item, Event) and item[0] == AFTER:
+    if isinstance(item, tuple) and not isinstance(item, ChartEvent) and item[0] == AFTER:
         return _identifier(f"after_{item[1]}_s")
     event = cue_of(item).event
     return _identifier("" if event is None else event.name)
@@ -215,10 +215,10 @@ class Walk:
 
     def __init__(self) -> None:
         super().__init__()
-        self.snapshot: Snapshot = start(self.model, self.start_data, session="walk").snapshot
+        self.snapshot: ChartSnapshot = start(self.model, self.start_data, session="walk").snapshot
         self.script: list[Item] = []
         """What was done since the start, so that a failure can be replayed."""
-        self.kept: list[tuple[Snapshot, str, list[Item]]] = []
+        self.kept: list[tuple[ChartSnapshot, str, list[Item]]] = []
         self.keep()
 
     # ------------------------------------------------------------ what a walk does
@@ -232,7 +232,7 @@ class Walk:
         if not moves:
             return
         move = moves[which % len(moves)]
-        event = Event(move.event, move.data)
+        event = ChartEvent(move.event, move.data)
         before = _text(self.snapshot)
         try:
             found = step(self.model, self.snapshot, event, is_strict=True)
@@ -278,13 +278,13 @@ class Walk:
     def active_states_fit_together(self) -> None:
         model = self.model
         mask = model.mask_of(self.snapshot.configuration)  # raises if they do not
-        assert model.leaves_of(mask) == self.snapshot.configuration
+        assert model.leaf_ids(mask) == self.snapshot.configuration
 
     def kept_snapshots_do_not_change(self) -> None:
         for snapshot, text, _ in self.kept:
             assert _text(snapshot) == text, "a snapshot that was kept has changed"
 
-    def _arrive(self, found: Step, again: Step, item: Item) -> None:
+    def _arrive(self, found: StepResult, again: StepResult, item: Item) -> None:
         assert found == again, "a step from the snapshot and from its copy are not the same"
         assert found.snapshot.time >= self.snapshot.time, "time went back"
         self.snapshot = found.snapshot
@@ -344,9 +344,9 @@ def _hypothesis() -> tuple[ModuleType, ModuleType]:
     return stateful, strategies
 
 
-def _text(snapshot: Snapshot) -> str:
+def _text(snapshot: ChartSnapshot) -> str:
     return json.dumps(snapshot.to_data())
 
 
-def _copied(snapshot: Snapshot) -> Snapshot:
-    return Snapshot.from_data(json.loads(_text(snapshot)))
+def _copied(snapshot: ChartSnapshot) -> ChartSnapshot:
+    return ChartSnapshot.from_data(json.loads(_text(snapshot)))

@@ -1,1 +1,1 @@
-"""The algorithm of SCXML: compile a chart, plan a step, take it."""
+"""The algorithm of SCXML: compile a chart, plan a microstep, make a step."""

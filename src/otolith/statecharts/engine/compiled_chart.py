@@ -1,183 +1,407 @@
-"""The model: a chart compiled, with every choice and plan it has come across kept.
+"""The compiled chart: a definition laid out for running, with caches of what steps have looked up.
 
-Which transitions an event may take depends on the active states and the event's name only, up to
-guards: that is a `Choice`, kept by `(configuration, event)`. What a set of transitions does is a
-`plans.Plan`. A choice without guards leads to one plan; if that plan runs nothing and nothing
-follows from it, the choice is *plain*, and a step is a look-up and a new snapshot.
+A set of states is an int with one bit per state. Bits are numbered in document order, so sorting by
+bit is sorting by document order, and each question of the SCXML algorithm about ancestors and
+descendants is one `&` with a mask.
 
-Bindings: the Python callables that the names of a chart stand for.
+Which transitions an event may take depends on the configuration and the event's name alone, up to
+guards: those are its `Candidates`, cached by (configuration, event). What a set of transitions does
+is a plan (`microstep.py`), cached too. An event that has no guards to ask and no actions to run,
+and after which nothing else happens, is *plain*: its result is cached, and such a step is one
+look-up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
-from otolith.statecharts.definition import Definition, Transition, hash_of, validate
-from otolith.statecharts.engine.chart_layout import CompiledTransition, Layout, Node, connect, keep
-from otolith.statecharts.engine.compile import Compiler, compile_block
-from otolith.statecharts.engine.plan import History, Plan, work_out
+from otolith.errors import Corrupt
+from otolith.statecharts.definition import (
+    Definition,
+    Invoke,
+    State,
+    Transition,
+    hash_of,
+    validate,
+)
+from otolith.statecharts.engine.executable_content import (
+    CompiledBlock,
+    ContentCompiler,
+    GuardFunction,
+    ValueFunction,
+)
 from otolith.statecharts.snapshot import Microstep
 
+_CACHE_ENTRIES = 4_096
+_HINT_OTHER_CHART = "the snapshot was changed by hand, or is of another chart"
 
-@dataclass(slots=True)
-class Bindings:
-    """Guards, pure actions and effects by name, and what may be invoked or sent through."""
-
-    guards: dict[str, Callable[..., Any]] = field(default_factory=dict)
-    actions: dict[str, Callable[..., Any]] = field(default_factory=dict)
-    effects: dict[str, Effective] = field(default_factory=dict)
-    charts: dict[str, Any] = field(default_factory=dict)
-    """What `invoke` finds by name: the compiled models of child charts."""
-    outlets: set[str] = field(default_factory=set)
-    """Types of `send` that the host carries out."""
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
-class Effective:
-    """A function that the host calls after the step, and how to."""
+class EffectHandler:
+    """A function that the host calls after the step, and the rules for calling it."""
 
     function: Callable[..., Any]
     retry: int = 0
     timeout: float | None = None
     is_repeatable: bool = True
-    """Whether it may be called again with the same key, if nobody knows whether it was."""
+    """Whether it may be called again with the same key when its outcome is unknown."""
     asks: Callable[..., Any] | None = None
-    """Tells whether an effect that was begun has happened: None or False if not, or its answer."""
+    """Returns None or False if an effect that was begun did not happen, else its answer."""
 
 
-class Choice:
-    """What an event may do in a configuration: candidates for each active leaf, best first."""
+@dataclass(slots=True)
+class Bindings:
+    """The Python functions and charts that the names in a definition stand for."""
 
-    __slots__ = ("configuration", "groups", "is_sure", "sure", "trace")
+    guards: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    actions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    effects: dict[str, EffectHandler] = field(default_factory=dict)
+    charts: dict[str, CompiledChart] = field(default_factory=dict)
+    """The charts that `invoke` finds by name."""
+    outlets: set[str] = field(default_factory=set)
+    """The types of `send` that the host carries out."""
+
+
+class Output(NamedTuple):
+    """What computes the `donedata` of a state: one value, or named values."""
+
+    content: ValueFunction | None
+    params: tuple[tuple[str, ValueFunction], ...]
+
+
+class CompiledTransition:
+    """A transition with its targets resolved and its guard and actions compiled."""
+
+    __slots__ = ("actions", "events", "guard", "index", "is_internal", "place", "source", "targets")
+
+    def __init__(
+        self,
+        compiler: ContentCompiler,
+        transition: Transition,
+        source: StateNode,
+        targets: tuple[StateNode, ...],
+        index: int,
+    ) -> None:
+        compiler.place = transition.place or source.state.place or source.id
+        self.index = index
+        """Its position among the transitions of the chart; -1 if it only says where to begin."""
+        self.source = source
+        self.targets = targets
+        self.events = transition.events
+        self.is_internal = transition.is_internal
+        self.place = transition.place
+        self.guard: GuardFunction | None = compiler.guard(transition.guard)
+        self.actions: CompiledBlock = compiler.block(transition.actions)
+
+    def __repr__(self) -> str:
+        return f"{self.source.id} -> {' '.join(target.id for target in self.targets)}"
+
+
+class CompiledInvoke:
+    """An invoke with its values compiled."""
+
+    __slots__ = ("content", "finalize", "invoke", "payload", "source", "store_id", "type")
+
+    def __init__(self, compiler: ContentCompiler, invoke: Invoke, bindings: Bindings) -> None:
+        self.invoke = invoke
+        self.source = compiler.value(invoke.source)
+        self.type = compiler.value(invoke.type)
+        self.payload = compiler.payload(invoke.payload)
+        self.store_id = compiler.location(invoke.id_location)
+        self.finalize = None if invoke.finalize is None else compiler.block(invoke.finalize)
+        self.content: CompiledChart | ValueFunction | None = None
+        """The chart itself, or what computes its SCXML text; None if `source` names it."""
+        if isinstance(invoke.content, Definition):
+            self.content = CompiledChart(invoke.content, bindings)
+        elif invoke.content is not None:
+            self.content = compiler.value(invoke.content)
+
+
+class StateNode:
+    """A state with its place in the hierarchy and its content compiled."""
+
+    __slots__ = (
+        *("ancestor_mask", "bit", "children", "data", "delays", "descendant_mask", "entry", "exit"),
+        *("history_states", "id", "index", "initial", "invokes", "is_leaf", "kind", "output"),
+        *("parent", "state", "transitions"),
+    )
+
+    def __init__(self, state: State, parent: StateNode | None, index: int) -> None:
+        self.state = state
+        self.id = state.id
+        self.kind = state.kind
+        self.parent = parent
+        self.index = index
+        self.bit = 1 << index
+        self.ancestor_mask: int = 0 if parent is None else parent.ancestor_mask | parent.bit
+        self.descendant_mask = 0
+        self.children: list[StateNode] = []
+        self.history_states: list[StateNode] = []
+        self.is_leaf = state.kind in {"atomic", "final"}
+        self.transitions: list[CompiledTransition] = []
+        self.initial: CompiledTransition | None = None
+        self.delays: tuple[tuple[ValueFunction, str], ...] = ()
+        """For each transition with a delay: the delay, and the event that its timer sends."""
+
+    def __repr__(self) -> str:
+        return self.id
+
+    def ancestors(self, until: StateNode | None = None) -> Iterator[StateNode]:
+        """Yield the states above, the nearest first, up to and without `until`."""
+        node = self.parent
+        while node is not None and node is not until:
+            yield node
+            node = node.parent
+
+    def compile(self, compiler: ContentCompiler, bindings: Bindings) -> None:
+        """Compile the content of the state, all but its transitions."""
+        state = self.state
+        compiler.place = state.place or state.id
+        self.entry = tuple(compiler.block(block) for block in state.entry)
+        self.exit = tuple(compiler.block(block) for block in state.exit)
+        self.data = tuple((datum.name, compiler.value(datum.value)) for datum in state.data)
+        self.invokes = tuple(CompiledInvoke(compiler, each, bindings) for each in state.invokes)
+        self.output: Output | None = None
+        if state.output is not None:
+            content, params = state.output.content, state.output.params
+            self.output = Output(
+                None if content is None else compiler.value(content),
+                tuple((param.name, compiler.value(param.value)) for param in params),
+            )
+
+
+class Candidates:
+    """The transitions that an event may take: for each active leaf, in the order of priority."""
+
+    __slots__ = ("groups", "unguarded")
 
     def __init__(self, groups: tuple[tuple[CompiledTransition, ...], ...]) -> None:
         self.groups = groups
-        self.is_sure = all(group[0].test is None for group in groups)
-        self.sure = tuple(group[0] for group in groups) if self.is_sure else None
-        """The transitions that are taken, where no guard has a say."""
-        self.configuration: tuple[str, ...] = ()
-        self.trace: tuple[Microstep, ...] = ()
+        is_unguarded = all(group[0].guard is None for group in groups)
+        self.unguarded = tuple(group[0] for group in groups) if is_unguarded else None
+        """The transitions that are taken, if no guard has to be asked."""
 
 
-class CompiledChart(Layout):
-    """A compiled chart: its layout, transitions and bindings, and what was worked out so far."""
+class CompiledChart:
+    """A definition compiled with its bindings, and caches of what steps have looked up."""
 
     def __init__(self, definition: Definition, bindings: Bindings) -> None:
         validate(definition)
-        super().__init__(definition)
         self.definition = definition
         self.bindings = bindings
-        compiler = Compiler(definition)
-        self.arcs = connect(self.order, compiler)
         self.hash = hash_of(definition)
-        self.problems = compiler.problems
-        self.start = CompiledTransition(Transition((), (), is_internal=False), self.root, -1)
-        self.start.targets = (self.root,)
-        self._add_children(compiler)
-        self.script = compile_block(compiler, definition.script)
-        self.heard = frozenset(
-            name for name in ("error.execution", "error.communication") if self._hears(name)
-        )
-        """The errors that are events here, and not the end of the step."""
-        self.has_error_events = "error.execution" in self.heard
-        self.choices: dict[tuple[tuple[str, ...], str], Choice] = {}
-        self.not_plain: dict[tuple[tuple[str, ...], str], bool] = {}
-        self._by_mask: dict[tuple[int, str], Choice] = {}
-        self._plans: dict[Any, Plan] = {}
-
-    def _add_children(self, compiler: Compiler) -> None:
-        """Compile the charts that stand inside this one."""
+        self.order = _nodes_in_document_order(definition.root)
+        self.nodes = {node.id: node for node in self.order}
+        self.root = self.order[0]
+        self.leaves = [node for node in self.order if node.is_leaf]
+        compiler = ContentCompiler(definition)
+        self.transitions: list[CompiledTransition] = []
+        """All transitions in document order."""
         for node in self.order:
-            for call in node.calls:
-                content = call.invoke.content
-                if isinstance(content, Definition):
-                    call.content = CompiledChart(content, self.bindings)
-                elif content is not None:
-                    call.content = compiler.value(content)
+            node.compile(compiler, bindings)
+            self._compile_transitions(compiler, node)
+        begin = Transition((), (), is_internal=False)
+        self.initial_transition = CompiledTransition(compiler, begin, self.root, (self.root,), -1)
+        compiler.place = definition.name
+        self.script = compiler.block(definition.script)
+        self.problems = compiler.problems
+        self.error_events = frozenset(
+            name for name in ("error.execution", "error.communication") if self._handles(name)
+        )
+        """The errors that become events; any other failure ends the step."""
+        self.plain_steps: dict[tuple[tuple[str, ...], str], PlainStep] = {}
+        self.not_plain: dict[tuple[tuple[str, ...], str], bool] = {}
+        self.plans: dict[Any, Any] = {}
+        """The plans that `microstep.py` has made."""
+        self._candidates: dict[tuple[int, str], Candidates] = {}
+        self._masks: dict[tuple[str, ...], int] = {}
+        self._leaf_ids: dict[int, tuple[str, ...]] = {}
 
-    # ------------------------------------------------------------ choices
+    def __repr__(self) -> str:
+        return f"<CompiledChart {self.definition.name} {self.hash[:12]}>"
 
-    def choice(self, mask: int, event: str) -> Choice:
-        """Return the candidates; the event "" asks for those that need none."""
+    def _compile_transitions(self, compiler: ContentCompiler, node: StateNode) -> None:
+        delays: list[tuple[ValueFunction, str]] = []
+        for transition in node.state.transitions:
+            targets = tuple(self.nodes[id] for id in transition.targets)
+            index = len(self.transitions)
+            compiled = CompiledTransition(compiler, transition, node, targets, index)
+            if transition.delay is not None:
+                name = f"after.{len(delays)}.{node.id}"
+                delays.append((compiler.value(transition.delay), name))
+                compiled.events = (name,)
+            self.transitions.append(compiled)
+            node.transitions.append(compiled)
+        node.delays = tuple(delays)
+        initial = node.state.initial
+        if initial is not None:
+            targets = tuple(self.nodes[id] for id in initial.targets)
+            node.initial = CompiledTransition(compiler, initial, node, targets, -1)
+
+    def _handles(self, error: str) -> bool:
+        """Return whether an error becomes an event: in SCXML always, else if a transition names it.
+
+        A transition for `*` alone does not count: it was not written with errors in mind.
+        """
+        return self.definition.is_scxml or any(
+            self.matches(transition, error) and transition.events != ("*",)
+            for transition in self.transitions
+        )
+
+    # ------------------------------------------------------------ names and masks
+
+    def mask_of(self, configuration: tuple[str, ...]) -> int:
+        """Return the mask of all active states, given the ids of the active leaves.
+
+        Raises:
+            Corrupt: these states cannot be active together.
+        """
+        mask = self._masks.get(configuration)
+        if mask is None:
+            mask = self._compute_mask(configuration)
+            cache_put(self._masks, configuration, mask)
+        return mask
+
+    def _compute_mask(self, configuration: tuple[str, ...]) -> int:
+        mask = 0
+        for id in configuration:
+            node = self.nodes.get(id)
+            if node is None or not node.is_leaf:
+                raise _impossible(configuration, f"{id!r} is not an atomic or final state")
+            mask |= node.bit | node.ancestor_mask
+        for node in self.nodes_of(mask):
+            active = sum(1 for child in node.children if mask & child.bit)
+            wanted = len(node.children) if node.kind == "parallel" else 1
+            if not node.is_leaf and active != wanted:
+                raise _impossible(configuration, f"{active} states are active in {node.id!r}")
+        if not mask:
+            raise _impossible(configuration, "no state is active")
+        return mask
+
+    def leaf_ids(self, mask: int) -> tuple[str, ...]:
+        """Return the ids of the active leaves in document order."""
+        ids = self._leaf_ids.get(mask)
+        if ids is None:
+            ids = tuple(node.id for node in self.leaves if mask & node.bit)
+            cache_put(self._leaf_ids, mask, ids)
+        return ids
+
+    def nodes_of(self, mask: int) -> list[StateNode]:
+        """Return the states of a mask in document order."""
+        nodes: list[StateNode] = []
+        while mask:
+            bit = mask & -mask
+            nodes.append(self.order[bit.bit_length() - 1])
+            mask ^= bit
+        return nodes
+
+    def check_history(self, history: Mapping[str, tuple[str, ...]]) -> None:
+        """Check that each history state remembers only states below its parent.
+
+        Raises:
+            Corrupt: it remembers others.
+        """
+        for id, remembered in history.items():
+            node = self.nodes.get(id)
+            parent = None if node is None or node.kind != "history" else node.parent
+            states = [self.nodes.get(each) for each in remembered]
+            if parent is None or not all(
+                each is not None and each.kind != "history" and parent.descendant_mask & each.bit
+                for each in states
+            ):
+                raise Corrupt(
+                    f"the history state {id[:80]!r} remembers states outside its parent",
+                    hint=_HINT_OTHER_CHART,
+                )
+
+    # ------------------------------------------------------------ events
+
+    def candidates(self, mask: int, event: str) -> Candidates:
+        """Return the transitions that an event may take; "" asks for the eventless ones."""
         key = (mask, event)
-        found = self._by_mask.get(key)
+        found = self._candidates.get(key)
         if found is None:
-            found = Choice(self._groups(mask, event))
-            keep(self._by_mask, key, found)
+            leaves = [leaf for leaf in self.leaves if mask & leaf.bit]
+            groups = dict.fromkeys(self._candidates_of_leaf(leaf, event) for leaf in leaves)
+            found = Candidates(tuple(group for group in groups if group))
+            cache_put(self._candidates, key, found)
         return found
 
-    def _groups(self, mask: int, event: str) -> tuple[tuple[CompiledTransition, ...], ...]:
-        groups: list[tuple[CompiledTransition, ...]] = []
-        for leaf in self.leaves:
-            if mask & leaf.bit:
-                group = self._group(leaf, event)
-                if group and group not in groups:
-                    groups.append(group)
-        return tuple(groups)
+    def _candidates_of_leaf(self, leaf: StateNode, event: str) -> tuple[CompiledTransition, ...]:
+        """Return what may be taken from a leaf or its ancestors, up to the first without a guard.
 
-    def _group(self, leaf: Node, event: str) -> tuple[CompiledTransition, ...]:
+        In SCXML transitions are tried in document order; in XState the longest match goes first.
+        """
         found: list[CompiledTransition] = []
         for node in (leaf, *leaf.ancestors()):
-            for arc in self._matching(node, event):
-                found.append(arc)
-                if arc.test is None:
+            matching = [each for each in node.transitions if self.matches(each, event)]
+            if self.definition.matching == "exact" and len(matching) > 1:
+                matching.sort(key=lambda each: -_match_length(each, event))
+            for transition in matching:
+                found.append(transition)
+                if transition.guard is None:
                     return tuple(found)
         return tuple(found)
 
-    def _matching(self, node: Node, event: str) -> list[CompiledTransition]:
-        """Return the transitions of a state for an event, in the order in which they are tried.
-
-        In SCXML that is the order of the document; in XState the closer name goes first.
-        """
-        arcs = [arc for arc in node.arcs if self.matches(arc, event)]
-        if self.definition.matching == "exact" and len(arcs) > 1:
-            arcs.sort(key=lambda arc: -_closeness(arc, event))
-        return arcs
-
-    def matches(self, arc: CompiledTransition, event: str) -> bool:
+    def matches(self, transition: CompiledTransition, event: str) -> bool:
+        """Return whether an event's name is one that a transition is for."""
         if not event:
-            return not arc.events
+            return not transition.events
         is_prefix = self.definition.matching == "prefix"
-        return any(accepts(descriptor, event, is_prefix=is_prefix) for descriptor in arc.events)
-
-    def _hears(self, error: str) -> bool:
-        """Return whether errors are events: in SCXML always, else if a transition means them."""
-        return self.definition.is_scxml or any(
-            self.matches(arc, error) and arc.events != ("*",) for arc in self.arcs
-        )
+        return any(name_match(each, event, is_prefix=is_prefix) for each in transition.events)
 
     def allowed(self, mask: int) -> tuple[str, ...]:
-        """Return the events that some transition of an active state names, inner states first."""
+        """Return the events that transitions of active states name, inner states first.
+
+        Events that charts and hosts generate (timers, `done.*`, `error.*`) are left out.
+        """
         found: dict[str, None] = {}
         for leaf in self.leaves:
             if mask & leaf.bit:
                 for node in (leaf, *leaf.ancestors()):
-                    names = (event for arc in node.arcs for event in arc.events)
-                    found.update(dict.fromkeys(name for name in names if not _is_own(name)))
-        return tuple(found)
-
-    # ------------------------------------------------------------ plans
-
-    def plan(self, mask: int, arcs: tuple[CompiledTransition, ...], history: History) -> Plan:
-        """Return what these transitions do, those that are preempted taken out."""
-        remembered = tuple(sorted(history.items())) if history else ()
-        key = (mask, arcs, remembered)
-        found = self._plans.get(key)
-        if found is None:
-            found = work_out(self, mask, arcs, history)
-            keep(self._plans, key, found)
-        return found
+                    found |= dict.fromkeys(
+                        name for each in node.transitions for name in each.events
+                    )
+        generated = ("after.", "done.state.", "done.invoke.", "error.")
+        return tuple(name for name in found if not name.startswith(generated))
 
 
-def _is_own(event: str) -> bool:
-    """Return whether an event is one that charts and hosts make, not people."""
-    return event.startswith(("after.", "done.state.", "done.invoke.", "error."))
+class PlainStep(NamedTuple):
+    """The cached result of a plain event: where it leads, and how."""
+
+    configuration: tuple[str, ...]
+    trace: tuple[Microstep, ...]
 
 
-def accepts(descriptor: str, event: str, *, is_prefix: bool) -> bool:
-    """Return whether an event's name is meant by a descriptor."""
+def _nodes_in_document_order(root: State) -> list[StateNode]:
+    nodes: list[StateNode] = []
+
+    def visit(state: State, parent: StateNode | None) -> StateNode:
+        node = StateNode(state, parent, len(nodes))
+        nodes.append(node)
+        for child in state.children:
+            below = visit(child, node)
+            (node.history_states if below.kind == "history" else node.children).append(below)
+            node.descendant_mask |= below.bit | below.descendant_mask
+        return node
+
+    visit(root, None)
+    return nodes
+
+
+def _impossible(configuration: tuple[str, ...], why: str) -> Corrupt:
+    states = ", ".join(configuration) or "()"
+    return Corrupt(f"the configuration {states} is impossible: {why}", hint=_HINT_OTHER_CHART)
+
+
+def name_match(descriptor: str, event: str, *, is_prefix: bool) -> bool:
+    """Return whether an event descriptor matches a name: `*`, the name, or its first words."""
     if descriptor in {"*", event}:
         return True
     stem = descriptor.removesuffix(".*")
@@ -186,7 +410,15 @@ def accepts(descriptor: str, event: str, *, is_prefix: bool) -> bool:
     return event == stem or event.startswith(f"{stem.removesuffix('.')}.")
 
 
-def _closeness(arc: CompiledTransition, event: str) -> int:
-    """Return how much of an event's name the closest descriptor of a transition spells."""
-    near = (each for each in arc.events if each == event or "*" in each)
+def _match_length(transition: CompiledTransition, event: str) -> int:
+    """Return how much of an event's name the longest matching descriptor spells."""
+    near = (each for each in transition.events if each == event or "*" in each)
     return max((len(each) + (each == event) for each in near), default=0)
+
+
+def cache_put(cache: dict[K, V], key: K, value: V) -> None:
+    """Put an entry into a cache; a full cache drops its oldest entry."""
+    if len(cache) >= _CACHE_ENTRIES:
+        with suppress(RuntimeError, StopIteration, KeyError):  # another thread is doing the same
+            del cache[next(iter(cache))]
+    cache[key] = value

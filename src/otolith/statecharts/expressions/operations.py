@@ -30,7 +30,7 @@ class Scope(Protocol):
     def data(self) -> Mapping[str, Any]:
         """The variables of the chart."""
 
-    def system(self, name: str) -> Any:
+    def system_variable(self, name: str) -> Any:
         """Return a variable of the system, such as `_event`; a KeyError if it has none."""
 
     def is_active(self, state: str) -> bool:
@@ -348,7 +348,7 @@ def variable(name: str) -> Evaluate:
         if name in data:
             return data[name]
         try:
-            return scope.system(name)
+            return scope.system_variable(name)
         except KeyError:
             raise EvaluationError(f"{name} is not known") from None
 

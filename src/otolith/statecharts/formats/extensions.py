@@ -23,7 +23,6 @@ from otolith.statecharts.definition import (
     Action,
     Assign,
     Block,
-    Branch,
     Call,
     Cancel,
     Datum,
@@ -33,6 +32,7 @@ from otolith.statecharts.definition import (
     ForEach,
     Guard,
     If,
+    IfBranch,
     Invoke,
     Literal,
     Log,
@@ -125,7 +125,7 @@ def _part_form(part: Any, place: tuple[type, str], forms: Forms) -> Any:
     return payload_form(part) if place[1] == "payload" else part
 
 
-def _branch_form(branch: Branch, forms: Forms) -> dict[str, Any]:
+def _branch_form(branch: IfBranch, forms: Forms) -> dict[str, Any]:
     actions = forms.actions(branch.actions)
     if branch.guard is None:
         return {"actions": actions}
@@ -202,12 +202,12 @@ def _part(form: Any, place: tuple[type, str], where: str, forms: Forms) -> Any:
     return form
 
 
-def _branch(form: Any, place: str, forms: Forms) -> Branch:
+def _branch(form: Any, place: str, forms: Forms) -> IfBranch:
     if not isinstance(form, dict):
         raise BadChart("a branch has a guard and actions", place=place)
     guard: Guard | None = forms.guard(form.get("guard"), place)
     actions: Block = forms.actions(form.get("actions"), place)
-    return Branch(guard, actions)
+    return IfBranch(guard, actions)
 
 
 def _params(form: Any, place: str) -> tuple[Param, ...]:

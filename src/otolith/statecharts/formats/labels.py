@@ -13,7 +13,6 @@ from otolith.statecharts.definition import (
     Action,
     Assign,
     Block,
-    Branch,
     Call,
     Cancel,
     Definition,
@@ -22,10 +21,11 @@ from otolith.statecharts.definition import (
     ForEach,
     Guard,
     If,
+    IfBranch,
     Invoke,
     Literal,
     Log,
-    Named,
+    NamedGuard,
     Raise,
     Script,
     Send,
@@ -83,7 +83,7 @@ def _guard(guard: Guard) -> str:
     return _short(guard.text if isinstance(guard, Expression) else _named(guard))
 
 
-def _named(named: Named | Call) -> str:
+def _named(named: NamedGuard | Call) -> str:
     given = ", ".join(f"{param.name}={_value(param.value)}" for param in named.params)
     return f"{named.name}({given})" if given else named.name
 
@@ -139,7 +139,7 @@ def _if(action: If) -> str:
     return " ".join(_arm(number, branch) for number, branch in enumerate(action.branches))
 
 
-def _arm(number: int, branch: Branch) -> str:
+def _arm(number: int, branch: IfBranch) -> str:
     word = "if" if number == 0 else "else if"
     start = "else" if branch.guard is None else f"{word} {_guard(branch.guard)}"
     return f"{start}: {block_label(branch.actions)}"

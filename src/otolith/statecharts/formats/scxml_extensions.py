@@ -24,7 +24,7 @@ import json
 from typing import Any
 
 from otolith.errors import BadChart
-from otolith.statecharts.definition import Expression, Guard, Literal, Named, Value
+from otolith.statecharts.definition import Expression, Guard, Literal, NamedGuard, Value
 from otolith.statecharts.formats.extensions import read_payload_form
 from otolith.statecharts.formats.xml import OWN, Element
 
@@ -82,7 +82,7 @@ def guard_of(element: Element, dialect: str) -> Guard | None:
     if name is not None:
         pairs = own_json(element, "guard-params")
         params = () if pairs is None else read_payload_form({"params": pairs}, element.place).params
-        return Named(name, params)
+        return NamedGuard(name, params)
     text, mark = element.get("cond"), _mark(element, "cond")
     if text is None or mark == "none" or (mark is None and not text.strip()):
         return None

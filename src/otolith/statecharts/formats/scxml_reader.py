@@ -15,7 +15,6 @@ from otolith.statecharts.definition import (
     Assign,
     Binding,
     Block,
-    Branch,
     Call,
     Cancel,
     Datum,
@@ -25,6 +24,7 @@ from otolith.statecharts.definition import (
     ForEach,
     Guard,
     If,
+    IfBranch,
     Invoke,
     Kind,
     Literal,
@@ -194,7 +194,7 @@ class ActionReader:
                 arms.append((None, []))
             else:
                 arms[-1][1].append(self.action(child))
-        return If(tuple(Branch(guard, tuple(actions)) for guard, actions in arms))
+        return If(tuple(IfBranch(guard, tuple(actions)) for guard, actions in arms))
 
     def _for_each(self, element: Element) -> Action:
         return ForEach(

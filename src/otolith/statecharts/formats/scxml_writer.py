@@ -16,7 +16,6 @@ from otolith.statecharts.definition import (
     Action,
     Assign,
     Block,
-    Branch,
     Call,
     Cancel,
     Definition,
@@ -25,6 +24,7 @@ from otolith.statecharts.definition import (
     ForEach,
     Guard,
     If,
+    IfBranch,
     Invoke,
     Literal,
     Log,
@@ -167,7 +167,7 @@ class Words:
             tag.children += [*([] if number == 0 else [arm]), *self.block(branch.actions)]
         return tag
 
-    def _set_arm(self, arm: Tag, branch: Branch, *, is_first: bool) -> None:
+    def _set_arm(self, arm: Tag, branch: IfBranch, *, is_first: bool) -> None:
         self.set_guard(arm, branch.guard)
         if is_first and branch.guard is None:
             arm.attributes["cond"] = "true"

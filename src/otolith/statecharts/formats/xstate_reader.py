@@ -28,7 +28,7 @@ from otolith.statecharts.definition import (
     Kind,
     Literal,
     Log,
-    Named,
+    NamedGuard,
     Param,
     Payload,
     Raise,
@@ -97,13 +97,13 @@ def read_guard(value: Any, place: str) -> Guard | None:
     if value is None:
         return None
     if isinstance(value, str):
-        return Named(value)
+        return NamedGuard(value)
     if isinstance(value, dict) and "@expr" in value:
         found = read_value(value, place)
         assert isinstance(found, Expression)
         return found
     if isinstance(value, dict) and isinstance(value.get("type"), str):
-        return Named(value["type"], read_params(value.get("params"), place))
+        return NamedGuard(value["type"], read_params(value.get("params"), place))
     raise BadChart("a guard is a name, or an object with a type or @expr", place=place)
 
 
