@@ -374,10 +374,14 @@ class Versioned(TrackedBranch):
 
     def __repr__(self) -> str:
         head = self.head.short if self.head is not None else "no commit yet"
-        try:
-            count = len(self._changes_to(self._root()))
-        except Error:  # a closed or damaged store must not break a debugger
-            count = 0
+        count = 0
+        if self._mutex.acquire(blocking=False):  # a debugger must not wait for another thread
+            try:
+                count = len(self._changes_to(self._root()))
+            except Error:
+                pass  # nor fail because the store is closed
+            finally:
+                self._mutex.release()
         staged = f", {count} staged" if count else ""
         return f"<{type(self).__name__} {self.session}/{self.name} {head}{staged}>"
 
@@ -481,6 +485,9 @@ class Repo(BareRepo):
     def app(self, name: str, *, branch: str = MAIN, schema: Any = None) -> Versioned:
         """Return what is kept for an application, across users."""
         return Versioned(self, session=name, branch=branch, scope="app", schema=schema)
+
+    def __repr__(self) -> str:
+        return f"<Repo {getattr(self.store, 'path', None) or type(self.store).__name__}>"
 
     def sign(self, place: str, content: bytes) -> bytes:
         """Return the signature that proves that this repo put a content into a place."""

@@ -1,22 +1,32 @@
 """The same verbs, awaitable: for programs that run in an asyncio event loop.
 
-Read `mirror.py`, then `mirror.py`, then `state.py`.
+    async with aio.open("agent.db") as repo:
+        state = await repo.session("trip")
+        await state.set("budget", 500)
+        await state.commit("asked")
 
 Every method of the plain classes is here under its own name, and is awaited. What is known without
-looking is an attribute, as it is there. What reads there by an operator has a name here: `set` and
-`delete`, `contains`, `length`; `await state[path]` is the one that stays.
+looking is an attribute, as it is there. What the plain classes do by an operator has a name here:
+`set` and `delete`, `contains`, `length`; `await state[path]` and `async for` stay.
+
+Read `lanes.py` (threads and order), then `mirror.py` (how a class is mirrored), then `surface.py`.
 """
 
-from otolith.aio.handles import (
+from otolith.aio.surface import (
     BlobHandle,
+    Change,
     CounterHandle,
+    Event,
+    EventLog,
     FrameHandle,
     ListHandle,
     MapHandle,
+    Repo,
     SetHandle,
+    Snapshot,
+    Versioned,
+    open,
 )
-from otolith.aio.repo import Repo, open
-from otolith.aio.state import Change, Event, EventLog, Snapshot, Versioned
 
 __all__ = [
     "BlobHandle",

@@ -1,198 +1,151 @@
-"""How a plain object is mirrored: each verb of it as a coroutine that runs in a lane.
+"""`Mirror`: a class whose methods are those of a plain class, each a coroutine that runs in a lane.
 
-The threads that do the work of one repo, and the lanes that keep its calls in order.
+A subclass names the plain class, and gets from it:
 
-Rule 1: a call runs in a thread. The event loop waits for no disk, no lock and no encoding.
-Rule 2: calls on one state run one at a time, in the order in which they were made: its lane.
-Rule 3: lanes run side by side, so that sessions which commit at the same time share one write.
-Rule 4: a call that has not begun can be cancelled, and then never begins. One that has begun is
-        finished first, and the caller is told that it was cancelled when that is known.
+    def method(...)            async def method(...), the same signature
+    property                   async def property(), unless it is in `known`
+    def method() with yield    an async iterator
+    x[key], for each in x      await x[key], async for each in x
+    x[key] = value, del x[key], key in x, len(x)
+                               await x.set(key, value), x.delete(key), x.contains(key), x.length()
 
-Without rule 4 a caller could not tell whether its commit landed, and the next call would meet a
-state that a thread is still at work on.
-
-What is being opened: wait for it with `await`, or open and close it with `async with`.
+What a method returns is mirrored too if its class is: an `Event` of an awaited log is awaited. The
+types that a checker sees are in `surface.pyi`; a test compares them with what is made here.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from contextvars import copy_context
-from functools import partial, wraps
+import inspect
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    ItemsView,
+    Iterator,
+    KeysView,
+    ValuesView,
+)
+from functools import cached_property, wraps
 from time import monotonic
-from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from otolith.errors import Closed, Error, Invalid
+from otolith.aio.lanes import Lane
+from otolith.errors import Error
 
+P = ParamSpec("P")
 R = TypeVar("R")
 
-_MOST_THREADS = 8
-"""With four or more, commits meet in one write; with 32, the event loop waits longer for its turn
-at the interpreter and nothing is gained. Both were measured, with 100 sessions on two cores."""
+_READ_AHEAD_SECONDS = 0.002
+"""How long a thread continues to read ahead for an `async for`."""
+
+_PLUMBING = "what handles need of a state; not for programs"
+_PLAIN = "a part of the plain repo: it is at `.plain`"
+
+NOT_MIRRORED = {
+    "EventLog.contains": "no two events are equal",
+    "EventLog.count": "no two events are equal",
+    "EventLog.index": "an event knows its index",
+    "adopt_policy": _PLUMBING,
+    "backend": _PLAIN,
+    "cell_at": _PLUMBING,
+    "cells": _PLUMBING,
+    "clock": _PLAIN,
+    "conversation": "reads and stages what is small: use it from a thread, await the commit",
+    "encoding": _PLAIN,
+    "extend_cell": _PLUMBING,
+    "extend_reserved": _PLUMBING,
+    "lifecycle": "a step is pure and takes microseconds; the commit is awaited",
+    "lock": "the lane of a state keeps others out",
+    "memory": "reads and stages what is small: use it from a thread, await the commit",
+    "path": "the caller that made the handle has it",
+    "repo": "the caller that opened the state has its mirror; the plain one is `.plain.repo`",
+    "salt": _PLAIN,
+    "sign": _PLAIN,
+    "store": _PLAIN,
+    "workspace": "a step waits for its own process: run it in a thread",
+    "write_cell": _PLUMBING,
+    "write_reserved": _PLUMBING,
+}
+"""The public names of plain classes that their mirrors do not have, and why."""
+
+_OPERATORS = {
+    "__getitem__": "__getitem__",
+    "set": "__setitem__",
+    "delete": "__delitem__",
+    "contains": "__contains__",
+    "length": "__len__",
+}
 
 
-class Threads:
-    """The threads of one repo. They start when they are needed, and belong to one event loop."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._pool = ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="otolith")
-        self._calls = 0
-        self._quiet = asyncio.Event()
-        self._quiet.set()
-        self._is_closed = self._is_over = False
-        self._closing = asyncio.Lock()
-
-    @contextmanager
-    def call(self) -> Iterator[None]:
-        """Count a call, so that closing waits for it.
-
-        Raises:
-            Closed: the repo was closed.
-            Invalid: this is not the event loop that the repo was opened in.
-        """
-        if asyncio.get_running_loop() is not self._loop:
-            raise Invalid(
-                "this was opened in another event loop",
-                hint="open the store in this one as well; several may have it open",
-            )
-        if self._is_closed:
-            raise Closed("this repo was closed", hint="open it again")
-        self._calls += 1
-        self._quiet.clear()
-        try:
-            yield
-        finally:
-            self._calls -= 1
-            if not self._calls:
-                self._quiet.set()
-
-    async def do(self, work: Callable[[], R]) -> R:
-        """Do something in a thread, with the context variables of the caller."""
-        return await _finished(self._pool.submit(copy_context().run, work))
-
-    async def close(self, last: Callable[[], None]) -> None:
-        """Take no more calls, wait for those that were made, and do one last thing, once."""
-        self._is_closed = True
-        await self._quiet.wait()
-        async with self._closing:
-            if not self._is_over:
-                self._is_over = True
-                job = self._pool.submit(last)
-                self._pool.shutdown(wait=False)
-                await _finished(job, must_begin=True)
+_MIRRORS: dict[type, tuple[type[Mirror], bool]] = {}
+"""Mirrors by plain class, and whether each object has its own lane."""
 
 
-class Lane:
-    """Calls that wait for one another."""
+class Mirror:
+    """A plain object whose methods are awaited. `reach` returns the object, inside a thread."""
 
-    def __init__(self, threads: Threads) -> None:
-        self.threads = threads
-        self._turn = asyncio.Lock()
-
-    async def run(self, work: Callable[[], R]) -> R:
-        """Do something in a thread, once all that was asked for earlier is done."""
-        with self.threads.call():
-            async with self._turn:
-                return await self.threads.do(work)
-
-
-async def _finished(job: Future[R], *, must_begin: bool = False) -> R:
-    """Return what a job comes to, or raise what it raises; be cancelled only when it is over."""
-    loop, over = asyncio.get_running_loop(), asyncio.Event()
-    job.add_done_callback(lambda _: loop.call_soon_threadsafe(over.set))
-    cancelled: asyncio.CancelledError | None = None
-    while not over.is_set():
-        try:
-            await over.wait()
-        except asyncio.CancelledError as error:
-            if not must_begin and job.cancel():
-                raise
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled from job.exception()
-    return job.result()
-
-
-S = TypeVar("S")
-S_co = TypeVar("S_co", covariant=True)
-P = ParamSpec("P")
-
-_PATIENCE_SECONDS = 0.002
-"""How long a thread goes on reading ahead for a loop over many things."""
-
-
-class Mirror(Generic[S_co]):
-    """Something whose verbs are awaited. `reach` gives the plain thing, inside a thread."""
-
-    def __init__(self, reach: Callable[[], S_co], lane: Lane) -> None:
+    def __init__(self, reach: Callable[[], Any], lane: Lane, label: str = "") -> None:
         self._reach = reach
         self._lane = lane
+        self._label = label
+
+    def __init_subclass__(
+        cls,
+        *,
+        plain: type | None = None,
+        has_lane: bool = False,
+        known: Collection[str] = (),
+        apart: Collection[str] = (),
+    ) -> None:
+        """Mirror a plain class.
+
+        With `has_lane` each object has a lane; others use that of the object they came from.
+        `known` names attributes that are read at once, because nothing has to be looked up; the
+        methods in `apart` run in a lane of their own, so that they keep no others waiting.
+        """
+        if plain is None:
+            return
+        _MIRRORS[plain] = cls, has_lane
+        made: dict[str, Any] = {name: property(_reader(name)) for name in known}
+        others = [name for name in _names(plain) if name not in made]
+        made |= {name: _method(plain, name, is_apart=name in apart) for name in others}
+        if hasattr(plain, "__iter__"):
+            made["__aiter__"] = lambda self: self._walk(iter)
+        for name, value in made.items():
+            is_left_out = {name, f"{cls.__name__}.{name}"} & NOT_MIRRORED.keys()
+            if name in known or not (hasattr(cls, name) or is_left_out):
+                setattr(cls, name, value)
+
+    @property
+    def plain(self) -> Any:
+        """The plain object. Its verbs block; a handle is looked up first."""
+        return self._reach()
+
+    def __repr__(self) -> str:
+        return f"<aio.{type(self).__name__} {self._label}>"
 
     async def run(
-        self, function: Callable[Concatenate[S_co, P], R], *args: P.args, **kwargs: P.kwargs
+        self, function: Callable[Concatenate[Any, P], R], *args: P.args, **kwargs: P.kwargs
     ) -> R:
         """Call a function with the plain object, in a thread, with no other call in between."""
-        return await self._lane.run(lambda: function(self._reach(), *args, **kwargs))
+        return await self._lane.run(lambda: function(self.plain, *args, **kwargs))
 
-    async def _walk(self, begin: Callable[[S_co], Iterator[R]]) -> AsyncIterator[R]:
-        """Yield what an iterator yields; it is run in the thread, and a little ahead."""
+    async def _walk(self, begin: Callable[[Any], Iterator[Any]]) -> AsyncIterator[Any]:
+        """Yield what an iterator yields; the iterator runs in the thread, a little ahead."""
         iterator = await self.run(begin)
         end: Exception | None = None
         while end is None:
-            found, end = await self._lane.run(lambda: _some(iterator))
+            found, end = await self._lane.run(lambda: _next_few(iterator))
             for each in found:
-                yield each
+                yield _mirrored(each, self._lane)
         if isinstance(end, Error):
             raise end
 
 
-class Owner:
-    """What a mirror of something with a store has: it is closed when the calls on it are done."""
-
-    plain: Any
-    _lane: Lane
-
-    async def close(self) -> None:
-        """Wait for the calls that were made, and close the store."""
-        await self._lane.threads.close(self.plain.close)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
-
-
-def awaited(
-    verb: Callable[Concatenate[S, P], R],
-) -> Callable[Concatenate[Mirror[S], P], Coroutine[Any, Any, R]]:
-    """Return a verb as a coroutine with the same signature."""
-
-    @wraps(verb)
-    async def run(self: Mirror[S], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        def call(plain: S) -> R:
-            own: Callable[P, R] = getattr(plain, verb.__name__)  # a subclass may have its own
-            return own(*args, **kwargs)
-
-        return await self.run(call)
-
-    return run
-
-
-def _some(iterator: Iterator[R]) -> tuple[list[R], Exception | None]:
-    """Return at least one thing, and all that can be had in a moment; and how it ended, if so."""
+def _next_few(iterator: Iterator[R]) -> tuple[list[R], Exception | None]:
+    """Return at least one element, and all that a moment allows; and the end, if it was reached."""
     found: list[R] = []
-    until = monotonic() + _PATIENCE_SECONDS
+    until = monotonic() + _READ_AHEAD_SECONDS
     while not found or monotonic() < until:
         try:
             found.append(next(iterator))
@@ -201,66 +154,65 @@ def _some(iterator: Iterator[R]) -> tuple[list[R], Exception | None]:
     return found, None
 
 
-class Plain(Protocol):
-    """Something that is closed when it is done with."""
-
-    def close(self) -> None: ...
-
-
-class Awaitable(Protocol):
-    """Its mirror."""
-
-    async def close(self) -> None: ...
+def _names(plain: type) -> list[str]:
+    """Return the public names of a class, and what its operators are called in a mirror."""
+    public = [name for name in dir(plain) if not name.startswith("_")]
+    return [*public, *(name for name, operator in _OPERATORS.items() if hasattr(plain, operator))]
 
 
-PlainT = TypeVar("PlainT", bound=Plain)
-M = TypeVar("M", bound=Awaitable)
+def _method(plain: type, name: str, *, is_apart: bool) -> Any:
+    """Return the method of a mirror that calls a method, property or operator of its object."""
+    own = _OPERATORS.get(name, name) if not hasattr(plain, name) else name
+    found = inspect.getattr_static(plain, own)
+    if isinstance(found, property | cached_property):
+        reader = _reader(own)
+
+        async def read(self: Mirror) -> Any:
+            return _mirrored(await self.run(reader), self._lane)
+
+        read.__name__, read.__doc__ = name, found.__doc__
+        return read
+    if inspect.isgeneratorfunction(found):
+
+        @wraps(found)
+        def walk(self: Mirror, /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+            return self._walk(lambda plain: getattr(plain, own)(*args, **kwargs))
+
+        return walk
+
+    @wraps(found)
+    async def call(self: Mirror, /, *args: Any, **kwargs: Any) -> Any:
+        lane = Lane(self._lane.threads) if is_apart else self._lane
+
+        def work() -> Any:
+            given = [_plain(each) for each in args]
+            named = {key: _plain(each) for key, each in kwargs.items()}
+            result = getattr(self.plain, own)(*given, **named)
+            return [*result] if isinstance(result, KeysView | ValuesView | ItemsView) else result
+
+        return _mirrored(await lane.run(work), lane)
+
+    return call
 
 
-class Opening(Generic[M]):
-    """A repo or state that is opened once it is awaited or entered, in a thread of its own."""
-
-    def __init__(self, make: Callable[[], PlainT], mirror: Callable[[PlainT, Threads], M]) -> None:
-        async def start() -> M:
-            threads, made = Threads(), list[PlainT]()
-            try:
-                await threads.do(lambda: made.append(make()))
-                return mirror(made[0], threads)
-            except BaseException:  # cancelled, too: nobody else could close it
-                await threads.close(made[0].close if made else _nothing)
-                raise
-
-        self._start = start
-        self._opened: M | None = None
-
-    def __await__(self) -> Generator[Any, None, M]:
-        return self._start().__await__()
-
-    async def __aenter__(self) -> M:
-        self._opened = await self
-        return self._opened
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._opened is not None:
-            await self._opened.close()
+def _plain(it: Any) -> Any:
+    return it.plain if isinstance(it, Mirror) else it
 
 
-def opening(
-    make: Callable[P, PlainT], mirror: Callable[[PlainT, Threads], M]
-) -> Callable[P, Opening[M]]:
-    """Return a function that opens, with the signature of the plain one."""
-
-    @wraps(make)
-    def begin(*args: P.args, **kwargs: P.kwargs) -> Opening[M]:
-        return Opening(partial(make, *args, **kwargs), mirror)
-
-    return begin
+def _reader(name: str) -> Callable[[Any], Any]:
+    return lambda it: getattr(_plain(it), name)
 
 
-def _nothing() -> None:
-    """There is nothing to close."""
+def _mirrored(result: Any, lane: Lane) -> Any:
+    """Return the mirror of a result whose class has one, or of each element of a list of such."""
+    if type(result) is list and result and _mirror_of(result[0]) is not None:
+        return [_mirrored(each, lane) for each in result]
+    found = _mirror_of(result)
+    if found is None:
+        return result
+    mirror, has_lane = found
+    return mirror(lambda: result, Lane(lane.threads) if has_lane else lane)
+
+
+def _mirror_of(result: object) -> tuple[type[Mirror], bool] | None:
+    return next((_MIRRORS[kind] for kind in type(result).__mro__ if kind in _MIRRORS), None)

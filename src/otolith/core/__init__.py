@@ -10,7 +10,16 @@ a merge finds two answers. No clock, randomness, file or thread is used here; th
 from otolith.core.backend import Backend
 from otolith.core.branch import Branch, Target, WorkingValues
 from otolith.core.committer import Committer, Merge
-from otolith.core.handles import Snapshot, StateReader, synchronized
+from otolith.core.handles import (
+    BlobHandle,
+    CounterHandle,
+    ListHandle,
+    MapHandle,
+    SetHandle,
+    Snapshot,
+    StateReader,
+    synchronized,
+)
 from otolith.core.history.blame import Blame
 from otolith.core.history.commits import Commit, Stats, decode_commit, is_commit, links
 from otolith.core.history.refs import scope_ref, split_ref
@@ -58,6 +67,7 @@ __all__ = [
     "Backend",
     "BareRepo",
     "Blame",
+    "BlobHandle",
     "Branch",
     "Buffer",
     "Cells",
@@ -65,11 +75,15 @@ __all__ = [
     "Claim",
     "Commit",
     "Committer",
+    "CounterHandle",
     "Encoding",
+    "ListHandle",
+    "MapHandle",
     "Merge",
     "Path",
     "PathConflict",
     "Session",
+    "SetHandle",
     "Snapshot",
     "Stage",
     "StateReader",

@@ -252,7 +252,8 @@ class TrackedBranch(Branch):
         load: Load | None = None,
     ) -> None:
         """Open a branch; `shapes` and `load` replace how values are compared and read."""
-        super().__init__(backend, ref, lock=RLock())
+        self._mutex = RLock()
+        super().__init__(backend, ref, lock=self._mutex)
         self._values = self._tracker = ChangeTracker(
             self.cells, self._stage, self._committer, shapes=shapes, load=load
         )

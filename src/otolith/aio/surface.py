@@ -1,0 +1,177 @@
+"""The awaitable classes: which plain class each mirrors, and what is not made by rule.
+
+`surface.pyi` has their types.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from types import TracebackType
+from typing import Any, Self
+
+from otolith import core, opening, session, state
+from otolith.aio.lanes import Lane, Threads, opener
+from otolith.aio.mirror import Mirror
+from otolith.core import parse_path
+
+
+class Event(Mirror, plain=state.Event, known=("kind", "time", "agent", "index", "when")):
+    """One thing that happened. What it was recorded with is read when it is asked for."""
+
+    def __repr__(self) -> str:
+        by = f" by {self.agent}" if self.agent else ""
+        return f"<aio.Event {self.index} {self.kind}{by}>"
+
+
+class Change(Mirror, plain=core.Change, known=("path", "keys", "kind")):
+    """One path that differs. Its values are read when they are asked for."""
+
+    def __repr__(self) -> str:
+        return f"<aio.Change {self.kind} {self.path}>"
+
+
+class EventLog(Mirror, plain=state.EventLog):
+    """The events of a state, the oldest first: `await state.events[-1]`."""
+
+
+class ListHandle(Mirror, plain=core.ListHandle):
+    """A list. `await log[-1]` and `await log[2:5]` read; `async for` goes through all of it."""
+
+
+class MapHandle(Mirror, plain=core.MapHandle):
+    """A dict with keys of any plain type, in key order."""
+
+
+class SetHandle(Mirror, plain=core.SetHandle):
+    """A set. Two branches that add or discard different elements merge by themselves."""
+
+
+class CounterHandle(Mirror, plain=core.CounterHandle):
+    """A number to which several branches add at the same time; a merge adds up what each added."""
+
+
+class BlobHandle(Mirror, plain=core.BlobHandle):
+    """A bytes value of any length, of which any part can be read or replaced by itself."""
+
+
+class FrameHandle(Mirror, plain=state.Frame):
+    """A frame or table, read a column at a time: `await prices["price"]`."""
+
+
+def _handle(name: str, kind: type[Mirror]) -> Any:
+    """Return a method that makes a handle. It looks at nothing; the verbs of the handle do."""
+
+    @wraps(getattr(session.Versioned, name))
+    def make(self: State, path: str | core.Path) -> Mirror:
+        label = core.format_path(parse_path(path))
+        return kind(lambda: getattr(self.plain, name)(path), self._lane, label)
+
+    return make
+
+
+class State(Mirror):
+    """A state that is read: `await state["budget"]`, `async for name in state`."""
+
+    list = _handle("list", ListHandle)
+    map = _handle("map", MapHandle)
+    set = _handle("set", SetHandle)
+    counter = _handle("counter", CounterHandle)
+    blob = _handle("blob", BlobHandle)
+    frame = _handle("frame", FrameHandle)
+
+    @property
+    def events(self) -> EventLog:
+        """What happened, in order; recorded with `await state.events.append(kind, …)`."""
+        return EventLog(lambda: self.plain.events, self._lane, repr(self)[1:-1])
+
+
+class Snapshot(State, plain=session.SessionSnapshot, has_lane=True, known=("commit",)):
+    """A state at a commit, read-only: `await state.at(target)`."""
+
+    def __repr__(self) -> str:
+        return f"<aio.Snapshot {self.commit.short} {self.commit.message!r}>"
+
+
+class Owner(Mirror):
+    """A mirror of something with a store, which is closed when the calls in progress are done."""
+
+    async def close(self) -> None:
+        """Wait for the calls in progress, and close the store."""
+        await self._lane.threads.close(self.plain.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+_UNSET: Any = object()
+
+
+class Versioned(
+    State,
+    Owner,
+    plain=session.Versioned,
+    has_lane=True,
+    known=("ref", "scope", "session", "name", "head", "merging"),
+):
+    """What an agent knows: `await repo.session(id)`, or `await Versioned.open("agent.db")`."""
+
+    @staticmethod
+    @wraps(session.Versioned)
+    def open(*args: Any, **options: Any) -> Any:
+        """Open a state without a repo: `await` this, or enter it with `async with`."""
+        return opener(session.Versioned, _open_mirror(Versioned))(*args, **options)
+
+    @property
+    def user(self) -> Versioned:
+        """The state of the user whose session this is; it is committed by itself."""
+        return self._scope("user")
+
+    @property
+    def app(self) -> Versioned:
+        """The state of the application that this session is of; it is committed by itself."""
+        return self._scope("app")
+
+    def _scope(self, name: str) -> Versioned:
+        plain = getattr(self.plain, name)
+        scopes: dict[str, Versioned] = self.__dict__.setdefault("_scopes", {})
+        if name not in scopes:
+            scopes[name] = Versioned(lambda: plain, Lane(self._lane.threads))
+        return scopes[name]
+
+    def set(self, path: str | core.Path, value: Any = _UNSET) -> Any:
+        """Set the value at a path: `await state.set(path, value)`.
+
+        Without a value it is a handle on a set, as it is for a plain state.
+        """
+        if value is _UNSET:
+            return super().set(path)
+        return self.run(lambda plain: plain.__setitem__(path, value))
+
+    def __repr__(self) -> str:
+        head = self.head.short if self.head is not None else "no commit yet"
+        return f"<aio.Versioned {self.session}/{self.name} {head}>"
+
+
+class Repo(Owner, plain=session.Repo, has_lane=True, apart=("session", "user", "app")):
+    """Everything in one store: `await aio.open(url)`. Tasks may share it, and its states."""
+
+    def __repr__(self) -> str:
+        return f"<aio.{repr(self.plain)[1:]}"
+
+
+def _open_mirror(kind: type[Mirror]) -> Any:
+    def mirror(plain: Any, threads: Threads) -> Mirror:
+        return kind(lambda: plain, Lane(threads))
+
+    return mirror
+
+
+open = opener(opening.open, _open_mirror(Repo))
