@@ -172,7 +172,7 @@ def test_switching_branches_leaves_staged_edits_with_their_branch(trip):
 
     told = trip("checkout", "main").out
 
-    assert "wait there" in told
+    assert "stay there" in told
     assert trip("status", "--json").found["clean"]
     assert trip("-b", "other", "cat", "budget").out == "1\n"
 
@@ -498,6 +498,6 @@ def test_gc_drops_what_undo_no_longer_needs(torn):
     assert kept["dropped_objects"] == 0
     assert dropped["dropped_objects"] > 0
     assert (kept["erased"], dropped["erased"], dropped["residue"]) == (False, True, "")
-    assert torn("gc", "--expire", "now").out.endswith("has a byte of what was dropped.\n")
+    assert torn("gc", "--expire", "now").out.endswith("contains a byte of what was deleted.\n")
     assert torn("fsck", "--deep").code == 0
     assert torn("undo").code == 3

@@ -102,7 +102,7 @@ def test_a_plan_lists_what_is_stale_and_writes_nothing(run):
     assert done.out.splitlines() == [
         "a/main",
         "  shop:Order  1 -> 2  2 values  orders/0, orders/1",
-        "2 values to migrate on 1 branch. `otolith migrate apply --dry-run` tries.",
+        "2 values to migrate on 1 branch. `otolith migrate apply --dry-run` tries it.",
     ]
     assert run("-s", "a", "log", "--oneline").out.count("\n") == 1
 
@@ -142,7 +142,7 @@ def test_a_branch_with_a_failure_stays_untouched_and_others_go_on(run):
 
     assert done.code == 7
     assert "cannot: the migration shop.in_cents of shop:Order" in done.out
-    assert "1 branch stays untouched" in done.out
+    assert "1 branch stays unchanged" in done.out
     assert "migrate 2 values" in done.out
     assert "spoilt" in run("-s", "a", "log", "-n", "1").out
 
@@ -160,7 +160,7 @@ def test_a_class_without_a_migration_is_named(run):
     ("words", "code", "said"),
     [
         (["plan", "a"], 2, "--module"),
-        (["plan", "a", "--all", "--module", "shop"], 2, "name a session, or say --all"),
+        (["plan", "a", "--all", "--module", "shop"], 2, "name a session, or use --all"),
         (["plan", "a", "--module", "nowhere"], 2, "the module nowhere cannot be imported"),
         (["plan", "none", "--module", "shop"], 3, "no session none"),
         (["look", "--module", "shop"], 2, "'look' is not one of"),

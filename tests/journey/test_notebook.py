@@ -109,10 +109,10 @@ def test_a_cell_that_fails_is_committed_with_what_it_did(kernel):
 def test_what_cannot_be_kept_is_named_once_and_stays_in_the_kernel(kernel):
     told = kernel(*OPEN, "g = (n for n in [7]); x = 1", "x = 2", "print(next(g))")
 
-    assert "not kept: g" in told[2].out
+    assert "not stored: g" in told[2].out
     assert told[3].out == ""
     assert told[4].out == "7\n"
-    assert "Not kept: g" in kernel.session("g = open('/dev/null'); 0", "%otolith status").out
+    assert "Not stored: g" in kernel.session("g = open('/dev/null'); 0", "%otolith status").out
 
 
 def test_undo_puts_variables_back_and_takes_new_ones_away(kernel):
@@ -170,7 +170,7 @@ def test_what_a_kernel_has_already_is_not_overwritten(kernel):
 
     told = kernel("x = 5", *OPEN, "print(x, y)")
 
-    assert "its own x" in told[2].out
+    assert "already has x" in told[2].out
     assert told[3].out == "5 2\n"
     assert kernel.state() == {"x": 5, "y": 2}
 
@@ -182,7 +182,7 @@ def test_a_value_whose_class_is_not_there_is_named_and_left_alone(kernel):
     opened = kernel(*OPEN, "print(y)")
     again = kernel(define, *OPEN, "print(p)")
 
-    assert "not brought back" in opened[1].out
+    assert "not loaded" in opened[1].out
     assert opened[2].out == "2\n"
     assert again[-1].out == "Point(x=1)\n"
 

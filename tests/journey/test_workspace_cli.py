@@ -213,7 +213,7 @@ def test_ctrl_c_twice_ends_a_step_that_does_not_listen(lab):
         _, err = process.communicate(timeout=HANG_SECONDS)
 
     assert process.returncode == 130
-    assert "nothing of it is kept; killed" in err
+    assert "nothing is committed; killed" in err
     assert lab.value("x") == 0
 
 
@@ -272,7 +272,7 @@ def test_files_that_a_session_does_not_know_are_refused_until_somebody_decides(l
     adopted = lab.exec("open('data.csv').read()", "--folder", "mine", "--strangers", "adopt")
 
     assert (refused.code, "data.csv" in refused.err) == (2, True)
-    assert "`--strangers adopt` keeps them" in refused.err
+    assert "`--strangers adopt` adds them" in refused.err
     assert (adopted.code, adopted.out) == (0, "'a\\n'\n")
     assert sorted(path.name for path in folder.iterdir()) == ["data.csv", "ours.txt"]
 
@@ -496,7 +496,7 @@ def test_a_run_stops_at_the_first_failing_cell_and_goes_on_there_when_it_is_mend
 
     assert failed.code == 1
     assert "a.py, cell 2 of 3, line 4: ZeroDivisionError" in failed.err
-    assert (mended.code, "1 of 3 cells run already" in mended.err) == (0, True)
+    assert (mended.code, "1 of 3 cells run before" in mended.err) == (0, True)
     assert lab.value("n") == [1, 2, 3]
 
 

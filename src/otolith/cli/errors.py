@@ -1,20 +1,18 @@
-"""What went wrong, in a terminal's words: an exit code, one line of error, one line of hint.
+"""Errors in a terminal: an exit code, one line of error, one line of hint.
 
-0  it worked
-1  there are differences (`diff --exit-code`), or a conflict to decide
+0  success
+1  there are differences (`diff --exit-code`), conflicts to resolve, or the user's code raised
 2  the call is wrong: usage, a bad path, ref or value, a name taken, no such file
 3  the store has nothing of that name, or there is no store
 4  not allowed, or read-only
 5  stored bytes are damaged
-6  not now: the store is busy, full or out of reach; a retry is safe
+6  temporarily impossible: the store is busy, full or unreachable; a retry is safe
 7  this installation cannot do that
-8  a run of an agent is not over: it waits for an answer, or reached a limit
+8  a run of an agent is not finished: it waits for an answer, or reached a limit
 
-What the user's own code raises, told as theirs: what it is, and the lines of their files.
-
-Code that a verb runs in this process may raise anything, also what the command line itself means
-something by: an exit, a broken pipe, a file that is not there. So it is caught here, around the
-place where that code is called, and not where the program ends.
+Code of the user that runs in this process may raise anything, including exceptions that mean
+something to the command line itself: an exit, a broken pipe, a missing file. `user_code_errors`
+catches them where that code is called, and reports them with the lines of the user's files.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from traceback import FrameSummary, StackSummary, TracebackException
 
 import click
 
-from otolith.cli.terminal import safe
+from otolith.cli.terminal import escape
 from otolith.errors import (
     Conflict,
     Corrupt,
@@ -58,18 +56,20 @@ _CODES: tuple[tuple[type[Error], int], ...] = (
     (Unsupported, 7),
 )
 
-# The library's hints speak Python; where a terminal has a better word, it is here.
+# The library's hints name Python calls; these name commands instead.
 _HINTS: tuple[tuple[type[Error], str], ...] = (
-    (MergeConflict, "`otolith set PATH VALUE` or `otolith merge --take ours|theirs PATH` decides"),
-    (Uncommitted, "`otolith commit -m …` keeps them, `otolith restore --all` drops them"),
+    (
+        MergeConflict,
+        "`otolith set PATH VALUE` or `otolith merge --take ours|theirs PATH` resolves it",
+    ),
+    (Uncommitted, "`otolith commit -m …` commits them, `otolith restore --all` discards them"),
     (StoreNotFound, "`otolith init` makes a store; `--store` names another"),
     (ReadOnly, "check the permissions of the file and its directory"),
 )
 
 
-# A key may be that of anything, and its error knows better, unless it is a place in a state.
-_IN_A_STATE = re.compile(r"nothing at |.* has no key ")
-_LIST = "`otolith ls` shows what is there"
+# A missing key of a state is answered by `otolith ls`; other missing keys have their own hint.
+_STATE_KEY_MESSAGE = re.compile(r"nothing at |.* has no key ")
 
 
 def exit_code(error: Error) -> int:
@@ -78,70 +78,67 @@ def exit_code(error: Error) -> int:
 
 
 def hint_of(error: Error) -> str:
-    """Return what to type next."""
-    if getattr(error, "is_worded", False):
+    """Return the hint of an error, in terms of commands."""
+    if getattr(error, "has_terminal_hint", False):
         return error.hint
-    if isinstance(error, KeyNotFound) and (not error.hint or _IN_A_STATE.match(error.message)):
-        return _LIST
+    if isinstance(error, KeyNotFound) and (
+        not error.hint or _STATE_KEY_MESSAGE.match(error.message)
+    ):
+        return "`otolith ls` lists the names"
     return next((hint for kind, hint in _HINTS if isinstance(error, kind)), error.hint)
 
 
-def worded(error: Error) -> Error:
-    """Mark an error whose hint is written for a terminal already."""
-    error.__dict__["is_worded"] = True
+def with_terminal_hint(error: Error) -> Error:
+    """Mark an error whose hint already names commands; return it."""
+    error.__dict__["has_terminal_hint"] = True
     return error
 
 
 def report(message: str, hint: str = "") -> None:
-    """Say on stderr what went wrong and what to do next."""
-    click.echo(f"{click.style('error:', fg='red', bold=True)} {safe(message)}", err=True)
+    """Print an error and its hint on stderr."""
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {escape(message)}", err=True)
     if hint:
-        click.echo(f"{click.style('hint:', fg='cyan')} {safe(hint)}", err=True)
+        click.echo(f"{click.style('hint:', fg='cyan')} {escape(hint)}", err=True)
 
 
-_FAILED = 1
 _OURS = str(Path(__file__).resolve().parents[1]) + os.sep
 _PYTHON = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
 _INSTALLED = tuple(sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib"))
 
 
 @contextmanager
-def theirs(code: str, hint: str) -> Iterator[None]:
-    """Tell what code of the user's raises, and leave with 1; errors of otolith are told as always.
+def user_code_errors(code: str, hint: str) -> Iterator[None]:
+    """Report what the user's code raises, and exit with 1; errors of otolith pass through.
 
     Raises:
-        Exit: it raised something.
+        Exit: the code raised something.
     """
     try:
         yield
     except (Error, KeyboardInterrupt):
         raise
-    except BaseException as error:  # also an exit of theirs is no exit of ours
-        if not (_belongs(error) or isinstance(error, SyntaxError)):
+    except BaseException as error:  # also SystemExit: their exit code is not ours
+        frames = traceback.extract_tb(error.__traceback__)
+        if not (any(map(_is_foreign, frames)) or isinstance(error, SyntaxError)):
             raise
-        click.echo(safe(trace_of(error)), err=True, nl=False)
+        click.echo(escape(trace_of(error)), err=True, nl=False)
         report(f"{code} raised {type(error).__name__}; this is not from otolith itself", hint)
-        raise click.exceptions.Exit(_FAILED) from None
+        raise click.exceptions.Exit(1) from None
 
 
 def trace_of(error: BaseException) -> str:
     """Return a traceback with the frames of the user's files only."""
-    told = TracebackException.from_exception(error)
-    keep = _is_users if any(map(_is_users, told.stack)) else _is_foreign
-    _narrow(told, keep)
-    return "".join(told.format())
+    trace = TracebackException.from_exception(error)
+    _keep_frames(trace, _is_users if any(map(_is_users, trace.stack)) else _is_foreign)
+    return "".join(trace.format())
 
 
-def _narrow(told: TracebackException, keep: Callable[[FrameSummary], bool]) -> None:
-    """Leave out frames, also those of the errors that led to this one."""
-    told.stack = StackSummary.from_list([frame for frame in told.stack if keep(frame)])
-    for other in (told.__cause__, told.__context__, *(told.exceptions or ())):
+def _keep_frames(trace: TracebackException, keep: Callable[[FrameSummary], bool]) -> None:
+    """Remove other frames, also from the errors that led to this one."""
+    trace.stack = StackSummary.from_list([frame for frame in trace.stack if keep(frame)])
+    for other in (trace.__cause__, trace.__context__, *(trace.exceptions or ())):
         if other is not None:
-            _narrow(other, keep)
-
-
-def _belongs(error: BaseException) -> bool:
-    return any(map(_is_foreign, traceback.extract_tb(error.__traceback__)))
+            _keep_frames(other, keep)
 
 
 def _is_users(frame: FrameSummary) -> bool:
@@ -149,7 +146,7 @@ def _is_users(frame: FrameSummary) -> bool:
 
 
 def _is_foreign(frame: FrameSummary) -> bool:
-    """Tell whether a frame is neither ours nor Python's: the user's, or of what they installed."""
+    """Return whether a frame belongs to the user or to a package they installed."""
     if frame.filename.startswith((_OURS, "<frozen ")):
         return False
     return frame.filename.startswith(_INSTALLED) or not frame.filename.startswith(_PYTHON)

@@ -1,10 +1,10 @@
-"""Where the store and the branch at hand are found, and opened.
+"""The store and branch that a command works on: found, opened, remembered.
 
-    .otolith/             looked for here and upwards, like .git
+    .otolith/             searched here and in the directories above, like .git
         place.json        {"store": …, "session": …, "branch": …}
         store.db          the store, unless it is elsewhere
 
-A store's relative path is relative to the directory that holds `.otolith`.
+The path of a store is relative to the directory that contains `.otolith`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from otolith import opening
-from otolith import session as session_room
-from otolith.cli.errors import worded
+from otolith.cli.errors import with_terminal_hint
 from otolith.cli.options import GlobalOptions
 from otolith.codecs import Codecs
-from otolith.core import BareRepo, Branch, Commit
+from otolith.core import Commit
 from otolith.errors import Corrupt, Denied, Invalid, RefNotFound, StoreNotFound
+from otolith.session import Repo, Versioned
 
 FOLDER = ".otolith"
 FILE = "place.json"
@@ -37,18 +37,18 @@ _SCHEME = re.compile(r"(?!sqlite:(?!//))[A-Za-z][\w+.-]+:")  # anything but sqli
 
 @dataclass(frozen=True, slots=True)
 class StoreLocation:
-    """A store, and what of it is at hand. `root` is the directory that holds `.otolith`."""
+    """A store with its current session and branch. `root` is the parent of `.otolith`."""
 
     store: str
     session: str | None
     branch: str
     root: Path | None = None
     is_named: bool = False
-    """Whether somebody has named the session just now."""
+    """Whether the session was named on this command line."""
 
     @property
     def url(self) -> str:
-        """The store's address, as seen from anywhere."""
+        """The address of the store, valid in any directory."""
         if self.root is None or _SCHEME.match(self.store):
             return self.store
         path = self.store
@@ -57,43 +57,48 @@ class StoreLocation:
         return str(self.root / path)
 
 
-def find(asked: GlobalOptions) -> StoreLocation:
-    """Return the place that the options name, or the nearest `.otolith`.
+def find(options: GlobalOptions) -> StoreLocation:
+    """Return the location that the options name, or that of the nearest `.otolith`.
 
     Raises:
         StoreNotFound: there is neither.
     """
-    if asked.store is not None:
-        url, is_named = seen_from(asked.directory, asked.store), asked.session is not None
-        return StoreLocation(url, asked.session, asked.branch or "main", is_named=is_named)
-    here = asked.directory.resolve()
+    is_named = options.session is not None
+    if options.store is not None:
+        url = absolute_url(options.directory, options.store)
+        return StoreLocation(url, options.session, options.branch or "main", is_named=is_named)
+    here = options.directory.resolve()
     root = next((up for up in (here, *here.parents) if (up / FOLDER / FILE).is_file()), None)
     if root is None:
-        raise worded(
+        raise with_terminal_hint(
             StoreNotFound(
                 f"no {FOLDER} here or in any directory above",
                 hint="`otolith init` makes one, `otolith --store URL …` uses a store directly, "
                 "`otolith demo` shows what this is",
             )
         )
-    place = load(root)
-    if asked.session is not None and asked.session != place.session:
-        place = replace(place, session=asked.session, branch="main")
-    is_named = asked.session is not None
-    return replace(place, branch=asked.branch or place.branch, is_named=is_named)
+    location = load(root)
+    if is_named and options.session != location.session:
+        location = replace(location, session=options.session, branch="main")
+    return replace(location, branch=options.branch or location.branch, is_named=is_named)
 
 
-def seen_from(directory: Path, store: str) -> str:
-    """Return the address of a store, as seen from anywhere."""
+def absolute_url(directory: Path, store: str) -> str:
+    """Return the address of a store given relative to a directory, valid in any other."""
     return StoreLocation(store, None, "main", root=directory.resolve()).url
 
 
 def load(root: Path) -> StoreLocation:
-    """Read the place that is kept in a directory."""
+    """Read the location stored in a directory.
+
+    Raises:
+        Denied: its file cannot be read.
+        Corrupt: its file is not one that `save` wrote.
+    """
     file = root / FOLDER / FILE
     try:
-        kept = json.loads(file.read_text(encoding="utf-8"))
-        return StoreLocation(str(kept["store"]), str(kept["session"]), str(kept["branch"]), root)
+        found = json.loads(file.read_text(encoding="utf-8"))
+        return StoreLocation(str(found["store"]), str(found["session"]), str(found["branch"]), root)
     except PermissionError as error:
         raise Denied(f"{file} cannot be read", hint="check its permissions") from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -103,15 +108,19 @@ def load(root: Path) -> StoreLocation:
         ) from error
 
 
-def save(place: StoreLocation) -> None:
-    """Keep a place in its directory."""
-    assert place.root is not None
-    folder = place.root / FOLDER
-    kept = {"store": place.store, "session": place.session, "branch": place.branch}
+def save(location: StoreLocation) -> None:
+    """Store a location in its directory, for the commands that follow.
+
+    Raises:
+        Denied: the directory cannot be written.
+    """
+    assert location.root is not None
+    folder = location.root / FOLDER
+    content = {"store": location.store, "session": location.session, "branch": location.branch}
     try:
         folder.mkdir(exist_ok=True)
         draft = folder / f"{FILE}.new"
-        draft.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
+        draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         draft.replace(folder / FILE)
     except PermissionError as error:
         raise Denied(f"{folder} cannot be written", hint="check its permissions") from error
@@ -119,111 +128,104 @@ def save(place: StoreLocation) -> None:
 
 @dataclass(frozen=True, slots=True)
 class OpenBranch:
-    """An open store with the branch at hand, its staged edits taken up."""
+    """An open store with the current branch, its stashed edits staged again."""
 
-    place: StoreLocation
-    repo: BareRepo
-    branch: Branch
+    location: StoreLocation
+    repo: Repo
+    branch: Versioned
 
     def head(self) -> Commit:
         """Return the last commit of the branch.
 
         Raises:
-            RefNotFound: there is none.
+            RefNotFound: the branch has no commit; the hint names the nearest one that has.
         """
         return self.commit("@")
 
     def commit(self, expression: str) -> Commit:
-        """Return the commit that an expression names; a near miss is suggested."""
+        """Return the commit that an expression names.
+
+        Raises:
+            RefNotFound: there is none; the hint suggests the nearest name.
+        """
         if expression in ("@", "HEAD") and self.branch.head is None:
-            raise self._unborn()
+            raise self._no_commit()
         try:
             return self.branch.resolve(expression)
         except RefNotFound as error:
             name = re.split(r"[~^]|@\{", expression)[0]
-            raise self._unknown(error.message, name, error.hint) from None
+            raise ref_not_found(error.message, name, self._refs(), error.hint) from None
 
-    def names(self) -> list[str]:
-        """Return what an expression may start with: branches of the session, and tags."""
+    def _refs(self) -> list[str]:
         return [*self.repo.branches(self.branch.session), *self.repo.tags()]
 
-    def _unborn(self) -> RefNotFound:
+    def _no_commit(self) -> RefNotFound:
         session, name = self.branch.session, self.branch.name
         if self.repo.branches(session):
             message = f"session {session} has no branch {name}"
-            return self._unknown(message, name, "`otolith branch`")
-        known = [found.id for found in self.repo.sessions()]
-        if known and self.place.is_named and self.branch.is_clean:
-            return _no_session(session, known)
+            return ref_not_found(message, name, self._refs(), "`otolith branch`")
         begin = f"`otolith exec {session} -c CODE` begins it; so do `otolith set` and `commit`"
-        if known:
-            other = known[0] if len(known) == 1 else "ID"
-            begin = f"{_listed(session, known)}; `otolith checkout --session {other}` goes there"
-        return suggesting(f"session {session} has no commit yet", session, known, begin)
-
-    def _unknown(self, message: str, name: str, otherwise: str) -> RefNotFound:
-        return suggesting(message, name, self.names(), otherwise)
-
-
-def _no_session(name: str, known: list[str]) -> RefNotFound:
-    """Return an error that lists the sessions there are, the nearest first."""
-    listed = _listed(name, known)
-    found = suggesting(f"there is no session {name}", name, known, "")
-    begin = f"`otolith exec {name} -c CODE` begins one"
-    found.hint = f"{found.hint} {listed}" if found.hint else f"{listed}; {begin}"
-    return found
+        known = [found.id for found in self.repo.sessions()]
+        if not known:
+            return ref_not_found(f"session {session} has no commit yet", session, known, begin)
+        near = ", ".join(get_close_matches(session, known, n=_MOST_LISTED, cutoff=0))
+        listed = f"the sessions are: {near}" + (", …" if len(known) > _MOST_LISTED else "")
+        if self.location.is_named and self.branch.is_clean:
+            begin = f"{listed}; `otolith exec {session} -c CODE` begins one"
+            error = ref_not_found(f"there is no session {session}", session, known, begin)
+            error.hint = error.hint if error.hint == begin else f"{error.hint} {listed}"
+            return error
+        other = known[0] if len(known) == 1 else "ID"
+        switch = f"{listed}; `otolith checkout --session {other}` switches to it"
+        return ref_not_found(f"session {session} has no commit yet", session, known, switch)
 
 
-def _listed(name: str, known: list[str]) -> str:
-    near = ", ".join(get_close_matches(name, known, n=_MOST_LISTED, cutoff=0))
-    return f"the sessions are: {near}" + (", …" if len(known) > _MOST_LISTED else "")
-
-
-def suggesting(message: str, name: str, known: list[str], otherwise: str) -> RefNotFound:
-    """Return an error that suggests the nearest of the names there are."""
+def ref_not_found(message: str, name: str, known: list[str], otherwise: str) -> RefNotFound:
+    """Return an error that suggests the nearest known name, or else another hint."""
     near = get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else otherwise
-    error = RefNotFound(message, hint=hint)
-    worded(error)
+    error = RefNotFound(message, hint=f"did you mean {near[0]}?" if near else otherwise)
+    with_terminal_hint(error)
     return error
 
 
 @contextmanager
-def opened(
-    url: str, *, read_only: bool = False, create: bool = False
-) -> Iterator[session_room.Repo]:
-    """Open a repo for one command. No class of the user's is needed, and no code of theirs runs."""
+def open_repo(url: str, *, read_only: bool = False, create: bool = False) -> Iterator[Repo]:
+    """Open a repo for one command; no class of the user is imported and none of their code runs."""
     codecs = Codecs(opaque=True)
     with opening.open(url, codecs=codecs, create=create, read_only=read_only) as repo:
         yield repo
 
 
 @contextmanager
-def at_hand(
-    asked: GlobalOptions, *, read_only: bool = False, is_staged: bool = True
+def open_current(
+    options: GlobalOptions, *, read_only: bool = False, unstash: bool = True
 ) -> Iterator[OpenBranch]:
-    """Open the store and the branch at hand, and take up its staged edits.
+    """Open the current store and branch, and stage its stashed edits again.
 
-    What is staged was begun on a commit, and hides what came after it: for a verb that shows what
-    agents did meanwhile, nothing `is_staged`.
+    Staged edits belong to the commit they began on and hide later ones. A command that shows what
+    agents committed in the meantime passes `unstash=False`.
     """
-    place = find(asked)
-    with opened(place.url, read_only=read_only) as repo:
-        session = place.session if place.session is not None else only_session(repo)
-        branch = repo.session(session, branch=place.branch)
-        if is_staged:
+    location = find(options)
+    with open_repo(location.url, read_only=read_only) as repo:
+        session = location.session if location.session is not None else only_session(repo)
+        branch = repo.session(session, branch=location.branch)
+        if unstash:
             branch.unstash()
-        yield OpenBranch(place, repo, branch)
+        yield OpenBranch(location, repo, branch)
 
 
-def only_session(repo: BareRepo) -> str:
-    """Return the session of a store that has one."""
+def only_session(repo: Repo) -> str:
+    """Return the session of a store that has one.
+
+    Raises:
+        Invalid: it has none, or several.
+    """
     ids = [session.id for session in repo.sessions()]
     if len(ids) == 1:
         return ids[0]
     if not ids:
         raise Invalid("the store has no session yet", hint="name one: `otolith -s ID …`")
-    shown = ", ".join(ids[:8]) + (", …" if len(ids) > 8 else "")
+    listed = ", ".join(ids[:8]) + (", …" if len(ids) > 8 else "")
     raise Invalid(
-        f"the store has {len(ids)} sessions: {shown}", hint="choose one: `otolith -s ID …`"
+        f"the store has {len(ids)} sessions: {listed}", hint="choose one: `otolith -s ID …`"
     )

@@ -24,7 +24,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Start": {
         "init": ("init", "make a store in this directory"),
         "demo": ("demo", "kill, resume, branch and merge an agent in twenty seconds"),
-        "doctor": ("maintain", "check that this machine can hold a store"),
+        "doctor": ("doctor", "check that this machine can hold a store"),
         "help": ("init", "show this page, or the help of a command"),
     },
     "Look": {

@@ -1,7 +1,4 @@
-"""Options that were given, and mean nothing for what is to be done.
-
-What the options before the verb asked for.
-"""
+"""Options before the command, which every command has, and options that do not apply to a call."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from click.core import ParameterSource
 
 
 class GlobalOptions(NamedTuple):
-    """The global options of one call."""
+    """The options given before the command."""
 
     store: str | None = None
     session: str | None = None
@@ -22,12 +19,16 @@ class GlobalOptions(NamedTuple):
     directory: Path = Path()
     is_paged: bool = True
 
+    def for_session(self, session: str | None) -> GlobalOptions:
+        """Return these options with the session that the command itself was given, if any."""
+        return self if session is None else self._replace(session=session)
+
 
 def reject_options(ctx: click.Context, names: Collection[str], why: str) -> None:
-    """Refuse options that somebody gave where they do not apply: none is ignored in silence.
+    """Refuse options that do not apply to this call, so that none is ignored silently.
 
     Raises:
-        UsageError: one was given.
+        UsageError: one of them was given.
     """
     for option in ctx.command.params:
         source = ctx.get_parameter_source(option.name or "")

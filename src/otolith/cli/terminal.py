@@ -1,9 +1,8 @@
-"""Onto the screen: plain lines, a pager for long ones, one JSON object for programs.
+"""Terminal output: escaped lines, a pager, tables, progress, and JSON for programs.
 
-Texts from a store on a terminal: what would command it, or turn its lines around, is shown.
-
-Whoever writes to a store chooses messages, names and values. A control character in them could
-colour, move or wipe what is on the screen, and a bidirectional one lets a text read as another.
+Messages, names and values of a store are chosen by whoever writes to it. A control character could
+recolour, move or erase what is on the screen, and a bidirectional one makes a text read as another.
+So every stored text is escaped before it is printed.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import IO, Any
+from typing import Any
 
 import click
 
@@ -23,28 +22,26 @@ from otolith.cli.options import GlobalOptions
 
 _CONTROLS = [*range(32), *range(127, 160)]
 _BIDI = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
-_MARK = "\N{REPLACEMENT CHARACTER}"
-_KEPT = {ord("\n"): "\n", ord("\t"): "\t"}
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _ESCAPED = {code: f"\\u{code:04x}" for code in (*range(127, 160), *_BIDI)}
-_SAFE = dict.fromkeys(_CONTROLS, _MARK) | {code: _ESCAPED[code] for code in _BIDI} | _KEPT
+_UNCHANGED = {ord("\n"): "\n", ord("\t"): "\t"}
+_TERMINAL = (
+    dict.fromkeys(_CONTROLS, _REPLACEMENT) | {code: _ESCAPED[code] for code in _BIDI} | _UNCHANGED
+)
 _COLOUR = re.compile(r"(\x1b\[[\d;]*m)")
 
 
-def safe(text: str) -> str:
-    """Return a text that tells a terminal nothing but itself."""
-    return text.translate(_SAFE)
+def escape(text: str) -> str:
+    """Replace control and bidirectional characters; line feeds and tabs stay."""
+    return text.translate(_TERMINAL)
 
 
-def tame(line: str) -> str:
-    """Return a line of ours that does nothing to a terminal but colour it."""
+def escape_line(line: str) -> str:
+    """Escape a line that this program composed, and keep its colours."""
     if line.isprintable():
         return line
-    return "".join(part if at % 2 else safe(part) for at, part in enumerate(_COLOUR.split(line)))
-
-
-def escaped(text: str) -> str:
-    """Return JSON in which such characters are escaped, as JSON itself does with the others."""
-    return text.translate(_ESCAPED)
+    parts = _COLOUR.split(line)
+    return "".join(part if at % 2 else escape(part) for at, part in enumerate(parts))
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs.")
@@ -56,8 +53,8 @@ def emit(found: Any) -> None:
 
 
 def dumps(found: Any) -> str:
-    """Return JSON for people and programs; ASCII only if there is something UTF-8 cannot say."""
-    text = escaped(json.dumps(found, indent=2, ensure_ascii=False))
+    """Return indented JSON that is safe to print; ASCII only where the output cannot encode it."""
+    text = json.dumps(found, indent=2, ensure_ascii=False).translate(_ESCAPED)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
@@ -65,66 +62,56 @@ def dumps(found: Any) -> str:
     return text
 
 
-def page(lines: Iterable[str], asked: GlobalOptions) -> None:
-    """Print lines as they come, through the pager if the output is a terminal."""
-    command = _pager() if asked.is_paged and sys.stdout.isatty() else None
-    if command is None:
-        for line in lines:
-            click.echo(tame(line))
-        return
+def page(lines: Iterable[str], options: GlobalOptions) -> None:
+    """Print lines as they are produced, through the user's pager if the output is a terminal."""
+    pager = os.environ.get("PAGER", "less")
+    if options.is_paged and sys.stdout.isatty() and pager not in ("", "cat"):
+        environment = {"LESS": "FRX", "LV": "-c"} | dict(os.environ)
+        try:
+            process = subprocess.Popen(  # noqa: S603 - the pager that the user chose
+                shlex.split(pager), stdin=subprocess.PIPE, text=True, env=environment
+            )
+        except FileNotFoundError:
+            pass  # print without a pager
+        else:
+            _print_to_pager(process, lines)
+            return
+    for line in lines:
+        click.echo(escape_line(line))
+
+
+def _print_to_pager(process: subprocess.Popen[str], lines: Iterable[str]) -> None:
     color = click.get_current_context().color is not False
-    environment = {"LESS": "FRX", "LV": "-c"} | dict(os.environ)
-    try:
-        with subprocess.Popen(  # noqa: S603 - the pager that the user chose
-            command, stdin=subprocess.PIPE, text=True, env=environment
-        ) as pager:
-            assert pager.stdin is not None
-            _feed(pager.stdin, lines, color=color)
-    except FileNotFoundError:
-        for line in lines:
-            click.echo(tame(line))
-
-
-def _feed(pager: IO[str], lines: Iterable[str], *, color: bool) -> None:
-    try:
-        for line in lines:
-            click.echo(tame(line), file=pager, color=color)
-    except BrokenPipeError:
-        return  # the reader has seen enough
-
-
-def _pager() -> Sequence[str] | None:
-    chosen = os.environ.get("PAGER", "less")
-    return shlex.split(chosen) if chosen not in ("", "cat") else None
+    with process:
+        assert process.stdin is not None
+        try:
+            for line in lines:
+                click.echo(escape_line(line), file=process.stdin, color=color)
+        except BrokenPipeError:
+            return  # the user quit the pager
 
 
 def table(rows: Sequence[Sequence[str]], *, right: Iterable[int] = ()) -> list[str]:
-    """Return rows as lines with aligned columns; `right` are the columns to align right."""
-    if not rows:
-        return []
+    """Return rows as lines with aligned columns; `right` lists the columns to align right."""
     widths = [
         max(len(click.unstyle(cell)) for cell in column) for column in zip(*rows, strict=True)
     ]
-    aligned = frozenset(right)
+    aligned_right = frozenset(right)
 
-    def line(row: Sequence[str]) -> str:
-        cells = (_pad(cell, widths[at], right=at in aligned) for at, cell in enumerate(row))
-        return "  ".join(cells).rstrip()
+    def pad(at: int, cell: str) -> str:
+        gap = " " * (widths[at] - len(click.unstyle(cell)))
+        return gap + cell if at in aligned_right else cell + gap
 
-    return [line(row) for row in rows]
-
-
-def _pad(cell: str, width: int, *, right: bool) -> str:
-    gap = " " * (width - len(click.unstyle(cell)))
-    return gap + cell if right else cell + gap
+    return ["  ".join(pad(at, cell) for at, cell in enumerate(row)).rstrip() for row in rows]
 
 
 def progress_line() -> Callable[[str, int, int], None] | None:
-    """Return what shows the progress of long work on a terminal, or None elsewhere."""
+    """Return a function that shows the progress of long work, or None if there is no terminal."""
     if not sys.stderr.isatty():
         return None
 
     def show(phase: str, done: int, total: int) -> None:
+        """Overwrite the line with a phase and how much of it is done."""
         share = f"{done:,} of {total:,}" if total else f"{done:,}"
         click.echo(f"\r\x1b[K{phase}: {share}", err=True, nl=False)
 
@@ -132,6 +119,6 @@ def progress_line() -> Callable[[str, int, int], None] | None:
 
 
 def end_progress() -> None:
-    """Wipe the line of progress."""
+    """Erase the progress line."""
     if sys.stderr.isatty():
         click.echo("\r\x1b[K", err=True, nl=False)

@@ -134,7 +134,7 @@ def test_a_session_in_which_nothing_ran_is_told(place):
     with Versioned(Disk(place / "a.db"), session="trip") as state:
         state["x"] = 1
         state.commit("x")
-    assert "nothing ran" in run("resume", "trip").stderr
+    assert "there is no run" in run("resume", "trip").stderr
 
 
 # ---------------------------------------------------------------- replay
@@ -158,7 +158,7 @@ def test_a_run_is_repeated_without_touching_the_world(said):
 def test_rollback_lists_what_was_done_outside(said):
     shown = run("rollback", "@~3").output
 
-    assert "What was done outside stays done:\n  pay {amount: 5}\n" in shown
+    assert "These effects outside the store remain:\n  pay {amount: 5}\n" in shown
 
 
 def test_undo_lists_what_was_done_outside(said):
@@ -243,7 +243,7 @@ def test_a_run_is_not_ended_by_other_code(place):
         Orchestrator(state, step=lambda s: s.to_executing().ask("Which seat?")).run("x")
     other = run("resume", "trip", "--with", "bot.py:Asker", "--answer", "aisle")
     assert other.exit_code == 2
-    assert "Orchestrator has begun this run" in other.stderr
+    assert "Orchestrator began this run" in other.stderr
     forced = run("resume", "trip", "--with", "bot.py:Asker", "--answer", "aisle", "--force")
     assert forced.exit_code == 0
 

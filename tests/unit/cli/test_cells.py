@@ -9,7 +9,7 @@ import click
 import pytest
 
 from otolith.cli.run.cells import cells_of, without_magics
-from otolith.cli.run.workspace import bytes_of
+from otolith.cli.run.workspace import parse_bytes
 from otolith.errors import Invalid
 
 
@@ -176,7 +176,7 @@ def test_what_is_no_notebook_is_refused(tmp_path):
     path = tmp_path / "a.ipynb"
     for text in ("", "[]", "{"):
         path.write_text(text)
-        with pytest.raises(Invalid, match="no notebook"):
+        with pytest.raises(Invalid, match="not a notebook"):
             cells_of(path)
     with pytest.raises(Invalid, match="no file"):
         cells_of(tmp_path / "missing.py")
@@ -190,10 +190,10 @@ def test_what_is_no_notebook_is_refused(tmp_path):
     [("100", 100), ("2k", 2000), ("1.5G", 1_500_000_000), ("2GiB", 2 << 30), ("5MB", 5_000_000)],
 )
 def test_a_size_is_a_number_and_a_unit(text, count):
-    assert bytes_of(text) == count
+    assert parse_bytes(text) == count
 
 
 @pytest.mark.parametrize("text", ["", "much", "-1", "2T", "1 000"])
 def test_anything_else_is_no_size(text):
     with pytest.raises(click.UsageError):
-        bytes_of(text)
+        parse_bytes(text)

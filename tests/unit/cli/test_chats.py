@@ -65,7 +65,7 @@ def test_what_an_agent_has_in_mind_is_data(thought):
 def test_an_empty_mind_is_told(place):
     with Versioned(Disk("a.db"), session="trip") as state:
         state.commit("begin", allow_empty=True)
-    assert run("memory").output == "nothing in mind\n"
+    assert run("memory").output == "working memory is empty\n"
 
 
 # ---------------------------------------------------------------- runs

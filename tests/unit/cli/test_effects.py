@@ -48,7 +48,7 @@ def test_a_decision_about_nothing_is_refused(unsure, words):
 def test_open_calls_are_listed_with_the_run(unsure):
     shown = run("resume", "trip").output
     key = data("effects")["effects"][0]["key"]
-    assert "1 call may have happened, or not." in shown
+    assert "1 call may or may not have happened." in shown
     assert "pay {amount: 5}" in shown
     assert f"effects trip --settle {key[:10]} --happened" in shown
     assert data("resume", "trip")["open"] == [key]

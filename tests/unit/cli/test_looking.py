@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from otolith import Disk, Versioned
-from otolith.cli.commands.show import Found
+from otolith.cli.commands.show import StateDifference
 from otolith.views import ChangeLine
 from tests.unit.cli.terminal import data, run
 
@@ -24,4 +24,6 @@ def test_the_places_of_what_an_agent_has_in_mind_are_named(place):
 
 
 def test_a_kind_that_is_new_has_a_place():
-    assert Found([], told=[ChangeLine("wish", "w", "added", "a window")]).places() == [".memory"]
+    assert StateDifference([], agent=[ChangeLine("wish", "w", "added", "a window")]).paths() == [
+        ".memory"
+    ]

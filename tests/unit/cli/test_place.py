@@ -65,7 +65,7 @@ def test_the_only_session_is_named_where_the_one_at_hand_is_empty(place):
     empty = typed("chat", "show")
     assert empty.exit_code == 3
     assert "session default has no commit yet" in empty.stderr
-    assert "the sessions are: k1; `otolith checkout --session k1` goes there" in empty.stderr
+    assert "the sessions are: k1; `otolith checkout --session k1` switches to it" in empty.stderr
     assert "Pay" in typed("chat", "show", "--session", "k1").output
     assert typed("checkout", "--session", "k1").exit_code == 0
     assert "Pay" in typed("chat", "show").output

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from otolith import Disk, Versioned
 from otolith.cli import program
-from otolith.cli.terminal import escaped, safe, tame
+from otolith.cli.terminal import dumps, escape, escape_line
 
 EVIL = "e\x1b[31mvil\x9b2J\u202eeno\u2066x"
 BIDI = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
@@ -61,15 +61,15 @@ def test_json_means_the_same_as_before(evil):
 
 @pytest.mark.parametrize("code", BIDI)
 def test_what_turns_a_line_around_is_shown(code):
-    assert safe(f"a{chr(code)}b") == f"a\\u{code:04x}b"
-    assert json.loads(escaped(f'"a{chr(code)}b"')) == f"a{chr(code)}b"
+    assert escape(f"a{chr(code)}b") == f"a\\u{code:04x}b"
+    assert json.loads(dumps(f"a{chr(code)}b")) == f"a{chr(code)}b"
 
 
 def test_lines_and_tabs_stay():
-    assert safe("a\n\tb") == "a\n\tb"
+    assert escape("a\n\tb") == "a\n\tb"
 
 
 def test_colours_of_ours_stay_and_nothing_else_does():
-    assert tame("\x1b[31mred\x1b[0m \x1b[2J\x07\u202e") == (
+    assert escape_line("\x1b[31mred\x1b[0m \x1b[2J\x07\u202e") == (
         "\x1b[31mred\x1b[0m \N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}\\u202e"
     )

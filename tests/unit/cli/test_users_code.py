@@ -8,7 +8,7 @@ from otolith import Disk, Versioned
 from otolith.agent import Task
 from otolith.cli.errors import hint_of
 from otolith.cli.options import GlobalOptions
-from otolith.cli.run.agents import Going, code_of, inputs_of, under_way
+from otolith.cli.run.agents import ResumeHint, load_code, parse_inputs, run_errors
 from otolith.errors import MergeConflict
 from tests.unit.cli.terminal import data, run
 
@@ -115,7 +115,7 @@ def test_an_interrupt_says_how_to_go_on_and_what_may_have_happened(begun):
     key = data("effects")["effects"][0]["key"]
     assert result.exit_code == 130
     assert "the run of session trip was interrupted" in result.stderr
-    assert "`otolith --store a.db resume trip --with paying.py:agent` goes on" in result.stderr
+    assert "`otolith --store a.db resume trip --with paying.py:agent` resumes it" in result.stderr
     assert "pay {amount: 5}" in result.stderr
     assert f"effects trip --settle {key[:10]} --happened   (or --not-happened)" in result.stderr
 
@@ -151,9 +151,9 @@ def ship(order: Order, fast: bool = False, state: object = None) -> str:
 
 def test_arguments_are_made_into_what_a_task_asks_for(begun):
     (begun / "typed_task.py").write_text(TYPED)
-    task = code_of(GlobalOptions(), "typed_task.py:ship")
+    task = load_code(GlobalOptions(), "typed_task.py:ship")
     assert isinstance(task, Task)
-    made = inputs_of(task, '{"order": {"id": 7, "lines": ["pen"]}}')
+    made = parse_inputs(task, '{"order": {"id": 7, "lines": ["pen"]}}')
     assert type(made["order"]).__name__ == "Order"
     assert (made["order"].lines, made["fast"]) == (["pen"], False)
 
@@ -198,7 +198,7 @@ def test_an_argument_that_does_not_fit_is_named(begun, given, named):
 def test_an_option_for_cells_is_refused_for_an_agent(begun, option):
     result = run("run", "bot.py:agent", "Pay", *option)
     assert result.exit_code == 2
-    assert f"{option[0]} is for the cells of a script or notebook" in result.stderr
+    assert f"{option[0]} applies to the cells of a script or notebook" in result.stderr
     assert not (begun / "paid").exists()
 
 
@@ -207,7 +207,7 @@ def test_an_option_for_agents_is_refused_for_cells(begun, option):
     (begun / "script.py").write_text("x = 1\n")
     result = run("run", "script.py", *option)
     assert result.exit_code == 2
-    assert f"{option[0]} is for an agent, FILE.py:NAME" in result.stderr
+    assert f"{option[0]} applies to an agent, FILE.py:NAME" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_what_ended_a_run_is_named_as_it_was_typed(begun):
     steps = run("run", "slow.py:Bot", "Fly", "--max-steps", 3)
     assert steps.output.splitlines() == [
         "stopped by --max-steps after 3 steps (3 in all)",
-        "to go on: otolith --store a.db resume trip --with slow.py:Bot",
+        "to resume: otolith --store a.db resume trip --with slow.py:Bot",
     ]
     seconds = run("run", "slow.py:Bot", "Fly", "--max-seconds", 0)
     assert "stopped by --max-seconds after 0 steps (3 in all)" in seconds.output
@@ -254,7 +254,7 @@ def test_a_session_that_is_stuck_is_freed(said, code):
     stuck = run("run", "bot.py:agent", "Fly")
     assert stuck.exit_code == 1
     assert "`otolith --store a.db resume trip --abandon` ends it" in stuck.stderr
-    assert "resume trip --with bot.py:agent` goes on" in stuck.stderr
+    assert "resume trip --with bot.py:agent` resumes it" in stuck.stderr
 
     run("set", "note", "1")
     assert "main is ended" in run("resume", "trip", "--abandon", *code).output
@@ -280,7 +280,7 @@ def test_a_session_in_which_nothing_ran_is_told_with_the_command_that_begins(beg
 def test_a_replay_says_how_many_calls_it_refused(begun):
     run("run", "bot.py:agent", "Pay", "--max-steps", 0)
     refused = run("replay", "trip", "--with", "bot.py:agent")
-    assert "1 call refused, which --act lets happen" in refused.output
+    assert "1 call refused: --act lets them happen" in refused.output
     assert data("replay", "trip", "--with", "bot.py:agent")["refused"] == 1
 
 
@@ -294,13 +294,13 @@ def test_an_error_keeps_its_own_hint(begun):
 
 
 def test_what_a_sub_agent_did_is_merged_by_a_command(begun):
-    going = Going(GlobalOptions(), "trip", "bot.py:agent")
+    going = ResumeHint(GlobalOptions(), "trip", "bot.py:agent")
     told = "what main.worker did does not go with what was done here"
     conflict = MergeConflict(told, paths=("x",), hint="state.merge('main.worker')")
     state = Versioned(Disk("a.db"), session="trip")
-    with state, pytest.raises(MergeConflict), under_way(going, state):
+    with state, pytest.raises(MergeConflict), run_errors(going, state):
         raise conflict
     assert hint_of(conflict) == (
-        "`otolith -s trip merge main.worker`, decide the conflicts, "
+        "`otolith -s trip merge main.worker`, resolve the conflicts, "
         "then `otolith resume trip --with bot.py:agent`"
     )

@@ -1,10 +1,7 @@
-"""`resume`: going on with what an agent does, or ending it; `run` of an agent begins here, too.
+"""Runs of agents: `resume` and `replay` them, list and settle `effects`, list `events`.
 
-`replay`: a run repeated from any commit on a branch of its own, or what is on record of it.
-
-`effects`: what agents did to the world, and deciding about what nobody knows.
-
-`events`: what happened in a session, in order.
+`run` of an agent begins here too (`begin`). The user's code runs in this process; see
+`cli/run/agents.py`. Exit codes: 0 done, 1 the run ended with an error, 8 it is not finished.
 """
 
 from __future__ import annotations
@@ -31,8 +28,8 @@ from otolith.agent import (
     replies_in,
     run_code_name,
 )
-from otolith.cli.errors import worded
-from otolith.cli.format.history import counted, moment
+from otolith.cli.errors import with_terminal_hint
+from otolith.cli.format.history import format_time, plural
 from otolith.cli.format.runs import (
     event_json,
     event_line,
@@ -43,47 +40,47 @@ from otolith.cli.format.runs import (
     run_lines,
 )
 from otolith.cli.format.values import one_line, to_json
-from otolith.cli.location import OpenBranch, at_hand, find, only_session, opened
+from otolith.cli.location import OpenBranch, find, only_session, open_current, open_repo
 from otolith.cli.options import GlobalOptions, reject_options
 from otolith.cli.run.agents import (
     KEY_LETTERS,
-    Going,
-    Running,
-    name_of,
-    open_effects,
-    open_lines,
-    running,
-    typed,
-    under_way,
+    OpenRun,
+    ResumeHint,
+    command_line,
+    open_run,
+    run_errors,
+    run_name,
+    unknown_effect_lines,
+    unknown_effects,
 )
-from otolith.cli.terminal import emit, json_option, page, safe, table
-from otolith.core import Commit, StateReader
+from otolith.cli.terminal import emit, escape, json_option, page, table
+from otolith.core import Commit
 from otolith.errors import Invalid, KeyNotFound
 from otolith.session import Versioned
 from otolith.state import events as events_of
 
-_UNFINISHED, _FAILED = 8, 1  # errors leave with 1 to 7
+_UNFINISHED, _FAILED = 8, 1  # errors use 1 to 7
 _CODES = {"done": 0, "error": _FAILED}
 _LIMITS = ("max_steps", "max_seconds")
 
 with_option = click.option(
-    "--with", "given", metavar="CODE", help="What runs: FILE.py:NAME or package.module:NAME."
+    "--with", "code", metavar="CODE", help="What runs: FILE.py:NAME or package.module:NAME."
 )
 max_steps_option = click.option(
     "--max-steps", type=click.IntRange(min=0), default=50, show_default=True, metavar="N",
-    help="End after so many steps.",
+    help="Stop after N steps.",
 )  # fmt: skip
 max_seconds_option = click.option(
-    "--max-seconds", type=click.FloatRange(min=0), metavar="N", help="End after so long."
+    "--max-seconds", type=click.FloatRange(min=0), metavar="N", help="Stop after N seconds."
 )
 
 
 @click.command("resume")
 @click.argument("session", required=False)
 @with_option
-@click.option("--answer", metavar="TEXT", help="What to say to the question that it waits with.")
-@click.option("--force", is_flag=True, help="Even if other code has begun it.")
-@click.option("--abandon", is_flag=True, help="End it where it is: the session is free again.")
+@click.option("--answer", metavar="TEXT", help="The answer to the question that it waits with.")
+@click.option("--force", is_flag=True, help="Resume even if other code began the run.")
+@click.option("--abandon", is_flag=True, help="End the run where it is; the session is free again.")
 @max_steps_option
 @max_seconds_option
 @json_option
@@ -93,140 +90,125 @@ def resume(
     /,
     *,
     session: str | None,
-    given: str | None,
+    code: str | None,
     answer: str | None,
     force: bool,
     abandon: bool,
     as_json: bool,
     **limits: Any,
 ) -> None:
-    """Go on with a run that was cut off, paused or stopped.
+    """Resume a run that was interrupted, paused or stopped.
 
-    The code of the run is yours: `--with` says where it is, and it runs in this very process.
-    Without it, only what is known of the run is shown. Leaves with 1 if the run ended with an
-    error, and with 8 if it is not over.
+    `--with` names your code of the run; it runs in this process. Without it, the runs of the
+    session are shown. Exits with 1 if the run ended with an error, with 8 if it is not finished.
     """
-    asked = _in(ctx.obj, session)
+    options: GlobalOptions = ctx.obj.for_session(session)
     if abandon:
-        reject_options(ctx, ("answer", "force", *_LIMITS), "means nothing where a run is ended")
-        _abandon(asked, None if given is None else name_of(asked, given), as_json=as_json)
+        reject_options(ctx, ("answer", "force", *_LIMITS), "does not apply to --abandon")
+        _abandon(options, None if code is None else run_name(options, code), as_json=as_json)
         return
-    if given is None:
-        why = "is for a run that goes on: say --with FILE.py:NAME, too"
+    if code is None:
+        why = "applies to a run that is resumed: add --with FILE.py:NAME"
         reject_options(ctx, ("answer", "force", *_LIMITS), why)
-        ctx.exit(_show_run(asked, as_json=as_json))
-    with running(asked, None, given) as found:
+        ctx.exit(_show_runs(options, as_json=as_json))
+    with open_run(options, None, code) as run:
         if not force:
-            _check_code(found, given)
-        with under_way(found.going, found.state):
-            outcome = found.orchestrator.resume(found.state.session, answer, **limits)
-        found.hand_over(outcome)
-        _tell(ctx, outcome, found.going, as_json=as_json)
+            _check_code(run, code)
+        with run_errors(run.hint, run.state):
+            outcome = run.orchestrator.resume(run.state.session, answer, **limits)
+        _finish(ctx, run, outcome, as_json=as_json)
 
 
-def _in(asked: GlobalOptions, session: str | None) -> GlobalOptions:
-    return asked if session is None else asked._replace(session=session)
-
-
-def _check_code(found: Running, given: str) -> None:
-    """Refuse code that has not begun the run: it may understand something else by its state."""
-    began = run_code_name(found.state, found.orchestrator.name)
-    if began not in ("", found.orchestrator.code):
+def _check_code(run: OpenRun, code: str) -> None:
+    """Refuse code that did not begin the run: it may read another meaning into its state."""
+    began = run_code_name(run.state, run.orchestrator.name)
+    if began not in ("", run.orchestrator.code):
         raise Invalid(
-            f"{began} has begun this run, and {given} is {found.orchestrator.code}",
-            hint=f"name {began}; or say --force, if it has another name now",
+            f"{began} began this run, and {code} is {run.orchestrator.code}",
+            hint=f"name {began}; or use --force, if it was renamed",
         )
 
 
 def begin(
-    ctx: click.Context, given: str, told: str, *, session: str | None, again: bool, as_json: bool,
+    ctx: click.Context, code: str, input: str, *, session: str | None, again: bool, as_json: bool,
     **limits: Any,
 ) -> None:  # fmt: skip
-    """Begin a run of the user's code, or go on with it if it was told the same before."""
-    with running(ctx.obj, session, given, told) as found:
-        name = found.state.session
-        with under_way(found.going, found.state):
-            outcome = found.orchestrator.run(found.told, session=name, again=again, **limits)
-        found.hand_over(outcome)
-        _tell(ctx, outcome, found.going, as_json=as_json)
+    """Begin a run of the user's code, or resume the one that has the same input."""
+    with open_run(ctx.obj, session, code, input) as run:
+        with run_errors(run.hint, run.state):
+            outcome = run.orchestrator.run(
+                run.input, session=run.state.session, again=again, **limits
+            )
+        _finish(ctx, run, outcome, as_json=as_json)
 
 
-def _tell(ctx: click.Context, outcome: Outcome, going: Going, *, as_json: bool) -> None:
+def _finish(ctx: click.Context, run: OpenRun, outcome: Outcome, *, as_json: bool) -> None:
+    """Print how a run ended and the command that follows; exit with its code."""
+    run.result_returned(outcome)
+    next_command = []
+    if outcome.ended == "paused":
+        next_command = [f"to answer: {run.hint.resume('--answer', 'TEXT')}"]
+    elif not outcome.state.is_over:
+        next_command = [f"to resume: {run.hint.resume()}"]
     if as_json:
         emit(outcome_json(outcome))
     else:
-        page([*outcome_lines(outcome), *_next_move(outcome, going)], ctx.obj)
-    ctx.exit(exit_code_of(outcome))
+        page([*outcome_lines(outcome), *next_command], ctx.obj)
+    ctx.exit(_CODES.get(outcome.ended, _UNFINISHED))
 
 
-def _next_move(outcome: Outcome, going: Going) -> list[str]:
-    if outcome.ended == "paused":
-        return [f"to answer: {going.on('--answer', 'TEXT')}"]
-    return [] if outcome.state.is_over else [f"to go on: {going.on()}"]
-
-
-def exit_code_of(outcome: Outcome) -> int:
-    """Return what a verb leaves with that ran something."""
-    return _CODES.get(outcome.ended, _UNFINISHED)
-
-
-def _show_run(asked: GlobalOptions, *, as_json: bool) -> int:
-    """Show the runs of a session; return the exit code of the one that is furthest from its end."""
-    with at_hand(asked, read_only=True, is_staged=False) as desk:
-        desk.head()
-        state = desk.branch
-        assert isinstance(state, Versioned)
-        found, going = _runs(state), Going(asked, state.session)
-        unsettled = open_effects(state)
+def _show_runs(options: GlobalOptions, *, as_json: bool) -> int:
+    """Show the runs of a session; return the exit code of the least finished."""
+    with open_current(options, read_only=True, unstash=False) as current:
+        current.head()
+        state = current.branch
+        found, hint = _runs(state), ResumeHint(options, state.session)
+        unknown = unknown_effects(state)
         if as_json:
             runs = {name: run.head_data() for name, run in found.items()}
-            emit({"runs": runs, "open": [entry.key for entry in unsettled]})
+            emit({"runs": runs, "open": [entry.key for entry in unknown]})
         else:
-            lines = (line for name, run in found.items() for line in _run_lines(name, run, going))
-            page([*lines, *open_lines(going, unsettled)], asked)
+            lines: list[str] = []
+            for name, run in found.items():
+                lines += run_lines(name, run)
+                answer = ("--answer", "TEXT") if run.is_paused else ()
+                lines += [] if run.is_over else [f"  to resume: {hint.resume(*answer)}"]
+            page([*lines, *unknown_effect_lines(hint, unknown)], options)
         if not all(run.is_over for run in found.values()):
             return _UNFINISHED
         return _FAILED if any(run.error for run in found.values()) else 0
 
 
-def _run_lines(name: str, run: AgentState, going: Going) -> list[str]:
-    answer = ("--answer", "TEXT") if run.is_paused else ()
-    go_on = [] if run.is_over else [f"  to go on: {going.on(*answer)}"]
-    return [*run_lines(name, run), *go_on]
-
-
 def _runs(state: Versioned, only: str | None = None) -> dict[str, AgentState]:
-    """Return where the runs of a session are, by name."""
+    """Return the runs of a session by name, or only one."""
     runs = {name: load_run(state, name) for name in list_runs(state) if only in (None, name)}
     found = {name: run for name, run in runs.items() if run is not None}
     if not found:
-        what = "nothing" if only is None else f"no {only}"
-        message = f"{what} ran in session {state.session}"
-        raise worded(KeyNotFound(message, hint="see `otolith log`"))
+        what = "no run" if only is None else f"no run {only}"
+        message = f"there is {what} in session {state.session}"
+        raise with_terminal_hint(KeyNotFound(message, hint="see `otolith log`"))
     return found
 
 
-def _abandon(asked: GlobalOptions, only: str | None, *, as_json: bool) -> None:
-    """End the runs of a session that are not over, or only one. What is staged stays staged."""
-    place = find(asked)
-    with opened(place.url) as repo:
-        state = repo.session(place.session or only_session(repo), branch=place.branch)
-        OpenBranch(place, repo, state).head()
+def _abandon(options: GlobalOptions, only: str | None, *, as_json: bool) -> None:
+    """End the unfinished runs of a session, or only one. Stashed edits stay stashed."""
+    location = find(options)
+    with open_repo(location.url) as repo:
+        state = repo.session(location.session or only_session(repo), branch=location.branch)
+        OpenBranch(location, repo, state).head()
         ended = [name for name, run in _runs(state, only).items() if not run.is_over]
         for name in ended:
             orchestrator = Orchestrator(state, name=name)
             orchestrator.code = run_code_name(state, name) or orchestrator.code
             orchestrator.abandon(state.session, "abandoned from a terminal")
-        unsettled = open_effects(state)
+        unknown = unknown_effects(state)
     if as_json:
-        emit({"abandoned": ended, "open": [entry.key for entry in unsettled]})
+        emit({"abandoned": ended, "open": [entry.key for entry in unknown]})
         return
-    told = [f"{safe(name)} is ended; the session is free for another task" for name in ended]
-    going = Going(asked, state.session)
-    page([*(told or ["nothing to end: all runs are over"]), *open_lines(going, unsettled)], asked)
-
-
-_REFUSED = "and this is a replay"
+    lines = [f"{escape(name)} is ended; the session is free for another task" for name in ended]
+    lines = lines or ["nothing to end: all runs are finished"]
+    hint = ResumeHint(options, state.session)
+    page([*lines, *unknown_effect_lines(hint, unknown)], options)
 
 
 @click.command("replay")
@@ -236,127 +218,123 @@ _REFUSED = "and this is a replay"
 )
 @click.option("--run", "name", default="main", show_default=True, metavar="NAME", help="Which run.")
 @with_option
-@click.option("--to", "branch", metavar="BRANCH", help="The branch to replay on, a new one.")
-@click.option("--fresh", is_flag=True, help="Ask the model anew, also what is on record.")
-@click.option("--act", is_flag=True, help="Let tools act on the world where nothing is on record.")
+@click.option("--to", "branch", metavar="BRANCH", help="The new branch to replay on.")
+@click.option("--fresh", is_flag=True, help="Ask the model again, ignoring recorded answers.")
+@click.option("--act", is_flag=True, help="Let tools have effects where no result is recorded.")
 @max_steps_option
 @json_option
 @click.pass_context
-def replaying(
+def replay_command(
     ctx: click.Context,
     *,
     session: str | None,
     ref: str | None,
     name: str,
-    given: str | None,
+    code: str | None,
     branch: str | None,
     fresh: bool,
     act: bool,
     max_steps: int,
     as_json: bool,
 ) -> None:
-    """Repeat a run from a commit, on a branch of its own; the run itself stays as it is.
+    """Repeat a run from a commit on a new branch; the run itself does not change.
 
-    What models answered is on record, and so is what tools with effects came to. Without `--with`,
-    the record is shown. With it, the run is repeated with that code: its prompt, tools and model.
+    Answers of models and results of tools with effects are recorded. Without `--with`, the record
+    is shown. With it, the run is repeated with that code: its prompt, tools and model.
     """
-    asked: GlobalOptions = ctx.obj if session is None else ctx.obj._replace(session=session)
-    if given is None:
-        why = "is for a run that is repeated: say --with FILE.py:NAME, too"
+    options: GlobalOptions = ctx.obj.for_session(session)
+    if code is None:
+        why = "applies to a run that is repeated: add --with FILE.py:NAME"
         reject_options(ctx, ("branch", "fresh", "act", "max_steps"), why)
-        _show_record(asked, name, ref, as_json=as_json)
+        _show_record(options, name, ref, as_json=as_json)
         return
-    with running(asked, None, given) as found:
-        state, orchestrator, going = found.state, found.orchestrator, found.going
+    with open_run(options, None, code) as run:
+        state, orchestrator = run.state, run.orchestrator
         orchestrator.name = name
-        begin = state.resolve(ref) if ref is not None else _first(state, name)
-        with under_way(going, state, repeats=True):
+        start = state.resolve(ref) if ref is not None else _first_commit(state, name)
+        with run_errors(run.hint, state, is_replay=True):
             made = replay(
                 orchestrator,
                 state,
-                at=begin,
-                branch=branch or _free(state, f"replay-{begin.short}"),
+                at=start,
+                branch=branch or _unused_branch(state, f"replay-{start.short}"),
                 model=orchestrator.model if fresh else None,
                 may_act=act,
                 max_steps=max_steps,
             )
-        counts = {"branch": made.state.name, "replayed": made.replayed, "asked": made.asked}
-        counts |= {"refused": _refused(made.outcome)}
-        _tell_replay(made.outcome, counts, asked, as_json=as_json)
-        ctx.exit(exit_code_of(made.outcome))
-
-
-def _tell_replay(
-    outcome: Outcome, counts: dict[str, Any], asked: GlobalOptions, *, as_json: bool
-) -> None:
+    outcome = made.outcome
+    refused = sum(_REPLAY_REFUSAL in call.error for call in outcome.state.memory.tool_calls)
     if as_json:
-        emit(outcome_json(outcome) | counts)
-        return
-    recorded = counted(counts["replayed"], "answer")
-    told = f"on branch {counts['branch']}: {recorded} on record, {counts['asked']} new"
-    if counts["refused"]:
-        told += f"; {counted(counts['refused'], 'call')} refused, which --act lets happen"
-    page([*outcome_lines(outcome), safe(told)], asked)
+        counts = {"branch": made.state.name, "replayed": made.replayed, "asked": made.asked}
+        emit(outcome_json(outcome) | counts | {"refused": refused})
+    else:
+        line = f"on branch {made.state.name}: {plural(made.replayed, 'recorded answer')}, "
+        line += f"{made.asked} new"
+        if refused:
+            line += f"; {plural(refused, 'call')} refused: --act lets them happen"
+        page([*outcome_lines(outcome), escape(line)], options)
+    ctx.exit(_CODES.get(outcome.ended, _UNFINISHED))
 
 
-def _refused(outcome: Outcome) -> int:
-    """Return how many calls were refused because they would act on the world."""
-    return sum(_REFUSED in call.error for call in outcome.state.memory.tool_calls)
+# How the error of a call ends that a replay refused, because it would have effects.
+_REPLAY_REFUSAL = "and this is a replay"
 
 
-def _free(state: Versioned, name: str) -> str:
-    """Return the name of a branch that there is not yet."""
+def _unused_branch(state: Versioned, name: str) -> str:
     taken = state.repo.branches(state.session)
-    return next(
-        each for each in chain([name], map(f"{name}-{{}}".format, count(2))) if each not in taken
-    )
+    names = chain([name], map(f"{name}-{{}}".format, count(2)))
+    return next(each for each in names if each not in taken)
 
 
-def _first(state: Versioned, name: str) -> Commit:
-    """Return the commit that a run began with."""
-    began = [commit for commit in state.log() if commit.meta.get("run") == name]
-    if not began:
-        raise worded(KeyNotFound(f"there is no run {name}", hint="`otolith resume` lists them"))
-    return began[-1]
+def _first_commit(state: Versioned, name: str) -> Commit:
+    """Return the first commit of a run."""
+    commits = [commit for commit in state.log() if commit.meta.get("run") == name]
+    if not commits:
+        message = f"there is no run {name}"
+        raise with_terminal_hint(KeyNotFound(message, hint="`otolith resume` lists them"))
+    return commits[-1]
 
 
-def _show_record(asked: GlobalOptions, name: str, ref: str | None, *, as_json: bool) -> None:
-    with at_hand(asked, read_only=True, is_staged=False) as desk:
-        desk.head()
-        state = desk.branch if ref is None else desk.repo.at(desk.commit(ref))
-        if name not in list_runs(state):
-            known = ", ".join(list_runs(state)) or "none"
-            raise worded(KeyNotFound(f"there is no run {name}", hint=f"the runs are: {known}"))
+def _show_record(options: GlobalOptions, name: str, ref: str | None, *, as_json: bool) -> None:
+    with open_current(options, read_only=True, unstash=False) as current:
+        current.head()
+        state = current.branch if ref is None else current.repo.at(current.commit(ref))
+        runs = list_runs(state)
+        if name not in runs:
+            hint = f"the runs are: {', '.join(runs) or 'none'}"
+            raise with_terminal_hint(KeyNotFound(f"there is no run {name}", hint=hint))
         recorded = replies_in(state, name)
         if as_json:
             emit({"run": name, "replies": list(map(recorded_json, recorded))})
+        elif recorded:
+            page(recorded_lines(recorded), options)
         else:
-            silent = _silent(desk, state, name, asked)
-            page(recorded_lines(recorded) if recorded else silent, asked)
+            lines = [f"run {escape(name)} asked no model"]
+            for other in (each for each in runs if replies_in(state, each)):
+                words = ("replay", current.branch.session, "--run", other)
+                lines.append(f"  {escape(other)} did: {command_line(options, *words)}")
+            page(lines, options)
 
 
-def _silent(desk: OpenBranch, state: StateReader, name: str, asked: GlobalOptions) -> Iterator[str]:
-    """Yield that a run asked no model, and how to see what others asked."""
-    yield f"run {safe(name)} asked no model"
-    for other in (each for each in list_runs(state) if replies_in(state, each)):
-        shown = typed(asked, "replay", desk.branch.session, "--run", other)
-        yield f"  {safe(other)} did: {shown}"
-
-
-OPEN = ("begun", "unknown")
+_UNSETTLED = ("begun", "unknown")
 
 
 @click.command("effects")
 @click.argument("session", required=False)
-@click.option("--unknown", is_flag=True, help="Only those of which nobody knows if they happened.")
-@click.option("--settle", "key", metavar="KEY", help="Decide about one; its first digits will do.")
+@click.option("--unknown", is_flag=True, help="Only those of unknown outcome.")
+@click.option(
+    "--settle",
+    "key",
+    metavar="KEY",
+    help="Record the outcome of one, by the first digits of its key.",
+)
 @click.option("--happened", is_flag=True, help="For --settle: you found out that it happened.")
 @click.option("--not-happened", is_flag=True, help="For --settle: you found out that it did not.")
 @click.option("--result", metavar="JSON", help="What the tool returned, if it happened.")
 @json_option
 @click.pass_obj
 def effects(
-    asked: GlobalOptions,
+    options: GlobalOptions,
     *,
     session: str | None,
     unknown: bool,
@@ -366,91 +344,85 @@ def effects(
     result: str | None,
     as_json: bool,
 ) -> None:
-    """List what agents did to the world in a session, the oldest first.
+    """List the effects of tools in a session, oldest first.
 
-    What a rollback has left behind stays done, and is marked. A call that must not happen twice,
-    and was begun by a process that died, may have happened or not. Find out, say so with
-    `--settle`, and the run goes on. One that happened is not made again.
+    Effects that a rollback left behind remain, and are marked. A call that must not happen twice,
+    and was begun by a process that died, may or may not have happened. Find out, record it with
+    `--settle`, and the run resumes. A call that happened is not repeated.
     """
-    asked = asked if session is None else asked._replace(session=session)
-    if key is not None and happened is not_happened:  # a guess could do it a second time
-        raise click.UsageError("did it happen? say --happened or --not-happened, one of them")
+    options = options.for_session(session)
+    if key is not None and happened is not_happened:  # a guess could repeat the effect
+        raise click.UsageError("did it happen? give --happened or --not-happened, one of them")
     if key is None and (happened or not_happened or result is not None):
-        raise click.UsageError("which one? say --settle KEY")
+        raise click.UsageError("which call? give --settle KEY")
     if not_happened and result is not None:
-        raise click.UsageError("what did not happen has no --result")
-    with at_hand(asked, read_only=key is None, is_staged=False) as desk:
-        desk.head()
-        state = desk.branch
-        assert isinstance(state, Versioned)
+        raise click.UsageError("a call that did not happen has no --result")
+    with open_current(options, read_only=key is None, unstash=False) as current:
+        current.head()
+        state = current.branch
         if key is not None:
-            told = _settled(state, key, happened=happened, result=_parsed(result))
-            page([told], asked)
+            page([_settle(state, key, happened=happened, result=_parse_json(result))], options)
             return
-        here = {entry.key: entry for entry in (*ledger_in(state), *open_effects(state))}
+        here = {entry.key: entry for entry in (*ledger_in(state), *unknown_effects(state))}
         ever = {entry.key: entry for entry in effects_after(state)} | here
-        listed = [entry for entry in ever.values() if not unknown or entry.status in OPEN]
+        listed = [entry for entry in ever.values() if not unknown or entry.status in _UNSETTLED]
         listed.sort(key=lambda entry: entry.time)
         if as_json:
-            emit({"effects": [_as_json(each, is_left=each.key not in here) for each in listed]})
+            data = [
+                {"key": each.key, **each.to_data(), "rolled_back": each.key not in here}
+                for each in listed
+            ]
+            emit({"effects": to_json(data)})
         else:
-            page(_lines(listed, here), asked)
+            page(_effect_lines(listed, here), options)
 
 
-def _settled(state: Versioned, start: str, *, happened: bool, result: Any) -> str:
-    """Decide about the one open call whose key starts so; return what was decided."""
-    known = {entry.key: entry for entry in open_effects(state)}
-    fit = [entry for key, entry in known.items() if key.startswith(start)]
-    if len(fit) != 1:
-        keys = ", ".join(key[:KEY_LETTERS] for key in known) or "none"
-        what = f"{start!r} is more than one call" if fit else f"no call {start!r} is open"
-        raise worded(KeyNotFound(what, hint=f"open are: {keys}"))
-    Orchestrator(state).settle(fit[0].key, happened=happened, result=result, session=state.session)
-    return f"{safe(fit[0].tool)} {'happened' if happened else 'did not happen, and will be done'}"
+def _settle(state: Versioned, prefix: str, *, happened: bool, result: Any) -> str:
+    """Record the outcome of the one unsettled call whose key starts with a prefix."""
+    unsettled = {entry.key: entry for entry in unknown_effects(state)}
+    found = [entry for key, entry in unsettled.items() if key.startswith(prefix)]
+    if len(found) != 1:
+        keys = ", ".join(key[:KEY_LETTERS] for key in unsettled) or "none"
+        what = f"{prefix!r} names several calls" if found else f"there is no open call {prefix!r}"
+        raise with_terminal_hint(KeyNotFound(what, hint=f"open calls: {keys}"))
+    entry = found[0]
+    Orchestrator(state).settle(entry.key, happened=happened, result=result, session=state.session)
+    return f"{escape(entry.tool)} {'happened' if happened else 'did not happen, and will be done'}"
 
 
-def _parsed(text: str | None) -> Any:
+def _parse_json(text: str | None) -> Any:
     try:
         return None if text is None else json.loads(text)
     except ValueError as error:
         raise Invalid(f"--result is not JSON: {error}", hint="quote texts: '\"done\"'") from None
 
 
-def _lines(entries: Sequence[Entry], here: Container[str]) -> Iterator[str]:
+def _effect_lines(entries: Sequence[Entry], here: Container[str]) -> Iterator[str]:
     if not entries:
-        yield "nothing was done to the world"
+        yield "no effects"
         return
     rows = [["when", "key", "status", "run", "step", "call"]]
     for each in entries:
-        call = f"{safe(each.tool)} {one_line(dict(each.arguments))}"
+        status = each.status if each.key in here else f"{each.status}, rolled back"
+        call = f"{escape(each.tool)} {one_line(dict(each.arguments))}"
         rows.append([
-            moment(each.time), each.key[:KEY_LETTERS], _status(each, here), safe(each.run),
+            format_time(each.time), each.key[:KEY_LETTERS], status, escape(each.run),
             str(each.iteration + 1), call,
         ])  # fmt: skip
     yield from table(rows)
 
 
-def _status(entry: Entry, here: Container[str]) -> str:
-    return entry.status if entry.key in here else f"{entry.status}, rolled back"
-
-
-def _as_json(entry: Entry, *, is_left: bool) -> dict[str, Any]:
-    data = {"key": entry.key, **entry.to_data(), "rolled_back": is_left}
-    found: dict[str, Any] = to_json(data)
-    return found
-
-
 @click.command("events")
 @click.argument("session", required=False)
 @click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind; repeatable.")
-@click.option("--agent", metavar="NAME", help="Only of this agent.")
-@click.option("--since", metavar="WHEN", help="A time (ISO 8601), or a commit: what came after it.")
-@click.option("--until", metavar="WHEN", help="A time, or a commit: what it contains.")
+@click.option("--agent", metavar="NAME", help="Only events of this agent.")
+@click.option("--since", metavar="WHEN", help="After this time (ISO 8601) or commit.")
+@click.option("--until", metavar="WHEN", help="Up to this time, or commit.")
 @click.option("-n", "--limit", type=click.IntRange(min=0), metavar="N", help="The last N.")
 @json_option
 @click.pass_obj
 def events(
-    asked: GlobalOptions,
+    options: GlobalOptions,
     *,
     session: str | None,
     kinds: tuple[str, ...],
@@ -460,30 +432,30 @@ def events(
     limit: int | None,
     as_json: bool,
 ) -> None:
-    """List what happened in a session, the oldest first."""
-    asked = asked if session is None else asked._replace(session=session)
-    with at_hand(asked, read_only=True) as desk:
-        desk.head()  # says so if there is no such session
+    """List the events of a session, oldest first."""
+    options = options.for_session(session)
+    with open_current(options, read_only=True) as current:
+        current.head()  # raises if there is no such session
         found = events_of(
-            desk.branch,
+            current.branch,
             kind=kinds or None,
             agent=agent,
-            since=_moment(since),
-            until=_moment(until),
+            since=_time_or_commit(since),
+            until=_time_or_commit(until),
             limit=limit,
         )
         if as_json:
             emit({"events": list(map(event_json, found))})
         else:
-            page([*map(event_line, found)] or ["no events"], asked)
+            page([*map(event_line, found)] or ["no events"], options)
 
 
-def _moment(text: str | None) -> datetime | str | None:
-    """Return a time that has its zone, or what names a commit."""
+def _time_or_commit(text: str | None) -> datetime | str | None:
+    """Return a time with its zone, or the text as it is if it does not look like a time."""
     if text is None or not re.match(r"\d{4}-\d\d-\d\d", text):
         return text
     try:
         found = datetime.fromisoformat(text)
     except ValueError as error:
-        raise click.UsageError(f"{text!r} is no time: {error}\nwrite 2026-11-16T09:30") from None
+        raise click.UsageError(f"{text!r} is not a time: {error}\nwrite 2026-11-16T09:30") from None
     return found if found.tzinfo is not None else found.astimezone()

@@ -1,4 +1,4 @@
-"""Names for lines of history: `branch`, `checkout` and `tag`."""
+"""`branch`, `checkout` and `tag`: names for lines of history and for single commits."""
 
 from __future__ import annotations
 
@@ -6,10 +6,18 @@ from dataclasses import replace
 
 import click
 
-from otolith.cli.format.history import commit_json, first_line, moment, oneline
-from otolith.cli.location import OpenBranch, StoreLocation, at_hand, find, opened, save, suggesting
+from otolith.cli.format.history import commit_json, first_line, format_time, oneline
+from otolith.cli.location import (
+    OpenBranch,
+    StoreLocation,
+    find,
+    open_current,
+    open_repo,
+    ref_not_found,
+    save,
+)
 from otolith.cli.options import GlobalOptions
-from otolith.cli.terminal import emit, json_option, page, safe, table
+from otolith.cli.terminal import emit, escape, json_option, page, table
 from otolith.core import Commit
 from otolith.errors import Exists, Invalid, NotFound, RefExists, Uncommitted
 
@@ -18,11 +26,11 @@ from otolith.errors import Exists, Invalid, NotFound, RefExists, Uncommitted
 @click.argument("name", required=False)
 @click.argument("ref", required=False)
 @click.option("-d", "--delete", is_flag=True, help="Delete the branch NAME.")
-@click.option("--force", is_flag=True, help="Delete it together with its staged edits.")
+@click.option("--force", is_flag=True, help="Delete it together with its staged changes.")
 @json_option
 @click.pass_obj
 def branch(
-    asked: GlobalOptions,
+    options: GlobalOptions,
     *,
     name: str | None,
     ref: str | None,
@@ -30,144 +38,130 @@ def branch(
     force: bool,
     as_json: bool,
 ) -> None:
-    """List the branches of the session, or make NAME at REF (here by default)."""
+    """List the branches of the session, or create NAME at REF (here by default)."""
     if name is None and delete:
         raise click.UsageError("name the branch to delete")
-    with at_hand(asked, read_only=name is None) as desk:
+    with open_current(options, read_only=name is None) as current:
         if name is None:
-            _list(desk, asked, as_json=as_json)
+            _list(current, options, as_json=as_json)
         elif delete:
-            _delete(desk, name, force=force)
+            _delete(current, name, force=force)
         else:
-            made = fork(desk, name, ref)
+            made = _fork(current, name, ref)
             click.echo(f"Branch {name} at {oneline(made, {})}")
-            click.echo(f"`otolith checkout {name}` goes there.")
+            click.echo(f"`otolith checkout {name}` switches to it.")
 
 
-def _list(desk: OpenBranch, asked: GlobalOptions, *, as_json: bool) -> None:
-    heads = desk.repo.branches(desk.branch.session)
-    here = desk.branch.name
-    staged = desk.repo.store.refs("stage/")
-    edited = {name for name in heads if _stage_ref(desk, name) in staged}
+def _list(current: OpenBranch, options: GlobalOptions, *, as_json: bool) -> None:
+    session, here = current.branch.session, current.branch.name
+    heads = current.repo.branches(session)
+    stashes = current.repo.store.refs("stage/")
+    refs = {name: current.repo.session(session, branch=name).ref for name in heads}
+    staged = {n for n, ref in refs.items() if "stage/" + ref.removeprefix("session/") in stashes}
     if as_json:
         found = [
-            {
-                "name": name,
-                "here": name == here,
-                "staged": name in edited,
-                "head": commit_json(head),
-            }
-            for name, head in heads.items()
+            {"name": n, "here": n == here, "staged": n in staged, "head": commit_json(head)}
+            for n, head in heads.items()
         ]
-        emit({"session": desk.branch.session, "branches": found})
+        emit({"session": session, "branches": found})
         return
+    current_mark = click.style(escape(f"* {here}"), fg="green", bold=True)
     rows = [
         [
-            click.style(safe(f"* {name}"), fg="green", bold=True)
-            if name == here
-            else safe(f"  {name}"),
+            current_mark if name == here else escape(f"  {name}"),
             click.style(head.short, fg="yellow"),
-            moment(head.time),
+            format_time(head.time),
             first_line(head)
-            + (click.style("  (staged edits)", fg="cyan") if name in edited else ""),
+            + (click.style("  (staged changes)", fg="cyan") if name in staged else ""),
         ]
         for name, head in heads.items()
     ]
     if here not in heads:
-        rows.insert(0, [click.style(f"* {here}", fg="green", bold=True), "", "no commit yet", ""])
-    page(table(rows), asked)
+        rows.insert(0, [current_mark, "", "no commit yet", ""])
+    page(table(rows), options)
 
 
-def _stage_ref(desk: OpenBranch, name: str) -> str:
-    ref = desk.repo.session(desk.branch.session, branch=name).ref
-    return "stage/" + ref.removeprefix("session/")
-
-
-def fork(desk: OpenBranch, name: str, ref: str | None) -> Commit:
-    """Make a branch at a commit."""
-    start = desk.commit(ref or "@")
+def _fork(current: OpenBranch, name: str, ref: str | None) -> Commit:
+    """Create a branch at a commit, and return the commit."""
+    start = current.commit(ref or "@")
     try:
-        desk.branch.fork(name, at=start)
+        current.branch.fork(name, at=start)
     except RefExists as error:
-        raise RefExists(error.message, hint=f"`otolith checkout {name}` goes there") from None
+        raise RefExists(error.message, hint=f"`otolith checkout {name}` switches to it") from None
     return start
 
 
-def _delete(desk: OpenBranch, name: str, *, force: bool) -> None:
-    if desk.place.root is not None and name == desk.place.branch:
-        raise Invalid(f"{name} is the branch at hand", hint="`otolith checkout` another first")
-    heads = desk.repo.branches(desk.branch.session)
+def _delete(current: OpenBranch, name: str, *, force: bool) -> None:
+    session = current.branch.session
+    if current.location.root is not None and name == current.location.branch:
+        raise Invalid(f"{name} is the current branch", hint="`otolith checkout` another first")
+    heads = current.repo.branches(session)
     if name not in heads:
-        session = desk.branch.session
-        raise suggesting(
-            f"session {session} has no branch {name}", name, list(heads), "see `otolith branch`"
-        )
-    doomed = desk.repo.session(desk.branch.session, branch=name)
-    doomed.unstash()
-    if not doomed.is_clean and not force:
-        hint = f"`otolith -b {name} status` shows them, --force drops them"
-        raise Uncommitted(f"{name} has staged edits", hint=hint)
-    doomed.discard()
-    doomed.stash()
-    desk.repo.delete_branch(desk.branch.session, name)
+        message = f"session {session} has no branch {name}"
+        raise ref_not_found(message, name, list(heads), "see `otolith branch`")
+    deleted = current.repo.session(session, branch=name)
+    deleted.unstash()
+    if not deleted.is_clean and not force:
+        hint = f"`otolith -b {name} status` shows them, --force discards them"
+        raise Uncommitted(f"{name} has staged changes", hint=hint)
+    deleted.discard()
+    deleted.stash()
+    current.repo.delete_branch(session, name)
     click.echo(f"Deleted branch {name}. To get it back: otolith branch {name} {heads[name].short}")
 
 
 @click.command("checkout")
 @click.argument("words", nargs=-1, metavar="[BRANCH] | -b NEW [REF]")
-@click.option("-b", "new", metavar="NEW", help="Make this branch at REF, and go there.")
-@click.option("--session", metavar="ID", help="Go to another session.")
+@click.option("-b", "new", metavar="NEW", help="Create this branch at REF, and switch to it.")
+@click.option("--session", metavar="ID", help="Switch to another session.")
 @click.pass_obj
 def checkout(
-    asked: GlobalOptions, *, words: tuple[str, ...], new: str | None, session: str | None
+    options: GlobalOptions, *, words: tuple[str, ...], new: str | None, session: str | None
 ) -> None:
-    """Choose the branch or session at hand. Staged edits stay with their branch."""
-    place = find(asked)
-    if place.root is None or asked.store is not None:
+    """Switch to another branch or session. Staged changes stay with their branch."""
+    location = find(options)
+    if location.root is None or options.store is not None:
         raise Invalid(
-            "there is no .otolith to remember the choice in",
-            hint="`otolith init URL` makes one; or say `otolith --store URL -b BRANCH …` each time",
+            "there is no .otolith to remember the branch in",
+            hint="`otolith init URL` makes one; or use `otolith --store URL -b BRANCH …` each time",
         )
     if len(words) > 1 or not (words or new or session):
         raise click.UsageError("name one branch, -b NEW [REF], or --session ID")
-    with opened(place.url) as repo:
-        branch = repo.session(session or place.session or "default", branch=place.branch)
-        desk = OpenBranch(replace(place, session=branch.session), repo, branch)
+    with open_repo(location.url) as repo:
+        branch = repo.session(session or location.session or "default", branch=location.branch)
+        current = OpenBranch(replace(location, session=branch.session), repo, branch)
         branch.unstash()
-        left = not branch.is_clean and session is None
-        goal = _goal(desk, words[0] if words else None, new)
-        save(goal)
-        arrived = repo.session(branch.session, branch=goal.branch)
-        head = oneline(arrived.head, {}) if arrived.head else "new; its first commit makes it"
-    click.echo(f"Session {safe(str(goal.session))}, branch {safe(goal.branch)}: {head}")
-    if left and goal.branch != branch.name:
-        click.echo(f"The staged edits of {branch.name} wait there.")
+        leaves_staged = not branch.is_clean and session is None
+        target = _checkout_target(current, words[0] if words else None, new)
+        save(target)
+        head = repo.session(branch.session, branch=target.branch).head
+        text = oneline(head, {}) if head else "new; its first commit creates it"
+    click.echo(f"Session {escape(str(target.session))}, branch {escape(target.branch)}: {text}")
+    if leaves_staged and target.branch != branch.name:
+        click.echo(f"The staged changes of {branch.name} stay there.")
 
 
-def _goal(desk: OpenBranch, word: str | None, new: str | None) -> StoreLocation:
+def _checkout_target(current: OpenBranch, word: str | None, new: str | None) -> StoreLocation:
     if new is not None:
-        if desk.branch.head is not None or word is not None:
-            fork(desk, new, word)
-        return replace(desk.place, branch=new)
+        if current.branch.head is not None or word is not None:
+            _fork(current, new, word)
+        return replace(current.location, branch=new)
     name = word or "main"
-    heads = desk.repo.branches(desk.branch.session)
+    heads = current.repo.branches(current.branch.session)
     if name in heads or (not heads and name == "main"):
-        return replace(desk.place, branch=name)
-    if word is None:  # a session whose main was never made
-        return replace(desk.place, branch=next(iter(heads)))
-    raise _not_a_branch(desk, word, list(heads))
-
-
-def _not_a_branch(desk: OpenBranch, word: str, heads: list[str]) -> Exception:
-    message = f"session {desk.branch.session} has no branch {word}"
+        return replace(current.location, branch=name)
+    if word is None:  # a session without a main branch
+        return replace(current.location, branch=next(iter(heads)))
     try:
-        desk.commit(word)
+        current.commit(word)
     except (NotFound, Invalid):
-        return suggesting(message, word, heads, f"`otolith checkout -b {word}` makes it")
-    return Invalid(
-        f"{word} is a commit, and only a branch can be at hand",
-        hint=f"`otolith show {word}:PATH` looks, `otolith checkout -b NEW {word}` works from "
-        f"there, `otolith rollback {word}` goes back to it",
+        message = f"session {current.branch.session} has no branch {word}"
+        create = f"`otolith checkout -b {word}` creates it"
+        raise ref_not_found(message, word, list(heads), create) from None
+    raise Invalid(
+        f"{word} is a commit, and only a branch can be checked out",
+        hint=f"`otolith show {word}:PATH` reads it, `otolith checkout -b NEW {word}` works from "
+        f"there, `otolith rollback {word}` restores its state",
     )
 
 
@@ -175,11 +169,11 @@ def _not_a_branch(desk: OpenBranch, word: str, heads: list[str]) -> Exception:
 @click.argument("name", required=False)
 @click.argument("ref", required=False)
 @click.option("-d", "--delete", is_flag=True, help="Delete the tag NAME.")
-@click.option("--force", is_flag=True, help="Move a tag that is there already.")
+@click.option("--force", is_flag=True, help="Move a tag that exists.")
 @json_option
 @click.pass_obj
 def tag(
-    asked: GlobalOptions,
+    options: GlobalOptions,
     *,
     name: str | None,
     ref: str | None,
@@ -187,35 +181,38 @@ def tag(
     force: bool,
     as_json: bool,
 ) -> None:
-    """List tags, or call REF (here by default) NAME. A tag does not move, and keeps its commit."""
+    """List tags, or tag REF (here by default) as NAME. A tag does not move."""
     if name is None and delete:
         raise click.UsageError("name the tag to delete")
-    with at_hand(asked, read_only=name is None) as desk:
-        tags = desk.repo.tags()
+    with open_current(options, read_only=name is None) as current:
+        tags = current.repo.tags()
         if name is None:
-            _list_tags(tags, asked, as_json=as_json)
+            _list_tags(tags, options, as_json=as_json)
         elif delete:
-            _delete_tag(desk, name, tags)
+            if name not in tags:
+                raise ref_not_found(
+                    f"there is no tag {name}", name, list(tags), "see `otolith tag`"
+                )
+            current.repo.delete_tag(name)
+            short = tags[name].short
+            click.echo(f"Deleted tag {name}. To get it back: otolith tag {name} {short}")
         elif name in tags and not force:
-            raise Exists(f"tag {name} is already there", hint="choose another, or --force")
+            raise Exists(f"tag {name} already exists", hint="choose another, or --force")
         else:
-            made = desk.repo.tag(name, desk.commit(ref or "@"), force=force)
+            made = current.repo.tag(name, current.commit(ref or "@"), force=force)
             click.echo(f"Tag {name} at {oneline(made, {})}")
 
 
-def _list_tags(tags: dict[str, Commit], asked: GlobalOptions, *, as_json: bool) -> None:
+def _list_tags(tags: dict[str, Commit], options: GlobalOptions, *, as_json: bool) -> None:
     if as_json:
         emit({"tags": [{"name": name, "commit": commit_json(at)} for name, at in tags.items()]})
         return
     rows = [
-        [click.style(safe(name), fg="magenta"), click.style(at.short, fg="yellow"), first_line(at)]
-        for name, at in tags.items()
+        [
+            click.style(escape(name), fg="magenta"),
+            click.style(commit.short, fg="yellow"),
+            first_line(commit),
+        ]
+        for name, commit in tags.items()
     ]
-    page(table(rows), asked)
-
-
-def _delete_tag(desk: OpenBranch, name: str, tags: dict[str, Commit]) -> None:
-    if name not in tags:
-        raise suggesting(f"there is no tag {name}", name, list(tags), "see `otolith tag`")
-    desk.repo.delete_tag(name)
-    click.echo(f"Deleted tag {name}. To get it back: otolith tag {name} {tags[name].short}")
+    page(table(rows), options)

@@ -1,10 +1,9 @@
-"""`chart`: statecharts in files, checked, played, drawn and turned into other formats."""
+"""`chart`: check, simulate, draw and convert statecharts in files."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +19,20 @@ from otolith.cli.format.charts import (
     run_json,
     run_lines,
 )
-from otolith.cli.location import at_hand
+from otolith.cli.location import open_current
 from otolith.cli.options import GlobalOptions
 from otolith.cli.terminal import emit, json_option, page
 from otolith.errors import Invalid
-from otolith.statecharts import Chart, Item, StoredMachine, machines_in
+from otolith.statecharts import Chart, Item, machines_in
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_WAITED = re.compile(r"\+(\d+(?:\.\d+)?)(ms|s|m|h)")
+_WAIT = re.compile(r"\+(\d+(?:\.\d+)?)(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 @click.group("chart")
 def chart() -> None:
-    """Check, play, draw and convert statecharts.
+    """Check, simulate, draw and convert statecharts.
 
     FILE is XState JSON (or YAML), or SCXML.
     """
@@ -41,11 +40,11 @@ def chart() -> None:
 
 @chart.command("validate")
 @click.argument("file", type=_FILE)
-@click.option("--strict", is_flag=True, help="Leave with 1 for warnings as well.")
+@click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
 @json_option
 @click.pass_context
 def validate(ctx: click.Context, file: Path, *, strict: bool, as_json: bool) -> None:
-    """Say what is wrong with a chart, or likely not meant; leave with 1 if something is wrong."""
+    """Check a chart for errors and likely mistakes. Exits with 1 if there is an error."""
     read = Chart.load(file)
     found = read.check()
     bad = {"error", "warning"} if strict else {"error"}
@@ -59,18 +58,18 @@ def validate(ctx: click.Context, file: Path, *, strict: bool, as_json: bool) -> 
 @chart.command("simulate")
 @click.argument("file", type=_FILE)
 @click.argument("events", nargs=-1)
-@click.option("--data", metavar="JSON", help="What the chart begins with.")
+@click.option("--data", metavar="JSON", help="The initial data of the chart.")
 @json_option
 @click.pass_context
 def simulate(
     ctx: click.Context, file: Path, events: tuple[str, ...], *, data: str | None, as_json: bool
 ) -> None:
-    """Play EVENTS on a chart, with a virtual clock; nothing outside is done.
+    """Send EVENTS to a chart, with a virtual clock and without effects.
 
-    An event is its name, or NAME:JSON with data; +30s lets time pass (ms, s, m, h). The exit code
-    is 1 if the chart does not take one of them.
+    An event is its name, or NAME:JSON with data; +30s lets time pass (ms, s, m, h). Exits with 1 if
+    the chart refuses one of them.
     """
-    run = Chart.load(file).simulate(map(_item, events), data=_parsed(data))
+    run = Chart.load(file).simulate(map(_item, events), data=_parse_data(data))
     if as_json:
         emit(run_json(run))
     else:
@@ -80,15 +79,15 @@ def simulate(
 
 @chart.command("paths")
 @click.argument("file", type=_FILE)
-@click.option("--to", metavar="STATE", help="Only to where this state is active.")
+@click.option("--to", metavar="STATE", help="Only paths to this state.")
 @click.option("--all", "simple", is_flag=True, help="All simple paths, not only the shortest.")
-@click.option("--limit", default=1000, show_default=True, help="No more than so many.")
+@click.option("--limit", default=1000, show_default=True, help="At most so many.")
 @click.option("--event", "events", multiple=True, metavar="EVENT", help="Only these; NAME:JSON.")
-@click.option("--tests", is_flag=True, help="Write them as a file of pytest.")
+@click.option("--tests", is_flag=True, help="Print them as a pytest file.")
 @json_option
 @click.pass_obj
 def paths(
-    asked: GlobalOptions,
+    options: GlobalOptions,
     file: Path,
     *,
     to: str | None,
@@ -98,7 +97,7 @@ def paths(
     tests: bool,
     as_json: bool,
 ) -> None:
-    """List the events that lead to each state of a chart; every path really replays."""
+    """List the events that lead to each state of a chart; every path has been replayed."""
     read = Chart.load(file)
     script = list(map(_item, events)) or None
     found = read.paths(to, simple=simple, events=script, limit=limit)
@@ -107,7 +106,7 @@ def paths(
     elif as_json:
         emit({"paths": list(map(path_json, found)), "limits": list(found.limits)})
     else:
-        page(path_lines(found), asked)
+        page(path_lines(found), options)
 
 
 @chart.command("render")
@@ -115,15 +114,19 @@ def paths(
 @click.option(
     "--as", "form", type=click.Choice(["mermaid", "dot"]), default="mermaid", show_default=True
 )
-@click.option("--machine", metavar="NAME", help="Mark where this machine of the session is.")
+@click.option("--machine", metavar="NAME", help="Highlight the current state of this machine.")
 @click.pass_obj
-def render(asked: GlobalOptions, file: Path, *, form: str, machine: str | None) -> None:
-    """Draw a chart, as text for Mermaid or Graphviz."""
+def render(options: GlobalOptions, file: Path, *, form: str, machine: str | None) -> None:
+    """Print a chart as Mermaid or Graphviz text."""
     read = Chart.load(file)
     active: tuple[str, ...] = ()
     if machine is not None:
-        with at_hand(asked, read_only=True) as desk:
-            active = _machine(machines_in(desk.branch), machine).snapshot.configuration
+        with open_current(options, read_only=True) as current:
+            found = machines_in(current.branch)
+            if machine not in found:
+                known = ", ".join(found) or "none"
+                raise Invalid(f"there is no machine {machine!r}", hint=f"the session has {known}")
+            active = found[machine].snapshot.configuration
     text = read.to_mermaid(active) if form == "mermaid" else read.to_dot(active)
     click.echo(text.rstrip("\n"))
 
@@ -133,7 +136,7 @@ def render(asked: GlobalOptions, file: Path, *, form: str, machine: str | None) 
 @click.option("--to", "form", type=click.Choice(["xstate", "scxml"]), required=True)
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="A file.")
 def export(file: Path, *, form: str, output: Path | None) -> None:
-    """Turn a chart into another format; it does the same in both."""
+    """Convert a chart to another format with the same behaviour."""
     read = Chart.load(file)
     text = read.to_scxml() if form == "scxml" else json.dumps(read.to_xstate(), indent=2) + "\n"
     if output is None:
@@ -147,24 +150,17 @@ def export(file: Path, *, form: str, output: Path | None) -> None:
 @click.option("--at", "ref", default="@", metavar="REF", help="As of this commit.")
 @json_option
 @click.pass_obj
-def machines(asked: GlobalOptions, ref: str, *, as_json: bool) -> None:
-    """List the machines of the session: where each is, and what waits."""
-    with at_hand(asked, read_only=True) as desk:
-        found = machines_in(desk.repo.at(desk.commit(ref)))
+def machines(options: GlobalOptions, ref: str, *, as_json: bool) -> None:
+    """List the machines of the session: their states, timers and waiting effects."""
+    with open_current(options, read_only=True) as current:
+        found = machines_in(current.repo.at(current.commit(ref)))
     if as_json:
         emit({"machines": {name: machine_json(each) for name, each in found.items()}})
     else:
-        page(machine_lines(found), asked)
+        page(machine_lines(found), options)
 
 
-def _machine(found: Mapping[str, StoredMachine], name: str) -> StoredMachine:
-    if name not in found:
-        known = ", ".join(found) or "none"
-        raise Invalid(f"there is no machine {name!r}", hint=f"the session has {known}")
-    return found[name]
-
-
-def _parsed(text: str | None) -> dict[str, Any] | None:
+def _parse_data(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
     try:
@@ -177,14 +173,14 @@ def _parsed(text: str | None) -> dict[str, Any] | None:
 
 
 def _item(text: str) -> Item:
-    """Return what a word of a script says: NAME, NAME:JSON, or +30s.
+    """Return the event that NAME or NAME:JSON means, or the wait that +30s means.
 
     Raises:
-        Invalid: it says none of these.
+        Invalid: the data is not JSON.
     """
-    waited = _WAITED.fullmatch(text)
-    if waited:
-        return "after", float(waited[1]) * _SECONDS[waited[2]]
+    wait = _WAIT.fullmatch(text)
+    if wait:
+        return "after", float(wait[1]) * _SECONDS[wait[2]]
     name, colon, data = text.partition(":")
     if not colon:
         return name

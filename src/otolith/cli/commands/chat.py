@@ -1,19 +1,15 @@
-"""`chat`: what was said in a session, read, searched, and as a model would be sent it.
-
-`memory`: what an agent has in mind: its goal and task, its plan, its notes.
-"""
+"""`chat` reads and searches the conversation of a session; `memory` shows its working memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import click
 
-from otolith.cli.errors import worded
+from otolith.cli.errors import with_terminal_hint
 from otolith.cli.format.conversation import (
-    Thread,
+    ThreadSummary,
     context_json,
     context_lines,
     hit_json,
@@ -26,7 +22,7 @@ from otolith.cli.format.conversation import (
     topic_json,
     topic_lines,
 )
-from otolith.cli.location import at_hand
+from otolith.cli.location import open_current
 from otolith.cli.options import GlobalOptions
 from otolith.cli.terminal import emit, json_option, page
 from otolith.conversation import Conversation
@@ -38,37 +34,36 @@ _thread = click.option(
 )
 
 
-def _choose(ctx: click.Context, _: click.Parameter, session: str | None) -> None:
-    if session is not None:
-        ctx.obj = ctx.obj._replace(session=session)
+def _use_session(ctx: click.Context, _: click.Parameter, session: str | None) -> None:
+    ctx.obj = ctx.obj.for_session(session)
 
 
 _session = click.option(
-    "--session", metavar="ID", expose_value=False, callback=_choose,
-    help="The session.  [default: the one at hand]",
+    "--session", metavar="ID", expose_value=False, callback=_use_session,
+    help="The session.  [default: the current one]",
 )  # fmt: skip
 _at = click.option("--at", "ref", default="@", metavar="REF", help="As of this commit.")
 
 
 @click.group("chat")
 def chat() -> None:
-    """Read and search what was said in the session, and see what a model would be sent."""
+    """Read and search the conversation of the session, and preview a model's context."""
 
 
 @contextmanager
-def _opened(asked: GlobalOptions, thread: str | None, ref: str) -> Iterator[Conversation]:
-    """Open a thread as it was at a commit, or any of them."""
-    with at_hand(asked, read_only=True, is_staged=False) as desk:
-        found = Conversation(desk.repo.at(desk.commit(ref)), thread=thread or "main")
+def _open_thread(options: GlobalOptions, thread: str | None, ref: str) -> Iterator[Conversation]:
+    """Open a thread at a commit, the main one by default."""
+    with open_current(options, read_only=True, unstash=False) as current:
+        found = Conversation(current.repo.at(current.commit(ref)), thread=thread or "main")
         known = found.threads()
         if not known:
-            session = desk.branch.session
-            raise worded(
-                KeyNotFound(f"nothing was said in session {session}", hint="see `otolith log`")
+            session = current.branch.session
+            raise with_terminal_hint(
+                KeyNotFound(f"session {session} has no messages", hint="see `otolith log`")
             )
         if thread is not None and thread not in known:
             named = ", ".join(known)
-            raise worded(
+            raise with_terminal_hint(
                 KeyNotFound(f"there is no thread {thread!r}", hint=f"the session has {named}")
             )
         yield found
@@ -81,15 +76,15 @@ def _opened(asked: GlobalOptions, thread: str | None, ref: str) -> Iterator[Conv
 @_at
 @json_option
 @click.pass_obj
-def show(asked: GlobalOptions, *, last: int | None, thread: str, ref: str, as_json: bool) -> None:
-    """Show what was said, the oldest first."""
-    with _opened(asked, thread, ref) as found:
+def show(options: GlobalOptions, *, last: int | None, thread: str, ref: str, as_json: bool) -> None:
+    """Show the messages, oldest first."""
+    with _open_thread(options, thread, ref) as found:
         start = 0 if last is None else max(len(found) - last, 0)
         messages = list(enumerate(found[start:], start))
         if as_json:
             emit({"thread": thread, "messages": [message_json(*each) for each in messages]})
         else:
-            page((line for each in messages for line in message_lines(*each)), asked)
+            page((line for each in messages for line in message_lines(*each)), options)
 
 
 @chat.command("threads")
@@ -97,19 +92,23 @@ def show(asked: GlobalOptions, *, last: int | None, thread: str, ref: str, as_js
 @_at
 @json_option
 @click.pass_obj
-def threads(asked: GlobalOptions, *, ref: str, as_json: bool) -> None:
-    """List the threads, with how many messages each has, and when the last was said."""
-    with _opened(asked, None, ref) as found:
-        known = [_about(found.thread(name), each) for name, each in found.threads().items()]
+def threads(options: GlobalOptions, *, ref: str, as_json: bool) -> None:
+    """List the threads, with their number of messages and the time of the last."""
+    with _open_thread(options, None, ref) as found:
+        known = [
+            ThreadSummary(
+                each.name,
+                each.messages,
+                each.time,
+                found.thread(name)[-1].time if each.messages else 0,
+                each.parent,
+            )
+            for name, each in found.threads().items()
+        ]
         if as_json:
             emit({"threads": [each._asdict() for each in known]})
         else:
-            page(thread_lines(known), asked)
-
-
-def _about(thread: Conversation, known: Any) -> Thread:
-    last = thread[-1].time if known.messages else 0
-    return Thread(known.name, known.messages, known.time, last, known.parent)
+            page(thread_lines(known), options)
 
 
 @chat.command("search")
@@ -121,15 +120,15 @@ def _about(thread: Conversation, known: Any) -> Thread:
 @json_option
 @click.pass_obj
 def search(
-    asked: GlobalOptions, text: str, *, k: int, thread: str, ref: str, as_json: bool
+    options: GlobalOptions, text: str, *, k: int, thread: str, ref: str, as_json: bool
 ) -> None:
-    """Find messages by their words, the best first."""
-    with _opened(asked, thread, ref) as found:
+    """Find messages by their words, best match first."""
+    with _open_thread(options, thread, ref) as found:
         hits = found.search(text, k)
         if as_json:
             emit({"thread": thread, "hits": list(map(hit_json, hits))})
         else:
-            page(hit_lines(hits), asked)
+            page(hit_lines(hits), options)
 
 
 @chat.command("topics")
@@ -138,14 +137,14 @@ def search(
 @_at
 @json_option
 @click.pass_obj
-def topics(asked: GlobalOptions, *, thread: str, ref: str, as_json: bool) -> None:
-    """List what the conversation is about, and where it came back to it."""
-    with _opened(asked, thread, ref) as found:
+def topics(options: GlobalOptions, *, thread: str, ref: str, as_json: bool) -> None:
+    """List the topics of the conversation, and the messages of each."""
+    with _open_thread(options, thread, ref) as found:
         about = found.topics()
         if as_json:
             emit({"thread": thread, "topics": list(map(topic_json, about))})
         else:
-            page(topic_lines(about), asked)
+            page(topic_lines(about), options)
 
 
 @chat.command("context")
@@ -160,15 +159,15 @@ def topics(asked: GlobalOptions, *, thread: str, ref: str, as_json: bool) -> Non
 @json_option
 @click.pass_obj
 def context(
-    asked: GlobalOptions, *, budget: int, form: str, thread: str, ref: str, as_json: bool
+    options: GlobalOptions, *, budget: int, form: str, thread: str, ref: str, as_json: bool
 ) -> None:
-    """Show what of the conversation a model would be sent, and why not the rest."""
-    with _opened(asked, thread, ref) as found:
+    """Show the messages that fit a model's token budget, and why the others do not."""
+    with _open_thread(options, thread, ref) as found:
         made = found.context(budget, form)
         if as_json:
             emit(context_json(made))
         else:
-            page(context_lines(made), asked)
+            page(context_lines(made), options)
 
 
 @click.command("memory")
@@ -176,13 +175,13 @@ def context(
 @click.option("--at", "ref", default="@", metavar="REF", help="As of this commit.")
 @json_option
 @click.pass_obj
-def memory(asked: GlobalOptions, *, session: str | None, ref: str, as_json: bool) -> None:
-    """Show the goal of an agent, how far its task and its plan are, and what it has noted."""
-    asked = asked if session is None else asked._replace(session=session)
-    with at_hand(asked, read_only=True, is_staged=False) as desk:
-        then = desk.repo.at(desk.commit(ref))
-        assert isinstance(then, SessionSnapshot)
+def memory(options: GlobalOptions, *, session: str | None, ref: str, as_json: bool) -> None:
+    """Show the goal, the plan, the task's data and the notes of an agent."""
+    options = options.for_session(session)
+    with open_current(options, read_only=True, unstash=False) as current:
+        snapshot = current.repo.at(current.commit(ref))
+        assert isinstance(snapshot, SessionSnapshot)
         if as_json:
-            emit(memory_json(then))
+            emit(memory_json(snapshot))
         else:
-            page(memory_lines(then), asked)
+            page(memory_lines(snapshot), options)

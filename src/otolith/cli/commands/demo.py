@@ -321,7 +321,7 @@ def _pay_once(url: str, narrator: Narrator) -> None:
             answer, _ = agent.communicate()
         narrator.say(f"a new process: {answer.strip()}")
         payments = len(receipts.read_text().splitlines()) if receipts.exists() else 0
-        narrator.check(is_paid and payments == 1, f"the ledger asked first: {payments} payment")
+        narrator.check(is_paid and payments == 1, f"the ledger options first: {payments} payment")
 
 
 def _conversation(state: Versioned, narrator: Narrator) -> None:

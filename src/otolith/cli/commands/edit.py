@@ -1,22 +1,23 @@
-"""Edits: `set`, `rm` and `restore` stage them, `commit` makes them part of history.
+"""Changes: `set`, `rm`, `restore` and `commit`; `rollback`, `undo` and `redo` of commits.
 
-Going back and forth: `rollback` by a new commit, `undo` and `redo` by moving the branch.
+Between two commands the staged changes of a branch are stashed in the store. Two terminals may
+stage at the same time: a stash that another terminal has replaced is loaded and edited again.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import click
 
 from otolith.agent import Entry, effects_after, ledger_in
-from otolith.cli.format.history import counted, first_line, oneline, summary
+from otolith.cli.format.history import first_line, oneline, plural, summary
 from otolith.cli.format.values import from_json, one_line
-from otolith.cli.location import OpenBranch, at_hand
+from otolith.cli.location import OpenBranch, open_current
 from otolith.cli.options import GlobalOptions
-from otolith.cli.terminal import safe
+from otolith.cli.terminal import escape
 from otolith.core import Branch, Commit
 from otolith.errors import BadValue, MergeConflict, StaleRef, Uncommitted
 
@@ -25,58 +26,54 @@ from otolith.errors import BadValue, MergeConflict, StaleRef, Uncommitted
 @click.argument("path")
 @click.argument("value")
 @click.option(
-    "--type",
-    "kind",
-    type=click.Choice(["auto", "json", "str"]),
-    default="auto",
-    show_default=True,
-    help="auto: JSON if it is JSON, else text.",
-)
+    "--type", "kind", type=click.Choice(["auto", "json", "str"]), default="auto",
+    show_default=True, help="auto: JSON if it is valid JSON, else text.",
+)  # fmt: skip
 @click.pass_obj
-def set_value(asked: GlobalOptions, path: str, value: str, kind: str) -> None:
+def set_value(options: GlobalOptions, path: str, value: str, kind: str) -> None:
     """Stage VALUE at PATH; `-` reads it from standard input.
 
     Examples: `otolith set budget 500`, `otolith set plan/steps '["search", "book"]'`.
     """
     text = sys.stdin.read() if value == "-" else value
-    parsed = _parsed(text, kind)
-    _stage(asked, lambda branch: branch.__setitem__(path, parsed))
+    parsed = _parse(text, kind)
+    _stage(options, lambda branch: branch.__setitem__(path, parsed))
 
 
-def _parsed(text: str, kind: str) -> object:
+def _parse(text: str, kind: str) -> object:
     if kind == "str":
         return text
     try:
-        read = json.loads(text)
+        data = json.loads(text)
     except RecursionError:
-        raise BadValue("this JSON is too deep", hint="keep parts of it under paths") from None
+        raise BadValue("this JSON is nested too deep", hint="set parts of it by path") from None
     except ValueError as error:
         if kind == "json":
             raise BadValue(f"this is not JSON: {error}", hint="quote it, or --type str") from None
         return text
-    return from_json(read)
+    return from_json(data)
 
 
 @click.command("rm")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.pass_obj
-def rm(asked: GlobalOptions, paths: tuple[str, ...]) -> None:
-    """Stage the removal of what is at PATH."""
+def rm(options: GlobalOptions, paths: tuple[str, ...]) -> None:
+    """Stage the removal of the value at PATH."""
 
     def remove(branch: Branch) -> None:
         for path in paths:
             del branch[path]
 
-    _stage(asked, remove)
+    _stage(options, remove)
 
 
-def _stage(asked: GlobalOptions, edit: Callable[[Branch], object]) -> None:
-    """Edit the staged state and put it away; again if another terminal did so meanwhile."""
+def _stage(options: GlobalOptions, edit: Callable[[Branch], object]) -> None:
+    """Edit the staged state and stash it; repeat if another terminal stashed concurrently."""
     while True:
-        with at_hand(asked) as desk:
-            edit(desk.branch)
+        with open_current(options) as current:
+            edit(current.branch)
             try:
-                desk.branch.stash()
+                current.branch.stash()
             except StaleRef:
                 continue
             return
@@ -84,130 +81,127 @@ def _stage(asked: GlobalOptions, edit: Callable[[Branch], object]) -> None:
 
 @click.command("restore")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
-@click.option("--all", "everything", is_flag=True, help="Drop all staged edits.")
+@click.option("--all", "everything", is_flag=True, help="Discard all staged changes.")
 @click.pass_obj
-def restore(asked: GlobalOptions, paths: tuple[str, ...], everything: bool) -> None:
-    """Drop staged edits: at PATH, or all of them (and a merge in progress)."""
+def restore(options: GlobalOptions, paths: tuple[str, ...], everything: bool) -> None:
+    """Discard staged changes: at PATH, or all of them (and a merge in progress)."""
     if bool(paths) == everything:
-        raise click.UsageError("name paths, or say --all")
+        raise click.UsageError("name paths, or use --all")
 
-    def put_back(branch: Branch) -> None:
+    def discard(branch: Branch) -> None:
         if everything:
             branch.discard()
+            return
+        before = branch.at("@") if branch.head is not None else {}
         for path in paths:
-            _put_back(branch, path)
+            if path in before:
+                branch[path] = before[path]
+            elif path in branch:
+                del branch[path]
 
-    _stage(asked, put_back)
-
-
-def _put_back(branch: Branch, path: str) -> None:
-    before = branch.at("@") if branch.head is not None else {}
-    if path in before:
-        branch[path] = before[path]
-    elif path in branch:
-        del branch[path]
+    _stage(options, discard)
 
 
 @click.command("commit")
 @click.option("-m", "--message", metavar="TEXT", help="What was done, and why.")
 @click.option("--author", metavar="NAME", help="Who did it.  [default: the user]")
-@click.option("--allow-empty", is_flag=True, help="Commit even without staged edits.")
+@click.option("--allow-empty", is_flag=True, help="Commit even without staged changes.")
 @click.pass_obj
 def commit(
-    asked: GlobalOptions, message: str | None, author: str | None, allow_empty: bool
+    options: GlobalOptions, message: str | None, author: str | None, allow_empty: bool
 ) -> None:
-    """Make the staged edits part of history, all at once.
+    """Commit the staged changes, atomically.
 
-    If the branch moved on meanwhile, the edits are merged into what is there now.
+    If others committed to the branch since, the changes are merged into their state.
     """
-    with at_hand(asked) as desk:
-        if desk.branch.is_clean and not allow_empty:
-            click.echo("Nothing to commit: there are no staged edits.")
+    with open_current(options) as current:
+        if current.branch.is_clean and not allow_empty:
+            click.echo("Nothing to commit: no staged changes.")
             return
-        landed(desk, message, author, allow_empty=allow_empty)
+        commit_staged(current, message, author, allow_empty=allow_empty)
 
 
-def landed(
-    desk: OpenBranch, message: str | None, author: str | None, *, allow_empty: bool = False
+def commit_staged(
+    current: OpenBranch, message: str | None, author: str | None, *, allow_empty: bool = False
 ) -> Commit:
-    """Commit what is staged, and say so."""
-    merging = desk.branch.merging
+    """Commit the staged changes of the current branch, and print the commit.
+
+    Raises:
+        UsageError: there is no message, and no merge to name it after.
+        MergeConflict: conflicts are left; the changes stay staged.
+    """
+    merging = current.branch.merging
     if message is None and merging is None:
         raise click.UsageError("a commit needs a message: -m TEXT")
-    text = message if message is not None or merging is None else f"merge {_name(desk, merging)}"
-    changes = desk.branch.status()
+    if message is None and merging is not None:
+        heads = current.repo.branches(current.branch.session)
+        merged = next((name for name, head in heads.items() if head == merging), merging.short)
+        message = f"merge {merged}"
+    changes = current.branch.status()
     try:
-        made = desk.branch.commit(text or "", author=author, allow_empty=allow_empty)
+        made = current.branch.commit(message or "", author=author, allow_empty=allow_empty)
     except MergeConflict:
-        desk.branch.stash()
+        current.branch.stash()
         raise
-    where = click.style(f"[{desk.branch.name} {made.short}]", fg="yellow")
+    where = click.style(f"[{current.branch.name} {made.short}]", fg="yellow")
     click.echo(f"{where} {first_line(made)}")
-    click.echo(f" {counted(len(changes), 'path')}: {summary(changes)}")
+    click.echo(f" {plural(len(changes), 'path')}: {summary(changes)}")
     return made
-
-
-def _name(desk: OpenBranch, commit: Commit) -> str:
-    heads = desk.repo.branches(desk.branch.session)
-    return next((name for name, head in heads.items() if head == commit), commit.short)
 
 
 @click.command("rollback")
 @click.argument("ref", required=False)
 @click.option("--steps", type=click.IntRange(min=1), metavar="N", help="Go N commits back.")
-@click.option("--force", is_flag=True, help="Drop staged edits.")
+@click.option("--force", is_flag=True, help="Discard staged changes.")
 @click.pass_obj
-def rollback(asked: GlobalOptions, ref: str | None, steps: int | None, force: bool) -> None:
-    """Make the state what it was at REF, by a new commit. History stays.
+def rollback(options: GlobalOptions, ref: str | None, steps: int | None, force: bool) -> None:
+    """Restore the state of REF, as a new commit. History stays.
 
-    What tools of an agent have done to the world since stays done, and is listed.
+    Effects of tools outside the store cannot be undone; those since REF are listed.
     """
     if (ref is None) == (steps is None):
-        raise click.UsageError("name a commit, or say --steps N")
-    with at_hand(asked) as desk:
-        goal = desk.commit(ref if ref is not None else f"@~{steps}")
-        if not desk.branch.is_clean and not force:
-            raise Uncommitted(f"rollback: there are staged edits on {desk.branch.name}")
-        left = effects_after(desk.branch, goal)
-        made = desk.branch.rollback(goal)
-        click.echo(f"{desk.branch.name} is at {oneline(made, {})}")
-        _tell(left)
-        click.echo("`otolith undo` takes it back.")
+        raise click.UsageError("name a commit, or use --steps N")
+    with open_current(options) as current:
+        target = current.commit(ref if ref is not None else f"@~{steps}")
+        if not current.branch.is_clean and not force:
+            raise Uncommitted(f"rollback: there are staged changes on {current.branch.name}")
+        remaining = effects_after(current.branch, target)
+        made = current.branch.rollback(target)
+        click.echo(f"{current.branch.name} is at {oneline(made, {})}")
+        _print_remaining_effects(remaining)
+        click.echo("`otolith undo` reverts this.")
 
 
 @click.command("undo")
 @click.pass_obj
-def undo(asked: GlobalOptions) -> None:
-    """Take back the last commit, merge or rollback. Twice goes two back; `redo` forward again."""
-    with at_hand(asked) as desk:
-        before = desk.head()
-        now = desk.branch.undo()
-        click.echo(f"{desk.branch.name} was at {oneline(before, {})}")
-        click.echo(f"{desk.branch.name} is at  {oneline(now, {})}")
-        _tell(_undone(desk, before, now))
+def undo(options: GlobalOptions) -> None:
+    """Undo the last commit, merge or rollback. Twice goes two back; `redo` goes forward."""
+    with open_current(options) as current:
+        before = current.head()
+        now = current.branch.undo()
+        click.echo(f"{current.branch.name} was at {oneline(before, {})}")
+        click.echo(f"{current.branch.name} is at  {oneline(now, {})}")
+        known = {entry.key for entry in ledger_in(current.repo.at(now))}
+        entries = ledger_in(current.repo.at(before))
+        _print_remaining_effects(
+            [entry for entry in entries if entry.may_have_happened and entry.key not in known]
+        )
         click.echo("`otolith redo` goes forward again.")
 
 
 @click.command("redo")
 @click.pass_obj
-def redo(asked: GlobalOptions) -> None:
-    """Take back the last undo."""
-    with at_hand(asked) as desk:
-        now = desk.branch.redo()
-        click.echo(f"{desk.branch.name} is at {oneline(now, {})}")
+def redo(options: GlobalOptions) -> None:
+    """Redo the last undo."""
+    with open_current(options) as current:
+        now = current.branch.redo()
+        click.echo(f"{current.branch.name} is at {oneline(now, {})}")
 
 
-def _undone(desk: OpenBranch, before: Commit, now: Commit) -> list[Entry]:
-    """Return the effects that an earlier state does not know of."""
-    known = {entry.key for entry in ledger_in(desk.repo.at(now))}
-    past = ledger_in(desk.repo.at(before))
-    return [entry for entry in past if entry.may_have_happened and entry.key not in known]
-
-
-def _tell(left: list[Entry]) -> None:
-    """List effects that going back does not take back."""
-    if left:
-        click.echo("What was done outside stays done:")
-    for entry in left:
-        sign = "" if entry.status == "done" else f"  ({entry.status}: it may have happened)"
-        click.echo(safe(f"  {entry.tool} {one_line(dict(entry.arguments))}{sign}"))
+def _print_remaining_effects(entries: Sequence[Entry]) -> None:
+    """List effects of tools that going back does not undo."""
+    if entries:
+        click.echo("These effects outside the store remain:")
+    for entry in entries:
+        doubt = "" if entry.status == "done" else f"  ({entry.status}: it may have happened)"
+        click.echo(escape(f"  {entry.tool} {one_line(dict(entry.arguments))}{doubt}"))

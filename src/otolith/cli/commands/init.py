@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
-from otolith.cli.location import FILE, FOLDER, STORE, StoreLocation, opened, save
+from otolith.cli.location import FILE, FOLDER, STORE, StoreLocation, open_repo, save
 from otolith.cli.options import GlobalOptions
-from otolith.core import BareRepo
 from otolith.errors import Exists, Invalid
 
 
@@ -16,42 +15,36 @@ from otolith.errors import Exists, Invalid
     "-s", "--session", metavar="ID", help="The session to begin with.  [default: default]"
 )
 @click.pass_obj
-def init(asked: GlobalOptions, url: str | None, session: str | None) -> None:
+def init(options: GlobalOptions, url: str | None, session: str | None) -> None:
     """Make a store in this directory.
 
-    Without URL it is a file inside `.otolith`. With URL (a path, or sqlite:///…) it is there: one
-    that exists already is used as it is.
+    Without URL it is a file inside `.otolith`. URL is a path or sqlite:///…; a store that exists
+    there is used.
     """
-    root = asked.directory.resolve()
-    store = url or asked.store or STORE
+    root = options.directory.resolve()
+    store = url or options.store or STORE
     if (root / FOLDER / FILE).exists():
-        raise Exists(
-            f"{root / FOLDER} is already there", hint="`otolith status` shows what it holds"
-        )
+        raise Exists(f"{root / FOLDER} already exists", hint="`otolith status` shows its state")
     if store.startswith("memory:"):
-        raise Invalid("a store in memory is gone when this command ends", hint="give a path")
-    place = StoreLocation(store, session or asked.session, asked.branch or "main", root)
+        raise Invalid("a store in memory ends with this command", hint="give a path")
+    location = StoreLocation(store, session or options.session, options.branch or "main", root)
     if store == STORE:
         (root / FOLDER).mkdir(exist_ok=True)
-    with opened(place.url, create=True) as repo:
-        place = StoreLocation(store, place.session or _first(repo), place.branch, root)
-    save(place)
+    with open_repo(location.url, create=True) as repo:
+        ids = [each.id for each in repo.sessions()]
+        first = ids[0] if len(ids) == 1 else "default"
+        location = StoreLocation(store, location.session or first, location.branch, root)
+    save(location)
     (root / FOLDER / ".gitignore").write_text("*\n", encoding="utf-8")
-    click.echo(f"Store at {place.url}; session {place.session}, branch {place.branch}.")
+    click.echo(f"Store at {location.url}; session {location.session}, branch {location.branch}.")
     click.echo("Next: otolith set greeting hello, then otolith commit -m first")
-
-
-def _first(repo: BareRepo) -> str:
-    """Return the session of a store that has one already."""
-    ids = [session.id for session in repo.sessions()]
-    return ids[0] if len(ids) == 1 else "default"
 
 
 @click.command("help")
 @click.argument("verb", required=False)
 @click.pass_context
 def help(ctx: click.Context, verb: str | None) -> None:
-    """Show what there is, or the help of one verb."""
+    """List the commands, or show the help of one."""
     parent = ctx.parent
     assert parent is not None
     group = parent.command

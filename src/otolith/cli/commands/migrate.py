@@ -1,4 +1,4 @@
-"""Migrating a store: `migrate` lists what older versions of classes left, and rewrites it."""
+"""`migrate`: list and rewrite the values that older versions of the user's classes stored."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Any
 import click
 
 from otolith import care, opening
-from otolith.cli.format.history import counted
+from otolith.cli.format.history import plural
 from otolith.cli.location import find, only_session
 from otolith.cli.options import GlobalOptions
-from otolith.cli.terminal import emit, end_progress, json_option, progress_line, safe, table
+from otolith.cli.terminal import emit, end_progress, escape, json_option, progress_line, table
 from otolith.codecs import Codecs
-from otolith.core import BareRepo
 from otolith.errors import Invalid
+from otolith.session import Repo
 from otolith.state import Schema
 from otolith.types import Tag
 
 _CANNOT = 7
 _SHOWN_PATHS = 3
 
-# What importing a module that is at fault raises; an interrupt or a lack of memory is no such.
+# Errors of importing a faulty module; an interrupt, or a lack of memory, is not one of them.
 _FAULTS = (
     ImportError, SyntaxError, NameError, AttributeError, TypeError, ValueError, LookupError,
     ArithmeticError, AssertionError, RuntimeError, OSError,
@@ -52,22 +52,24 @@ def migrate(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """List (plan) or rewrite (apply) what older versions of your classes have stored.
+    """List (plan) or rewrite (apply) the values that older versions of your classes stored.
 
-    It is about the branches of SESSION, the one at hand by default. The modules are found in the
-    directory at hand, or where Python finds any; importing them runs code that is yours.
-    `apply` makes one commit for each branch, or none if something there cannot be migrated; then
-    the exit code is 7. History stays as it is.
+    It covers the branches of SESSION, by default the current one. The modules are searched in the
+    current directory, and where Python searches; importing them runs your code. `apply` makes one
+    commit for each branch, or none if a value there cannot be migrated; then the exit code is 7.
+    History stays unchanged.
     """
-    asked: GlobalOptions = ctx.obj
+    options: GlobalOptions = ctx.obj
     if everything and session is not None:
-        raise click.UsageError("name a session, or say --all")
-    place = find(asked)
-    _import(modules, asked)
+        raise click.UsageError("name a session, or use --all")
+    location = find(options)
+    _import(modules, options)
     is_read_only = action == "plan" or dry_run
-    with opening.open(place.url, codecs=_Careful(), create=False, read_only=is_read_only) as repo:
-        chosen = None if everything else session or place.session or only_session(repo)
-        plans = _done(repo, action, chosen, asked.branch, dry_run=dry_run)
+    with opening.open(
+        location.url, codecs=_ModelCodecs(), create=False, read_only=is_read_only
+    ) as repo:
+        chosen = None if everything else session or location.session or only_session(repo)
+        plans = _plans(repo, action, chosen, options.branch, dry_run=dry_run)
     end_progress()
     if as_json:
         emit(_json(plans, dry_run=is_read_only))
@@ -77,8 +79,8 @@ def migrate(
     ctx.exit(_CANNOT if any(plan.failures for plan in plans) else 0)
 
 
-def _done(
-    repo: BareRepo, action: str, session: str | None, branch: str | None, *, dry_run: bool
+def _plans(
+    repo: Repo, action: str, session: str | None, branch: str | None, *, dry_run: bool
 ) -> list[care.Plan]:
     if action == "plan":
         return care.plan_migration(repo, session=session, branch=branch, progress=progress_line())
@@ -92,14 +94,15 @@ def _done(
     )
 
 
-class _Careful(Codecs):
-    """Lifts models and custom values or fails; what else is not known here stays what it is."""
+class _ModelCodecs(Codecs):
+    """Loads models and custom values strictly; other values of unknown types stay opaque."""
 
     def __init__(self) -> None:
         super().__init__(opaque=True)
         self._strict = Codecs()
 
     def lift(self, code: int, data: object) -> object:
+        """Return the value of stored data."""
         if code in (Tag.MODEL, Tag.CUSTOM):
             return self._strict.lift(code, data)
         return super().lift(code, data)
@@ -112,8 +115,8 @@ def _validate(kind: type, fields: dict[str, Any]) -> None:
         schema.check(name, value, when="in")
 
 
-def _import(modules: Iterable[str], asked: GlobalOptions) -> None:
-    here = str(asked.directory.resolve())
+def _import(modules: Iterable[str], options: GlobalOptions) -> None:
+    here = str(options.directory.resolve())
     if here not in sys.path:
         sys.path.insert(0, here)
     for name in modules:
@@ -132,11 +135,12 @@ def _import(modules: Iterable[str], asked: GlobalOptions) -> None:
 def _lines(plans: list[care.Plan], *, action: str, dry_run: bool) -> Iterator[str]:
     stale = [plan for plan in plans if plan.values]
     for plan in stale:
-        yield click.style(safe(plan.name), bold=True)
+        yield click.style(escape(plan.name), bold=True)
         yield from (f"  {line}" for line in table([*_rows(plan)], right=[2]))
-        yield from _reasons(plan)
+        for why in dict.fromkeys(value.why for value in plan.failures):
+            yield f"  {click.style('cannot', fg='red', bold=True)}: {escape(why)}"
     if not stale:
-        yield "Nothing to migrate: everything is stored as it would be today."
+        yield "Nothing to migrate: every value has the current version."
         return
     yield from _summary(stale, action=action, dry_run=dry_run)
 
@@ -147,38 +151,30 @@ def _rows(plan: care.Plan) -> Iterator[list[str]]:
         groups[value._replace(path="")].append(value.path)
     for key, paths in groups.items():
         value = care.Stale(*key)  # type: ignore[arg-type]
-        shown = ", ".join(paths[:_SHOWN_PATHS]) + (", …" if len(paths) > _SHOWN_PATHS else "")
-        yield [safe(value.name), _step(value), counted(len(paths), "value"), safe(shown)]
-
-
-def _step(value: care.Stale) -> str:
-    if value.why:
-        return click.style(f"{value.version} -> ?", fg="red")
-    moved = f"{safe(str(value.today))} " if value.today != value.name else ""
-    return f"{value.version} -> {moved}{value.today_version}"
-
-
-def _reasons(plan: care.Plan) -> Iterator[str]:
-    for why in dict.fromkeys(value.why for value in plan.failures):
-        yield f"  {click.style('cannot', fg='red', bold=True)}: {safe(why)}"
+        listed = ", ".join(paths[:_SHOWN_PATHS]) + (", …" if len(paths) > _SHOWN_PATHS else "")
+        renamed = f"{escape(str(value.today))} " if value.today != value.name else ""
+        versions = f"{value.version} -> {renamed}{value.today_version}"
+        if value.why:
+            versions = click.style(f"{value.version} -> ?", fg="red")
+        yield [escape(value.name), versions, plural(len(paths), "value"), escape(listed)]
 
 
 def _summary(stale: list[care.Plan], *, action: str, dry_run: bool) -> Iterator[str]:
     able = [plan for plan in stale if not plan.failures]
-    count = counted(sum(len(plan.values) for plan in able), "value")
-    where = counted(len(able), "branch", "branches")
+    count = plural(sum(len(plan.values) for plan in able), "value")
+    where = plural(len(able), "branch", "branches")
     if action == "plan":
-        yield f"{count} to migrate on {where}. `otolith migrate apply --dry-run` tries."
+        yield f"{count} to migrate on {where}. `otolith migrate apply --dry-run` tries it."
     elif dry_run:
         yield f"Would migrate {count} on {where}."
     else:
         for plan in able:
             assert plan.commit is not None
-            yield safe(f"[{plan.name} {plan.commit.short}] {plan.commit.message}")
+            yield escape(f"[{plan.name} {plan.commit.short}] {plan.commit.message}")
     if len(able) < len(stale):
-        left = counted(len(stale) - len(able), "branch", "branches")
+        left = plural(len(stale) - len(able), "branch", "branches")
         verb = "stays" if len(stale) - len(able) == 1 else "stay"
-        yield f"{left} {verb} untouched: something there cannot be migrated."
+        yield f"{left} {verb} unchanged: a value there cannot be migrated."
 
 
 def _json(plans: list[care.Plan], *, dry_run: bool) -> dict[str, object]:

@@ -1,7 +1,4 @@
-"""Looking at states: `show` and `diff` what changed, `cat` and `ls` what is there, `blame` who.
-
-`log`: commits, the latest first, on lines or as a graph.
-"""
+"""Reading states and history: `show`, `diff`, `cat`, `ls`, `blame` and `log`."""
 
 from __future__ import annotations
 
@@ -11,27 +8,27 @@ from typing import NamedTuple
 
 import click
 
-from otolith.cli.address import Address, divided, keys_of, place_in_state, range_of
+from otolith.cli.address import Address, parse_address, parse_keys, parse_range, parse_ref_path
 from otolith.cli.format.history import (
-    Changed,
+    ChangedPath,
     Labels,
     Lanes,
     change_json,
     changes_text,
     commit_json,
     first_line,
+    format_time,
     heading,
     labels,
-    moment,
     oneline,
     size,
     summary,
 )
 from otolith.cli.format.values import to_json
-from otolith.cli.format.workspace import difference_json, difference_lines, told_lines
-from otolith.cli.location import OpenBranch, at_hand
+from otolith.cli.format.workspace import change_report_lines, difference_json, difference_lines
+from otolith.cli.location import OpenBranch, open_current
 from otolith.cli.options import GlobalOptions
-from otolith.cli.terminal import dumps, emit, json_option, page, safe, table
+from otolith.cli.terminal import dumps, emit, escape, json_option, page, table
 from otolith.core import (
     CONVERSATION,
     LOOP,
@@ -49,8 +46,8 @@ from otolith.views import ChangeLine, change_report
 from otolith.workspace import Difference, workspace_diff
 
 
-class Added(NamedTuple):
-    """A change that begins a history: there is no earlier state to compare with."""
+class InitialChange(NamedTuple):
+    """A path of a first commit, which has no earlier state to compare with."""
 
     path: str
     new: object
@@ -58,45 +55,53 @@ class Added(NamedTuple):
     old: object = None
 
 
-class Found(NamedTuple):
-    """What differs between two states: values, variables and files, what an agent said and did."""
+class StateDifference(NamedTuple):
+    """The difference of two states: values, workspace (variables and files) and agent."""
 
-    changes: Sequence[Changed]
-    work: Sequence[Difference] = ()
-    told: Sequence[ChangeLine] = ()
+    changes: Sequence[ChangedPath]
+    workspace: Sequence[Difference] = ()
+    agent: Sequence[ChangeLine] = ()
 
     def to_json(self) -> dict[str, object]:
-        """Return it for programs."""
+        """Return it as JSON data."""
         return {
             "changes": [change_json(change) for change in self.changes],
-            "workspace": [difference_json(each) for each in self.work],
-            "agent": [each._asdict() for each in self.told],
+            "workspace": [difference_json(each) for each in self.workspace],
+            "agent": [each._asdict() for each in self.agent],
         }
 
     def lines(self) -> Iterator[str]:
-        """Yield it for a person."""
-        values = changes_text(self.changes)
-        parts = [("", list(values))] if self.changes or not (self.work or self.told) else []
-        parts += [("Variables and files:", list(difference_lines(self.work)))] if self.work else []
-        parts += [("Said and done:", list(told_lines(self.told)))] if self.told else []
-        for number, (title, lines) in enumerate(parts):
-            yield from [""] * bool(number)
-            yield from [title] * bool(title)
-            yield from lines
+        """Yield it as text, in up to three parts."""
+        parts = {
+            "": list(changes_text(self.changes)),
+            "Variables and files:": list(difference_lines(self.workspace)),
+            "Conversation, memory and runs:": list(change_report_lines(self.agent)),
+        }
+        is_first = True
+        for title, lines in parts.items():
+            if lines:
+                yield from [] if is_first else [""]
+                yield from [title] if title else []
+                yield from lines
+                is_first = False
 
-    def places(self) -> list[str]:
-        """Return where something differs."""
-        own = dict.fromkeys(_ROOMS.get(each.what, MEMORY) for each in self.told)
-        return [*(change.path for change in self.changes), *map(_place, self.work), *own]
+    def paths(self) -> list[str]:
+        """Return the paths that differ."""
+        paths = [change.path for change in self.changes]
+        for each in self.workspace:
+            table_name = "vars" if each.what == "variable" else "files"
+            paths.append(format_path((WORKSPACE, table_name, each.name)))
+        rooms = (_AGENT_PATHS.get(each.what, MEMORY) for each in self.agent)
+        return [*paths, *dict.fromkeys(rooms)]
 
     def counts(self) -> Iterator[str]:
-        """Yield how many differ, below each top name."""
-        below: dict[str, list[Changed]] = {}
+        """Yield the number of differences below each top name."""
+        below: dict[str, list[ChangedPath]] = {}
         for change in self.changes:
             below.setdefault(change.path.partition("/")[0], []).append(change)
-        rows = [[safe(f" {name}"), summary(some)] for name, some in below.items()]
-        hows: list[tuple[str, str]] = [(each.what, each.how) for each in self.work]
-        hows += [(each.what, each.how) for each in self.told]
+        rows = [[escape(f" {name}"), summary(some)] for name, some in below.items()]
+        hows: list[tuple[str, str]] = [(each.what, each.how) for each in self.workspace]
+        hows += [(each.what, each.how) for each in self.agent]
         for what in dict.fromkeys(what for what, _ in hows):
             alike = [how for each, how in hows if each == what]
             counts = [f"{alike.count(how)} {how}" for how in dict.fromkeys(alike)]
@@ -106,57 +111,50 @@ class Found(NamedTuple):
             yield f"{len(self.changes):,} in all: {summary(self.changes)}"
 
 
-# Where what is told of an agent is kept; whatever is not listed is in its memory.
-_ROOMS = {"message": CONVERSATION, "run": LOOP}
-
-
-def _place(difference: Difference) -> str:
-    table = "vars" if difference.what == "variable" else "files"
-    return format_path((WORKSPACE, table, difference.name))
+# Where a kind of change to an agent is stored; kinds that are not listed are in its memory.
+_AGENT_PATHS = {"message": CONVERSATION, "run": LOOP}
 
 
 @click.command("show")
 @click.argument("what", default="@", metavar="[REF[:PATH]]")
 @json_option
 @click.pass_obj
-def show(asked: GlobalOptions, what: str, as_json: bool) -> None:
-    """Show a commit and what it changed, or with :PATH the value there as it was.
+def show(options: GlobalOptions, what: str, as_json: bool) -> None:
+    """Show a commit and its changes, or with :PATH the value there at that commit.
 
-    What a step did to variables, columns of frames and files is told in words, and so is what an
-    agent said, planned and noted. A merge is compared with its first parent: what it brought into
-    the branch.
+    Changes to variables, columns of frames and files are summarised, and so are messages, plan and
+    notes of an agent. A merge is compared with its first parent.
     """
-    with at_hand(asked, read_only=True) as desk:
-        place = divided(desk, what)
-        if place is not None:
-            value = to_json(_value(desk, place))
-            emit({"path": format_path(place.keys), "value": value} if as_json else value)
+    with open_current(options, read_only=True) as current:
+        address = parse_ref_path(current, what)
+        if address is not None:
+            value = to_json(_value(current, address))
+            emit({"path": format_path(address.keys), "value": value} if as_json else value)
             return
-        commit = desk.commit(what)
-        found = Found(
-            _changes_of(desk, commit),
-            workspace_diff(desk.branch, new=commit),
-            change_report(desk.branch, new=commit),
+        commit = current.commit(what)
+        changes: Sequence[ChangedPath]
+        if commit.parents:
+            changes = current.branch.diff(current.commit(commit.parents[0]), commit)
+        else:
+            state = current.repo.at(commit)
+            changes = [InitialChange(name, state[name]) for name in state]
+        found = StateDifference(
+            changes,
+            workspace_diff(current.branch, new=commit),
+            change_report(current.branch, new=commit),
         )
         if as_json:
             emit(commit_json(commit) | found.to_json())
             return
-        names = labels(desk.repo, desk.branch.session, here=desk.branch.name)
-        page([*heading(commit, names), "", *found.lines()], asked)
-
-
-def _changes_of(desk: OpenBranch, commit: Commit) -> Sequence[Changed]:
-    if commit.parents:
-        return desk.branch.diff(desk.commit(commit.parents[0]), commit)
-    state = desk.repo.at(commit)
-    return [Added(name, state[name]) for name in state]
+        names = labels(current.repo, current.branch.session, here=current.branch.name)
+        page([*heading(commit, names), "", *found.lines()], options)
 
 
 @click.command("diff")
 @click.argument("refs", nargs=-1, metavar="[A [B] | A..B | A...B]")
-@click.option("--stat", is_flag=True, help="Only how many paths differ, below each top name.")
+@click.option("--stat", is_flag=True, help="Only the number of paths, below each top name.")
 @click.option("--name-only", is_flag=True, help="Only the paths.")
-@click.option("--exit-code", is_flag=True, help="Leave with 1 if there are differences.")
+@click.option("--exit-code", is_flag=True, help="Exit with 1 if there are differences.")
 @json_option
 @click.pass_context
 def diff(
@@ -168,43 +166,45 @@ def diff(
     exit_code: bool,
     as_json: bool,
 ) -> None:
-    """Show what differs from A to B; from A to what is staged; or what is staged.
+    """Show the changes from A to B; from A to the staged state; or the staged changes.
 
     A...B shows what B changed since it left A. Branches of another session are `session/branch`.
-    What steps did to variables and files, and what an agent said and planned, is told in words.
+    Changes to variables, files, conversation, plan and notes are summarised.
     """
-    asked: GlobalOptions = ctx.obj
-    with at_hand(asked, read_only=True) as desk:
-        old, new = range_of(desk, refs)
-        found = Found(desk.branch.diff(old, new))
+    options: GlobalOptions = ctx.obj
+    with open_current(options, read_only=True) as current:
+        old, new = parse_range(current, refs)
+        found = StateDifference(current.branch.diff(old, new))
         if old is not None:
-            told = change_report(desk.branch, old, new)
-            found = found._replace(work=workspace_diff(desk.branch, old, new), told=told)
+            found = found._replace(
+                workspace=workspace_diff(current.branch, old, new),
+                agent=change_report(current.branch, old, new),
+            )
         if as_json:
             emit(found.to_json())
         elif name_only:
-            page(map(safe, found.places()), asked)
+            page(map(escape, found.paths()), options)
         elif stat:
-            page(found.counts(), asked)
+            page(found.counts(), options)
         else:
-            page(found.lines(), asked)
+            page(found.lines(), options)
     ctx.exit(1 if exit_code and any(found) else 0)
 
 
 @click.command("cat")
-@click.argument("place", metavar="[REF:]PATH")
+@click.argument("address", metavar="[REF:]PATH")
 @json_option
 @click.pass_obj
-def cat(asked: GlobalOptions, place: str, as_json: bool) -> None:
-    """Print the value at PATH, as staged or as it was at REF.
+def cat(options: GlobalOptions, address: str, as_json: bool) -> None:
+    """Print the value at PATH, as staged or at REF.
 
-    Text and bytes come out as they are, anything else as JSON.
+    Text and bytes are printed raw, other values as JSON.
     """
-    with at_hand(asked, read_only=True) as desk:
-        address = place_in_state(desk, place)
-        value = _value(desk, address)
+    with open_current(options, read_only=True) as current:
+        parsed = parse_address(current, address)
+        value = _value(current, parsed)
     if as_json:
-        emit({"path": format_path(address.keys), "value": to_json(value)})
+        emit({"path": format_path(parsed.keys), "value": to_json(value)})
     elif isinstance(value, bytes | bytearray):
         click.echo(bytes(value), nl=False)
     elif isinstance(value, str):
@@ -213,36 +213,41 @@ def cat(asked: GlobalOptions, place: str, as_json: bool) -> None:
         click.echo(dumps(to_json(value)))
 
 
-def _value(desk: OpenBranch, address: Address) -> object:
-    state = address.state(desk)
+def _value(current: OpenBranch, address: Address) -> object:
+    state = address.state(current)
     return state[address.keys] if address.keys else state.to_dict()
 
 
 @click.command("ls")
-@click.argument("place", default="", metavar="[[REF:]PATH]")
-@click.option("-l", "is_long", is_flag=True, help="With kinds, counts and sizes.")
+@click.argument("address", default="", metavar="[[REF:]PATH]")
+@click.option("-l", "is_long", is_flag=True, help="With kinds, lengths and sizes.")
 @json_option
 @click.pass_obj
-def ls(asked: GlobalOptions, place: str, is_long: bool, as_json: bool) -> None:
-    """List the names at PATH, or at the top. A size is that of the full encoding."""
-    with at_hand(asked, read_only=True) as desk:
-        address = place_in_state(desk, place)
-        state = address.state(desk)
-        entries = [_entry(state, keys) for keys in _below(state, address.keys)]
+def ls(options: GlobalOptions, address: str, is_long: bool, as_json: bool) -> None:
+    """List the names at PATH, or at the top. The size is that of the full encoding."""
+    with open_current(options, read_only=True) as current:
+        parsed = parse_address(current, address)
+        state = parsed.state(current)
+        entries = [_entry(state, keys) for keys in _children(state, parsed.keys)]
     if as_json:
         found = [entry._asdict() for entry in entries]
-        emit({"path": format_path(address.keys), "entries": found})
+        emit({"path": format_path(parsed.keys), "entries": found})
     elif is_long:
         rows = [
-            [entry.kind, entry.shown_length, size(entry.bytes), safe(entry.name)]
+            [
+                entry.kind,
+                "" if entry.length is None else f"{entry.length:,}",
+                size(entry.bytes),
+                escape(entry.name),
+            ]
             for entry in entries
         ]
-        page(table(rows, right=(1, 2)), asked)
+        page(table(rows, right=(1, 2)), options)
     else:
-        page((safe(entry.name) for entry in entries), asked)
+        page((escape(entry.name) for entry in entries), options)
 
 
-class Entry(NamedTuple):
+class ListEntry(NamedTuple):
     """One line of `ls`."""
 
     name: str
@@ -250,13 +255,9 @@ class Entry(NamedTuple):
     length: int | None
     bytes: int
 
-    @property
-    def shown_length(self) -> str:
-        return "" if self.length is None else f"{self.length:,}"
 
-
-def _below(state: Branch | Snapshot, keys: tuple[object, ...]) -> list[tuple[object, ...]]:
-    """Return the places below one, or the place itself if it holds nothing."""
+def _children(state: Branch | Snapshot, keys: tuple[object, ...]) -> list[tuple[object, ...]]:
+    """Return the keys of the entries at a path, or of the path itself if it has none."""
     kind = state.kind(keys)
     if not keys:
         return [parse_path(name) for name in state]
@@ -267,7 +268,7 @@ def _below(state: Branch | Snapshot, keys: tuple[object, ...]) -> list[tuple[obj
     return [keys]
 
 
-def _entry(state: Branch | Snapshot, keys: tuple[object, ...]) -> Entry:
+def _entry(state: Branch | Snapshot, keys: tuple[object, ...]) -> ListEntry:
     kind = state.kind(keys)
     count = None
     if kind == "map":
@@ -275,7 +276,7 @@ def _entry(state: Branch | Snapshot, keys: tuple[object, ...]) -> Entry:
     elif kind == "list":
         count = len(state.list(keys))
     name = format_path(keys[-1:]) + ("/" if kind == "map" else "")
-    return Entry(name, kind, count, state.size(keys))
+    return ListEntry(name, kind, count, state.size(keys))
 
 
 @click.command("blame")
@@ -283,10 +284,10 @@ def _entry(state: Branch | Snapshot, keys: tuple[object, ...]) -> Entry:
 @click.option("--at", "ref", default="@", metavar="REF", help="As of this commit.")
 @json_option
 @click.pass_obj
-def blame(asked: GlobalOptions, path: str, ref: str, as_json: bool) -> None:
-    """Show which commit gave PATH, or each entry of the map there, the value it has."""
-    with at_hand(asked, read_only=True) as desk:
-        found = desk.branch.blame(keys_of(path), at=desk.commit(ref))
+def blame(options: GlobalOptions, path: str, ref: str, as_json: bool) -> None:
+    """Show the commit that last set PATH, or each entry of the map there."""
+    with open_current(options, read_only=True) as current:
+        found = current.branch.blame(parse_keys(path), at=current.commit(ref))
     if path and not found:
         raise KeyNotFound(f"nothing at {path}")
     if as_json:
@@ -295,19 +296,19 @@ def blame(asked: GlobalOptions, path: str, ref: str, as_json: bool) -> None:
     rows = [
         [
             click.style(commit.short, fg="yellow"),
-            safe(commit.author),
-            moment(commit.time),
-            click.style(safe(where), bold=True),
+            escape(commit.author),
+            format_time(commit.time),
+            click.style(escape(where), bold=True),
             first_line(commit),
         ]
         for where, commit in found
     ]
-    page(table(rows), asked)
+    page(table(rows), options)
 
 
 @click.command("log")
 @click.argument("ref", required=False)
-@click.option("--graph", "as_graph", is_flag=True, help="Draw how commits descend from each other.")
+@click.option("--graph", "as_graph", is_flag=True, help="Draw the ancestry beside the commits.")
 @click.option("--oneline", "on_one_line", is_flag=True, help="One line per commit.")
 @click.option("-n", "--limit", type=click.IntRange(min=0), metavar="N", help="At most N commits.")
 @click.option("--path", metavar="PATH", help="Only commits that changed this path.")
@@ -316,7 +317,7 @@ def blame(asked: GlobalOptions, path: str, ref: str, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def log(
-    asked: GlobalOptions,
+    options: GlobalOptions,
     *,
     ref: str | None,
     as_graph: bool,
@@ -327,48 +328,43 @@ def log(
     everything: bool,
     as_json: bool,
 ) -> None:
-    """Show commits, the latest first: of the branch at hand, or up to REF."""
+    """Show commits, newest first: of the current branch, or up to REF."""
     if as_graph and (path is not None or var is not None):
-        raise click.UsageError("--graph draws whole histories\nleave out --path, or --graph")
+        raise click.UsageError("--graph draws whole histories\nomit --path and --var, or --graph")
     if path is not None and var is not None:
-        raise click.UsageError("say --path or --var, not both")
+        raise click.UsageError("give --path or --var, not both")
     keys = (WORKSPACE, "vars", var) if var is not None else path
-    with at_hand(asked, read_only=True) as desk:
-        commits = islice(_commits(desk, ref, keys, everything=everything), limit)
+    with open_current(options, read_only=True) as current:
+        commits = islice(_commits(current, ref, keys, everything=everything), limit)
         if as_json:
             emit({"commits": [commit_json(commit) for commit in commits]})
             return
-        names = labels(desk.repo, desk.branch.session, here=desk.branch.name)
-        if as_graph:
-            page(_graph(commits, names, on_one_line=on_one_line), asked)
-        else:
-            page(_plain(commits, names, on_one_line=on_one_line), asked)
+        names = labels(current.repo, current.branch.session, here=current.branch.name)
+        lanes = Lanes() if as_graph else None
+        page(_log_lines(commits, names, lanes, on_one_line=on_one_line), options)
 
 
 def _commits(
-    desk: OpenBranch, ref: str | None, path: str | Path | None, *, everything: bool
+    current: OpenBranch, ref: str | None, path: str | Path | None, *, everything: bool
 ) -> Iterator[Commit]:
-    tips = list(desk.repo.branches(desk.branch.session).values()) if everything else []
+    tips = list(current.repo.branches(current.branch.session).values()) if everything else []
     if ref is not None or not tips:
-        tips.append(desk.commit(ref or "@"))
+        tips.append(current.commit(ref or "@"))
     if path is None:
-        return desk.repo.backend.graph.log(*tips)
-    found = {found.id: found for tip in tips for found in desk.branch.log(tip, path=path)}
+        return current.repo.backend.graph.log(*tips)
+    found = {found.id: found for tip in tips for found in current.branch.log(tip, path=path)}
     return iter(sorted(found.values(), key=lambda commit: (-commit.time, commit.id)))
 
 
-def _plain(commits: Iterator[Commit], names: Labels, *, on_one_line: bool) -> Iterator[str]:
+def _log_lines(
+    commits: Iterator[Commit], names: Labels, lanes: Lanes | None, *, on_one_line: bool
+) -> Iterator[str]:
     for count, commit in enumerate(commits):
-        if on_one_line:
+        if lanes is not None:
+            text = [oneline(commit, names)] if on_one_line else [*heading(commit, names), ""]
+            yield from lanes.rows(commit, text)
+        elif on_one_line:
             yield oneline(commit, names)
-            continue
-        if count:
-            yield ""
-        yield from heading(commit, names)
-
-
-def _graph(commits: Iterator[Commit], names: Labels, *, on_one_line: bool) -> Iterator[str]:
-    lanes = Lanes()
-    for commit in commits:
-        text = [oneline(commit, names)] if on_one_line else [*heading(commit, names), ""]
-        yield from lanes.rows(commit, text)
+        else:
+            yield from [""] * bool(count)
+            yield from heading(commit, names)

@@ -1,4 +1,4 @@
-"""Where one stands: `status` for the branch at hand, `sessions` for the whole store."""
+"""`status` of the current branch, and the `sessions` of a store."""
 
 from __future__ import annotations
 
@@ -12,98 +12,86 @@ from otolith.cli.format.history import (
     commit_json,
     conflict_json,
     conflict_lines,
-    counted,
     first_line,
-    moment,
+    format_time,
     oneline,
+    plural,
 )
-from otolith.cli.location import OpenBranch, at_hand, find, opened
+from otolith.cli.location import OpenBranch, find, open_current, open_repo
 from otolith.cli.options import GlobalOptions
-from otolith.cli.terminal import emit, json_option, page, safe, table
+from otolith.cli.terminal import emit, escape, json_option, page, table
 
 
 @click.command("status")
 @json_option
 @click.pass_obj
-def status(asked: GlobalOptions, as_json: bool) -> None:
-    """Show the branch at hand, its staged edits, and conflicts to decide."""
-    with at_hand(asked, read_only=True) as desk:
-        if as_json:
-            emit(_status_json(desk))
-        else:
-            page(_status_lines(desk), asked)
+def status(options: GlobalOptions, as_json: bool) -> None:
+    """Show the current branch, its staged changes, and open conflicts."""
+    with open_current(options, read_only=True) as current:
+        branch = current.branch
+        if not as_json:
+            page(_status_lines(current), options)
+            return
+        emit({
+            "store": current.location.url,
+            "session": branch.session,
+            "branch": branch.name,
+            "head": commit_json(branch.head) if branch.head else None,
+            "merging": commit_json(branch.merging) if branch.merging else None,
+            "clean": branch.is_clean,
+            "changes": [change_json(change) for change in branch.status()],
+            "conflicts": [conflict_json(conflict) for conflict in branch.conflicts],
+        })  # fmt: skip
 
 
-def _status_json(desk: OpenBranch) -> dict[str, object]:
-    branch = desk.branch
-    return {
-        "store": desk.place.url,
-        "session": branch.session,
-        "branch": branch.name,
-        "head": commit_json(branch.head) if branch.head else None,
-        "merging": commit_json(branch.merging) if branch.merging else None,
-        "clean": branch.is_clean,
-        "changes": [change_json(change) for change in branch.status()],
-        "conflicts": [conflict_json(conflict) for conflict in branch.conflicts],
-    }
-
-
-def _status_lines(desk: OpenBranch) -> Iterator[str]:
-    branch = desk.branch
-    yield f"Session {click.style(safe(branch.session), bold=True)}, branch " + click.style(
-        safe(branch.name), fg="green", bold=True
-    )
+def _status_lines(current: OpenBranch) -> Iterator[str]:
+    branch = current.branch
+    session = click.style(escape(branch.session), bold=True)
+    yield f"Session {session}, branch {click.style(escape(branch.name), fg='green', bold=True)}"
     yield f"Head    {oneline(branch.head, {})}" if branch.head else "No commit yet."
-    now = desk.repo.branches(branch.session).get(branch.name)
+    now = current.repo.branches(branch.session).get(branch.name)
     if now is not None and now != branch.head:
         yield f"Moved   {oneline(now, {})}"
-        yield "        Others have committed; `otolith commit` merges what is staged into that."
+        yield "        Others have committed; `otolith commit` merges the staged changes into it."
     if branch.merging is not None:
         yield f"Merging {oneline(branch.merging, {})}"
     yield ""
-    yield from _conflicts(desk)
+    if branch.conflicts:
+        yield click.style(f"{plural(len(branch.conflicts), 'conflict')}:", fg="red", bold=True)
+        for conflict in branch.conflicts:
+            yield from conflict_lines(conflict)
+        yield ""
     changes = branch.status()
     if changes:
-        yield f"Staged: {counted(len(changes), 'path')}"
+        yield f"Staged: {plural(len(changes), 'path')}"
         yield from changes_text(changes)
         yield ""
-    yield _next_move(desk, staged=bool(changes))
+    yield _next_command(current, has_changes=bool(changes))
 
 
-def _conflicts(desk: OpenBranch) -> Iterator[str]:
-    conflicts = desk.branch.conflicts
-    if not conflicts:
-        return
-    yield click.style(f"To decide: {counted(len(conflicts), 'conflict')}", fg="red", bold=True)
-    for conflict in conflicts:
-        yield from conflict_lines(conflict)
-    yield ""
-
-
-def _next_move(desk: OpenBranch, *, staged: bool) -> str:
-    if desk.branch.conflicts:
+def _next_command(current: OpenBranch, *, has_changes: bool) -> str:
+    if current.branch.conflicts:
         return (
-            "Decide each with `otolith set PATH VALUE` or `otolith merge --take ours|theirs PATH`; "
-            "`otolith merge --abort` drops the merge."
+            "Resolve each with `otolith set PATH VALUE` or `otolith merge --take ours|theirs PATH`;"
+            " `otolith merge --abort` cancels the merge."
         )
-    if desk.branch.merging is not None:
-        return "All decided: `otolith merge --continue` finishes the merge."
-    if staged:
-        return "`otolith commit -m …` keeps them, `otolith restore --all` drops them."
-    return "Nothing staged: `otolith set PATH VALUE` stages an edit."
+    if current.branch.merging is not None:
+        return "All conflicts are resolved: `otolith merge --continue` commits the merge."
+    if has_changes:
+        return "`otolith commit -m …` commits them, `otolith restore --all` discards them."
+    return "Nothing staged: `otolith set PATH VALUE` stages a change."
 
 
 @click.command("sessions")
 @json_option
 @click.pass_obj
-def sessions(asked: GlobalOptions, as_json: bool) -> None:
+def sessions(options: GlobalOptions, as_json: bool) -> None:
     """List the sessions of the store, with their branches and last commit."""
-    place = find(asked)
-    with opened(place.url, read_only=True) as repo:
-        found = []
-        for session in repo.sessions():
-            heads = repo.branches(session.id)
-            found.append((session, max(heads.values(), key=lambda commit: commit.time)))
+    with open_repo(find(options).url, read_only=True) as repo:
+        found = [
+            (session, max(repo.branches(session.id).values(), key=lambda commit: commit.time))
+            for session in repo.sessions()
+        ]
     if as_json:
         entries = (
             {"id": session.id, "branches": list(session.branches), "last": commit_json(last)}
@@ -113,11 +101,11 @@ def sessions(asked: GlobalOptions, as_json: bool) -> None:
         return
     rows = [
         [
-            click.style(safe(session.id), bold=True),
-            counted(len(session.branches), "branch", "branches"),
-            moment(last.time),
+            click.style(escape(session.id), bold=True),
+            plural(len(session.branches), "branch", "branches"),
+            format_time(last.time),
             first_line(last),
         ]
         for session, last in found
     ]
-    page(table(rows) or ["No session has a commit yet."], asked)
+    page(table(rows) or ["No session has a commit yet."], options)

@@ -1,7 +1,4 @@
-"""Conversations on the screen.
-
-What an agent has in mind, on the screen.
-"""
+"""Conversations and working memory as text and JSON."""
 
 from __future__ import annotations
 
@@ -11,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from otolith.cli.format.history import counted, moment
+from otolith.cli.format.history import format_time, plural
 from otolith.cli.format.values import one_line, to_json
-from otolith.cli.terminal import safe, table
+from otolith.cli.terminal import escape, table
 from otolith.conversation import Attachment, Context, Hit, Message, Reasoning, Text, Topic
 
 if TYPE_CHECKING:
@@ -24,51 +21,47 @@ _COLORS = {"system": "magenta", "user": "green", "assistant": "cyan", "tool": "y
 
 
 def message_lines(index: int, message: Message) -> Iterator[str]:
-    """Yield a message: who, then what was said, called and answered."""
+    """Yield a message: its role, then its text, tool calls and results."""
     role = str(message.role)
-    when = f"  {moment(message.time)}" if message.time else ""
+    when = f"  {format_time(message.time)}" if message.time else ""
     yield f"{click.style(f'[{index}] {role}', fg=_COLORS[role], bold=True)}{when}"
-    for line in _thoughts(message):
-        yield click.style(f"    (thinks) {line}", dim=True)
-    for line in safe(message.text).splitlines():
-        yield f"    {line}"
-    for call in message.calls:
-        shown = one_line(dict(call.arguments)) if call.arguments else safe(call.raw)
-        yield f"    -> {safe(call.name)} {shown}"
-    for result in message.results:
-        sign = click.style("!!", fg="red") if result.is_error else "<-"
-        text = result.content if isinstance(result.content, str) else _parts_text(result.content)
-        yield from (f"    {sign} {line}" for line in safe(text).splitlines() or [""])
-    for part in message.parts:
-        if isinstance(part, Attachment):
-            yield f"    ({safe(_named(part))})"
-
-
-def _thoughts(message: Message) -> Iterator[str]:
     for part in message.parts:
         if isinstance(part, Reasoning):
-            yield from safe(part.text).splitlines()
+            for line in escape(part.text).splitlines():
+                yield click.style(f"    (thinks) {line}", dim=True)
+    for line in escape(message.text).splitlines():
+        yield f"    {line}"
+    for call in message.calls:
+        shown = one_line(dict(call.arguments)) if call.arguments else escape(call.raw)
+        yield f"    -> {escape(call.name)} {shown}"
+    for result in message.results:
+        sign = click.style("!!", fg="red") if result.is_error else "<-"
+        content = result.content
+        if not isinstance(content, str):
+            texts = (
+                part.text if isinstance(part, Text) else f"({_label(part)})" for part in content
+            )
+            content = "\n".join(texts)
+        yield from (f"    {sign} {line}" for line in escape(content).splitlines() or [""])
+    for part in message.parts:
+        if isinstance(part, Attachment):
+            yield f"    ({escape(_label(part))})"
 
 
-def _parts_text(parts: Sequence[object]) -> str:
-    shown = (part.text if isinstance(part, Text) else f"({_named(part)})" for part in parts)
-    return "\n".join(shown)
-
-
-def _named(part: object) -> str:
+def _label(part: object) -> str:
     if isinstance(part, Attachment):
         return ", ".join(filter(None, (part.name, part.media_type, part.url)))
     return type(part).__name__.lower()
 
 
 def message_json(index: int, message: Message) -> dict[str, Any]:
-    """Return a message for programs."""
+    """Return a message as JSON data."""
     found: dict[str, Any] = to_json({"index": index, **message.to_data()})
     return found
 
 
-class Thread(NamedTuple):
-    """A thread: how much was said in it, when it began, when the last was said, and of what."""
+class ThreadSummary(NamedTuple):
+    """A thread: its number of messages, the times of the first and last, and its parent."""
 
     name: str
     messages: int
@@ -77,25 +70,25 @@ class Thread(NamedTuple):
     parent: str
 
 
-def thread_lines(threads: Sequence[Thread]) -> Iterator[str]:
+def thread_lines(threads: Sequence[ThreadSummary]) -> Iterator[str]:
     """Yield the threads of a conversation, a line each."""
     rows = [["thread", "messages", "last", "forked from"]]
     for each in threads:
-        last = moment(each.last) if each.last else ""
-        rows.append([safe(each.name), f"{each.messages:,}", last, safe(each.parent)])
+        last = format_time(each.last) if each.last else ""
+        rows.append([escape(each.name), f"{each.messages:,}", last, escape(each.parent)])
     yield from table(rows, right=(1,))
 
 
 def hit_lines(hits: Sequence[Hit]) -> Iterator[str]:
-    """Yield what was found, the best first."""
+    """Yield search results, the best first."""
     for hit in hits:
-        yield f"[{hit.index}] {hit.message.role}  {hit.score:.2f}  {one_line(safe(hit.snippet))}"
+        yield f"[{hit.index}] {hit.message.role}  {hit.score:.2f}  {one_line(escape(hit.snippet))}"
     if not hits:
         yield "nothing found"
 
 
 def hit_json(hit: Hit) -> dict[str, Any]:
-    """Return a hit for programs."""
+    """Return a search result as JSON data."""
     return {
         "index": hit.index,
         "role": str(hit.message.role),
@@ -106,16 +99,18 @@ def hit_json(hit: Hit) -> dict[str, Any]:
 
 
 def topic_lines(topics: Sequence[Topic]) -> Iterator[str]:
-    """Yield what a conversation is about."""
+    """Yield the topics of a conversation as a table."""
     rows = [["topic", "status", "messages", "keywords"]]
     for topic in topics:
         spans = ", ".join(f"{span.start}..{span.stop - 1}" for span in topic.spans)
-        rows.append([safe(topic.label), str(topic.status), spans, safe(", ".join(topic.keywords))])
+        rows.append(
+            [escape(topic.label), str(topic.status), spans, escape(", ".join(topic.keywords))]
+        )
     yield from table(rows)
 
 
 def topic_json(topic: Topic) -> dict[str, Any]:
-    """Return a topic for programs."""
+    """Return a topic as JSON data."""
     return {
         "id": topic.id,
         "label": topic.label,
@@ -126,22 +121,25 @@ def topic_json(topic: Topic) -> dict[str, Any]:
 
 
 def context_lines(context: Context) -> Iterator[str]:
-    """Yield what a model would be sent, and what not."""
+    """Yield the messages of a context, and why the others are left out."""
     if context.system is not None:
         yield f"system  {one_line(context.system)}"
     for message in context.messages:
-        who = safe(str(message.get("role", message.get("type", ""))))
-        yield f"{who:<10} {_shown(message)}"
-    kept = counted(len(context.messages), "message")
+        who = escape(str(message.get("role", message.get("type", ""))))
+        rest = {key: value for key, value in message.items() if key != "role"}
+        content = rest.pop("content", None)
+        text = content if isinstance(content, str) else json.dumps(content, default=repr)
+        yield f"{who:<10} {one_line(escape(text))}" + (f"  {one_line(rest)}" if rest else "")
+    sent = plural(len(context.messages), "message")
     used = f"{context.tokens:,} of {context.budget:,} tokens"
-    yield f"{kept}, {used}, {len(context.dropped)} left out"
+    yield f"{sent}, {used}, {len(context.dropped)} left out"
     for reason in sorted(context.why):
         last = f"..{reason.stop - 1}" if reason.stop - 1 > reason.start else ""
-        yield safe(f"  [{reason.start}{last}] {reason.done}: {reason.why}")
+        yield escape(f"  [{reason.start}{last}] {reason.done}: {reason.why}")
 
 
 def context_json(context: Context) -> dict[str, Any]:
-    """Return a context for programs."""
+    """Return a context as JSON data."""
     found: dict[str, Any] = to_json(
         {
             "for": context.for_,
@@ -156,56 +154,37 @@ def context_json(context: Context) -> dict[str, Any]:
     return found
 
 
-def _shown(message: dict[str, Any]) -> str:
-    rest = {key: value for key, value in message.items() if key != "role"}
-    content = rest.pop("content", None)
-    text = content if isinstance(content, str) else json.dumps(content, default=repr)
-    return one_line(safe(text)) + (f"  {one_line(rest)}" if rest else "")
-
-
 _SIGNS = {"pending": " ", "active": ">", "done": "x", "failed": "!", "skipped": "-"}
 
 
-def memory_lines(then: SessionSnapshot) -> Iterator[str]:
-    """Yield the goal, the plan, the data of the task and the notes; what is empty is left out."""
-    task = then.memory.task
-    parts = [*_plan(then), *_data(then), *_notes(then)]
-    if not (task.goal or parts or len(then.memory.tool_calls)):
-        yield "nothing in mind"
-        return
-    yield f"{click.style(safe(task.goal) or '(no goal)', bold=True)}  ({safe(task.status)})"
-    yield from parts
-    calls = len(then.memory.tool_calls)
-    if calls:
-        yield f"{counted(calls, 'call')} of tools"
-
-
-def _plan(then: SessionSnapshot) -> Iterator[str]:
-    for number, step in enumerate(then.memory.steps):
-        if not number:
-            yield "Plan"
+def memory_lines(snapshot: SessionSnapshot) -> list[str]:
+    """Return the goal, the plan, the data of the task and the notes; empty parts are left out."""
+    memory = snapshot.memory
+    plan = []
+    for step in memory.steps:
         why = f"  ({step.why})" if step.why else ""
-        yield safe(f"  [{_SIGNS.get(step.state, '?')}] {step.text}{why}")
-
-
-def _data(then: SessionSnapshot) -> list[str]:
-    rows = [[f"  {safe(name)}", one_line(value)] for name, value in then.memory.task.data.items()]
-    return ["Data of the task", *table(rows)] if rows else []
-
-
-def _notes(then: SessionSnapshot) -> list[str]:
-    rows = []
-    for note in then.memory.notes.all():
+        plan.append(escape(f"  [{_SIGNS.get(step.state, '?')}] {step.text}{why}"))
+    data = [[f"  {escape(name)}", one_line(value)] for name, value in memory.task.data.items()]
+    notes = []
+    for note in memory.notes.all():
         about = ["pinned"] * note.is_pinned + [f"from {note.source}"] * bool(note.source)
         about += [f"replaced by {note.replaced_by}"] * bool(note.replaced_by)
-        told = safe(", ".join(about))
-        rows.append([f"  {safe(note.key)}", one_line(note.value), moment(note.time), told])
-    return ["Notes", *table(rows)] if rows else []
+        row = [f"  {escape(note.key)}", one_line(note.value), format_time(note.time)]
+        notes.append([*row, escape(", ".join(about))])
+    parts = {"Plan": plan, "Data of the task": table(data), "Notes": table(notes)}
+    goal, calls = memory.task.goal, len(memory.tool_calls)
+    if not (goal or any(parts.values()) or calls):
+        return ["working memory is empty"]
+    return [
+        f"{click.style(escape(goal) or '(no goal)', bold=True)}  ({escape(memory.task.status)})",
+        *(line for title, lines in parts.items() if lines for line in (title, *lines)),
+        *([f"{plural(calls, 'tool call')}"] if calls else []),
+    ]
 
 
-def memory_json(then: SessionSnapshot) -> dict[str, Any]:
-    """Return it for programs."""
-    memory = then.memory
+def memory_json(snapshot: SessionSnapshot) -> dict[str, Any]:
+    """Return a working memory as JSON data."""
+    memory = snapshot.memory
     steps = [
         {"id": step.id, "text": step.text, "state": str(step.state), "why": step.why}
         for step in memory.steps

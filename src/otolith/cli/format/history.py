@@ -1,12 +1,11 @@
-r"""How the things of the model are written on a screen: commits, times, sizes, changes.
+r"""Commits, changes and conflicts as text and JSON, and the graph beside a log.
 
-The graph beside the log: one lane for each line of descent that is still going on.
-
-A lane waits for a commit. When it comes, lanes that wait for the same one are folded into the
-first; its own lane then waits for its first parent, and new lanes to the right for the others.
+The graph has one lane for each open line of descent. A lane waits for a commit. When that commit is
+printed, all lanes that wait for it are joined into the first; that lane then waits for the first
+parent, and new lanes to the right wait for the others.
 
     *      a commit                  |\     a merge opens a lane
-    |      a lane goes by            |/     two lanes had the same ancestor
+    |      another lane              |/     two lanes had the same ancestor
 """
 
 from __future__ import annotations
@@ -22,38 +21,45 @@ from typing import Any, Protocol
 import click
 
 from otolith.cli.format.values import one_line, to_json
-from otolith.cli.terminal import safe
+from otolith.cli.terminal import escape
 from otolith.core import BareRepo, Commit, PathConflict
 
 Labels = Mapping[str, list[str]]
 """Commit id -> names that point at it."""
 
 
-class Changed(Protocol):
-    """One path that differs."""
+class ChangedPath(Protocol):
+    """One path that differs between two states."""
 
     @property
-    def path(self) -> str: ...
+    def path(self) -> str:
+        """Where it is."""
+
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> str:
+        """One of added, removed, changed."""
+
     @property
-    def old(self) -> object: ...
+    def old(self) -> object:
+        """The value before."""
+
     @property
-    def new(self) -> object: ...
+    def new(self) -> object:
+        """The value after."""
 
 
 SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 _COLORS = {"added": "green", "removed": "red", "changed": "yellow"}
 
 
-def moment(microseconds: int) -> str:
-    """Return a time as this machine's clock on the wall shows it."""
+def format_time(microseconds: int) -> str:
+    """Return a time in the time zone of this machine."""
     when = datetime.fromtimestamp(microseconds / 1e6, tz=UTC).astimezone()
     return when.strftime("%Y-%m-%d %H:%M:%S %z")
 
 
 def size(count: float) -> str:
-    """Return a number of bytes in words."""
+    """Return a number of bytes with a unit."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000 or unit == "GB":
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -61,24 +67,24 @@ def size(count: float) -> str:
     raise AssertionError
 
 
-def counted(count: int, noun: str, plural: str = "") -> str:
-    """Return a number and its noun."""
+def plural(count: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun, in the plural unless it is one."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {plural or noun + 's'}"
 
 
 def first_line(commit: Commit) -> str:
     """Return the first line of a commit's message."""
-    return safe(commit.message.partition("\n")[0]) or f"({safe(commit.kind)})"
+    return escape(commit.message.partition("\n")[0]) or f"({escape(commit.kind)})"
 
 
 def labels(repo: BareRepo, session: str, *, here: str) -> Labels:
     """Return the names that point at commits: branches of a session, and tags."""
     found: dict[str, list[str]] = {}
     for name, commit in repo.branches(session).items():
-        shown = click.style(safe(f"@ {name}" if name == here else name), fg="green", bold=True)
+        shown = click.style(escape(f"@ {name}" if name == here else name), fg="green", bold=True)
         found.setdefault(commit.id, []).append(shown)
     for name, commit in repo.tags().items():
-        found.setdefault(commit.id, []).append(click.style(safe(f"tag: {name}"), fg="magenta"))
+        found.setdefault(commit.id, []).append(click.style(escape(f"tag: {name}"), fg="magenta"))
     return found
 
 
@@ -91,28 +97,28 @@ def oneline(commit: Commit, names: Labels) -> str:
 
 
 def _ending(commit: Commit) -> str:
-    """Return how the step that a commit is of ended; nothing if it is of none."""
+    """Return how the step of a commit ended: ok, failed, …; nothing if it has no step."""
     if commit.kind != "run" or "ok" not in commit.meta:
         return ""
-    return "ok" if commit.meta["ok"] else safe(str(commit.meta.get("stopped", "failed")))
+    return "ok" if commit.meta["ok"] else escape(str(commit.meta.get("stopped", "failed")))
 
 
 def heading(commit: Commit, names: Labels) -> list[str]:
-    """Return a commit as a few lines, the message below them."""
+    """Return a commit as several lines: id, author, date, message."""
     pointing = f" ({', '.join(names[commit.id])})" if commit.id in names else ""
     lines = [click.style(f"commit {commit.id[:20]}", fg="yellow") + pointing]
     if len(commit.parents) > 1:
         lines.append("Merge:  " + " ".join(parent[:10] for parent in commit.parents))
-    lines += [f"Author: {safe(commit.author)}", f"Date:   {moment(commit.time)}"]
+    lines += [f"Author: {escape(commit.author)}", f"Date:   {format_time(commit.time)}"]
     if commit.kind not in ("step", "merge"):
         ending = _ending(commit)
         where = f", {ending}, in {commit.meta.get('sandbox')}" if ending else ""
-        lines.append(safe(f"Kind:   {commit.kind}{where}"))
-    return [*lines, "", *(f"    {line}" for line in safe(commit.message).splitlines())]
+        lines.append(escape(f"Kind:   {commit.kind}{where}"))
+    return [*lines, "", *(f"    {line}" for line in escape(commit.message).splitlines())]
 
 
 def commit_json(commit: Commit) -> dict[str, Any]:
-    """Return a commit for programs."""
+    """Return a commit as JSON data."""
     return {
         "id": commit.id,
         "parents": list(commit.parents),
@@ -126,8 +132,8 @@ def commit_json(commit: Commit) -> dict[str, Any]:
     }
 
 
-def change_json(change: Changed) -> dict[str, Any]:
-    """Return a change for programs; a value that is not there has no key."""
+def change_json(change: ChangedPath) -> dict[str, Any]:
+    """Return a change as JSON data; an absent value has no key."""
     found: dict[str, Any] = {"path": change.path, "kind": change.kind}
     if change.kind != "added":
         found["old"] = to_json(change.old)
@@ -136,16 +142,16 @@ def change_json(change: Changed) -> dict[str, Any]:
     return found
 
 
-def brief(change: Changed) -> str:
+def brief(change: ChangedPath) -> str:
     """Return a change as a sign and its path."""
     color = _COLORS[change.kind]
     return (
-        f"{click.style(SIGNS[change.kind], fg=color)} {click.style(safe(change.path), bold=True)}"
+        f"{click.style(SIGNS[change.kind], fg=color)} {click.style(escape(change.path), bold=True)}"
     )
 
 
-def changes_text(changes: Iterable[Changed], *, width: int | None = None) -> Iterator[str]:
-    """Yield lines that show what became of each path; values are cut to the width of the screen."""
+def changes_text(changes: Iterable[ChangedPath], *, width: int | None = None) -> Iterator[str]:
+    """Yield the old and new value of each path, cut to the width of the screen."""
     limit = width if width is not None else max(40, screen_width() - 6)
     for change in changes:
         yield brief(change)
@@ -153,15 +159,17 @@ def changes_text(changes: Iterable[Changed], *, width: int | None = None) -> Ite
 
 
 def screen_width() -> int:
-    """Return how wide a line may be; a file takes more than a screen."""
+    """Return the width of the terminal, or 160 for a file."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 160
 
 
-def _sides(change: Changed, limit: int) -> Iterator[str]:
+def _sides(change: ChangedPath, limit: int) -> Iterator[str]:
     old, new = change.old, change.new
     if isinstance(old, str) and isinstance(new, str) and "\n" in old + new:
-        hunks = unified_diff(safe(old).splitlines(), safe(new).splitlines(), n=2, lineterm="")
-        yield from (f"    {_tinted(line)}" for line in list(hunks)[2:])
+        hunks = unified_diff(escape(old).splitlines(), escape(new).splitlines(), n=2, lineterm="")
+        for line in list(hunks)[2:]:
+            color = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
+            yield "    " + (click.style(line, fg=color) if color else line)
         return
     if change.kind != "added":
         yield "    " + click.style(f"- {one_line(old, limit)}", fg="red")
@@ -169,12 +177,7 @@ def _sides(change: Changed, limit: int) -> Iterator[str]:
         yield "    " + click.style(f"+ {one_line(new, limit)}", fg="green")
 
 
-def _tinted(line: str) -> str:
-    color = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
-    return click.style(line, fg=color) if color else line
-
-
-def summary(changes: Iterable[Changed]) -> str:
+def summary(changes: Iterable[ChangedPath]) -> str:
     """Return how many paths were added, changed and removed."""
     kinds = [change.kind for change in changes]
     parts = [f"{kinds.count(kind)} {kind}" for kind in SIGNS if kind in kinds]
@@ -183,21 +186,18 @@ def summary(changes: Iterable[Changed]) -> str:
 
 def conflict_lines(conflict: PathConflict) -> list[str]:
     """Return a conflict with its three sides."""
-    why = f"  {safe(conflict.why)}" if conflict.why else ""
-    title = click.style(safe(conflict.path), bold=True)
+    why = f"  {escape(conflict.why)}" if conflict.why else ""
+    title = click.style(escape(conflict.path), bold=True)
     sides = {"base": conflict.base, "ours": conflict.ours, "theirs": conflict.theirs}
+    absent = click.style("absent", dim=True)
     return [
         f"{click.style('!', fg='red', bold=True)} {title}  {conflict.kind}{why}",
-        *(f"    {side:7}{_side(value)}" for side, value in sides.items()),
+        *(f"    {side:7}{absent if v is None else one_line(v)}" for side, v in sides.items()),
     ]
 
 
-def _side(value: object) -> str:
-    return click.style("absent", dim=True) if value is None else one_line(value)
-
-
 def conflict_json(conflict: PathConflict) -> dict[str, Any]:
-    """Return a conflict for programs."""
+    """Return a conflict as JSON data."""
     sides = {"base": conflict.base, "ours": conflict.ours, "theirs": conflict.theirs}
     found: dict[str, Any] = {"path": conflict.path, "kind": conflict.kind, "why": conflict.why}
     return found | {side: to_json(value) for side, value in sides.items()}
@@ -207,24 +207,25 @@ _LANE_COLORS = ("red", "green", "blue", "magenta", "cyan")
 
 
 class Lanes:
-    """What is drawn so far, as the commits that lanes wait for."""
+    """Draws the graph, commit by commit; its state is the commits that the lanes wait for."""
 
     def __init__(self) -> None:
         self._waiting: list[str] = []
 
     def rows(self, commit: Commit, text: Sequence[str]) -> Iterator[str]:
-        """Yield the lines for the next commit, its text beside them."""
+        """Yield the rows of the next commit, with its text beside them."""
         for row in self._fold(commit.id):
-            yield _tinted_lanes(row.rstrip())
-        drawn = [self._mark(commit.id), *self._descend(commit)]
+            yield _colour_lanes(row.rstrip())
+        marks = " ".join("*" if waiting == commit.id else "|" for waiting in self._waiting) + " "
+        drawn = [marks, *self._descend(commit)]
         rest = "| " * len(self._waiting)
         width = max(map(len, [*drawn, rest]))
         for drawing, words in zip_longest(drawn, text):
             row = (rest if drawing is None else drawing).ljust(width)
-            yield _tinted_lanes(row) + words if words else _tinted_lanes(row.rstrip())
+            yield _colour_lanes(row) + words if words else _colour_lanes(row.rstrip())
 
     def _fold(self, id: str) -> Iterator[str]:
-        """Let all lanes that wait for this commit run into the first of them."""
+        """Join all lanes that wait for this commit into the first of them."""
         if id not in self._waiting:
             self._waiting.append(id)
         first = self._waiting.index(id)
@@ -233,11 +234,8 @@ class Lanes:
             yield self._shift_left(last, towards=first)
             del self._waiting[last]
 
-    def _mark(self, id: str) -> str:
-        return " ".join("*" if waiting == id else "|" for waiting in self._waiting) + " "
-
     def _descend(self, commit: Commit) -> Iterator[str]:
-        """Let the lane wait for the first parent, and open lanes for the others."""
+        """Make the lane wait for the first parent, and open lanes for the others."""
         at = self._waiting.index(commit.id)
         if not commit.parents:
             if at < len(self._waiting) - 1:
@@ -251,7 +249,7 @@ class Lanes:
             yield "".join(bars) + " "
 
     def _shift_left(self, lane: int, *, towards: int) -> str:
-        """Draw how a lane runs into another, and those to the right of it close the gap."""
+        """Draw a lane that joins another, and the lanes to its right that close the gap."""
         row = [" "] * (2 * len(self._waiting))
         for at in range(len(self._waiting)):
             if at < lane or (at == towards and at != lane):
@@ -263,8 +261,8 @@ class Lanes:
         return "".join(row)
 
 
-def _tinted_lanes(row: str) -> str:
-    """Colour each lane by where it is."""
+def _colour_lanes(row: str) -> str:
+    """Colour each lane by its position."""
     return "".join(
         char if char in " *" else click.style(char, fg=_LANE_COLORS[at // 2 % len(_LANE_COLORS)])
         for at, char in enumerate(row)

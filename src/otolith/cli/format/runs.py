@@ -1,4 +1,4 @@
-"""Events and runs on the screen: what happened, how a run ended, what models answered."""
+"""Events, runs and recorded replies of models as text and JSON."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from otolith.agent import AgentState, Outcome, Recorded
-from otolith.cli.format.history import counted, moment
+from otolith.cli.format.history import format_time, plural
 from otolith.cli.format.values import one_line, to_json
-from otolith.cli.terminal import safe, table
+from otolith.cli.terminal import escape, table
 from otolith.state import Event
 
 _STOPPED_BY = {"steps": "stopped by --max-steps", "seconds": "stopped by --max-seconds"}
@@ -21,24 +21,24 @@ def event_line(event: Event) -> str:
     """Return an event on one line."""
     by = f" {event.agent}" if event.agent else ""
     commit = (event.commit or "")[:10] or "(staged)"
-    kind = click.style(safe(event.kind), fg="red" if event.kind == "error" else "cyan")
-    return f"{moment(event.time)}  {commit}{safe(by)}  {kind}  {one_line(event.data)}"
+    kind = click.style(escape(event.kind), fg="red" if event.kind == "error" else "cyan")
+    return f"{format_time(event.time)}  {commit}{escape(by)}  {kind}  {one_line(event.data)}"
 
 
 def event_json(event: Event) -> dict[str, Any]:
-    """Return an event for programs."""
+    """Return an event as JSON data."""
     found: dict[str, Any] = to_json(event.to_dict())
     return found
 
 
 def outcome_lines(outcome: Outcome) -> Iterator[str]:
-    """Yield how a run came to rest."""
+    """Yield how a run ended, and its question, error or answer."""
     state = outcome.state
     ended = _STOPPED_BY.get(outcome.ended, outcome.ended)
-    yield f"{ended} after {counted(outcome.steps, 'step')} ({state.iteration} in all)"
-    told = outcome.question or outcome.error or outcome.why or _answer(outcome.answer)
-    if told:
-        yield safe(told)
+    yield f"{ended} after {plural(outcome.steps, 'step')} ({state.iteration} in all)"
+    text = outcome.question or outcome.error or outcome.why or _answer(outcome.answer)
+    if text:
+        yield escape(text)
 
 
 def _answer(answer: object) -> str:
@@ -48,19 +48,19 @@ def _answer(answer: object) -> str:
 
 
 def run_lines(name: str, state: AgentState) -> Iterator[str]:
-    """Yield where a run is, and what it asks, failed with or answered."""
+    """Yield the phase and step of a run, and its question, error or answer."""
     task = one_line(state.task, _TASK_LETTERS)
-    yield f"{safe(name)}: {state.phase}, step {state.iteration}, {task}"
-    told = safe(state.question or state.error or _answer(state.final_answer))
-    lines = told.splitlines()
+    yield f"{escape(name)}: {state.phase}, step {state.iteration}, {task}"
+    text = escape(state.question or state.error or _answer(state.final_answer))
+    lines = text.splitlines()
     for line in lines[:_ANSWER_LINES]:
         yield f"  {line if len(line) <= _ANSWER_LETTERS else line[: _ANSWER_LETTERS - 1] + '…'}"
     if len(lines) > _ANSWER_LINES:
-        yield f"  … ({counted(len(lines) - _ANSWER_LINES, 'more line')})"
+        yield f"  … ({plural(len(lines) - _ANSWER_LINES, 'more line')})"
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Any]:
-    """Return an outcome for programs."""
+    """Return an outcome as JSON data."""
     state = outcome.state
     return {
         "ended": outcome.ended,
@@ -75,21 +75,21 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def recorded_lines(recorded: Sequence[Recorded]) -> Iterator[str]:
-    """Yield what models answered, on a line each."""
+    """Yield the recorded replies of models as a table."""
     rows = [["step", "request", "model", "tokens", "answer"]]
     for each in recorded:
         calls = ", ".join(call.name for call in each.reply.message.calls)
         usage = each.reply.usage
         rows.append([
-            str(each.iteration + 1), each.request[:10], safe(each.model),
+            str(each.iteration + 1), each.request[:10], escape(each.model),
             f"{usage.input_tokens}+{usage.output_tokens}",
-            one_line(safe(each.reply.text)) + (f" -> {safe(calls)}" if calls else ""),
+            one_line(escape(each.reply.text)) + (f" -> {escape(calls)}" if calls else ""),
         ])  # fmt: skip
     yield from table(rows)
 
 
 def recorded_json(recorded: Recorded) -> dict[str, Any]:
-    """Return what a model answered, for programs."""
+    """Return a recorded reply as JSON data."""
     return {
         "step": recorded.iteration + 1,
         "request": recorded.request,

@@ -1,7 +1,4 @@
-"""How a step of a workspace is written on a screen: its value, what it raised, what it did.
-
-How the variables of a session are written on a screen, told without reading any of them.
-"""
+"""Steps and variables of a workspace as text and JSON; no stored value is loaded for it."""
 
 from __future__ import annotations
 
@@ -12,11 +9,11 @@ from typing import Any
 
 import click
 
-from otolith.cli.errors import worded
-from otolith.cli.format.history import commit_json, counted, screen_width, size
+from otolith.cli.errors import with_terminal_hint
+from otolith.cli.format.history import commit_json, plural, screen_width, size
 from otolith.cli.format.values import to_json
-from otolith.cli.location import suggesting
-from otolith.cli.terminal import end_progress, safe, table
+from otolith.cli.location import ref_not_found
+from otolith.cli.terminal import end_progress, escape, table
 from otolith.core import StateReader
 from otolith.errors import KeyNotFound
 from otolith.views import ChangeLine
@@ -29,7 +26,7 @@ _SIGNS = {"added": ("+", "green"), "changed": ("~", "yellow"), "removed": ("-", 
 
 
 class Printer:
-    """Prints what a step prints, as it comes. A reader that goes away does not end the step."""
+    """Prints the output of a step as it arrives. A closed pipe does not end the step."""
 
     def __init__(self) -> None:
         self._is_midline = False
@@ -55,7 +52,7 @@ class Printer:
 
 
 def value_text(step: Step) -> str | None:
-    """Return the value of a step as Python would show it; in short, where it is no data here."""
+    """Return the repr of the value of a step, or its preview if the value is an object."""
     if step.value is None:
         return step.shown
     text = repr(step.value)
@@ -63,20 +60,20 @@ def value_text(step: Step) -> str | None:
 
 
 def summary(step: Step, branch: str, saved: Sequence[Path] = ()) -> str:
-    """Return on one line what a step did to the state."""
+    """Return the changes of a step on one line."""
     commit = "" if step.commit is None else f" {step.commit.short}"
-    parts = [*_did(step, saved), step.sandbox]
-    return click.style(safe(f"[{branch}{commit}] {'; '.join(parts)}"), dim=True)
+    parts = [*_changes(step, saved), step.sandbox]
+    return click.style(escape(f"[{branch}{commit}] {'; '.join(parts)}"), dim=True)
 
 
-def is_worth_telling(step: Step) -> bool:
-    """Tell whether a step did anything besides having a value."""
-    return any(_did(step, ()))
+def has_changes(step: Step) -> bool:
+    """Return whether a step did anything besides having a value."""
+    return any(_changes(step, ()))
 
 
-def _did(step: Step, saved: Sequence[Path]) -> Iterator[str]:
+def _changes(step: Step, saved: Sequence[Path]) -> Iterator[str]:
     if step.commit is None:
-        yield "nothing of it is kept"
+        yield "nothing is committed"
     if not step.ok:
         yield step.stopped or "failed"
     for how in ("created", "changed", "deleted"):
@@ -87,11 +84,11 @@ def _did(step: Step, saved: Sequence[Path]) -> Iterator[str]:
         yield from _names(f"files {how}", getattr(step.files, how))
     if step.files.skipped:
         skipped = (f"{name} ({why})" for name, why in step.files.skipped.items())
-        yield f"files not kept {', '.join(skipped)}"
+        yield f"files not stored {', '.join(skipped)}"
     if saved:
         yield f"figures {', '.join(map(str, saved))}"
     elif step.figures:
-        yield f"{counted(len(step.figures), 'figure')} (--figures DIR saves them)"
+        yield f"{plural(len(step.figures), 'figure')} (--figures DIR saves them)"
 
 
 def _names(how: str, names: Sequence[str]) -> Iterator[str]:
@@ -103,30 +100,30 @@ def _names(how: str, names: Sequence[str]) -> Iterator[str]:
 def difference_lines(found: Iterable[Difference]) -> Iterator[str]:
     """Yield a line for each difference between two states, and one for the columns of a frame."""
     for difference in found:
-        line = safe(str(difference))
+        line = escape(str(difference))
         yield click.style(line[0], fg=_COLORS[difference.how]) + line[1:]
         columns = difference.columns
         for how in () if columns is None else ("added", "removed", "changed"):
-            yield from map(safe, _names(f"    columns {how}", getattr(columns, how)))
+            yield from map(escape, _names(f"    columns {how}", getattr(columns, how)))
 
 
-def told_lines(found: Iterable[ChangeLine]) -> Iterator[str]:
-    """Yield a line for each thing that an agent said, planned, noted or did."""
-    for told in found:
-        sign, color = _SIGNS[told.how]
-        name = "" if told.what == told.name else f" {told.name}"
-        yield f"{click.style(sign, fg=color)} {safe(f'{told.what}{name}: {told.text}')}"
+def change_report_lines(found: Iterable[ChangeLine]) -> Iterator[str]:
+    """Yield a line for each message, plan step, note or run that changed."""
+    for change in found:
+        sign, color = _SIGNS[change.how]
+        name = "" if change.what == change.name else f" {change.name}"
+        yield f"{click.style(sign, fg=color)} {escape(f'{change.what}{name}: {change.text}')}"
 
 
 def difference_json(difference: Difference) -> dict[str, Any]:
-    """Return a difference between two states of a workspace, for programs."""
+    """Return a difference between two states of a workspace as JSON data."""
     found = asdict(difference)
     order = ("what", "name", "how", "before", "after", "columns")
     return {word: found[word] for word in order}
 
 
 def save_figures(step: Step, folder: Path | None) -> list[Path]:
-    """Write the figures of a step into a folder; they are named by its commit."""
+    """Write the figures of a step into a folder, named by its commit; return their paths."""
     if folder is None or step.commit is None or not step.figures:
         return []
     folder.mkdir(parents=True, exist_ok=True)
@@ -139,7 +136,7 @@ def save_figures(step: Step, folder: Path | None) -> list[Path]:
 
 
 def step_json(step: Step, saved: Sequence[Path] = ()) -> dict[str, Any]:
-    """Return a step for programs."""
+    """Return a step as JSON data."""
     error, files = step.error, step.files
     return {
         "ok": step.ok,
@@ -173,74 +170,73 @@ def step_json(step: Step, saved: Sequence[Path] = ()) -> dict[str, Any]:
     }
 
 
-def known(state: StateReader) -> dict[str, Variable]:
-    """Return what is known of the variables of a state, by name."""
+def describe_variables(state: StateReader) -> dict[str, Variable]:
+    """Return the descriptions of the variables of a state, by name."""
     return {found.name: found for found in variables_in(state)}
 
 
-def one_of(found: dict[str, Variable], name: str) -> Variable:
-    """Return what is known of a variable; a near miss is suggested."""
+def find_variable(found: dict[str, Variable], name: str) -> Variable:
+    """Return the description of a variable.
+
+    Raises:
+        KeyNotFound: there is none; the hint suggests the nearest name.
+    """
     if name not in found:
-        near = suggesting("", name, list(found), "`otolith vars` lists them")
-        raise worded(KeyNotFound(f"there is no variable {name}", hint=near.hint))
+        near = ref_not_found("", name, list(found), "`otolith vars` lists them")
+        raise with_terminal_hint(KeyNotFound(f"there is no variable {name}", hint=near.hint))
     return found[name]
 
 
 def variable_json(one: Variable) -> dict[str, Any]:
-    """Return what is known of a variable, for programs."""
-    return asdict(one) | {"hint": hint_of(one)}
+    """Return the description of a variable as JSON data."""
+    return asdict(one) | {"hint": _hint(one)}
 
 
-def line_of(one: Variable) -> str:
-    """Return how a variable begins, or why it is not there."""
-    return safe(f"lost: {one.why}" if one.kind == "lost" else " ".join(one.preview.split()))
-
-
-def lines_of(found: dict[str, Variable]) -> list[str]:
-    """Return variables as a table."""
-    rows = [
-        [
-            click.style(safe(each.name), bold=True),
-            safe(each.type),
-            _extent(each),
-            "" if each.kind == "lost" else size(each.bytes),
+def variable_lines(found: dict[str, Variable]) -> list[str]:
+    """Return variables as a table, cut to the width of the screen."""
+    rows = []
+    for each in found.values():
+        is_lost = each.kind == "lost"
+        preview = escape(f"lost: {each.why}" if is_lost else " ".join(each.preview.split()))
+        rows.append([
+            click.style(escape(each.name), bold=True),
+            escape(each.type),
+            _shape(each),
+            "" if is_lost else size(each.bytes),
             f"step {each.step}",
-            click.style(line_of(each), fg="red") if each.kind == "lost" else line_of(each),
-        ]
-        for each in found.values()
-    ]
+            click.style(preview, fg="red") if is_lost else preview,
+        ])  # fmt: skip
     width = screen_width()
-    return [_cut(line, width) for line in table(rows, right=(2, 3))] or ["No variable yet."]
+    lines = []
+    for line in table(rows, right=(2, 3)):
+        styles = len(line) - len(click.unstyle(line))
+        lines.append(line if len(line) - styles <= width else line[: styles + width - 1] + "…")
+    return lines or ["No variable yet."]
 
 
-def _extent(one: Variable) -> str:
+def _shape(one: Variable) -> str:
     if one.shape is not None:
         return " x ".join(f"{length:,}" for length in one.shape)
     return "" if one.length is None else f"{one.length:,}"
 
 
-def _cut(line: str, width: int) -> str:
-    bare = click.unstyle(line)
-    return line if len(bare) <= width else line[: len(line) - len(bare) + width - 1] + "…"
-
-
-def hint_of(one: Variable) -> str:
-    """Return what to do to have a variable, in a terminal."""
+def _hint(one: Variable) -> str:
+    """Return how to get the value of a variable, in a terminal."""
     if one.kind == "object":
         return f"`otolith exec SESSION -c {one.name}` shows it"
     return one.hint
 
 
 def description(one: Variable) -> Iterator[str]:
-    """Yield all that is known of a variable."""
-    yield f"{click.style(safe(one.name), bold=True)}: {safe(one.type)}"
+    """Yield the full description of a variable."""
+    yield f"{click.style(escape(one.name), bold=True)}: {escape(one.type)}"
     facts = {"kind": one.kind, "step": str(one.step), "size": size(one.bytes)}
-    facts |= {"shape": _extent(one)} if one.shape is not None else {}
-    facts |= {"length": _extent(one)} if one.length is not None else {}
+    facts |= {"shape": _shape(one)} if one.shape is not None else {}
+    facts |= {"length": _shape(one)} if one.length is not None else {}
     facts |= {"why": one.why} if one.why else {}
-    facts |= {"hint": hint_of(one)} if one.hint else {}
-    yield from table([[f"  {fact}", safe(said)] for fact, said in facts.items()])
+    facts |= {"hint": _hint(one)} if one.hint else {}
+    yield from table([[f"  {fact}", escape(value)] for fact, value in facts.items()])
     if one.columns:
         yield "  columns"
-        yield from table([[safe(f"    {name}"), safe(kind)] for name, kind in one.columns])
-    yield from (f"  {line}" for line in safe(one.preview).splitlines())
+        yield from table([[escape(f"    {name}"), escape(kind)] for name, kind in one.columns])
+    yield from (f"  {line}" for line in escape(one.preview).splitlines())

@@ -1,8 +1,8 @@
-"""A session opened for the user's code to run in, and the arguments that a terminal gives it.
+"""Agents, orchestrators and tasks in the user's files: found, opened on a session, resumed.
 
-Orchestrators, agents and tasks of the user's own code, found by name.
-
-Going on with a run, as it is typed: the commands that resume it, answer it and settle it.
+Their code runs in this process, without a sandbox. Whatever ends a run (an interrupt, an error of
+the user's code, an effect of unknown outcome) is reported together with the command that resumes
+it: `ResumeHint` writes these commands with the same options that this one was called with.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ import click
 
 from otolith import opening
 from otolith.agent import Agent, Entry, Orchestrator, Outcome, Task
-from otolith.cli.errors import report, theirs, worded
-from otolith.cli.format.history import counted
+from otolith.cli.errors import report, user_code_errors, with_terminal_hint
+from otolith.cli.format.history import plural
 from otolith.cli.format.values import one_line
 from otolith.cli.location import OpenBranch, find, only_session
 from otolith.cli.options import GlobalOptions
-from otolith.cli.terminal import safe
+from otolith.cli.terminal import escape
 from otolith.errors import (
     BadValue,
     Conflict,
@@ -42,74 +42,93 @@ from otolith.errors import (
 )
 from otolith.session import Versioned
 
-_HOW = "name it as FILE.py:NAME or package.module:NAME"
+_HOW_TO_NAME = "name it as FILE.py:NAME or package.module:NAME"
 
 
-def code_of(asked: GlobalOptions, given: str) -> Orchestrator | Agent | Task[Any]:
-    """Return the orchestrator, agent or task that `FILE.py:NAME` names, of the user's.
+def load_code(options: GlobalOptions, name: str) -> Orchestrator | Agent | Task[Any]:
+    """Import the user's file or module and return the object that `FILE.py:NAME` names.
+
+    A class of orchestrators, or a function, is called without arguments. Without `:NAME`, the
+    module must have exactly one orchestrator or agent.
 
     Raises:
-        Invalid: there is no such thing, or it is something else.
+        Invalid: there is no such object, or it is something else.
     """
-    place, _, name = given.rpartition(":") if ":" in given else (given, "", "")
-    with theirs(given, "it is raised when it is imported; what it runs goes under __main__"):
-        module = _module(asked, place)
-        found = _named(module, name) if name else _only(module, given)
-        if _makes(found):
-            found = _made(found, given)
+    source, _, attribute = name.rpartition(":") if ":" in name else (name, "", "")
+    hint = "it is raised when it is imported; what it runs goes under __main__"
+    with user_code_errors(name, hint):
+        module = _import(options, source)
+        found = _attribute(module, attribute) if attribute else _only_runnable(module, name)
+        is_class = isinstance(found, type) and issubclass(found, Orchestrator)
+        if is_class or inspect.isfunction(found):
+            found = _call(found, name)
     if not isinstance(found, Orchestrator | Agent | Task):
-        raise Invalid(f"{given} is no orchestrator, agent or task", hint=_HOW)
+        raise Invalid(f"{name} is not an orchestrator, agent or task", hint=_HOW_TO_NAME)
     return found
 
 
-def name_of(asked: GlobalOptions, given: str) -> str:
-    """Return the name of the run that code of the user's goes on with."""
-    found = code_of(asked, given)
+def run_name(options: GlobalOptions, code: str) -> str:
+    """Return the name of the run that the user's code resumes."""
+    found = load_code(options, code)
     return found.name if isinstance(found, Orchestrator) else found.acting().name
 
 
-def _makes(found: object) -> bool:
-    """Tell a class of orchestrators, or a function that may return one, from anything else."""
-    return inspect.isfunction(found) or (
-        isinstance(found, type) and issubclass(found, Orchestrator)
-    )
+def _attribute(module: ModuleType, name: str) -> Any:
+    if not hasattr(module, name):
+        raise Invalid(f"{module.__name__} has no {name}", hint=_HOW_TO_NAME)
+    return getattr(module, name)
 
 
-def _made(found: Any, given: str) -> Any:
+def _only_runnable(module: ModuleType, name: str) -> Any:
+    """Return the one orchestrator or agent of a module."""
+    found = {
+        key: value
+        for key, value in vars(module).items()
+        if isinstance(value, Agent | Orchestrator)
+        or (
+            isinstance(value, type)
+            and issubclass(value, Orchestrator)
+            and value.__module__ == module.__name__
+        )
+    }
+    if len(found) != 1:
+        listed = ", ".join(found) or "none"
+        message = f"{name} has {len(found)} orchestrators or agents: {listed}"
+        raise Invalid(message, hint=_HOW_TO_NAME)
+    return next(iter(found.values()))
+
+
+def _call(factory: Any, name: str) -> Any:
     try:
-        inspect.signature(found).bind()
+        inspect.signature(factory).bind()
     except TypeError:
         raise Invalid(
-            f"{given} needs arguments, which nobody has here",
-            hint=f"make one in the file, such as `booker = {found.__name__}(…)`, and name that",
+            f"{name} needs arguments, and the command line has none for it",
+            hint=f"make one in the file, such as `booker = {factory.__name__}(…)`, and name that",
         ) from None
-    return found()
+    return factory()
 
 
-def _module(asked: GlobalOptions, place: str) -> ModuleType:
-    if not place.endswith(".py"):
-        return _imported(asked.directory.resolve(), place)
-    path = (asked.directory / place).resolve()
-    if not path.is_file():
-        raise Invalid(f"there is no file {place}", hint=_HOW)
-    return _loaded(path)
-
-
-def _imported(directory: Path, place: str) -> ModuleType:
-    if not all(part.isidentifier() for part in place.split(".")):
-        raise Invalid(f"{place!r} is no module", hint=_HOW)
-    sys.path.insert(0, str(directory))
+def _import(options: GlobalOptions, source: str) -> ModuleType:
+    if source.endswith(".py"):
+        path = (options.directory / source).resolve()
+        if not path.is_file():
+            raise Invalid(f"there is no file {source}", hint=_HOW_TO_NAME)
+        return _import_file(path)
+    if not all(part.isidentifier() for part in source.split(".")):
+        raise Invalid(f"{source!r} is not the name of a module", hint=_HOW_TO_NAME)
+    sys.path.insert(0, str(options.directory.resolve()))
     try:
-        return importlib.import_module(place)
+        return importlib.import_module(source)
     except ModuleNotFoundError as error:
-        if f"{place}.".startswith(f"{error.name}."):
-            raise Invalid(f"there is no module {error.name}", hint=_HOW) from None
-        raise  # it is there, and imports something that is not
+        if f"{source}.".startswith(f"{error.name}."):
+            raise Invalid(f"there is no module {error.name}", hint=_HOW_TO_NAME) from None
+        raise  # the module exists, and imports one that does not
     finally:
         sys.path.pop(0)
 
 
-def _loaded(path: Path) -> ModuleType:
+def _import_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -120,197 +139,168 @@ def _loaded(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        if is_new:  # half a module is none
+        if is_new:  # do not leave a half-initialised module behind
             del sys.modules[path.stem]
         raise
     return module
 
 
-def _named(module: ModuleType, name: str) -> Any:
-    if not hasattr(module, name):
-        raise Invalid(f"{module.__name__} has no {name}", hint=_HOW)
-    return getattr(module, name)
-
-
-def _only(module: ModuleType, given: str) -> Any:
-    """Return the one orchestrator or agent of a module."""
-    own = {name: value for name, value in vars(module).items() if _runs(value, module)}
-    if len(own) != 1:
-        named = ", ".join(own) or "none"
-        raise Invalid(f"{given} has {len(own)} orchestrators or agents: {named}", hint=_HOW)
-    return next(iter(own.values()))
-
-
-def _is_ready(value: object) -> bool:
-    """Tell an orchestrator, an agent or a task from what makes one."""
-    return isinstance(value, Orchestrator | Agent | Task)
-
-
-def _runs(value: object, module: ModuleType) -> bool:
-    if isinstance(value, type):
-        return issubclass(value, Orchestrator) and value.__module__ == module.__name__
-    return isinstance(value, Agent | Orchestrator)
-
+# ---------------------------------------------------------------- resuming
 
 KEY_LETTERS = 10
-_SOME_CODE = "FILE.py:NAME"
 
 
-def typed(asked: GlobalOptions, *words: str) -> str:
-    """Return a command as it is typed, with what came before the verb this time."""
-    options: list[str] = []
-    if asked.store is not None and asked.store != os.environ.get("OTOLITH_STORE"):
-        options += ["--store", asked.store]
-    if asked.branch is not None:
-        options += ["-b", asked.branch]
-    if str(asked.directory) != ".":
-        options += ["-C", str(asked.directory)]
-    return safe(shlex.join(["otolith", *options, *words]))
+def command_line(options: GlobalOptions, *words: str) -> str:
+    """Return a command to type, with the global options of this call."""
+    given: list[str] = []
+    if options.store is not None and options.store != os.environ.get("OTOLITH_STORE"):
+        given += ["--store", options.store]
+    if options.branch is not None:
+        given += ["-b", options.branch]
+    if str(options.directory) != ".":
+        given += ["-C", str(options.directory)]
+    return escape(shlex.join(["otolith", *given, *words]))
 
 
-class Going(NamedTuple):
-    """A session whose run goes on, and the code that it goes on with."""
+class ResumeHint(NamedTuple):
+    """Writes the commands that resume, abandon or settle the run of a session."""
 
-    asked: GlobalOptions
+    options: GlobalOptions
     session: str
-    code: str = _SOME_CODE
+    code: str = "FILE.py:NAME"
 
-    def on(self, *more: str) -> str:
-        """Return the command that goes on with the run."""
-        return typed(self.asked, "resume", self.session, "--with", self.code, *more)
+    def resume(self, *more: str) -> str:
+        """Return the command that resumes the run."""
+        return command_line(self.options, "resume", self.session, "--with", self.code, *more)
 
-    def abandoning(self) -> str:
+    def abandon(self) -> str:
         """Return the command that ends the run where it is."""
-        return typed(self.asked, "resume", self.session, "--abandon")
+        return command_line(self.options, "resume", self.session, "--abandon")
 
-    def settling(self, key: str) -> str:
-        """Return the command that says that a call happened."""
-        return typed(
-            self.asked, "effects", self.session, "--settle", key[:KEY_LETTERS], "--happened"
-        )
+    def settle(self, key: str) -> str:
+        """Return the command that records that a call happened."""
+        words = ("effects", self.session, "--settle", key[:KEY_LETTERS], "--happened")
+        return command_line(self.options, *words)
+
+    def for_error(self, error: Error) -> str:
+        """Return the command that follows an error, or nothing where its own hint is right."""
+        if isinstance(error, EffectUnknown):
+            return f"find out, then `{self.settle(error.key)}`, or --not-happened"
+        if isinstance(error, RefExists):
+            return "choose another name for --to; without it one is found"
+        if isinstance(error, KeyNotFound) and error.hint == "run(input)":
+            words = ("run", self.code, "TASK", "--session", self.session)
+            return f"`{command_line(self.options, *words)}` begins one"
+        if type(error) is Conflict and "in the middle of" in error.message:
+            resume, abandon = self.resume(), self.abandon()
+            return f"`{resume}` resumes it, `{abandon}` ends it; or choose another --session"
+        forked = re.match(r"what (.+) did does not go with", error.message)
+        if isinstance(error, MergeConflict) and forked:
+            merge = command_line(self.options, "-s", self.session, "merge", forked[1])
+            return f"`{merge}`, resolve the conflicts, then `{self.resume()}`"
+        return ""
 
 
-def open_effects(state: Versioned) -> list[Entry]:
-    """Return the calls of which nobody knows whether they happened, also of sub-agents."""
+def unknown_effects(state: Versioned) -> list[Entry]:
+    """Return the calls of unknown outcome, those of sub-agents included."""
     return Orchestrator(state).unknown_effects(state.session)
 
 
-def open_lines(going: Going, entries: list[Entry]) -> Iterator[str]:
-    """Yield the calls that may have happened or not, each with the command that decides."""
-    if not entries:
-        return
-    yield f"{counted(len(entries), 'call')} may have happened, or not. Find out, then say so:"
+def unknown_effect_lines(hint: ResumeHint, entries: list[Entry]) -> Iterator[str]:
+    """Yield the calls of unknown outcome, each with the command that settles it."""
+    if entries:
+        calls = plural(len(entries), "call")
+        yield f"{calls} may or may not have happened. Find out, then record it:"
     for each in entries:
-        yield f"  {safe(each.tool)} {one_line(dict(each.arguments))}"
-        yield f"    {going.settling(each.key)}   (or --not-happened)"
+        yield f"  {escape(each.tool)} {one_line(dict(each.arguments))}"
+        yield f"    {hint.settle(each.key)}   (or --not-happened)"
 
 
 @contextmanager
-def under_way(going: Going, state: Versioned, *, repeats: bool = False) -> Iterator[None]:
-    """Tell what ends a run in the words of a terminal: an interrupt, an error of theirs or ours.
-
-    What only `repeats` a run leaves that run as it is.
-    """
-    mended = "say the same again" if repeats else f"`{going.on()}` goes on with the run"
+def run_errors(hint: ResumeHint, state: Versioned, *, is_replay: bool = False) -> Iterator[None]:
+    """Report what ends a run, with the command that resumes it. A replay leaves its run alone."""
+    again = "run the same command again" if is_replay else f"`{hint.resume()}` resumes the run"
     try:
-        with theirs(going.code, f"mend it, then {mended}"):
+        with user_code_errors(hint.code, f"fix it, then {again}"):
             yield
     except KeyboardInterrupt:
-        if not repeats:
-            _interrupted(going, state)
+        if not is_replay:
+            _report_interrupt(hint, state)
         raise
     except Error as error:
-        hint = _hint(error, going)
-        if hint:
-            error.hint = hint
-            worded(error)
+        next_command = hint.for_error(error)
+        if next_command:
+            error.hint = next_command
+            with_terminal_hint(error)
         raise
 
 
-def _hint(error: Error, going: Going) -> str:
-    """Return what to type next, where the library's own hint speaks Python."""
-    if isinstance(error, EffectUnknown):
-        return f"find out, then `{going.settling(error.key)}`, or --not-happened"
-    if isinstance(error, RefExists):
-        return "choose another name for --to; without it one is found"
-    if isinstance(error, KeyNotFound) and error.hint == "run(input)":
-        begin = typed(going.asked, "run", going.code, "TASK", "--session", going.session)
-        return f"`{begin}` begins one"
-    if type(error) is Conflict and "in the middle of" in error.message:
-        goes_on, ends = going.on(), going.abandoning()
-        return f"`{goes_on}` goes on with it, `{ends}` ends it; or choose another --session"
-    forked = re.match(r"what (.+) did does not go with", error.message)
-    if isinstance(error, MergeConflict) and forked:
-        merge = typed(going.asked, "-s", going.session, "merge", forked[1])
-        return f"`{merge}`, decide the conflicts, then `{going.on()}`"
-    return ""
-
-
-def _interrupted(going: Going, state: Versioned) -> None:
+def _report_interrupt(hint: ResumeHint, state: Versioned) -> None:
     click.echo(err=True)
-    report(f"the run of session {going.session} was interrupted", f"`{going.on()}` goes on with it")
-    with suppress(Error):  # an interrupt stays one, also where the store is out of reach
-        for line in open_lines(going, open_effects(state)):
+    report(f"the run of session {hint.session} was interrupted", f"`{hint.resume()}` resumes it")
+    with suppress(Error):  # the store may be unreachable; the interrupt is what counts
+        for line in unknown_effect_lines(hint, unknown_effects(state)):
             click.echo(line, err=True)
 
 
-_STATE = "state"
+# ---------------------------------------------------------------- opening
 
 
-class Running(NamedTuple):
-    """A session, what runs in it, what it is told to do, and how to go on with it."""
+class OpenRun(NamedTuple):
+    """An open session, the orchestrator that runs in it, and its input."""
 
     state: Versioned
     orchestrator: Orchestrator
-    told: str | None
-    going: Going
+    input: str | None
+    hint: ResumeHint
     is_task: bool = False
 
-    def hand_over(self, outcome: Outcome) -> None:
-        """Note that the result of a task is told to whoever asked: the next call begins anew."""
+    def result_returned(self, outcome: Outcome) -> None:
+        """Record that the caller has the result of a task: the next call is a new run."""
         if self.is_task and outcome.state.is_over:
             self.orchestrator.hand_over(self.state.session)
 
 
 @contextmanager
-def running(
-    asked: GlobalOptions, session: str | None, given: str, told: str | None = None
-) -> Iterator[Running]:
-    """Open a session with the user's classes, and what `FILE.py:NAME` names in it.
+def open_run(
+    options: GlobalOptions, session: str | None, code: str, input: str | None = None
+) -> Iterator[OpenRun]:
+    """Open a session with the user's classes, and put the object that `code` names to work in it.
 
-    A session that nothing is told must be there already.
+    Without an input, the session must exist.
     """
-    found = code_of(asked, given)
+    found = load_code(options, code)
     orchestrator = found if isinstance(found, Orchestrator) else found.acting()
-    if isinstance(found, Task) and told is not None:
-        inputs = inputs_of(found, told)
-        told, orchestrator = found.prompt(inputs), found.acting(inputs=inputs)
-    place = find(asked if session is None else asked._replace(session=session))
-    with opening.open(place.url, create=False) as repo:
-        state = repo.session(place.session or only_session(repo), branch=place.branch)
-        if told is None:
-            OpenBranch(place, repo, state).head()
+    if isinstance(found, Task) and input is not None:
+        inputs = parse_inputs(found, input)
+        input, orchestrator = found.prompt(inputs), found.acting(inputs=inputs)
+    location = find(options.for_session(session))
+    with opening.open(location.url, create=False) as repo:
+        state = repo.session(location.session or only_session(repo), branch=location.branch)
+        if input is None:
+            OpenBranch(location, repo, state).head()  # raises if there is no such session
         orchestrator.where = state
-        going = Going(asked, state.session, given)
-        yield Running(state, orchestrator, told, going, isinstance(found, Task))
+        hint = ResumeHint(options, state.session, code)
+        yield OpenRun(state, orchestrator, input, hint, isinstance(found, Task))
 
 
-def inputs_of(task: Task[Any], told: str) -> dict[str, Any]:
-    """Return the arguments of a task, which a terminal gives as JSON, as the task wants them.
+def parse_inputs(task: Task[Any], text: str) -> dict[str, Any]:
+    """Return the arguments of a task, from a JSON object.
 
     Raises:
-        Invalid: they are no arguments.
-        BadValue: one does not fit; the message says which.
+        Invalid: the text is not a JSON object.
+        BadValue: an argument is missing or has the wrong type; the message names it.
     """
     try:
-        found = json.loads(told)
+        found = json.loads(text)
     except ValueError:
         found = None
-    names = ", ".join(f'"{name}": …' for name in task.signature.names if name != _STATE)
+    names = ", ".join(f'"{name}": …' for name in task.signature.names if name != "state")
     hint = f"write {{{names}}}"
     if not isinstance(found, dict):
-        raise Invalid(f"{task.name} is a task, and {told!r} are no arguments", hint=hint)
+        message = f"the input of task {task.name} must be a JSON object, got {text!r}"
+        raise Invalid(message, hint=hint)
     try:
         return task.inputs(found)
     except BadValue as error:
-        raise worded(BadValue(error.message, hint=hint)) from error
+        raise with_terminal_hint(BadValue(error.message, hint=hint)) from error

@@ -1,8 +1,6 @@
-"""A prompt on a workspace: reads input until it is whole, runs it as a step, obeys `:` commands.
+"""A Python prompt on a workspace: complete inputs run as steps, `:` commands show and undo them.
 
-Lines as they are typed: with history and editing on a terminal, from a pipe without.
-
-The history is kept in otolith/history under $XDG_STATE_HOME, or else ~/.local/state.
+The history is stored in otolith/history under $XDG_STATE_HOME, or else ~/.local/state.
 """
 
 from __future__ import annotations
@@ -19,37 +17,37 @@ from warnings import catch_warnings, simplefilter
 
 import click
 
-from otolith.cli.errors import hint_of, report, worded
+from otolith.cli.errors import hint_of, report, with_terminal_hint
 from otolith.cli.format.history import oneline, size
 from otolith.cli.format.workspace import (
     Printer,
+    describe_variables,
     description,
     difference_lines,
-    is_worth_telling,
-    known,
-    lines_of,
-    one_of,
+    find_variable,
+    has_changes,
     summary,
+    variable_lines,
 )
-from otolith.cli.run.workspace import OpenWorkspace, stopping
-from otolith.cli.terminal import safe, table
+from otolith.cli.run.workspace import OpenWorkspace, handle_interrupts
+from otolith.cli.terminal import escape, table
 from otolith.core import WORKSPACE
 from otolith.errors import Error, Invalid, RefExists
 
 _LONGEST_HISTORY = 10_000
 
 
-class Lines(Protocol):
-    """Gives one line after another."""
+class InputLines(Protocol):
+    """Where a prompt reads its lines."""
 
     is_terminal: bool
 
     def next(self, prompt: str) -> str | None:
-        """Return the next line, or None if there is no more."""
+        """Return the next line, or None at the end of the input."""
         ...
 
 
-class Typed:
+class TerminalInput:
     """Lines from a terminal."""
 
     is_terminal = True
@@ -62,8 +60,8 @@ class Typed:
             return None
 
 
-class Piped:
-    """Lines from a file or a pipe: nothing is prompted for."""
+class PipeInput:
+    """Lines from a file or a pipe; no prompt is printed."""
 
     is_terminal = False
 
@@ -73,17 +71,17 @@ class Piped:
 
 
 @contextmanager
-def lines_in() -> Iterator[Lines]:
-    """Return what is typed; a terminal remembers it for the next time."""
+def input_lines() -> Iterator[InputLines]:
+    """Return the lines of standard input; those of a terminal are stored in the history."""
     if not sys.stdin.isatty():
-        yield Piped()
+        yield PipeInput()
         return
     with _history(history_file()):
-        yield Typed()
+        yield TerminalInput()
 
 
 def history_file() -> Path:
-    """Return where this user's history is kept."""
+    """Return the path of this user's history."""
     given = Path(os.environ.get("XDG_STATE_HOME", ""))
     base = given if given.is_absolute() else Path.home() / ".local" / "state"
     return base / "otolith" / "history"
@@ -110,26 +108,26 @@ def _history(file: Path) -> Iterator[None]:
 _LOG_LINES = 20
 
 _HELP = {
-    ":vars [NAME]": "the variables, or all that is known of one",
-    ":diff [A [B]]": "what the last step did, or what differs between two commits",
-    ":log [NAME]": "the last steps, or those that changed a variable",
-    ":files": "the files of the work folder, as they are kept",
-    ":undo": "take the last step back: variables and files",
-    ":fork NAME": "start a branch here, and go on there",
-    ":help": "this",
+    ":vars [NAME]": "list the variables, or describe one",
+    ":diff [A [B]]": "show the changes of the last step, or between two commits",
+    ":log [NAME]": "list the last steps, or those that changed a variable",
+    ":files": "list the files of the work folder, as committed",
+    ":undo": "undo the last step: variables and files",
+    ":fork NAME": "create a branch here, and continue there",
+    ":help": "show this list",
     ":quit": "leave; so does Ctrl-D",
 }
 
 
 class Repl:
-    """One conversation."""
+    """Reads inputs and runs them, until the input ends."""
 
-    def __init__(self, bench: OpenWorkspace, lines: Lines) -> None:
-        self._state = bench.state
-        self._workspace = bench.workspace
+    def __init__(self, opened: OpenWorkspace, lines: InputLines) -> None:
+        self._state = opened.state
+        self._workspace = opened.workspace
         self._lines = lines
         self._is_over = False
-        # What a command does, and how many words it takes at least and at most.
+        # The function of a command, and its least and most number of words.
         self._commands: dict[str, tuple[Callable[..., Iterable[str]], int, int]] = {
             ":vars": (self._vars, 0, 1),
             ":diff": (self._diff, 0, 2),
@@ -137,27 +135,30 @@ class Repl:
             ":files": (self._files, 0, 0),
             ":undo": (self._undo, 0, 0),
             ":fork": (self._fork, 1, 1),
-            ":help": (self._help, 0, 0),
+            ":help": (lambda: table([[name, what] for name, what in _HELP.items()]), 0, 0),
             ":quit": (self._quit, 0, 0),
         }
 
     def loop(self) -> None:
-        """Read and run until there is no more input."""
+        """Read and run until the input ends."""
         if self._lines.is_terminal:
-            self._greet()
+            head = self._state.head
+            where = escape(f"Session {self._state.session}, branch {self._state.name}")
+            click.echo(f"{where}: {oneline(head, {}) if head is not None else 'no commit yet'}")
+            click.echo("Each input is a commit. :help lists the commands; Ctrl-D leaves.")
         try:
             while not self._is_over:
-                self._turn()
+                self._read_and_run()
         finally:
             self._workspace.close()
 
-    def _turn(self) -> None:
+    def _read_and_run(self) -> None:
         try:
             source = self._read()
             if source is None:
                 self._is_over = True
             elif source.startswith(":"):
-                self._obey(source)
+                self._run_command(source)
             elif source.strip():
                 self._run(source)
         except KeyboardInterrupt:
@@ -167,25 +168,17 @@ class Repl:
         except SyntaxError as error:
             click.echo("".join(format_exception_only(error)).rstrip(), err=True)
 
-    def _greet(self) -> None:
-        where = safe(f"Session {self._state.session}, branch {self._state.name}")
-        head = self._state.head
-        click.echo(f"{where}: {oneline(head, {}) if head is not None else 'nothing yet'}")
-        click.echo("Each input is a commit. :help lists what else there is; Ctrl-D leaves.")
-
-    # Reading
-
     def _read(self) -> str | None:
-        """Return the next input that is whole, or None if there is no more.
+        """Return the next complete input, or None at the end.
 
         Raises:
-            SyntaxError: what was typed is no Python.
+            SyntaxError: the input is not Python.
         """
         line = self._lines.next(f"{self._state.name}>>> ")
         if line is None or line.startswith(":"):
             return line
         lines = [line]
-        while not _is_whole("\n".join(lines)):
+        while not _is_complete("\n".join(lines)):
             line = self._lines.next("... ".rjust(len(self._state.name) + 4))
             if line is None:
                 break
@@ -194,25 +187,24 @@ class Repl:
 
     def _run(self, source: str) -> None:
         printer = Printer()
-        with stopping(self._workspace):
+        with handle_interrupts(self._workspace):
             step = self._workspace.run(source, on_output=printer)
         printer.outcome(step)
-        if is_worth_telling(step):
+        if has_changes(step):
             click.echo(summary(step, self._state.name), err=True)
 
-    # Commands
-
-    def _obey(self, line: str) -> None:
+    def _run_command(self, line: str) -> None:
         name, *words = line.split()
         command, least, most = self._commands.get(name, (None, 0, 0))
         if command is None or not least <= len(words) <= most:
-            raise worded(Invalid(f"{line} is no command", hint=":help lists what there is"))
+            error = Invalid(f"{line} is not a command", hint=":help lists them")
+            raise with_terminal_hint(error)
         for text in command(*words):
             click.echo(text)
 
     def _vars(self, name: str | None = None) -> Iterable[str]:
-        found = known(self._state)
-        return lines_of(found) if name is None else description(one_of(found, name))
+        found = describe_variables(self._state)
+        return variable_lines(found) if name is None else description(find_variable(found, name))
 
     def _diff(self, old: str | None = None, new: str | None = None) -> Iterable[str]:
         return difference_lines(self._workspace.diff(old, new))
@@ -222,44 +214,40 @@ class Repl:
 
     def _files(self) -> Iterable[str]:
         path = (WORKSPACE, "files")
-        cell = self._state.cell_at(path)
-        if cell is None:
+        if self._state.cell_at(path) is None:
             return []
-        return table([list(self._file(str(name))) for name in self._state.map(path)], right=(1,))
-
-    def _file(self, name: str) -> Iterator[str]:
-        kept = self._state.map((WORKSPACE, "files", name))
-        yield safe(name)
-        if "data" in kept:
-            yield size(len(self._state.blob((WORKSPACE, "files", name, "data"))))
-        else:
-            yield safe(f"-> {kept['link']}") if "link" in kept else "folder"
+        rows = []
+        for name in self._state.map(path):
+            entry = self._state.map((*path, name))
+            if "data" in entry:
+                shown = size(len(self._state.blob((*path, name, "data"))))
+            else:
+                shown = escape(f"-> {entry['link']}") if "link" in entry else "folder"
+            rows.append([escape(str(name)), shown])
+        return table(rows, right=(1,))
 
     def _undo(self) -> Iterable[str]:
         now = self._workspace.undo()
-        yield f"{self._state.name} is at {oneline(now, {}) if now is not None else 'nothing'}"
+        yield f"{self._state.name} is at {oneline(now, {}) if now is not None else 'no commit'}"
 
     def _fork(self, name: str) -> Iterable[str]:
         try:
             state = self._state.fork(name)
         except RefExists as error:
-            hint = f"`otolith -b {name} shell {self._state.session}` goes there"
-            raise worded(RefExists(error.message, hint=hint)) from None
+            hint = f"`otolith -b {name} shell {self._state.session}` opens it"
+            raise with_terminal_hint(RefExists(error.message, hint=hint)) from None
         runner = self._workspace.runner
         self._workspace.close()
         self._state, self._workspace = state, state.workspace(runner=runner)
         yield f"On branch {name}, in {self._workspace.path}"
-
-    def _help(self) -> Iterable[str]:
-        return table([[name, what] for name, what in _HELP.items()])
 
     def _quit(self) -> Iterable[str]:
         self._is_over = True
         return []
 
 
-def _is_whole(source: str) -> bool:
-    """Tell whether Python needs no further line to run this."""
+def _is_complete(source: str) -> bool:
+    """Return whether Python can run this without a further line."""
     with catch_warnings():
         simplefilter("ignore")  # the step itself will warn
         try:

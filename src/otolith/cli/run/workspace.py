@@ -1,6 +1,6 @@
-"""The workspace at hand: which session, in what sandbox, within which limits, in which folder.
+"""The workspace of the current session: its sandbox, limits and folder, and Ctrl-C during a step.
 
-Ctrl-C while a step runs: once interrupts the step and keeps what it did, twice ends it.
+The first Ctrl-C interrupts the step and keeps its changes; the second kills it and keeps none.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any, Literal, NamedTuple
 
 import click
 
-from otolith.cli.errors import worded
-from otolith.cli.location import OpenBranch, StoreLocation, find, only_session, opened
+from otolith.cli.errors import with_terminal_hint
+from otolith.cli.location import OpenBranch, find, only_session, open_repo
 from otolith.cli.options import GlobalOptions
 from otolith.errors import Invalid
-from otolith.session import Repo, Versioned
+from otolith.session import Versioned
 from otolith.workspace import Runner, Workspace
 
 _BYTES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
@@ -31,12 +31,12 @@ _OPTIONS = (
         help="What confines the code: auto (the best that works here), bubblewrap, landlock, "
         "docker, podman, or limits.  [default: auto]",
     ),
-    click.option("--image", metavar="IMAGE", help="What docker or podman run."),
+    click.option("--image", metavar="IMAGE", help="The image for docker or podman."),
     click.option(
         "--wall", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True),
-        help="Interrupt a step after so long.",
+        help="Interrupt a step after so many seconds.",
     ),
-    click.option("--memory", metavar="SIZE", help="How much a step may use: 512M, 2G, 2GiB."),
+    click.option("--memory", metavar="SIZE", help="Memory limit of a step: 512M, 2G, 2GiB."),
     click.option("--network", is_flag=True, help="Let the code use the network."),
     click.option(
         "--folder", metavar="DIR", help="The work folder.  [default: one beside the store]"
@@ -48,9 +48,16 @@ _OPTIONS = (
 )  # fmt: skip
 
 
+def runner_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of `RunnerOptions` to a command."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
 @dataclass(frozen=True)
-class Limits:
-    """What the options say about how code is run; the fields are named as `options` names them."""
+class RunnerOptions:
+    """How code is run; the fields are the parameters that `runner_options` adds to a command."""
 
     sandbox: str
     image: str | None
@@ -61,101 +68,102 @@ class Limits:
     strangers: Literal["refuse", "adopt", "discard"]
 
     def runner(self, mode: Literal["cold", "warm"]) -> Runner:
-        """Return what runs steps like this."""
-        given: dict[str, Any] = {} if self.wall is None else {"wall_seconds": self.wall}
+        """Return the runner that these options describe.
+
+        Raises:
+            UsageError: a container has no image, or the memory is not a size.
+        """
+        limits: dict[str, Any] = {} if self.wall is None else {"wall_seconds": self.wall}
         if self.sandbox in ("docker", "podman") and self.image is None:
-            hint = "say which, for instance --image python:3.12-slim"
-            raise click.UsageError(f"{self.sandbox} needs an image to run\n{hint}")
+            hint = "name one, for instance --image python:3.12-slim"
+            raise click.UsageError(f"{self.sandbox} needs an image\n{hint}")
         if self.memory is not None:
-            given["memory_bytes"] = bytes_of(self.memory)
+            limits["memory_bytes"] = parse_bytes(self.memory)
         return Runner(
-            sandbox=self.sandbox, image=self.image, network=self.network, mode=mode, **given
+            sandbox=self.sandbox, image=self.image, network=self.network, mode=mode, **limits
         )
 
 
-class OpenWorkspace(NamedTuple):
-    """An open store, with the workspace of the session at hand."""
+def parse_bytes(size: str) -> int:
+    """Return the bytes of `2G` or `512MiB`.
 
-    place: StoreLocation
-    repo: Repo
-    state: Versioned
-    workspace: Workspace
-
-
-def options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a verb the options that say how code is run."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
-def bytes_of(size: str) -> int:
-    """Return how many bytes `2G` or `512MiB` are."""
+    Raises:
+        UsageError: it is not a size.
+    """
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]i?|)b?", size.strip().lower())
     if found is None:
         raise click.UsageError(f"{size!r} is not a size\nwrite 512M, 2G, 2GiB or a number of bytes")
     return int(float(found[1]) * _BYTES[found[2]])
 
 
+class OpenWorkspace(NamedTuple):
+    """An open session, and its workspace."""
+
+    state: Versioned
+    workspace: Workspace
+
+
 @contextmanager
-def bench_at(
-    asked: GlobalOptions, session: str | None, limits: Limits, *, mode: Literal["cold", "warm"]
+def open_workspace(
+    options: GlobalOptions,
+    session: str | None,
+    runner_options: RunnerOptions,
+    *,
+    mode: Literal["cold", "warm"],
 ) -> Iterator[OpenWorkspace]:
-    """Open the workspace of a session, the one at hand by default.
+    """Open the workspace of a session, the current one by default.
 
-    Edits that are staged on the branch stay there: steps are committed without them.
+    Stashed edits of the branch stay stashed: steps are committed without them.
+
+    Raises:
+        Invalid: the folder has files that are in no commit, and the options refuse them.
     """
-    place = find(asked if session is None else asked._replace(session=session))
-    runner = limits.runner(mode)
-    with opened(place.url) as repo:
-        name = place.session if place.session is not None else only_session(repo)
-        state = repo.session(name, branch=place.branch)
+    location = find(options.for_session(session))
+    runner = runner_options.runner(mode)
+    with open_repo(location.url) as repo:
+        name = location.session if location.session is not None else only_session(repo)
+        state = repo.session(name, branch=location.branch)
         if state.head is None and repo.branches(name):
-            OpenBranch(place, repo, state).head()  # says that there is no such branch
-        folder = None if limits.folder is None else asked.directory / limits.folder
+            OpenBranch(location, repo, state).head()  # raises: there is no such branch
+        given = runner_options.folder
+        folder = None if given is None else options.directory / given
         with state.workspace(runner=runner, folder=folder) as workspace:
-            _restore(workspace, limits)
-            yield OpenWorkspace(place, repo, state, workspace)
-
-
-def _restore(workspace: Workspace, limits: Limits) -> None:
-    try:
-        workspace.restore(strangers=limits.strangers)
-    except Invalid as error:
-        hint = "`--strangers adopt` keeps them and makes them part of the session, "
-        hint += "`--strangers discard` removes them"
-        raise worded(Invalid(error.message, hint=hint)) from None
-
-
-_SAID = b"\ninterrupting; once more ends the step and keeps nothing of it\n"
+            try:
+                workspace.restore(strangers=runner_options.strangers)
+            except Invalid as error:
+                hint = "`--strangers adopt` adds them to the session, "
+                hint += "`--strangers discard` removes them"
+                raise with_terminal_hint(Invalid(error.message, hint=hint)) from None
+            yield OpenWorkspace(state, workspace)
 
 
 @contextmanager
-def stopping(workspace: Workspace) -> Iterator[Stop]:
-    """Pass interrupts on to the step that runs, for as long as this lasts."""
-    stop = Stop(workspace)
-    before = signal.signal(signal.SIGINT, stop)
+def handle_interrupts(workspace: Workspace) -> Iterator[InterruptHandler]:
+    """Send Ctrl-C to the running step instead of this process."""
+    handler = InterruptHandler(workspace)
+    before = signal.signal(signal.SIGINT, handler)
     try:
-        yield stop
+        yield handler
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-class Stop:
-    """What is done about an interrupt."""
+class InterruptHandler:
+    """A signal handler that interrupts a step, then kills it."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._count = 0
 
     @property
-    def was_asked(self) -> bool:
-        """Whether there was one."""
+    def was_interrupted(self) -> bool:
+        """Whether Ctrl-C was pressed."""
         return self._count > 0
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         self._count += 1
         if self._count == 1 and self._workspace.interrupt():
-            os.write(2, _SAID)  # a stream may be in the middle of something else
+            # Not print(): the signal may have come in the middle of a write to the stream.
+            os.write(2, b"\ninterrupting; press Ctrl-C again to kill the step and lose its work\n")
         elif self._count != 2 or not self._workspace.kill():
             raise KeyboardInterrupt

@@ -1,0 +1,192 @@
+"""`doctor`: check whether this machine can hold a store, with the next step where it cannot."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+import click
+
+from otolith import __version__
+from otolith.cli.format.history import plural, size
+from otolith.cli.location import find, open_repo
+from otolith.cli.options import GlobalOptions
+from otolith.cli.terminal import emit, json_option, table
+from otolith.errors import Error, StoreNotFound
+from otolith.workspace import ladder
+
+_NEEDED = ("apsw", "blake3", "click", "cloudpickle", "msgspec", "xxhash", "zstandard")
+_MOUNTS = Path("/proc/self/mountinfo")
+_IN_MEMORY = {"tmpfs", "ramfs", "devtmpfs"}
+_ROUNDS = 15
+_COLORS = {"ok": "green", "warn": "yellow", "bad": "red"}
+
+
+class Diagnosis(NamedTuple):
+    """The result of one check: ok, warn or bad, and what to do about it."""
+
+    state: str
+    what: str
+    says: str
+    hint: str = ""
+
+
+@click.command("doctor")
+@json_option
+@click.pass_context
+def doctor(ctx: click.Context, as_json: bool) -> None:
+    """Check Python, libraries, disk, store and sandbox. Exits with 1 if a check is bad."""
+    findings = list(_findings(ctx.obj))
+    if as_json:
+        emit({"findings": [finding._asdict() for finding in findings]})
+    else:
+        rows = [
+            [click.style(each.state.ljust(4), fg=_COLORS[each.state], bold=True), *each[1:3]]
+            for each in findings
+        ]
+        for line, found in zip(table(rows), findings, strict=True):
+            click.echo(line)
+            if found.hint:
+                click.echo(f"      {click.style(found.hint, fg='cyan')}")
+    ctx.exit(int(any(finding.state == "bad" for finding in findings)))
+
+
+def _findings(options: GlobalOptions) -> Iterator[Diagnosis]:
+    yield Diagnosis("ok", "otolith", __version__)
+    yield Diagnosis("ok", "python", f"{platform.python_version()} on {platform.system()}")
+    for name in _NEEDED:
+        try:
+            yield Diagnosis("ok", name, version(name))
+        except PackageNotFoundError:
+            yield Diagnosis("bad", name, "is not installed", f"pip install {name}")
+    file, found = _store(options)
+    directory = file.parent if file is not None else options.directory.resolve()
+    yield _file_system(directory)
+    yield _free_space(directory, file)
+    yield from _disk(directory)
+    yield from found
+    if file is not None:
+        yield _wal(file)
+    yield _sandbox()
+
+
+def _sandbox() -> Diagnosis:
+    """Name the sandbox that steps of a workspace run in here, and why not in a better one."""
+    rungs = dict(ladder())
+    containers = [name for name in ("docker", "podman") if rungs.pop(name) is None]
+    best = next(name for name, problem in rungs.items() if problem is None)
+    says = f"steps run in {best}"
+    if containers:
+        says += f", or in {containers[0]} where an image is given"
+    if best == "bubblewrap":
+        return Diagnosis("ok", "sandbox", says)
+    says += f"; bubblewrap: {rungs['bubblewrap']}"
+    return Diagnosis("warn", "sandbox", says, "install bubblewrap, and allow user namespaces")
+
+
+def _store(options: GlobalOptions) -> tuple[Path | None, list[Diagnosis]]:
+    """Return the file of the store, if it is a file, and its diagnosis."""
+    try:
+        location = find(options)
+        with open_repo(location.url, read_only=True) as repo:
+            path = getattr(repo.store, "path", None)
+            says = f"{location.url}, {plural(len(repo.sessions()), 'session')}"
+            return (Path(path) if path else None), [Diagnosis("ok", "store", says)]
+    except StoreNotFound as error:
+        return None, [Diagnosis("warn", "store", error.message, "`otolith init` makes one here")]
+    except Error as error:
+        return None, [Diagnosis("bad", "store", error.message, error.hint or "run `otolith fsck`")]
+
+
+def _file_system(directory: Path) -> Diagnosis:
+    kind = _mounted(directory)
+    if kind in _IN_MEMORY:
+        hint = "put a store that matters on a disk"
+        return Diagnosis("warn", "file system", f"{kind}: gone when the machine stops", hint)
+    return Diagnosis("ok", "file system", kind or "unknown")
+
+
+def _mounted(directory: Path) -> str:
+    """Return the file system of a directory, or nothing if the machine does not tell."""
+    best, kind = "", ""
+    try:
+        mounts = _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    for line in mounts:
+        left, _, right = line.partition(" - ")
+        fields = left.split()
+        point = fields[4] if len(fields) > 4 else ""
+        if right and len(point) >= len(best) and directory.is_relative_to(point or "/"):
+            best, kind = point, right.split()[0]
+    return kind
+
+
+def _free_space(directory: Path, file: Path | None) -> Diagnosis:
+    free = shutil.disk_usage(directory).free
+    needed = max(100 << 20, 2 * file.stat().st_size if file is not None else 0)
+    if free < needed:
+        says = f"{size(free)}, less than {size(needed)}"
+        return Diagnosis("warn", "free space", says, "free some space: a full disk refuses commits")
+    return Diagnosis("ok", "free space", size(free))
+
+
+def _disk(directory: Path) -> Iterator[Diagnosis]:
+    """Measure a sync and a commit in a scratch folder beside the store."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=".otolith-doctor-", dir=directory) as scratch:
+            yield _sync(Path(scratch))
+            yield _commit(Path(scratch))
+    except PermissionError:
+        hint = "check its permissions; reading still works"
+        yield Diagnosis("warn", "writing", f"{directory} cannot be written", hint)
+
+
+def _sync(scratch: Path) -> Diagnosis:
+    times = []
+    with (scratch / "sync").open("wb", buffering=0) as file:
+        for _ in range(_ROUNDS):
+            began = time.perf_counter()
+            file.write(b"x" * 4096)
+            os.fsync(file.fileno())
+            times.append(time.perf_counter() - began)
+    taken = median(times) * 1000
+    says = f"{taken:.2f} ms (median of {_ROUNDS})"
+    if taken > 25:
+        hint = 'each commit waits for one; a faster disk or durability="fast" helps'
+        return Diagnosis("warn", "fsync", says, hint)
+    return Diagnosis("ok", "fsync", says)
+
+
+def _commit(scratch: Path) -> Diagnosis:
+    """Measure a commit. Making the store also refuses an SQLite library that can lose writes."""
+    try:
+        with open_repo(str(scratch / "scratch.db"), create=True) as repo:
+            branch = repo.session("doctor")
+            times = []
+            for number in range(_ROUNDS):
+                branch["n"] = number
+                began = time.perf_counter()
+                branch.commit("measure")
+                times.append(time.perf_counter() - began)
+    except Error as error:
+        return Diagnosis("bad", "commit", error.message, error.hint)
+    says = f"{median(times) * 1000:.2f} ms (median of {_ROUNDS}); SQLite is new enough"
+    return Diagnosis("ok", "commit", says)
+
+
+def _wal(file: Path) -> Diagnosis:
+    log = Path(f"{file}-wal")
+    taken = log.stat().st_size if log.exists() else 0
+    if taken > 64 << 20:
+        hint = "a long-running reader prevents a checkpoint; close it"
+        return Diagnosis("warn", "write-ahead log", size(taken), hint)
+    return Diagnosis("ok", "write-ahead log", size(taken))
