@@ -53,7 +53,7 @@ def _talked(repo: otolith.Repo, count: int) -> conversation.Conversation:
 
 def _read_by(chat: conversation.Conversation) -> int:
     """Count the messages that a context reads from a log that nobody has looked at."""
-    kind = type(chat._record)
+    kind = type(chat._store)
     read, whole = [0], kind.read
 
     def counting(record, start: int, stop: int, log: bytes | None = None):

@@ -17,7 +17,7 @@ _MODULES = {
     "otolith.agent.conversation.context.explaining": "otolith.conversation.context.context",
     "otolith.agent.conversation.context.projecting": "otolith.conversation.context.builder",
     "otolith.agent.conversation.context.sending": "otolith.conversation.context.provider_messages",
-    "otolith.agent.conversation.context.source": "otolith.conversation.context.budget",
+    "otolith.agent.conversation.context.source": "otolith.conversation.context.source",
     "otolith.agent.conversation.context.units": "otolith.conversation.context.units",
     "otolith.agent.conversation.context.whole": "otolith.conversation.context.provider_messages",
     "otolith.agent.conversation.conversation": "otolith.conversation.conversation",
@@ -265,9 +265,12 @@ _RENAMED: dict[str, str] = {
     "otolith.agent.run_store:run_in": "otolith.agent.run_store:load_run",
     "otolith.agent.run_store:runs_in": "otolith.agent.run_store:list_runs",
     "otolith.agent.state:Working": "otolith.agent.state:WorkingMemory",
+    "otolith.conversation.context.source:Rules": "otolith.conversation.context.source:ContextRules",
+    "otolith.conversation.context.source:Source": "otolith.conversation.context.source:MessageSource",  # noqa: E501
     "otolith.conversation.discourse.phrases:Asked": "otolith.conversation.discourse.phrases:ReferenceQuery",  # noqa: E501
     "otolith.conversation.storage:Bookmark": "otolith.conversation.storage:IncrementalResult",
     "otolith.conversation.token_counts:Anchor": "otolith.conversation.token_counts:ProviderCount",
+    "otolith.conversation.token_counts:Counter": "otolith.conversation.token_counts:TokenCounter",
     "otolith.core.backend:Archive": "otolith.core.backend:Backend",
     "otolith.core.handles:Reading": "otolith.core.handles:StateReader",
     "otolith.core.merge.three_way:Conflict": "otolith.core.merge.three_way:PathConflict",

@@ -22,11 +22,13 @@ from blake3 import blake3
 from otolith import conversation, core, environment, memory, statecharts, workspace
 from otolith.codecs import Codecs, derive
 from otolith.core import (
+    WORKSPACE,
     Backend,
     BareRepo,
     Commit,
     Path,
     Snapshot,
+    StateReader,
     Target,
     format_path,
     parse_path,
@@ -77,7 +79,7 @@ class SessionSnapshot(Snapshot):
     @property
     def conversation(self) -> Conversation:
         """What had been said by then."""
-        return conversation.Conversation(self)
+        return conversation.Conversation(self, variables=lambda: _workspace_variables(self))
 
     @property
     def memory(self) -> Memory:
@@ -316,7 +318,7 @@ class Versioned(TrackedBranch):
 
         What is added is staged like any edit, and committed with the rest.
         """
-        return conversation.Conversation(self)
+        return conversation.Conversation(self, variables=lambda: _workspace_variables(self))
 
     @property
     def memory(self) -> Memory:
@@ -397,6 +399,13 @@ class _Address(TypedDict):
 def _address(ref: str) -> _Address:
     scope, session, branch = split_ref(ref)
     return {"scope": scope, "session": session, "branch": branch}
+
+
+def _workspace_variables(state: StateReader) -> dict[str, str]:
+    """Return the names of the variables of a workspace, each with its type."""
+    if state.cell_at((WORKSPACE,)) is None:
+        return {}  # without loading the workspace
+    return {each.name: each.type for each in workspace.variables_in(state)}
 
 
 def _unstorable(failures: dict[Path, BadValue], held: dict[Path, object]) -> Unstorable:

@@ -8,7 +8,7 @@ MOST_FILES = {
     'state["a"]["b"].append(9); state.commit()': 26,
     "reopen a store": 26,
     'state["a"], first read': 18,
-    'conversation.context(8000, for_="openai")': 29,
+    'conversation.context(8000, for_="openai")': 27,
     'workspace.run("x = 1"), in the host': 41,
     'machine.send("stop")': 20,
     "then state.commit()": 14,

@@ -21,8 +21,13 @@ from otolith.conversation import (
     ToolResult,
     read,
 )
-from otolith.conversation.context import Rules, Source, all_messages_for, project
-from otolith.conversation.token_counts import ESTIMATED, Calibration, Counter, ProviderCount
+from otolith.conversation.context import (
+    ContextBuilder,
+    ContextRules,
+    MessageSource,
+    all_messages_for,
+)
+from otolith.conversation.token_counts import ESTIMATED, Calibration, ProviderCount, TokenCounter
 from otolith.errors import OverBudget
 from otolith.text.tokens import estimate_tokens
 from tests.unit.conversation.legality import faults
@@ -173,7 +178,7 @@ scales = st.builds(anchored, factors, factors)
 
 
 def of(log, scale):
-    return replace(Source.of(log), scale=scale)
+    return replace(MessageSource.of(log), calibration=scale)
 
 
 JOB = [
@@ -192,9 +197,9 @@ JOB = [
 )
 @example(JOB, 70, "openai", 4, 5, Calibration())
 def test_a_context_is_legal_and_fits_or_says_why_not(log, budget, provider, last, results, scale):
-    rules, over = Rules(budget, provider, keep_last=last, keep_results=results), None
+    rules, over = ContextRules(budget, provider, keep_last=last, keep_results=results), None
     try:
-        context = project(of(log, scale), rules)
+        context = ContextBuilder(of(log, scale), rules).build()
     except OverBudget as error:
         event("over budget")
         over = error
@@ -216,7 +221,7 @@ def test_a_request_is_legal_whatever_was_said(log, budget, provider):
 
     assert faults(sent.messages, provider, sent.system) == []
     try:
-        context = project(Source.of(log), Rules(budget, provider))
+        context = ContextBuilder(MessageSource.of(log), ContextRules(budget, provider)).build()
     except OverBudget:
         return
     name = "input" if provider == "responses" else "messages"
@@ -243,19 +248,19 @@ def _untold(log, context):
 def test_what_is_needed_is_enough(log, budget, provider, scale):
     needed = budget
     try:
-        project(of(log, scale), Rules(budget, provider))
+        ContextBuilder(of(log, scale), ContextRules(budget, provider)).build()
     except OverBudget as error:
         event("over budget")
         needed = error.needed
 
-    assert project(of(log, scale), Rules(needed, provider)).tokens <= needed
+    assert ContextBuilder(of(log, scale), ContextRules(needed, provider)).build().tokens <= needed
 
 
 @given(logs, st.sampled_from(PROVIDERS), scales)
 def test_what_takes_no_more_than_the_budget_is_sent_whole(log, provider, scale):
-    whole = project(of(log, scale), Rules(10_000_000, provider))
+    whole = ContextBuilder(of(log, scale), ContextRules(10_000_000, provider)).build()
 
-    context = project(of(log, scale), Rules(whole.tokens, provider))
+    context = ContextBuilder(of(log, scale), ContextRules(whole.tokens, provider)).build()
 
     assert (context.messages, context.tokens) == (whole.messages, whole.tokens)
     assert len(context.dropped) == 0
@@ -291,7 +296,7 @@ _FORM = (
 
 @given(logs, st.sampled_from(PROVIDERS))
 def test_what_fits_is_sent_as_it_is(log, provider):
-    context = project(Source.of(log), Rules(10_000_000, provider))
+    context = ContextBuilder(MessageSource.of(log), ContextRules(10_000_000, provider)).build()
 
     assert len(context.dropped) == 0
     assert {each.done for each in context.why} <= {"interrupted", "orphaned", "empty", "foreign"}
@@ -299,12 +304,12 @@ def test_what_fits_is_sent_as_it_is(log, provider):
 
 @given(logs, budgets, st.sampled_from(PROVIDERS))
 def test_the_same_log_gives_the_same_context(log, budget, provider):
-    rules = Rules(budget, provider)
+    rules = ContextRules(budget, provider)
     try:
-        first = project(Source.of(log), rules)
+        first = ContextBuilder(MessageSource.of(log), rules).build()
     except OverBudget:
         assume(False)
-    again = project(Source.of(list(log)), rules)
+    again = ContextBuilder(MessageSource.of(list(log)), rules).build()
 
     assert (again.messages, again.why, again.tokens) == (first.messages, first.why, first.tokens)
 
@@ -312,7 +317,7 @@ def test_the_same_log_gives_the_same_context(log, budget, provider):
 @given(tame(), budgets)
 def test_what_stays_is_there_and_what_is_dropped_is_not_told_twice(log, budget):
     try:
-        context = project(Source.of(log), Rules(budget, "openai"))
+        context = ContextBuilder(MessageSource.of(log), ContextRules(budget, "openai")).build()
     except OverBudget:
         assume(False)
     systems = [each.text for each in log if each.role is Role.SYSTEM]
@@ -329,7 +334,7 @@ def test_what_the_user_said_last_is_in_every_context(log, budget):
     users = [each for each in log if each.role is Role.USER and each.text.strip()]
     assume(users and len(users[-1].text) < 60)
     try:
-        context = project(Source.of(log), Rules(budget, "openai"))
+        context = ContextBuilder(MessageSource.of(log), ContextRules(budget, "openai")).build()
     except OverBudget:
         assume(False)
 
@@ -340,9 +345,11 @@ def test_what_the_user_said_last_is_in_every_context(log, budget):
 
 @given(tame(), st.integers(50, 3000), st.sampled_from(PROVIDERS))
 def test_another_counter_is_kept_to_as_well(log, budget, provider):
-    letters = Counter("letters", len)
+    letters = TokenCounter("letters", len)
     try:
-        context = project(Source.of(log), Rules(budget, provider, counter=letters))
+        context = ContextBuilder(
+            MessageSource.of(log), ContextRules(budget, provider, counter=letters)
+        ).build()
     except OverBudget:
         return
     assert context.tokens <= budget
@@ -354,9 +361,9 @@ def test_a_summary_is_part_of_the_budget(log, budget, provider, scale):
     def tell(messages, before):
         return "They talked at length. " * 400
 
-    rules = Rules(budget, provider, summariser=tell)
+    rules = ContextRules(budget, provider, summariser=tell)
     try:
-        context = project(of(log, scale), rules)
+        context = ContextBuilder(of(log, scale), rules).build()
     except OverBudget:
         assume(False)
     event("summary" if context.summary else "none")
@@ -366,7 +373,7 @@ def test_a_summary_is_part_of_the_budget(log, budget, provider, scale):
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_log_of_nothing_gives_a_context_of_nothing(provider):
-    assert project(Source.of([]), Rules(100, provider)).messages == []
+    assert ContextBuilder(MessageSource.of([]), ContextRules(100, provider)).build().messages == []
 
 
 @given(texts)

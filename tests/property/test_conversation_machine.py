@@ -177,9 +177,9 @@ class Threads(RuleBasedStateMachine):
         for name in self.model:
             chat = self.chat(name)
             users = [at for at, (role, _) in enumerate(self.model[name]) if role == "user"]
-            assert chat._record.turn() == (users[-1] if users else None)
+            assert chat._store.last_user_index() == (users[-1] if users else None)
             stays = [at for at, each in enumerate(chat) if each.role is Role.SYSTEM]
-            assert list(chat._record.staying()) == stays
+            assert list(chat._store.permanent_indices()) == stays
 
 
 def _told(chat):

@@ -136,7 +136,7 @@ def known(chat):
     labels = [(each.label, each.mentions) for each in chat.entities()]
     spans = [each.spans for each in chat.topics()]
     told = [(each.entity.label, each.score) for each in chat.resolve("it")]
-    return found, labels, spans, told, chat.tokens, chat._record.turn()
+    return found, labels, spans, told, chat.tokens, chat._store.last_user_index()
 
 
 def check(chat, budget):
@@ -144,8 +144,8 @@ def check(chat, budget):
     said = list(chat)
     users = [at for at, each in enumerate(said) if each.role is Role.USER]
     stays = [at for at, each in enumerate(said) if each.role is Role.SYSTEM or each.is_pinned]
-    assert list(chat._record.staying()) == stays
-    assert chat._record.turn() == (users[-1] if users else None)
+    assert list(chat._store.permanent_indices()) == stays
+    assert chat._store.last_user_index() == (users[-1] if users else None)
     for provider in PROVIDERS:
         try:
             context = chat.context(budget, provider)

@@ -45,7 +45,7 @@ from otolith.agent.run_events import events_of_step
 from otolith.agent.state import SCHEMA, AgentState, Observation, WorkingMemory
 from otolith.conversation import Conversation
 from otolith.conversation.message import Message
-from otolith.conversation.storage import Record
+from otolith.conversation.storage import ConversationStore
 from otolith.core import LOOP, Path, StateReader
 from otolith.errors import Conflict, Corrupt, Invalid, MergeConflict
 from otolith.memory import Memory, ToolRecord
@@ -523,7 +523,7 @@ class StoredRun(Journal):
 
     def has_call(self, id: str) -> bool:
         """Tell whether a call of the conversation has this id."""
-        return Record(self.state, self.name).call(id) is not None
+        return ConversationStore(self.state, self.name).call_index(id) is not None
 
     def context(self, asked: Window, messages: Sequence[Message]) -> Sequence[Message]:
         """Return what of the conversation fits into a number of tokens."""

@@ -46,14 +46,13 @@ if TYPE_CHECKING:
     from otolith.conversation.search import Hit, embeddings
     from otolith.conversation.summaries import Summary, extractive
     from otolith.conversation.threads import Thread, Turn
-    from otolith.conversation.token_counts import Counter, tokenizer, vocabulary
+    from otolith.conversation.token_counts import TokenCounter, tokenizer, vocabulary
 
 __all__ = [
     "Attachment",
     "Candidate",
     "Context",
     "Conversation",
-    "Counter",
     "Extra",
     "Hit",
     "Message",
@@ -65,6 +64,7 @@ __all__ = [
     "Summary",
     "Text",
     "Thread",
+    "TokenCounter",
     "Tokens",
     "ToolCall",
     "ToolResult",
@@ -87,7 +87,7 @@ _HOME = {
     "Candidate": "discourse",
     "Context": "context",
     "Conversation": "conversation",
-    "Counter": "token_counts",
+    "TokenCounter": "token_counts",
     "Extra": "message",
     "Hit": "search",
     "Message": "message",

@@ -1,12 +1,11 @@
-"""What a message must be before it is kept: not empty, all text, its parts where they belong.
+"""Appending messages to a thread: all of them are checked, then all of them are staged.
 
-Of what types a message is made: what was put together by hand may be anything.
+Rule 1: a message says something, its parts have the right types, and all of its text is UTF-8.
+Rule 2: only the assistant calls tools; results belong in a message of the tool, or of the user.
+Rule 3: a call has an id that no other call of the thread has; a result has a call that waits.
 
-What is kept must be read again, so this is checked before, and not found out after.
-
-Adding messages to a thread: checked all at once, then staged all at once.
-
-A call needs an id that no other call of the thread has; a result needs a call that waits for one.
+What is checked here need not be checked when a message is read or sent. Two branches that are
+merged can still break rule 3; `context/units.py` repairs that for a request.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from otolith.conversation.attachments import Files
-from otolith.conversation.formats.parts import compact
+from otolith.conversation.formats.parts import compact_json
 from otolith.conversation.message import (
     PARTS,
+    STORED_FILE,
     Attachment,
     Extra,
     Message,
@@ -30,13 +29,25 @@ from otolith.conversation.message import (
     ToolCall,
     ToolResult,
 )
-from otolith.conversation.storage import ABOUT, CALLS, STAYS, Record, lowered
-from otolith.conversation.token_counts import ESTIMATED, FILE
+from otolith.conversation.storage import (
+    ABOUT,
+    CALLS,
+    PERMANENT,
+    AttachmentStore,
+    ConversationStore,
+    stored_data,
+)
+from otolith.conversation.token_counts import ESTIMATED
 from otolith.errors import BadMessage, BadValue
 
-_KINDS = tuple(PARTS.values())
-_ANSWERS = (Text, Attachment, Extra)
-_TEXTS: dict[type[Any], tuple[str, ...]] = {
+MAX_ATTACHMENT_BYTES = 64 << 20
+"""The default size limit of an attachment."""
+
+Content = str | bytes | Part | Iterable[Part | str]
+"""What a message can be made from."""
+
+_RESULT_PARTS = (Text, Attachment, Extra)
+_TEXT_FIELDS: dict[type[Any], tuple[str, ...]] = {
     Text: ("text",),
     Reasoning: ("text", "signature"),
     ToolCall: ("id", "name", "raw"),
@@ -45,78 +56,13 @@ _TEXTS: dict[type[Any], tuple[str, ...]] = {
     Extra: ("type",),
     Message: ("id", "name"),
 }
-"""The fields that are texts."""
 
 
-def check_types(message: Message) -> None:
-    """Refuse a message with something in it that is not what its name says.
-
-    Raises:
-        BadMessage: `problem` is "wrong_type".
-    """
-    if not isinstance(message, Message):
-        raise _wrong("a message", message, "use chat.user, chat.assistant or Message")
-    _check_texts(message)
-    if not isinstance(message.parts, tuple):
-        raise _wrong("parts", message.parts, "give a tuple of parts")
-    if type(message.time) is not int or message.time < 0:
-        raise _wrong("time", message.time, "give microseconds since 1970")
-    if message.tokens is not None:
-        _check_tokens(message.tokens)
-    for part in message.parts:
-        _check_part(part, _KINDS)
-
-
-def _check_part(part: Any, kinds: tuple[type[Any], ...]) -> None:
-    if type(part) not in kinds:
-        raise _wrong("a part", part, f"use {', '.join(kind.__name__ for kind in kinds)}")
-    _check_texts(part)
-    if isinstance(part, Attachment):
-        _check_bytes(part)
-    elif isinstance(part, ToolResult) and not isinstance(part.content, str):
-        if not isinstance(part.content, tuple):
-            raise _wrong("content", part.content, "give text, or a tuple of parts")
-        for each in part.content:
-            _check_part(each, _ANSWERS)
-
-
-def _check_bytes(part: Attachment) -> None:
-    if part.data is not None and type(part.data) is not bytes:
-        raise _wrong("data", part.data, "use bytes(…)")
-    if FILE in part.extra:
-        raise _wrong(f"extra[{FILE!r}]", part.extra[FILE], "this name is taken; use another")
-
-
-def _check_texts(part: Any) -> None:
-    for name in _TEXTS[type(part)]:
-        value = getattr(part, name)
-        if not isinstance(value, str):
-            raise _wrong(name, value, "give text")
-
-
-def _check_tokens(tokens: Any) -> None:
-    is_fine = isinstance(tokens, Tokens) and type(tokens.count) is int and tokens.count >= 0
-    if not is_fine or not isinstance(tokens.counter, str):
-        raise _wrong("tokens", tokens, "use Tokens(count, counter)")
-
-
-def _wrong(name: str, value: Any, hint: str) -> BadMessage:
-    what = f"{name} is {type(value).__name__} {value!r:.60}"
-    return BadMessage(what, problem="wrong_type", hint=hint)
-
-
-LARGEST_BYTES = 64 << 20
-"""The longest attachment that is kept, unless a conversation is told otherwise."""
-
-Content = str | bytes | Part | Iterable[Part | str]
-"""What a message can be made from."""
-
-
-def parts_of(content: Content | None) -> tuple[Part, ...]:
-    """Return content as parts: text, a part, or several of them.
+def to_parts(content: Content | None) -> tuple[Part, ...]:
+    """Return content as parts: a text, a part, or several of them.
 
     Raises:
-        BadMessage: bytes that are not UTF-8.
+        BadMessage: it is bytes that are not UTF-8.
     """
     if content is None:
         return ()
@@ -136,97 +82,145 @@ def parts_of(content: Content | None) -> tuple[Part, ...]:
     return tuple(Text(part) if isinstance(part, str) else part for part in content)
 
 
-def answer_of(result: Any) -> str | tuple[Part, ...]:
-    """Return what a tool gave as content: text, parts, or the JSON of anything else."""
+def to_result_content(result: Any) -> str | tuple[Part, ...]:
+    """Return the result of a tool as content: text, parts, or the JSON of anything else.
+
+    Raises:
+        BadMessage: it is neither text nor plain data.
+    """
     if isinstance(result, str):
         return result
     if isinstance(result, bytes):
-        return "".join(part.text for part in parts_of(result) if isinstance(part, Text))
-    if isinstance(result, _ANSWERS):
+        return "".join(part.text for part in to_parts(result) if isinstance(part, Text))
+    if isinstance(result, _RESULT_PARTS):
         return (result,)
-    if isinstance(result, list | tuple) and result and all(isinstance(p, _ANSWERS) for p in result):
+    is_list = isinstance(result, list | tuple) and bool(result)
+    if is_list and all(isinstance(part, _RESULT_PARTS) for part in result):
         return tuple(result)
     try:
-        return compact(result)
+        return compact_json(result)
     except (TypeError, ValueError, RecursionError) as error:
         raise BadMessage(
-            f"a tool gave what is neither text nor JSON: {error}",
+            f"the result of a tool is neither text nor JSON: {error}",
             problem="not_text",
-            hint="give text, parts, or plain data",
+            hint="return text, parts, or plain data",
         ) from None
 
 
-def check(message: Message, *, limit_bytes: int, allow_empty: bool = False) -> None:
-    """Refuse a message that cannot be kept, or that no provider could be sent.
+# Checks of one message
+
+
+def check_message(message: Message, *, limit_bytes: int, allow_empty: bool = False) -> None:
+    """Check that a message can be stored and sent.
 
     Raises:
         BadMessage: `problem` is "wrong_type", "empty", "not_text", "misplaced" or "too_large".
     """
-    check_types(message)
-    if not allow_empty and not any(map(_says_something, message.parts)):
+    _check_types(message)
+    if not allow_empty and not any(map(_has_content, message.parts)):
         raise BadMessage(
-            f"a message of the {message.role} says nothing",
+            f"the {message.role} message is empty",
             problem="empty",
             hint="give it text, a call, a result or an attachment",
         )
-    _check_places(message)
-    for attachment in attachments(message.parts):
-        _check_size(attachment, limit_bytes)
+    _check_roles(message)
+    for part in _attachments(message.parts):
+        if part.data is not None and len(part.data) > limit_bytes:
+            raise BadMessage(
+                f"attachment {part.name or part.media_type} has {len(part.data):,} bytes;"
+                f" the limit is {limit_bytes:,}",
+                problem="too_large",
+                hint="pass attachment_limit_bytes=, or store the file elsewhere and attach its url",
+            )
     check_text(message.to_data())
 
 
-def attachments(parts: Iterable[Part]) -> Iterator[Attachment]:
-    """Yield the attachments among parts, and in the results among them."""
+def _check_types(message: Message) -> None:
+    if not isinstance(message, Message):
+        raise _wrong_type("a message", message, "use chat.user, chat.assistant or Message")
+    _check_text_fields(message)
+    if not isinstance(message.parts, tuple):
+        raise _wrong_type("parts", message.parts, "give a tuple of parts")
+    if type(message.time) is not int or message.time < 0:
+        raise _wrong_type("time", message.time, "give microseconds since 1970")
+    tokens: Any = message.tokens
+    if tokens is not None:
+        is_tokens = isinstance(tokens, Tokens) and isinstance(tokens.counter, str)
+        if not is_tokens or type(tokens.count) is not int or tokens.count < 0:
+            raise _wrong_type("tokens", tokens, "use Tokens(count, counter)")
+    for part in message.parts:
+        _check_part(part, tuple(PARTS.values()))
+
+
+def _check_part(part: Any, classes: tuple[type[Any], ...]) -> None:
+    if type(part) not in classes:
+        raise _wrong_type("a part", part, f"use {', '.join(each.__name__ for each in classes)}")
+    _check_text_fields(part)
+    if isinstance(part, Attachment):
+        if part.data is not None and type(part.data) is not bytes:
+            raise _wrong_type("data", part.data, "use bytes(…)")
+        if STORED_FILE in part.extra:
+            name = f"extra[{STORED_FILE!r}]"
+            raise _wrong_type(name, part.extra[STORED_FILE], "this key is reserved; use another")
+    elif isinstance(part, ToolResult) and not isinstance(part.content, str):
+        if not isinstance(part.content, tuple):
+            raise _wrong_type("content", part.content, "give text, or a tuple of parts")
+        for each in part.content:
+            _check_part(each, _RESULT_PARTS)
+
+
+def _check_text_fields(part: Any) -> None:
+    for name in _TEXT_FIELDS[type(part)]:
+        value = getattr(part, name)
+        if not isinstance(value, str):
+            raise _wrong_type(name, value, "give text")
+
+
+def _wrong_type(name: str, value: Any, hint: str) -> BadMessage:
+    what = f"{name} has the wrong type: {type(value).__name__} {value!r:.60}"
+    return BadMessage(what, problem="wrong_type", hint=hint)
+
+
+def _attachments(parts: Iterable[Part]) -> Iterator[Attachment]:
     for part in parts:
         if isinstance(part, Attachment):
             yield part
         elif isinstance(part, ToolResult) and isinstance(part.content, tuple):
-            yield from attachments(part.content)
+            yield from _attachments(part.content)
 
 
-def _says_something(part: Part) -> bool:
+def _has_content(part: Part) -> bool:
     if isinstance(part, Attachment):
         return part.data is not None or bool(part.url)
     return not isinstance(part, Text) or bool(part.text.strip())
 
 
-def _check_places(message: Message) -> None:
-    role = message.role
-    wrong = ""
+def _check_roles(message: Message) -> None:
+    role, wrong = message.role, ""
     if message.calls and role is not Role.ASSISTANT:
-        wrong = f"a call in a message of the {role}: only an assistant calls tools"
+        wrong = f"a {role} message has a call: only an assistant calls tools"
     elif message.results and role not in (Role.TOOL, Role.USER):
-        wrong = f"a result in a message of the {role}: it belongs in one of the tool"
-    elif role is Role.TOOL and not all(map(_is_answer, message.parts)):
-        wrong = "a message of the tool has parts that are no results"
+        wrong = f"a {role} message has a result: it belongs in a tool message"
+    elif role is Role.TOOL and not all(map(_is_tool_part, message.parts)):
+        wrong = "a tool message has parts that are not results"
     elif role is Role.TOOL and not message.parts:
-        wrong = "a message of the tool has no result"
+        wrong = "a tool message has no result"
     if wrong:
         raise BadMessage(wrong, problem="misplaced", hint="use chat.assistant and chat.tool")
 
 
-def _is_answer(part: Part) -> bool:
-    """Tell whether a part is a result, or leave that was given to the server of a provider."""
+def _is_tool_part(part: Part) -> bool:
+    """Return whether a part is a result, or the approval of a call of a provider's server."""
     return isinstance(part, ToolResult) or (
         isinstance(part, Extra) and part.type == "responses:mcp_approval_response"
     )
 
 
-def _check_size(part: Attachment, limit_bytes: int) -> None:
-    if part.data is not None and len(part.data) > limit_bytes:
-        raise BadMessage(
-            f"attachment {part.name or part.media_type} has {len(part.data):,} bytes;"
-            f" the limit is {limit_bytes:,}",
-            problem="too_large",
-            hint="pass attachment_limit_bytes=, or keep the file elsewhere and attach its url",
-        )
-
-
 def check_text(data: Any) -> None:
-    """Refuse what no UTF-8 can say: half a character, which JSON lets through.
+    """Check that all text in plain data is UTF-8; JSON lets half a character through.
 
     Raises:
-        BadMessage: there is one.
+        BadMessage: a text has a lone surrogate.
     """
     try:
         for text in _texts(data):
@@ -254,129 +248,121 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
-class AppendMessages:
-    """Messages on their way into a thread."""
+# Messages in a thread
 
-    def __init__(self, record: Record, *, now: int, limit_bytes: int, allow_empty: bool) -> None:
-        self._record = record
+
+class MessageAppender:
+    """Appends one batch of messages to a thread."""
+
+    def __init__(
+        self, store: ConversationStore, *, now: int, limit_bytes: int, allow_empty: bool
+    ) -> None:
+        self._store = store
         self._now = now
         self._limit_bytes = limit_bytes
         self._allow_empty = allow_empty
-        self._calls: dict[str, int] = {}
-        self._answers: dict[str, int] = {}
-        self._stays: dict[str, tuple[int, bool]] = {}
-        self._turn = record.turn()
-        self._turn_id = ""
-        self._known_stays: set[int] | None = None
+        self._new_calls: dict[str, int] = {}
+        self._new_results: dict[str, int] = {}
+        self._new_permanent: dict[str, tuple[int, bool]] = {}
+        self._old_permanent: set[int] | None = None
 
-    def run(self, messages: Sequence[Message]) -> list[Message]:
-        """Check and stage messages; return them as they are kept, attachments with their bytes.
+    def append(self, messages: Sequence[Message]) -> list[Message]:
+        """Check and stage messages; return them with their ids, times, tokens and bytes.
 
         Raises:
-            BadMessage: one of them cannot be kept; then none is.
+            BadMessage: one of them cannot be stored; then none is.
         """
         if not messages:
             return []
-        start = self._record.length()
+        store, start = self._store, self._store.length()
         for at, message in enumerate(messages, start):
-            check(message, limit_bytes=self._limit_bytes, allow_empty=self._allow_empty)
-            self._tie(at, message)
-        kept = self._kept(start, messages)
-        light = list(map(Files(self._record).emptied, kept))
-        if not self._record.is_there:
-            self._record.put({"time": self._now}, ABOUT)
-        self._record.extend([self._data(at, each) for at, each in enumerate(light, start)])
-        self._note()
-        return kept
+            check_message(message, limit_bytes=self._limit_bytes, allow_empty=self._allow_empty)
+            for part in message.parts:
+                if isinstance(part, ToolCall):
+                    self._check_call(at, part)
+                elif isinstance(part, ToolResult):
+                    self._check_result(at, part)
+        complete = self._completed(start, messages)
+        stored = self._stored(start, complete)
+        if not store.exists:
+            store.put({"time": self._now}, ABOUT)
+        store.extend(stored)
+        for id, at in self._new_calls.items():
+            store.put(at, CALLS, id)
+        for id, row in self._new_permanent.items():
+            store.put(list(row), PERMANENT, id)
+        return complete
 
-    def _data(self, at: int, message: Message) -> dict[str, Any]:
-        """Return a message as it stands in the log."""
-        if message.role is Role.USER:
-            self._turn, self._turn_id = at, message.id
-        return lowered(message, self._back(at))
-
-    def _back(self, at: int) -> tuple[int, str] | None:
-        """Return how far before a message the user spoke last, and the id of that."""
-        if self._turn is None:
-            return None
-        if not self._turn_id:
-            (said,) = self._record.read(self._turn, self._turn + 1)
-            self._turn_id = said.id
-        return at - self._turn, self._turn_id
-
-    def _tie(self, at: int, message: Message) -> None:
-        for part in message.parts:
-            if isinstance(part, ToolCall):
-                self._add_call(at, part)
-            elif isinstance(part, ToolResult):
-                self._add_result(at, part)
-
-    def _add_call(self, at: int, call: ToolCall) -> None:
+    def _check_call(self, at: int, call: ToolCall) -> None:
         if not call.id:
             raise BadMessage(
                 f"the call of {call.name} has no id", problem="no_id", hint="give it one"
             )
-        before = self._find(call.id)
+        before = self._new_calls.get(call.id)
+        before = self._store.call_index(call.id) if before is None else before
         if before is not None:
             raise BadMessage(
                 f"message {before} has a call {call.id!r} already",
                 problem="duplicate_call",
                 hint="ids of calls are unique in a thread: a result names its call by it",
             )
-        self._calls[call.id] = at
+        self._new_calls[call.id] = at
 
-    def _add_result(self, at: int, result: ToolResult) -> None:
-        called = self._caller(result.call_id)
-        if called is None:
+    def _check_result(self, at: int, result: ToolResult) -> None:
+        id = result.call_id
+        call_index = self._find_call(id)
+        if call_index is None:
             raise BadMessage(
-                f"a result for {result.call_id!r}, which no message called",
+                f"a result for {id!r}, which no message called",
                 problem="no_call",
                 hint="append the assistant's message with the call first",
             )
-        before = self._answers.get(result.call_id)
-        if before is None:
-            before = self._record.answer(result.call_id, called)
+        before = self._new_results.get(id)
+        before = self._store.find_result(id, call_index) if before is None else before
         if before is not None:
             raise BadMessage(
-                f"call {result.call_id!r} was answered already, by message {before}",
+                f"call {id!r} was answered already, by message {before}",
                 problem="answered",
                 hint="a call has one result; make another call",
             )
-        self._answers[result.call_id] = at
+        self._new_results[id] = at
 
-    def _find(self, id: str) -> int | None:
-        """Return where a call was made, if one was."""
-        return self._calls[id] if id in self._calls else self._record.call(id)
+    def _find_call(self, id: str) -> int | None:
+        return self._new_calls[id] if id in self._new_calls else self._store.find_call(id)
 
-    def _caller(self, id: str) -> int | None:
-        """Return where a call is now."""
-        return self._calls[id] if id in self._calls else self._record.caller(id)
-
-    def _kept(self, start: int, messages: Sequence[Message]) -> list[Message]:
-        """Return messages with their id, time and tokens."""
-        kept, before = [], self._record.last_id()
+    def _completed(self, start: int, messages: Sequence[Message]) -> list[Message]:
+        """Return messages with their id, time and tokens; note those that are permanent."""
+        complete, id = [], self._store.last_id()
         for at, message in enumerate(messages, start):
             timed = message if message.time else replace(message, time=self._now)
             tokens = message.tokens or Tokens(ESTIMATED.message(timed), ESTIMATED.name)
-            before = self._record.next_id(timed, before)
-            made = replace(timed, id=before, tokens=tokens)
-            if made.role is Role.SYSTEM or made.is_pinned or self._answers_pinned(made):
-                self._stays[made.id] = at, made.is_pinned
-            kept.append(made)
-        return kept
+            id = self._store.next_id(timed, id)
+            made = replace(timed, id=id, tokens=tokens)
+            if made.role is Role.SYSTEM or made.is_pinned or self._answers_permanent(made):
+                self._new_permanent[id] = at, made.is_pinned
+            complete.append(made)
+        return complete
 
-    def _answers_pinned(self, message: Message) -> bool:
-        """Tell whether a message answers a call that stays: then it has to stay as well."""
+    def _answers_permanent(self, message: Message) -> bool:
+        """Return whether a message answers a permanent call: then it is permanent as well."""
         if not message.results:
             return False
-        if self._known_stays is None:
-            self._known_stays = set(self._record.staying())
-        known = self._known_stays | {at for at, _ in self._stays.values()}
-        return any(self._caller(result.call_id) in known for result in message.results)
+        if self._old_permanent is None:
+            self._old_permanent = set(self._store.permanent_indices())
+        known = self._old_permanent | {at for at, _ in self._new_permanent.values()}
+        return any(self._find_call(result.call_id) in known for result in message.results)
 
-    def _note(self) -> None:
-        """Stage what is told from the log."""
-        for id, at in self._calls.items():
-            self._record.put(at, CALLS, id)
-        for id, stay in self._stays.items():
-            self._record.put(list(stay), STAYS, id)
+    def _stored(self, start: int, messages: Sequence[Message]) -> list[dict[str, Any]]:
+        """Stage the bytes of attachments; return messages in their stored form."""
+        store, attachments = self._store, AttachmentStore(self._store)
+        user_index = store.last_user_index()
+        user_id = ""
+        if user_index is not None and messages[0].role is not Role.USER:
+            user_id = store.read(user_index, user_index + 1)[0].id
+        stored = []
+        for at, message in enumerate(messages, start):
+            if message.role is Role.USER:
+                user_index, user_id = at, message.id
+            user = None if user_index is None else (at - user_index, user_id)
+            stored.append(stored_data(attachments.save(message), user))
+        return stored

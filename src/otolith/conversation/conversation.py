@@ -1,17 +1,15 @@
-"""Conversation: the messages of one thread of a state, and what can be done with them.
+"""Conversation: the messages of one thread of a state, and everything that is done with them.
+
+    chat = state.conversation
+    chat.user("Find me a flight to NYC")
+    state.commit()
 
 `chat.user(…)` stages a message, `state.commit()` makes it last. Whatever a state can do, its
-conversations can: they are read as they were, forked, rolled back and merged. See storage.py for
-how they are kept, conversation.py for reading them, conversation.py for what of them a model is
-sent, and conversation.py for what they are about.
+conversations can: they are read at an older commit, forked, rolled back and merged.
 
-The log of a thread: its messages as a list that is read where it is looked at.
-
-A log of which a part is sent to a model: contexts, summaries, and what providers counted.
-
-A log that is followed: what it is about, who and what it speaks of, and what "it" means.
-
-Nothing of this is kept: it is worked out of what was said, once for each message, in this process.
+A conversation owns a `ConversationStore` (storage.py), which reads and stages messages, and a
+`Discourse`, which follows what they are about. A `ContextBuilder` (context/builder.py) makes each
+context.
 """
 
 from __future__ import annotations
@@ -21,51 +19,112 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
-from otolith import workspace
-from otolith.conversation import discourse, formats, storage
-from otolith.conversation import search as searching
-from otolith.conversation.append import LARGEST_BYTES, AppendMessages, Content, answer_of, parts_of
-from otolith.conversation.attachments import Files
-from otolith.conversation.context import Context, Rules, Source, project
+from otolith.conversation import discourse, formats
+from otolith.conversation.append import (
+    MAX_ATTACHMENT_BYTES,
+    Content,
+    MessageAppender,
+    to_parts,
+    to_result_content,
+)
+from otolith.conversation.context import Context, ContextBuilder, ContextRules, MessageSource
 from otolith.conversation.message import Message, Part, Reasoning, Role, ToolCall, ToolResult
-from otolith.conversation.search import Embed, Hit, Index
-from otolith.conversation.storage import STAYS, USAGE, Record
-from otolith.conversation.summaries import Summaries, Summariser, Summary, ask, extractive, key_of
+from otolith.conversation.search import Embed, Hit, SearchIndex, searched_text, snippet
+from otolith.conversation.storage import (
+    USAGE,
+    AttachmentStore,
+    ConversationStore,
+    scan,
+    scan_back,
+)
+from otolith.conversation.summaries import (
+    Summariser,
+    Summary,
+    SummaryStore,
+    extractive,
+    summarise,
+    summariser_key,
+)
 from otolith.conversation.threads import (
     Thread,
     Turns,
-    about,
-    begin,
-    check_name,
-    forget,
-    fork,
-    threads_in,
+    check_thread_name,
+    create_thread,
+    describe_thread,
+    fork_thread,
+    list_threads,
+    remove_thread,
 )
 from otolith.conversation.token_counts import (
-    LATEST,
+    MAX_PROVIDER_COUNTS,
     Calibration,
-    Counter,
     ProviderCount,
-    as_counter,
-    estimated,
+    TokenCounter,
+    TokenTotal,
+    estimated_tokens,
+    to_counter,
 )
-from otolith.core import WORKSPACE, Branch, StateReader
+from otolith.core import Branch, StateReader
 from otolith.errors import BadMessage, BadValue, Error, Invalid, OverBudget
 from otolith.state.base import clock_of
 from otolith.types import Clock
 
 if TYPE_CHECKING:
-    from otolith.conversation.discourse import Candidate, Entity, Topic, TopicJudge, Tracker
-    from otolith.conversation.discourse import ReferenceJudge as Chooser
-
+    from otolith.conversation.discourse import (
+        Candidate,
+        Entity,
+        ReferenceJudge,
+        Topic,
+        TopicJudge,
+        Tracker,
+    )
 
 MAIN = "main"
-AT_ONCE = 64
-"""How many messages are read in one go."""
+Variables = Iterable[str] | Mapping[str, str]
+"""Names of variables that a phrase may refer to, perhaps with the type of each."""
 
 
-class Log(Sequence[Message]):
-    """The messages of one thread, the oldest first."""
+class Discourse:
+    """The topics, entities and references of a thread.
+
+    Nothing of this is stored. It is derived from the messages, once for each, in this process.
+    """
+
+    def __init__(self, messages: Sequence[Message], store: ConversationStore) -> None:
+        self._messages = messages
+        self._store = store
+
+    def topics(self, judge: TopicJudge | None) -> list[Topic]:
+        """Return the topics; with a judge, all messages are read again."""
+        if judge is not None:
+            return discourse.topics_of(list(self._messages), judge=judge)
+        with self._store.state.lock:
+            return self._tracker().segmenter.topics()
+
+    def entities(self) -> list[Entity]:
+        """Return the entities that were mentioned."""
+        with self._store.state.lock:
+            tracker = self._tracker()
+            end = (len(tracker.clock), 0)
+            return [each.entity(end) for each in tracker.register.entities if each.before(end)]
+
+    def resolve(
+        self, phrase: str, at: int | None, variables: Variables, judge: ReferenceJudge | None
+    ) -> list[Candidate]:
+        """Return what a phrase may refer to; before the end, messages up to `at` are read again."""
+        messages = self._messages
+        if at is None or at == len(messages):
+            return discourse.resolve_next(
+                self._tracker(), messages, phrase, variables=variables, judge=judge
+            )
+        return discourse.resolve(list(messages), phrase, at=at, variables=variables, judge=judge)
+
+    def _tracker(self) -> Tracker:
+        return self._store.fold(self._store.cache.trackers, discourse.Tracker)
+
+
+class Conversation(Sequence[Message]):
+    """One thread of messages in a state, the oldest first: `state.conversation`."""
 
     def __init__(
         self,
@@ -73,27 +132,33 @@ class Log(Sequence[Message]):
         *,
         thread: str = MAIN,
         clock: Clock | None = None,
-        attachment_limit_bytes: int = LARGEST_BYTES,
+        attachment_limit_bytes: int = MAX_ATTACHMENT_BYTES,
+        variables: Callable[[], Variables] = tuple,
     ) -> None:
-        """Look at a thread; it begins with its first message.
+        """Open a thread; it begins to exist with its first message.
+
+        `variables` returns the names that `resolve` considers beside what was mentioned.
 
         Raises:
-            Invalid: a thread cannot have this name.
+            Invalid: the name of the thread is not valid.
         """
         self.state = state
-        self.thread_name = check_name(thread)
+        self.thread_name = check_thread_name(thread)
         self._clock = clock_of(state) if clock is None else clock
         self._limit_bytes = attachment_limit_bytes
-        self._record = Record(state, thread)
+        self._variables = variables
+        self._store = ConversationStore(state, thread)
+        self._attachments = AttachmentStore(self._store)
+        self._discourse = Discourse(self, self._store)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.thread_name}: {len(self)} messages>"
+        return f"<Conversation {self.thread_name}, {len(self)} messages>"
 
     # Reading
 
     def __len__(self) -> int:
         with self.state.lock:
-            return self._record.length()
+            return self._store.length()
 
     @overload
     def __getitem__(self, index: int) -> Message: ...
@@ -101,16 +166,16 @@ class Log(Sequence[Message]):
     def __getitem__(self, index: slice) -> list[Message]: ...
     def __getitem__(self, index: int | slice) -> Message | list[Message]:
         with self.state.lock:
-            length = self._record.length()
+            length = self._store.length()
             if isinstance(index, slice):
                 start, stop, step = index.indices(length)
                 if step == 1:
-                    return self._full(start, max(start, stop))
+                    return self._read(start, max(start, stop))
                 return [self[at] for at in range(start, stop, step)]
             at = index + length if index < 0 else index
             if not 0 <= at < length:
                 raise IndexError(f"there is no message {index} among {length}")
-            return self._full(at, at + 1)[0]
+            return self._read(at, at + 1)[0]
 
     def __iter__(self) -> Iterator[Message]:
         return self.messages()
@@ -118,305 +183,57 @@ class Log(Sequence[Message]):
     def messages(self, start: int = 0, stop: int | None = None) -> Iterator[Message]:
         """Yield messages, the oldest first, reading some at a time."""
         start, stop, _ = slice(start, stop).indices(len(self))
-        for first in range(start, stop, AT_ONCE):
-            with self.state.lock:
-                some = self._full(first, min(first + AT_ONCE, stop))
-            yield from some
+        return (message for _, message in scan(lambda a, b: self[a:b], start, stop))
 
     @property
     def turns(self) -> Turns:
-        """What the user said, each time with what followed; the last is found from the end."""
+        """The messages of the user, each with its replies; the last ones are found from the end."""
         return Turns(lambda start, stop: self[start:stop], len(self))
 
     @property
     def tokens(self) -> int:
-        """How many tokens all messages are, as they were estimated when they were added.
-
-        Read once, and then only what is new.
-        """
-        record = self._record
+        """The tokens of all messages, as estimated when they were added."""
         with self.state.lock:
-            known = record.taken(record.shelf.totals)
-            total, length = (0, 0) if known is None else (known.what, known.length)
-            for each in record.unread(length):
-                total += estimated(each)
-            record.shelf.totals[self.thread_name] = record.marked(total)
-            return total
+            return self._store.fold(self._store.cache.totals, TokenTotal).tokens
 
-    def _full(self, start: int, stop: int) -> list[Message]:
+    def _read(self, start: int, stop: int) -> list[Message]:
         """Return messages with the bytes of their attachments, and whether they are pinned."""
-        read = self._record.read(start, stop)
-        pins = self._record.stays() if self._record.cell(STAYS) is not None else {}
-        filled = map(Files(self._record).filled, read)
+        permanent = self._store.permanent()
         return [
-            replace(each, is_pinned=True) if pins.get(each.id, (0, False))[1] else each
-            for each in filled
+            replace(each, is_pinned=True) if permanent.get(each.id, (0, False))[1] else each
+            for each in map(self._attachments.load, self._store.read(start, stop))
         ]
 
-    # What stays
+    def _index(self, at: int | None) -> int:
+        """Return an index that counts from 0; without one, the length.
 
-    def pin(self, index: int, *, is_pinned: bool = True) -> None:
-        """Let a message stay in every context, with its calls and results; or no longer."""
-        with self._writing():
-            message = self[index]
-            for at in self._together(message, range(len(self))[index]):
-                (each,) = self._record.read(at, at + 1)
-                self._pin(at, each, is_pinned=is_pinned)
-
-    def _pin(self, at: int, message: Message, *, is_pinned: bool) -> None:
-        has_stayed = self._record.cell(STAYS, message.id) is not None
-        stays = is_pinned or message.role is Role.SYSTEM
-        if stays:
-            self._record.put([at, is_pinned], STAYS, message.id)
-        elif has_stayed:
-            self._record.remove(STAYS, message.id)
-        if stays != has_stayed:
-            storage.note(self._record, at, message.id, is_pinned=stays)
-
-    def _together(self, message: Message, at: int) -> list[int]:
-        """Return where a message, the calls it answers and the results of its calls are.
-
-        One message may answer the calls of two others: those belong to it, and so on.
+        Raises:
+            IndexError: the log is shorter.
         """
-        record, found, queue = self._record, {at}, [(at, message)]
-        while queue:
-            place, each = queue.pop()
-            near = {record.caller(result.call_id) for result in each.results}
-            near |= {record.answer(call.id, place) for call in each.calls}
-            for other in near - found - {None}:
-                assert other is not None
-                found.add(other)
-                queue.append((other, record.read(other, other + 1)[0]))
-        return sorted(found)
+        length = self._store.length()
+        end = length if at is None else at + length if at < 0 else at
+        if not 0 <= end <= length:
+            raise IndexError(f"there is no message {at} among {length}")
+        return end
 
-    # Small things
+    # Writing
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        self._store.branch()
+        with self.state.lock:
+            yield
 
     def _now(self) -> int:
         return 0 if self._clock is None else self._clock()
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        self._record.branch()
-        with self.state.lock:
-            yield
-
-
-class Windowed(Log):
-    """A log that knows how much of it fits into a model."""
-
-    def context(
-        self,
-        budget: int,
-        for_: str = "plain",
-        *,
-        tools_tokens: int = 0,
-        keep_last: int = 4,
-        keep_results: int = 5,
-        slack: float = 0.25,
-        summariser: Summariser | None = None,
-        counter: Counter | Callable[[str], int] | None = None,
-    ) -> Context:
-        """Return what a model is sent: legal messages of a provider that fit into a budget.
-
-        `for_` is openai, responses, anthropic or plain. `tools_tokens` is what the descriptions
-        of tools take. A summariser is asked if something has to go, and what it says is staged
-        under the thread, so that it is asked once; nothing else is ever written.
-
-        Raises:
-            OverBudget: what must stay does not fit; `needed` says what it takes.
-        """
-        rules = Rules(
-            budget=budget,
-            for_=for_,
-            tools_tokens=tools_tokens,
-            keep_last=keep_last,
-            keep_results=keep_results,
-            slack=slack,
-            summariser=summariser,
-            counter=as_counter(counter),
-        )
-        with self.state.lock:
-            source = self._source(rules)
-            made = project(source, rules)
-        return replace(made, _previous=lambda: self._before(source, rules))
-
-    def _source(self, rules: Rules) -> Source:
-        record, log = self._record, self._record.log()
-        summaries, files = Summaries(record), Files(record)
-        key = None if rules.summariser is None else key_of(rules.summariser)
-        length = self.state.cells.length(log)
-        return Source(
-            length,
-            lambda start, stop: list(map(files.legible, record.read(start, stop, log))),
-            stays=tuple(record.staying()),
-            stayed=lambda stop: storage.stayed(record, stop),
-            turn=record.turn(),
-            filled=files.filled,
-            scale=self._scale(),
-            counts=record.shelf.counts,
-            has_summaries=not summaries.is_empty,
-            find_summary=lambda low, high: summaries.first(low, high, key),
-            last_summary=lambda before: summaries.find(0, before - 1, key),
-            keep_summary=self._keep_summary,
-        )
-
-    def _keep_summary(self, summary: Summary) -> None:
-        if isinstance(self.state, Branch):
-            Summaries(self._record).keep(summary)
-
-    def _before(self, source: Source, rules: Rules) -> Context | None:
-        """Return the context that the last reply was an answer to."""
-        asking_nobody = replace(rules, summariser=None)
-        with self.state.lock, suppress(OverBudget):  # with this budget, nobody was asked then
-            at = _last_reply(source)
-            if at is not None:
-                return project(source.until(at, self._scale(at)), asking_nobody)
-        return None
-
-    def usage(
-        self, *, input_tokens: int, output_tokens: int = 0, context: Context | None = None
-    ) -> None:
-        """Record what a provider counted for the last request, so that estimates get better.
-
-        Call it after the reply was added. `context` is what was sent; without it, everything was.
-        """
-        counts = input_tokens, output_tokens
-        if any(type(count) is not int or count < 0 for count in counts):
-            raise Invalid(f"{counts} are no numbers of tokens", hint="give what the provider said")
-        with self._writing():
-            length = self._record.length()
-            last = self._record.read(max(length - 1, 0), length)
-            is_reply = bool(last) and last[0].role is Role.ASSISTANT
-            stop = length - 1 if is_reply else length
-            reply = estimated(last[0]) if is_reply else 0
-            estimate, start = self.tokens - reply, 0
-            if context is not None:
-                estimate, start, stop = context.estimate, context.start, context.stop
-            anchor = ProviderCount(stop, input_tokens, output_tokens, estimate, start)
-            self._record.extend([list(anchor)], USAGE)
-
-    def _scale(self, before: int | None = None) -> Calibration:
-        """Return what providers' counts say of estimates; `before` leaves out later ones."""
-        cell, cells = self._record.cell(USAGE), self.state.cells
-        if cell is None:
-            return Calibration()
-        length = cells.length(cell)
-        kept = cells.load_all(cells.elements(cell, max(length - LATEST, 0), length))
-        anchors = [ProviderCount(*each) for each in kept if isinstance(each, list)]
-        return Calibration([each for each in anchors if before is None or each.stop < before])
-
-    def summarise(
-        self, stop: int | None = None, *, summariser: Summariser | None = None
-    ) -> Summary:
-        """Make and stage a summary of all messages before an index, the length by default.
-
-        Contexts that are cut there use it. One that was made of the same messages by the same
-        summariser is found and not made again. Without one, `extractive` picks sentences.
-        """
-        summariser = extractive if summariser is None else summariser
-        with self._writing():
-            length = self._record.length()
-            end = length if stop is None else stop + length if stop < 0 else stop
-            if not 0 <= end <= length:
-                raise IndexError(f"there is no message {stop} among {length}")
-            if end == 0:
-                raise Invalid("there is nothing to summarise", hint="add messages first")
-            summaries, key = Summaries(self._record), key_of(summariser)
-            known = summaries.find(end, end, key)
-            if known is not None:
-                return known
-            before = summaries.find(0, end - 1, key)
-            start, told = (0, "") if before is None else (before.stop, before.text)
-            summary = Summary(end, ask(summariser, self._full(start, end), told), *key)
-            summaries.keep(summary)
-            return summary
-
-
-def _last_reply(source: Source) -> int | None:
-    for stop in range(source.length, 0, -AT_ONCE):
-        start = max(stop - AT_ONCE, 0)
-        said = enumerate(source.read(start, stop), start)
-        replies = [at for at, message in said if message.role is Role.ASSISTANT]
-        if replies:
-            return replies[-1]
-    return None
-
-
-class Discourse(Windowed):
-    """A log of which it is known what it is about."""
-
-    def topics(self, *, judge: TopicJudge | None = None) -> list[Topic]:
-        """Return what the conversation is about, in the order in which it came up.
-
-        Each topic has its spans of messages, its keywords, and whether it is active, suspended or
-        closed. `judge`, perhaps a model, may overrule what the rules say of a turn.
-        """
-        if judge is not None:
-            return discourse.topics_of(list(self), judge=judge)
-        with self.state.lock:
-            return self._tracker().segmenter.topics()
-
-    def entities(self) -> list[Entity]:
-        """Return who and what was spoken of, in the order in which it came up."""
-        with self.state.lock:
-            tracker = self._tracker()
-            end = (len(tracker.clock), 0)
-            return [each.entity(end) for each in tracker.register.entities if each.before(end)]
-
-    def resolve(
-        self,
-        phrase: str,
-        *,
-        at: int | None = None,
-        variables: Iterable[str] | Mapping[str, str] | None = None,
-        judge: Chooser | None = None,
-    ) -> list[Candidate]:
-        """Return what a phrase ("it", "the second one") may mean, the best first, with reasons.
-
-        It is said next, or in message `at`. Variables of the workspace may be meant as well, if
-        no others are given. `judge`, perhaps a model, may choose among the candidates. Nothing is
-        returned that was not spoken of; two scores that are close are ambiguous.
-
-        Raises:
-            BadValue: there is no message `at`.
-        """
-        with self.state.lock:
-            names = self._variables() if variables is None else variables
-            if at is None or at == len(self):
-                tracker = self._tracker()
-                return discourse.resolve_next(tracker, self, phrase, variables=names, judge=judge)
-            return discourse.resolve(list(self), phrase, at=at, variables=names, judge=judge)
-
-    def _tracker(self) -> Tracker:
-        """Return what follows the whole thread, after it has read what is new."""
-        record = self._record
-        known = record.taken(record.shelf.trackers)
-        tracker = discourse.Tracker() if known is None else known.what
-        for message in record.unread(0 if known is None else known.length):
-            tracker.add(message)
-        record.shelf.trackers[self.thread_name] = record.marked(tracker)
-        return tracker
-
-    def _variables(self) -> dict[str, str]:
-        """Return the variables of the workspace, each with its type."""
-        if self.state.cell_at((WORKSPACE,)) is None:
-            return {}
-        return {each.name: each.type for each in workspace.variables_in(self.state)}
-
-
-class Conversation(Discourse):
-    """One thread of messages in a state: `state.conversation`."""
-
-    # Saying something
-
     def system(self, content: Content, *, name: str = "") -> Message:
-        """Add what the model is told about its task; it stays in every context."""
-        return self.append(Message(Role.SYSTEM, parts_of(content), name=name))
+        """Add instructions for the model; they are in every context."""
+        return self.append(Message(Role.SYSTEM, to_parts(content), name=name))
 
     def user(self, content: Content, *, name: str = "", is_pinned: bool = False) -> Message:
-        """Add what the user said: text, or parts such as text and attachments."""
-        said = Message(Role.USER, parts_of(content), name=name, is_pinned=is_pinned)
-        return self.append(said)
+        """Add a message of the user: text, or parts such as text and attachments."""
+        return self.append(Message(Role.USER, to_parts(content), name=name, is_pinned=is_pinned))
 
     def assistant(
         self,
@@ -426,47 +243,47 @@ class Conversation(Discourse):
         reasoning: str | Reasoning | Iterable[Reasoning] | None = None,
         name: str = "",
     ) -> Message:
-        """Add what the model said, thought, and wants done."""
+        """Add a message of the model: its text, its reasoning and its tool calls."""
         thoughts: tuple[Part, ...] = ()
         if isinstance(reasoning, str):
             thoughts = (Reasoning(reasoning),) if reasoning else ()
         elif reasoning is not None:
             thoughts = (reasoning,) if isinstance(reasoning, Reasoning) else tuple(reasoning)
-        parts = (*thoughts, *parts_of(content), *tool_calls)
+        parts = (*thoughts, *to_parts(content), *tool_calls)
         return self.append(Message(Role.ASSISTANT, parts, name=name))
 
     def tool(self, call_id: str, result: Any, *, is_error: bool = False) -> Message:
-        """Add what a tool answered: text, parts, or data that becomes JSON.
+        """Add the result of a tool call: text, parts, or data that becomes JSON.
 
         Raises:
-            BadMessage: no call of this id waits for a result.
+            BadMessage: no call with this id waits for a result.
         """
-        answer = ToolResult(call_id, answer_of(result), is_error=is_error)
-        return self.append(Message(Role.TOOL, (answer,)))
+        part = ToolResult(call_id, to_result_content(result), is_error=is_error)
+        return self.append(Message(Role.TOOL, (part,)))
 
     def append(self, message: Message) -> Message:
-        """Add a message; return it as it is kept, with its id, time and tokens.
+        """Add a message; return it as stored, with its id, time and tokens.
 
         Raises:
             BadMessage: it cannot be part of this conversation; `problem` says why.
-            ReadOnly: this is a conversation as it was.
+            ReadOnly: the conversation belongs to a snapshot.
         """
         return self.extend([message])[0]
 
     def extend(self, messages: Iterable[Message], *, allow_empty: bool = False) -> list[Message]:
-        """Add messages, all of them or none; return them as they are kept.
+        """Add messages, all of them or none; return them as stored.
 
         Raises:
             BadMessage: one of them cannot be part of this conversation.
         """
         with self._writing():
-            adding = AppendMessages(
-                self._record,
+            appender = MessageAppender(
+                self._store,
                 now=self._now(),
                 limit_bytes=self._limit_bytes,
                 allow_empty=allow_empty,
             )
-            return adding.run(list(messages))
+            return appender.append(list(messages))
 
     def load(self, document: Any, format: str) -> list[Message]:
         """Add the messages of a document: openai, responses, anthropic or plain.
@@ -481,101 +298,288 @@ class Conversation(Discourse):
         """Return all messages as a document: openai, responses, anthropic or plain."""
         return formats.write(self, format)
 
+    def pin(self, index: int, *, is_pinned: bool = True) -> None:
+        """Let a message be in every context, with its calls and results; or no longer."""
+        with self._writing():
+            message = self[index]
+            for at in self._with_partners(message, range(len(self))[index]):
+                (each,) = self._store.read(at, at + 1)
+                self._store.set_pinned(at, each, is_pinned=is_pinned)
+
+    def _with_partners(self, message: Message, at: int) -> list[int]:
+        """Return the indices of a message, the calls it answers and the results of its calls.
+
+        One message may answer the calls of two others: these belong to it, and so on.
+        """
+        store, found, queue = self._store, {at}, [(at, message)]
+        while queue:
+            place, each = queue.pop()
+            near = {store.find_call(result.call_id) for result in each.results}
+            near |= {store.find_result(call.id, place) for call in each.calls}
+            for other in near:
+                if other is not None and other not in found:
+                    found.add(other)
+                    queue.append((other, store.read(other, other + 1)[0]))
+        return sorted(found)
+
+    # Contexts
+
+    def context(
+        self,
+        budget: int,
+        for_: str = "plain",
+        *,
+        tools_tokens: int = 0,
+        keep_last: int = 4,
+        keep_results: int = 5,
+        slack: float = 0.25,
+        summariser: Summariser | None = None,
+        counter: TokenCounter | Callable[[str], int] | None = None,
+    ) -> Context:
+        """Return the messages for a request: valid for a provider, within a budget of tokens.
+
+        `for_` is openai, responses, anthropic or plain. `tools_tokens` is the size of the tool
+        descriptions. A summariser is called if something has to go; its summary is staged with
+        the thread, so that it is called once. Nothing else is ever written.
+
+        Raises:
+            OverBudget: the permanent messages do not fit; `needed` is the size they take.
+        """
+        rules = ContextRules(
+            budget=budget,
+            for_=for_,
+            tools_tokens=tools_tokens,
+            keep_last=keep_last,
+            keep_results=keep_results,
+            slack=slack,
+            summariser=summariser,
+            counter=to_counter(counter),
+        )
+        with self.state.lock:
+            source = self._source(rules)
+            context = ContextBuilder(source, rules).build()
+        return replace(context, _previous=lambda: self._previous_context(source, rules))
+
+    def _source(self, rules: ContextRules) -> MessageSource:
+        store, log, load = self._store, self._store.log(), self._attachments.load
+        summaries = SummaryStore(store)
+        key = None if rules.summariser is None else summariser_key(rules.summariser)
+
+        def read(start: int, stop: int) -> list[Message]:
+            return [load(message, "text/") for message in store.read(start, stop, log)]
+
+        def put_summary(summary: Summary) -> None:
+            if isinstance(self.state, Branch):
+                summaries.put(summary)
+
+        return MessageSource(
+            self.state.cells.length(log),
+            read,
+            permanent=store.permanent_indices(),
+            permanent_then=store.permanent_indices,
+            last_user=store.last_user_index(),
+            load_files=load,
+            calibration=self._calibration(),
+            counts=store.cache.counts,
+            has_summaries=not summaries.is_empty,
+            find_summary=lambda first, last: next(summaries.find(first, last, key), None),
+            last_summary=lambda stop: summaries.longest(stop - 1, key),
+            put_summary=put_summary,
+        )
+
+    def _previous_context(self, source: MessageSource, rules: ContextRules) -> Context | None:
+        """Return the context that the last reply answered; None if there is none."""
+        then_rules = replace(rules, summariser=None)
+        with self.state.lock, suppress(OverBudget):  # then no request was made within this budget
+            for at, message in scan_back(source.read, source.length):
+                if message.role is Role.ASSISTANT:
+                    then = source.until(at, self._calibration(at))
+                    return ContextBuilder(then, then_rules).build()
+        return None
+
+    def usage(
+        self, *, input_tokens: int, output_tokens: int = 0, context: Context | None = None
+    ) -> None:
+        """Record what a provider counted for the last request, so that estimates get better.
+
+        Call it after the reply was added. `context` is what was sent; by default, all messages.
+        """
+        counts = input_tokens, output_tokens
+        if any(type(count) is not int or count < 0 for count in counts):
+            raise Invalid(
+                f"counts of tokens must be 0 or more, got {counts}",
+                hint="give what the provider reported",
+            )
+        with self._writing():
+            length = self._store.length()
+            last = self._store.read(max(length - 1, 0), length)
+            is_reply = bool(last) and last[0].role is Role.ASSISTANT
+            stop, reply = (length - 1, estimated_tokens(last[0])) if is_reply else (length, 0)
+            estimate, start = self.tokens - reply, 0
+            if context is not None:
+                estimate, start, stop = context.estimate, context.start, context.stop
+            count = ProviderCount(stop, input_tokens, output_tokens, estimate, start)
+            self._store.extend([list(count)], USAGE)
+
+    def _calibration(self, before: int | None = None) -> Calibration:
+        """Return the calibration by the counts of providers; `before` leaves out later ones."""
+        cell, cells = self._store.cell(USAGE), self.state.cells
+        if cell is None:
+            return Calibration()
+        length = cells.length(cell)
+        rows = cells.load_all(cells.elements(cell, max(length - MAX_PROVIDER_COUNTS, 0), length))
+        counts = [ProviderCount(*row) for row in rows if isinstance(row, list)]
+        return Calibration([each for each in counts if before is None or each.stop < before])
+
+    def summarise(
+        self, stop: int | None = None, *, summariser: Summariser | None = None
+    ) -> Summary:
+        """Make and stage a summary of all messages before an index, by default of all.
+
+        Contexts that are cut there use it. A summary that this summariser made of the same
+        messages before is returned. By default `extractive` picks sentences.
+
+        Raises:
+            BadValue: the summariser did not return a text.
+        """
+        summariser = extractive if summariser is None else summariser
+        with self._writing():
+            end = self._index(stop)
+            if end == 0:
+                raise Invalid("there is nothing to summarise", hint="add messages first")
+            summaries, key = SummaryStore(self._store), summariser_key(summariser)
+            known = summaries.longest(end, key)
+            if known is not None and known.stop == end:
+                return known
+            start = 0 if known is None else known.stop
+            summary = summarise(summariser, self._read(start, end), known, end)
+            summaries.put(summary)
+            return summary
+
+    # Discourse
+
+    def topics(self, *, judge: TopicJudge | None = None) -> list[Topic]:
+        """Return the topics of the conversation, in the order in which they came up.
+
+        Each topic has its spans of messages, its keywords, and whether it is active, suspended or
+        closed. `judge`, perhaps a model, may overrule the rules for a turn.
+        """
+        return self._discourse.topics(judge)
+
+    def entities(self) -> list[Entity]:
+        """Return the people and things that were mentioned, in the order in which they came up."""
+        return self._discourse.entities()
+
+    def resolve(
+        self,
+        phrase: str,
+        *,
+        at: int | None = None,
+        variables: Variables | None = None,
+        judge: ReferenceJudge | None = None,
+    ) -> list[Candidate]:
+        """Return what a phrase ("it", "the second one") may refer to, the best first, with reasons.
+
+        The phrase is in the next message, or in message `at`. `variables` are names that may be
+        meant as well; for `state.conversation` these are the variables of the workspace, by
+        default. `judge`, perhaps a model, may choose among the candidates. A candidate was always
+        mentioned before; two close scores are ambiguous.
+
+        Raises:
+            BadValue: there is no message `at`.
+        """
+        with self.state.lock:
+            names = self._variables() if variables is None else variables
+            return self._discourse.resolve(phrase, at, names, judge)
+
     # Searching
 
     def search(self, text: str, k: int = 5, *, embed: Embed | None = None) -> list[Hit]:
-        """Return the messages that fit a query best, the best first.
+        """Return the best `k` messages for a query, the best first.
 
-        `embed` gives texts vectors; then what means the same is found as well, and costs one
-        vector a message, which is kept in memory as long as it is the same function that is given.
+        `embed` gives texts vectors, so that synonyms are found too. The vectors stay in memory as
+        long as the same function is given.
 
         Raises:
-            BadValue: the query is no text, or `embed` does not give a vector for each.
+            BadValue: the query is not a text, or `embed` does not return one vector a text.
         """
         if not isinstance(text, str):
-            raise BadValue(f"{text!r} is no query", hint="use words")
+            raise BadValue(f"the query must be a text, got {text!r}", hint="use words")
         if type(k) is not int or k < 0:
-            raise BadValue(f"k={k!r} is no number of messages", hint="give 0 or more")
+            raise BadValue(f"k must be 0 or more, got {k!r}", hint="give a number of messages")
         with self.state.lock:
-            index = self._index()
-            found = index.find(text, k if embed is None else 10 * k)
+            index = self._store.fold(self._store.cache.indices, SearchIndex)
+            matches = index.find(text, k if embed is None else 10 * k)
             if embed is not None:
-                found = index.fused(text, found, k, embed, lambda at: searching.said(self[at]))
-            return [self._hit(each) for each in found]
-
-    def _hit(self, found: searching.Found) -> Hit:
-        message = self[found.index]
-        shown = searching.snippet(searching.said(message), found.place)
-        return Hit(found.index, message, found.score, found.words, shown)
-
-    def _index(self) -> Index:
-        """Return the words of the whole thread, reading only what is new."""
-        record = self._record
-        known = record.taken(record.shelf.indices)
-        index = Index() if known is None else known.what
-        for message in record.unread(index.length):
-            index.add(message)
-        record.shelf.indices[self.thread_name] = record.marked(index)
-        return index
+                matches = index.fuse(text, matches, k, embed, lambda at: searched_text(self[at]))
+            hits = []
+            for each in matches:
+                message = self[each.index]
+                shown = snippet(searched_text(message), each.place)
+                hits.append(Hit(each.index, message, each.score, each.words, shown))
+            return hits
 
     # Threads
 
     def threads(self) -> dict[str, Thread]:
         """Return the threads of the state, by name."""
         with self.state.lock:
-            return threads_in(self.state)
+            return list_threads(self.state)
 
     def thread(self, name: str) -> Conversation:
-        """Return another thread of the same state, to go on with it or to begin it."""
+        """Return another thread of the same state, to continue it or to begin it."""
         return Conversation(
             self.state,
             thread=name,
             clock=self._clock,
             attachment_limit_bytes=self._limit_bytes,
+            variables=self._variables,
         )
 
     @property
     def about(self) -> Thread:
         """When this thread began, and what it was forked from."""
         with self.state.lock:
-            return about(self._record)
+            return describe_thread(self._store)
 
     def create(self, name: str, *, meta: Mapping[str, Any] | None = None) -> Conversation:
-        """Begin a thread in which nothing is said yet.
+        """Begin a thread without messages.
 
         Raises:
-            Exists: there is one of this name.
+            Exists: there is a thread with this name.
         """
-        found = self.thread(name)
+        created = self.thread(name)
         with self._writing():
-            begin(Record(self.state, name), now=self._now(), meta=meta or {})
-        return found
+            create_thread(ConversationStore(self.state, name), now=self._now(), meta=meta or {})
+        return created
 
     def fork(self, at: int | None = None, name: str | None = None) -> Conversation:
         """Begin a thread with the first `at` messages of this one, which both share.
 
-        A negative number leaves out so many at the end; without one, all are shared. Without a
-        name it is called after this thread, with a number.
+        A negative number leaves out so many at the end; by default all are shared. The default
+        name is that of this thread with a number.
 
         Raises:
-            Exists: there is a thread of this name.
+            Exists: there is a thread with this name.
         """
         with self._writing():
-            length = self._record.length()
-            end = length if at is None else at + length if at < 0 else at
-            if not 0 <= end <= length:
-                raise IndexError(f"there is no message {at} among {length}")
-            chosen = check_name(self._free_name() if name is None else name)
-            fork(self._record, chosen, end, now=self._now())
-            return self.thread(chosen)
+            end = self._index(at)
+            if name is None:
+                taken, number = self.threads(), 2
+                while f"{self.thread_name}-{number}" in taken:
+                    number += 1
+                name = f"{self.thread_name}-{number}"
+            forked = self.thread(name)
+            fork_thread(self._store, name, end, now=self._now())
+            return forked
 
     def edit(self, index: int, content: Content | Message, name: str | None = None) -> Conversation:
-        """Begin a thread that is like this one up to a message, and says something else there.
+        """Begin a thread that is like this one up to a message, with another message in its place.
 
-        This thread stays as it is. What followed the message is not in the new thread.
+        This thread is unchanged. The messages after the edited one are not in the new thread.
 
         Raises:
-            BadMessage: nothing takes the place of calls but a whole message.
+            BadMessage: the message has calls or results, and `content` is not a whole message.
         """
         with self._writing():
             old = self[index]
@@ -586,19 +590,12 @@ class Conversation(Discourse):
                         problem="misplaced",
                         hint="give a Message",
                     )
-                content = replace(
-                    formats.without_residue(old), parts=parts_of(content), id="", time=0
-                )
+                plain = formats.without_unknown_fields(old)
+                content = replace(plain, parts=to_parts(content), id="", time=0)
             made = self.fork(range(len(self))[index], name)
             try:
                 made.append(replace(content, tokens=None))
             except Error:
-                forget(Record(self.state, made.thread_name))
+                remove_thread(ConversationStore(self.state, made.thread_name))
                 raise
             return made
-
-    def _free_name(self) -> str:
-        taken, number = self.threads(), 2
-        while f"{self.thread_name}-{number}" in taken:
-            number += 1
-        return f"{self.thread_name}-{number}"

@@ -1,9 +1,12 @@
-"""Messages: what was said, by whom, in parts that lose nothing of what any provider can hold.
+"""Messages: a role and parts, in an order that loses nothing of what any provider can hold.
 
-A message is a role and parts in their order. A call and its result are parts too, tied by the id of
-the call. What a provider sends that has no part of its own here is kept as an `Extra`, as it came.
+A call and its result are parts too, tied by the id of the call. Content of a provider that has no
+kind of part here is stored unchanged, as an `Extra`.
 
-Everything is frozen. `to_data` gives plain data that the tree can hold, `from_data` takes it back.
+    Message(Role.USER, (Text("Find me a flight"),))
+
+Messages and parts are frozen. `to_data` returns plain data that a tree can hold, `from_data` reads
+it back.
 """
 
 from __future__ import annotations
@@ -19,13 +22,17 @@ from otolith.errors import BadValue
 from otolith.frozen import DEEPEST, EMPTY, freeze, thaw
 from otolith.shapes import NOTHING, Shape
 
+STORED_FILE = ".file"
+"""The key in `Attachment.extra` of a stored attachment: the hash and the length of its bytes,
+which are stored once beside the log."""
 
-def _nothing() -> Mapping[str, Any]:
+
+def _empty() -> Mapping[str, Any]:
     return EMPTY
 
 
-class _Frozen:
-    """Makes what a part is given its own: data that nobody can change."""
+class _FrozenFields:
+    """Freezes the dicts that a part was made with, so that the caller cannot change them."""
 
     __slots__ = ()
 
@@ -35,12 +42,14 @@ class _Frozen:
             if value is EMPTY:
                 continue
             if not isinstance(value, Mapping):
-                raise BadValue(f"{name}={value!r} is no dict", hint="use names and plain data")
+                raise BadValue(
+                    f"{name} must be a dict, got {value!r}", hint="use names and plain data"
+                )
             object.__setattr__(self, name, freeze(value))
 
 
 class Role(StrEnum):
-    """Who speaks."""
+    """The author of a message."""
 
     SYSTEM = "system"
     USER = "user"
@@ -50,62 +59,61 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Something said."""
+    """A text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Reasoning(_Frozen):
-    """What a model thought; providers want it back as it was, with the signature."""
+class Reasoning(_FrozenFields):
+    """The reasoning of a model; its provider wants it back unchanged, with the signature."""
 
     text: str
     signature: str = ""
-    extra: Mapping[str, Any] = field(default_factory=_nothing)
+    extra: Mapping[str, Any] = field(default_factory=_empty)
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall(_Frozen):
-    """What a model wants a tool to do."""
+class ToolCall(_FrozenFields):
+    """A request of a model to call a tool."""
 
     id: str
     name: str
-    arguments: Mapping[str, Any] = field(default_factory=_nothing)
+    arguments: Mapping[str, Any] = field(default_factory=_empty)
     raw: str = ""
-    """The arguments as they came, if they were not the JSON of an object, or not as it is written
-    here; if they were one, `arguments` are what it says."""
-    extra: Mapping[str, Any] = field(default_factory=_nothing)
+    """The arguments as the model wrote them, if they are not the compact JSON of `arguments`."""
+    extra: Mapping[str, Any] = field(default_factory=_empty)
 
     def __post_init__(self) -> None:
-        _Frozen.__post_init__(self)
+        _FrozenFields.__post_init__(self)
         if self.raw and not self.arguments:
-            object.__setattr__(self, "arguments", object_in(self.raw) or EMPTY)
+            object.__setattr__(self, "arguments", parse_json_object(self.raw) or EMPTY)
 
 
 @dataclass(frozen=True, slots=True)
-class ToolResult(_Frozen):
-    """What a tool answered."""
+class ToolResult(_FrozenFields):
+    """The result of a tool call."""
 
     call_id: str
     content: str | tuple[Part, ...] = ""
     is_error: bool = False
-    extra: Mapping[str, Any] = field(default_factory=_nothing)
+    extra: Mapping[str, Any] = field(default_factory=_empty)
 
 
 @dataclass(frozen=True, slots=True)
-class Attachment(_Frozen):
-    """A file or a picture: its bytes, or where they are."""
+class Attachment(_FrozenFields):
+    """A file or a picture: its bytes, or its address."""
 
     media_type: str
     data: bytes | None = None
     url: str = ""
     name: str = ""
-    extra: Mapping[str, Any] = field(default_factory=_nothing)
+    extra: Mapping[str, Any] = field(default_factory=_empty)
 
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """A part that only its provider understands, as it came."""
+    """A part that only its provider understands, unchanged."""
 
     type: str
     data: Any
@@ -124,6 +132,8 @@ PARTS: dict[str, type[Any]] = {
     "attachment": Attachment,
     "extra": Extra,
 }
+"""Classes of parts by the kind under which they are stored."""
+_KINDS = {part_class: kind for kind, part_class in PARTS.items()}
 _PART_SHAPES: dict[str, tuple[Shape, Shape]] = {
     "text": ({"text": str}, {}),
     "reasoning": ({"text": str}, {"signature": str, "extra": dict}),
@@ -135,8 +145,8 @@ _PART_SHAPES: dict[str, tuple[Shape, Shape]] = {
     ),
     "extra": ({"type": str, "data": object}, {}),
 }
-"""Which fields the data of a part has, and which it may have."""
-_MESSAGE: tuple[Shape, Shape] = (
+"""The fields that the data of a part must have, and those that are left out when empty."""
+_MESSAGE_SHAPE: tuple[Shape, Shape] = (
     {"role": str, "parts": list},
     {
         "id": str,
@@ -147,23 +157,13 @@ _MESSAGE: tuple[Shape, Shape] = (
         "tokens": (list, NOTHING),
     },
 )
-_KINDS = {kind: name for name, kind in PARTS.items()}
-_REQUIRED: dict[type[Any], set[str]] = {
-    Text: {"text"},
-    Reasoning: {"text"},
-    ToolCall: {"id", "name"},
-    ToolResult: {"call_id"},
-    Attachment: {"media_type"},
-    Extra: {"type", "data"},
-}
-"""The fields that are there even if they are empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """How many tokens a message has, and who counted.
+    """The size of a message in tokens, and the name of the counter.
 
-    Contexts believe their own counter only, and count again what another one has counted.
+    A context uses counts of its own counter only, and counts all other messages again.
     """
 
     count: int
@@ -171,7 +171,7 @@ class Tokens:
 
 
 @dataclass(frozen=True, slots=True)
-class Message(_Frozen):
+class Message(_FrozenFields):
     """One message of a conversation."""
 
     role: Role
@@ -179,50 +179,53 @@ class Message(_Frozen):
     id: str = ""
     name: str = ""
     time: int = 0
-    """Microseconds since 1970; 0 if nobody knows."""
+    """Microseconds since 1970; 0 if unknown."""
     tokens: Tokens | None = None
     is_pinned: bool = False
-    meta: Mapping[str, Any] = field(default_factory=_nothing)
+    meta: Mapping[str, Any] = field(default_factory=_empty)
 
     def __post_init__(self) -> None:
-        _Frozen.__post_init__(self)
+        _FrozenFields.__post_init__(self)
         if type(self.role) is not Role:
             object.__setattr__(self, "role", _role(self.role))
-        given: Any = self.parts
-        if isinstance(given, list):
-            object.__setattr__(self, "parts", tuple(given))
+        parts: Any = self.parts
+        if isinstance(parts, list):
+            object.__setattr__(self, "parts", tuple(parts))
 
     @property
     def text(self) -> str:
-        """What was said, without reasoning, calls and attachments."""
+        """The texts of the message, without reasoning, calls, results and attachments."""
         return "\n".join(part.text for part in self.parts if isinstance(part, Text))
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """The calls in it."""
+        """The tool calls in the message."""
         return tuple(part for part in self.parts if isinstance(part, ToolCall))
 
     @property
     def results(self) -> tuple[ToolResult, ...]:
-        """The results in it."""
+        """The tool results in the message."""
         return tuple(part for part in self.parts if isinstance(part, ToolResult))
 
     def to_data(self) -> dict[str, Any]:
-        """Return the message as plain data; what is empty is left out."""
+        """Return the message as plain data; empty fields are left out."""
         data: dict[str, Any] = {"role": str(self.role), "parts": list(map(part_data, self.parts))}
-        data |= {"tokens": [self.tokens.count, self.tokens.counter]} if self.tokens else {}
-        known = {"id": self.id, "name": self.name, "time": self.time, "is_pinned": self.is_pinned}
-        return data | {key: value for key, value in known.items() if value} | _meta(self.meta)
+        if self.tokens:
+            data["tokens"] = [self.tokens.count, self.tokens.counter]
+        for name in ("id", "name", "time", "is_pinned"):
+            if value := getattr(self, name):
+                data[name] = value
+        return data | ({"meta": thaw(self.meta)} if self.meta else {})
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Message:
-        """Return the message that `to_data` gave.
+        """Return the message that `to_data` made into data.
 
         Raises:
-            BadValue: it is not such data.
+            BadValue: the data is not a message.
         """
-        given = shapes.fields(data, "a message", *_MESSAGE, is_open=True, error=BadValue)
-        parts = tuple(map(part_of, given.pop("parts")))
+        given = shapes.fields(data, "a message", *_MESSAGE_SHAPE, is_open=True, error=BadValue)
+        parts = tuple(_part_from(part, 0) for part in given.pop("parts"))
         counted = given.pop("tokens", None)
         if counted is not None:
             pair = shapes.items(counted, "the tokens of a message", int, str, error=BadValue)
@@ -234,63 +237,55 @@ def _role(name: Any) -> Role:
     try:
         return Role(name)
     except ValueError:
-        known = ", ".join(Role)
-        raise BadValue(f"{name!r} is no role", hint=f"use one of {known}") from None
+        raise BadValue(f"unknown role {name!r}", hint=f"use one of {', '.join(Role)}") from None
 
 
-def object_in(text: Any) -> Mapping[str, Any] | None:
-    """Return the object that a text is the JSON of; None if it is something else."""
+def parse_json_object(text: Any) -> Mapping[str, Any] | None:
+    """Return the object that a text is the JSON of; None if it is anything else."""
     try:
-        found = freeze(json.loads(text, parse_constant=_refuse))
+        found = freeze(json.loads(text, parse_constant=_refuse_constant))
         if "\\u" in text:
-            json.dumps(found, ensure_ascii=False).encode()  # half a character can be escaped
+            json.dumps(found, ensure_ascii=False).encode()  # JSON can escape half a character
     except (TypeError, ValueError, RecursionError, BadValue):
         return None
     return found if isinstance(found, dict) else None
 
 
-def _refuse(name: str) -> NoReturn:
-    raise ValueError(name)
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(name)  # NaN and Infinity, which no other reader of JSON takes
 
 
 def part_data(part: Part) -> dict[str, Any]:
-    """Return a part as plain data; what is empty is left out."""
-    data: dict[str, Any] = {"kind": _KINDS[type(part)]}
+    """Return a part as plain data; empty fields are left out."""
+    kind = _KINDS[type(part)]
+    data: dict[str, Any] = {"kind": kind}
     for each in fields(part):
         name, value = each.name, getattr(part, each.name)
-        if (name == "data" and isinstance(part, Extra)) or isinstance(value, Mapping):
+        if (name == "data" and kind == "extra") or isinstance(value, Mapping):
             value = thaw(value)
         elif isinstance(value, tuple):
             value = list(map(part_data, value))
-        if value not in ("", {}, None, False) or name in _REQUIRED[type(part)]:
+        if value not in ("", {}, None, False) or name in _PART_SHAPES[kind][0]:
             data[name] = value
-    if isinstance(part, ToolCall) and part.raw and object_in(part.raw) == part.arguments:
-        data.pop("arguments", None)  # they are read from it again
+    if isinstance(part, ToolCall) and part.raw and parse_json_object(part.raw) == part.arguments:
+        data.pop("arguments", None)  # they are read from `raw` again
     return data
 
 
-def part_of(data: Mapping[str, Any]) -> Part:
-    """Return the part that `part_data` gave.
+def _part_from(data: object, depth: int) -> Part:
+    """Return the part that `part_data` made into data.
 
     Raises:
-        BadValue: it is not such data.
+        BadValue: the data is not a part.
     """
-    return _part_of(data, 0)
-
-
-def _part_of(data: object, depth: int) -> Part:
     given = shapes.mapping(data, "a part of a message", object, error=BadValue)
     kind = given.pop("kind", None)
     shape = _PART_SHAPES.get(kind) if isinstance(kind, str) else None
     if shape is None or depth > DEEPEST:
         shown = repr(kind[:40]) if isinstance(kind, str) else f"a {type(kind).__name__}"
-        raise BadValue(f"{shown} is no kind of part here", hint=f"use one of {list(PARTS)}")
+        raise BadValue(f"unknown kind of part: {shown}", hint=f"use one of {list(PARTS)}")
     given = shapes.fields(given, f"a part of the kind {kind}", *shape, error=BadValue)
     if isinstance(given.get("content"), list | tuple):
-        given["content"] = tuple(_part_of(each, depth + 1) for each in given["content"])
+        given["content"] = tuple(_part_from(each, depth + 1) for each in given["content"])
     made: Part = PARTS[kind](**given)
     return made
-
-
-def _meta(meta: Mapping[str, Any]) -> dict[str, Any]:
-    return {"meta": thaw(meta)} if meta else {}

@@ -1,374 +1,398 @@
-"""A conversation as it is kept in a state.
+"""The stored form of conversations, what is cached of them, and the bytes of attachments.
 
     .conversation / <thread>              the log: messages, the oldest first
                     .about.<thread>         when it began, and what it was forked from
-                    .calls.<thread>         by the id of a call, the index of its message
-                    .stays.<thread>         by the id of a message that stays in every context, its
-                                            index and whether it was pinned; all system messages
-                    .pins.<thread>          when messages were pinned: see storage.py
-                    .files.<thread>         bytes of attachments, by their hash: see attachments.py
-                    .usage.<thread>         what providers counted: see token_counts.py
-                    .summaries.<thread>     of ranges of the log: see summaries.py
+                    .calls.<thread>         call id -> index of the message with the call
+                    .stays.<thread>         message id -> [index, is it pinned], for the permanent
+                                            messages: all system messages and all pinned ones
+                    .pins.<thread>          a list of [length of the log, index, id, is it pinned],
+                                            one for each change of the permanent messages
+                    .files.<thread>         hash -> bytes of an attachment
+                    .usage.<thread>         counts of providers, see token_counts.py
+                    .summaries.<thread>     summaries of the log, see summaries.py
 
-Only the log is the conversation; what the tables know of its messages is kept so that nothing ever
-has to read all of it. A message is what `Message.to_data` gives, but that its id is bytes, that an
-attachment has the hash of its bytes in place of them, that tokens are a number if they are the
-estimate of today, and that `back` says how far back the user spoke last, and the id of that, if it
-is more than one message. The id of a message is a hash of it and of the id of the message that it
-was said after. A message costs one path from the root of the state to the end of its log; tables
-are touched by calls, system messages and attachments only.
+The log is the conversation. The tables only save reading all of it, so that appending costs one
+path from the root of the state to the end of the log. Calls, permanent messages and attachments
+also write to their table.
 
-Indices in tables, and `back`, are those of the branch that wrote them. A merge of two
-branches that both went on puts the messages of one after those of the other; whoever reads an index
-checks what is there, and looks further on if it is something else. What is before a message is then
-no longer told by its id; whoever wants to know compares the cells of logs (storage.py).
+A stored message is `Message.to_data` with four differences: its id is bytes; an attachment has the
+hash and the length of its bytes in place of them; tokens are one number if they were estimated with
+the current estimate; and `back` is [how many messages ago the user spoke last, id of that message],
+if that is more than one. The id of a message is a hash of its content and of the previous id.
 
-Bookmarks: what was worked out of a thread by reading it, and up to where it was read.
-
-A bookmark fits a log that begins with the messages that were read. The id of the last of them does
-not tell: two branches that were merged are one log, in which a message may follow another than the
-one it was said after. The cell of the first messages does, since equal lists have equal cells. It
-is made of a few nodes of the log, so that a log of any length is compared at once.
-
-What was read of conversations lately, so that it is not read again.
-
-A shelf belongs to the cells of one state. What is on it is named by content (a cell, or the id of a
-message), so it never has to be thrown away because something changed.
-
-When messages were pinned: what stayed in a context that was made before.
-
-    pins    [how many messages there were, the index of the message, its id, whether it was pinned]
-
-What stays today is in another table (storage.py). A prompt that was cached is the context of then.
+Indices in tables and in `back` are those of the branch that wrote them. A merge of two branches
+puts the new messages of one after those of the other, so a reader of an index checks the message it
+finds, and looks further on if it is another one. For the same reason an id does not prove what came
+before a message. What proves it is the cell of the log: equal lists have equal cells, and the cell
+of a prefix is made of a few nodes. Everything that was derived from the first messages of a thread
+is cached with that cell (`IncrementalResult`) and extended while the log still begins with it.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from otolith import shapes
-from otolith.conversation.message import Message, Role
-from otolith.conversation.search import Index
+from otolith.conversation.message import (
+    STORED_FILE,
+    Attachment,
+    Message,
+    Part,
+    Role,
+    ToolResult,
+)
 from otolith.core import CONVERSATION, Branch, Cells, Path, StateReader, digest
 from otolith.errors import BadValue, Corrupt, ReadOnly
+from otolith.frozen import EMPTY
 from otolith.text.tokens import ESTIMATE
 
 if TYPE_CHECKING:
     from otolith.conversation.discourse import Tracker
+    from otolith.conversation.search import SearchIndex
+    from otolith.conversation.token_counts import TokenTotal
+
+ABOUT, CALLS, FILES, SUMMARIES, USAGE = "about", "calls", "files", "summaries", "usage"
+PERMANENT, PINS = "stays", "pins"
+TABLES = (ABOUT, FILES, SUMMARIES, CALLS, PERMANENT, USAGE, PINS)
+
+_BACK = "back"
+_EMPTY_LIST = b"\x90"
+_ID_BYTES, _FILE_HASH_BYTES = 6, 16
+_PAGE, _FIRST_PAGE = 64, 4
+"""How many messages are read at once; and first, where the wanted one is probably near."""
+_MAX_MESSAGES, _MAX_MESSAGE_BYTES, _MAX_COUNTS = 4096, 1 << 16, 1 << 16
+
+ReadMessages = Callable[[int, int], list[Message]]
+"""Returns the messages from an index up to another one."""
 
 
+def scan(
+    read: ReadMessages, start: int, stop: int, first: int = _PAGE
+) -> Iterator[tuple[int, Message]]:
+    """Yield indices and messages in order, reading a page at a time; `first` is the first page."""
+    size = first
+    while start < stop:
+        end = min(start + size, stop)
+        yield from enumerate(read(start, end), start)
+        start, size = end, _PAGE
+
+
+def scan_back(read: ReadMessages, stop: int, start: int = 0) -> Iterator[tuple[int, Message]]:
+    """Yield indices and messages from the last one before `stop` back to `start`."""
+    while stop > start:
+        begin = max(stop - _PAGE, start)
+        yield from reversed(list(enumerate(read(begin, stop), begin)))
+        stop = begin
+
+
+class Fold(Protocol):
+    """Something that is built by adding messages one after the other."""
+
+    def add(self, message: Message, /) -> None:
+        """Add the next message."""
+
+
+F = TypeVar("F", bound=Fold)
 T = TypeVar("T")
 
 
 class IncrementalResult(NamedTuple, Generic[T]):
-    """What was worked out of the first messages of a log, how many they are, and their cell."""
+    """A value derived from the first messages of a log, and the cell of these messages."""
 
-    what: T
+    value: T
     length: int
     cell: bytes
 
     def fits(self, cells: Cells, log: bytes) -> bool:
-        """Tell whether a log begins with the messages that were read."""
+        """Return whether a log begins with the messages the value was derived from."""
         length = cells.length(log)
-        return self.length <= length and cells.same(self.cell, prefix(cells, log, self.length))
+        return self.length <= length and cells.same(self.cell, _prefix(cells, log, self.length))
 
 
-def prefix(cells: Cells, log: bytes, stop: int) -> bytes:
-    """Return the cell of the first messages of a log, and of no other ones."""
+def _prefix(cells: Cells, log: bytes, stop: int) -> bytes:
     length = cells.length(log)
     return log if stop == length else cells.splice(log, stop, length, [])
 
 
-_MOST, _LONGEST = 4096, 1 << 16
-_MOST_COUNTS = 1 << 16
-
-
 class ConversationCache:
-    """Messages by their cells, and what was worked out of whole threads."""
+    """Decoded messages by their cells, and values derived from whole threads, by thread.
+
+    One cache belongs to the cells of one state. Its entries are named by content, so a change of
+    the state never makes one wrong.
+    """
 
     def __init__(self) -> None:
         self.messages: OrderedDict[bytes, Message] = OrderedDict()
-        self.indices: dict[str, IncrementalResult[Index]] = {}
-        """The words of threads, by name."""
-        self.trackers: dict[str, IncrementalResult[Tracker]] = {}
-        """What threads speak of, by name."""
         self.counts: dict[tuple[str, str], int] = {}
-        """What other counters than the estimate said, by how they count and the id of a message."""
-        self.silent: dict[str, IncrementalResult[None]] = {}
-        """By the name of a thread: up to where no user has spoken."""
-        self.totals: dict[str, IncrementalResult[int]] = {}
-        """By the name of a thread: its tokens."""
+        """Tokens by (identity of a counter, message id), for counters other than the estimate."""
+        self.indices: dict[str, IncrementalResult[SearchIndex]] = {}
+        self.trackers: dict[str, IncrementalResult[Tracker]] = {}
+        self.totals: dict[str, IncrementalResult[TokenTotal]] = {}
+        self.without_user: dict[str, IncrementalResult[None]] = {}
+        """Prefixes of threads that are known to have no message of a user."""
 
     @classmethod
     def of(cls, cells: Cells) -> ConversationCache:
-        """Return the shelf of a state."""
-        return _SHELVES.setdefault(cells, cls())
+        """Return the cache that belongs to the cells of a state."""
+        return _CACHES.setdefault(cells, cls())
 
-    def keep(self, cell: bytes, message: Message, size: int) -> None:
-        """Keep a message, if it is not very long; the oldest goes when there are many."""
-        if size > _LONGEST:
+    def put(self, cell: bytes, message: Message, size_bytes: int) -> None:
+        """Add a message unless it is large; the oldest one goes when there are many."""
+        if size_bytes > _MAX_MESSAGE_BYTES:
             return
         self.messages[cell] = message
-        if len(self.counts) > _MOST_COUNTS:
+        if len(self.counts) > _MAX_COUNTS:
             self.counts.clear()
-        if len(self.messages) > _MOST:
+        if len(self.messages) > _MAX_MESSAGES:
             self.messages.popitem(last=False)
 
 
-_SHELVES: WeakKeyDictionary[Cells, ConversationCache] = WeakKeyDictionary()
+_CACHES: WeakKeyDictionary[Cells, ConversationCache] = WeakKeyDictionary()
 
 
-CALLS, STAYS, FILES, USAGE = "calls", "stays", "files", "usage"
-SUMMARIES, ABOUT, PINS = "summaries", "about", "pins"
-BACK = "back"
-
-_NO_LIST = b"\x90"
-_ID_BYTES = 6
-
-
-class Record:
-    """The place of one thread in a state."""
+class ConversationStore:
+    """Reads and stages the log and the tables of one thread. Callers hold the state's lock."""
 
     def __init__(self, state: StateReader, thread: str) -> None:
         self.state = state
         self.thread = thread
         self.path: Path = (CONVERSATION, thread)
-        self.shelf = ConversationCache.of(state.cells)
+        self.cache = ConversationCache.of(state.cells)
+
+    def _table_path(self, table: str, *keys: str) -> Path:
+        return (CONVERSATION, f".{table}.{self.thread}", *keys)
 
     # Reading
 
     @property
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         """Whether the thread was begun."""
         return self.cell(ABOUT) is not None
 
     def log(self) -> bytes:
         """Return the cell of the log."""
-        return self.state.cell_at(self.path) or _NO_LIST
-
-    def cell(self, *names: str) -> bytes | None:
-        """Return the cell of something in the tables."""
-        return self.state.cell_at(self._place(*names))
-
-    def value(self, *names: str) -> Any:
-        """Return something in the tables; None if it is not there."""
-        cell = self.cell(*names)
-        return None if cell is None else self.state.cells.load(cell)
+        return self.state.cell_at(self.path) or _EMPTY_LIST
 
     def length(self) -> int:
-        """Return how many messages there are."""
+        """Return how many messages the log has."""
         return self.state.cells.length(self.log())
 
+    def cell(self, table: str, *keys: str) -> bytes | None:
+        """Return the cell of a table, or of an entry of it."""
+        return self.state.cell_at(self._table_path(table, *keys))
+
+    def value(self, table: str, *keys: str) -> Any:
+        """Return a table, or an entry of it; None if it is not there."""
+        cell = self.cell(table, *keys)
+        return None if cell is None else self.state.cells.load(cell)
+
+    def entries(self, table: str, start: str = "") -> Iterator[tuple[str, Any]]:
+        """Yield keys and values of a table, from a key on."""
+        cells, cell = self.state.cells, self.cell(table)
+        for key, value in () if cell is None else cells.entries_from(cell, start.encode()):
+            yield str(cells.encoding.unkey(key)), cells.load(value)
+
+    def rows(self, table: str) -> Iterator[Any]:
+        """Yield the elements of a table that is a list, the last one first."""
+        cells, cell = self.state.cells, self.cell(table)
+        for at in reversed(range(0 if cell is None else cells.length(cell))):
+            yield cells.load(cells.element(cell or _EMPTY_LIST, at))
+
     def read(self, start: int, stop: int, log: bytes | None = None) -> list[Message]:
-        """Return messages by their place, attachments without their bytes."""
+        """Return messages by their indices, attachments without their bytes."""
         cells = self.state.cells
         found = list(cells.elements(self.log() if log is None else log, start, stop))
-        known = self.shelf.messages
+        known = self.cache.messages
         cells.prefetch(cell for cell in found if cell not in known)
-        return [known.get(cell) or self._decoded(cell, at) for at, cell in enumerate(found, start)]
+        return [known.get(cell) or self._decode(cell, at) for at, cell in enumerate(found, start)]
 
-    def unread(self, start: int) -> Iterator[Message]:
-        """Yield all messages from an index on, reading some at a time."""
-        length = self.length()
-        for first in range(start, length, _AT_ONCE):
-            yield from self.read(first, min(first + _AT_ONCE, length))
+    def _decode(self, cell: bytes, at: int) -> Message:
+        cells = self.state.cells
+        try:
+            message = _from_stored_data(cells.load(cell))
+        except BadValue as error:
+            place = f"{CONVERSATION}/{self.thread}/{at}"
+            raise Corrupt(f"{place} is not a valid message", hint="run otolith fsck") from error
+        self.cache.put(cell, message, cells.full_size(cell))
+        return message
 
     def prefix(self, stop: int) -> bytes:
-        """Return the cell of the first messages, which says what they are."""
-        return prefix(self.state.cells, self.log(), stop)
+        """Return the cell of the first messages; equal messages have equal cells."""
+        return _prefix(self.state.cells, self.log(), stop)
 
-    def taken(self, marks: dict[str, IncrementalResult[T]]) -> IncrementalResult[T] | None:
-        """Take away what was worked out of this log before, if it still begins so.
+    def fold(self, results: dict[str, IncrementalResult[F]], make: Callable[[], F]) -> F:
+        """Return a fold of all messages; only messages that the cached one has not seen are read.
 
-        It is put back when it has read what is new; what was broken off on the way is not.
+        The cached fold is taken out while it reads, so that an error half-way leaves none behind.
         """
-        found = marks.pop(self.thread, None)
+        known = self._take_result(results)
+        fold = make() if known is None else known.value
+        log, length = self.log(), self.length()
+        for _, message in scan(self.read, 0 if known is None else known.length, length):
+            fold.add(message)
+        results[self.thread] = IncrementalResult(fold, length, log)
+        return fold
+
+    def _take_result(self, results: dict[str, IncrementalResult[T]]) -> IncrementalResult[T] | None:
+        found = results.pop(self.thread, None)
         fits = found is not None and found.fits(self.state.cells, self.log())
         return found if fits else None
 
-    def marked(self, what: T) -> IncrementalResult[T]:
-        """Return what was worked out of all messages there are."""
-        log = self.log()
-        return IncrementalResult(what, self.state.cells.length(log), log)
+    # Finding messages
 
-    def _decoded(self, cell: bytes, at: int) -> Message:
-        cells = self.state.cells
-        try:
-            message = _lifted(cells.load(cell))
-        except BadValue as error:
-            place = f"{CONVERSATION}/{self.thread}/{at}"
-            raise Corrupt(f"{place} is no message", hint="run otolith fsck") from error
-        self.shelf.keep(cell, message, cells.full_size(cell))
-        return message
-
-    def call(self, id: str) -> int | None:
-        """Return where a call was made; None if there is no such call."""
+    def call_index(self, id: str) -> int | None:
+        """Return where a call was made on the branch that wrote it; None if there is no call."""
         at = self.value(CALLS, id)
         return at if isinstance(at, int) else None
 
-    def caller(self, id: str) -> int | None:
-        """Return where a call is now: where it was made, or further on if a merge has moved it."""
-        start, some = self.call(id), 1
-        length = self.length()
-        while start is not None and start < length:
-            stop = min(start + some, length)
-            for place, message in enumerate(self.read(start, stop), start):
-                if any(call.id == id for call in message.calls):
-                    return place
-            start, some = stop, _AT_ONCE
+    def find_call(self, id: str) -> int | None:
+        """Return the index of the message with a call; a merge may have moved it further on."""
+        start = self.call_index(id)
+        if start is None:
+            return None
+        found = scan(self.read, start, self.length(), 1)
+        return next((at for at, each in found if any(c.id == id for c in each.calls)), None)
+
+    def find_result(self, call_id: str, call_index: int) -> int | None:
+        """Return the index of the message that answers a call; most do so at once."""
+        found = scan(self.read, call_index + 1, self.length(), _FIRST_PAGE)
+        for at, message in found:
+            if any(result.call_id == call_id for result in message.results):
+                return at
         return None
 
-    def answer(self, id: str, since: int) -> int | None:
-        """Return where a call was answered, looking from where it was made: most are at once."""
-        length = self.length()
-        start, some = since + 1, _FEW
-        while start < length:
-            stop = min(start + some, length)
-            for at, message in enumerate(self.read(start, stop), start):
-                if any(result.call_id == id for result in message.results):
-                    return at
-            start, some = stop, _AT_ONCE
-        return None
+    def find_message(self, id: str, start: int) -> int | None:
+        """Return the index of a message; a merge may have moved it further on than `start`."""
+        found = scan(self.read, start, self.length(), 1)
+        return next((at for at, message in found if message.id == id), None)
 
-    def stays(self) -> dict[str, tuple[int, bool]]:
-        """Return what stays in every context: by id, the index and whether it was pinned."""
-        kept = shapes.mapping(self.value(STAYS) or {}, "what stays in a context", list)
-        rows = {id: shapes.items(row, "what stays", int, bool) for id, row in kept.items()}
+    def last_user_index(self) -> int | None:
+        """Return the index of the user's last message; None if there is none."""
+        length = self.length()
+        for at in range(length - 1, max(length - 1 - _FIRST_PAGE, -1), -1):
+            if self.read(at, at + 1)[0].role is Role.USER:
+                return at
+            stored = self.state.cells.entry(
+                self.state.cells.element(self.log(), at), _BACK.encode()
+            )
+            if stored is not None:
+                data: object = self.state.cells.load(stored)
+                distance, id = shapes.items(data, "how far back the user spoke", int, bytes)
+                user: int = at - distance
+                if user >= 0 and [each.id for each in self.read(user, user + 1)] == [id.hex()]:
+                    return user
+                break  # the messages of another branch lie between
+        return self._scan_for_user(length)
+
+    def _scan_for_user(self, length: int) -> int | None:
+        known = self._take_result(self.cache.without_user)
+        start = 0 if known is None else known.length
+        found = scan_back(self.read, length, start)
+        user = next((at for at, message in found if message.role is Role.USER), None)
+        if user is None and length:
+            self.cache.without_user[self.thread] = IncrementalResult(None, length, self.log())
+        return user
+
+    def permanent(self) -> dict[str, tuple[int, bool]]:
+        """Return the permanent messages by id: the index they had, and whether each is pinned."""
+        if self.cell(PERMANENT) is None:
+            return {}
+        stored = shapes.mapping(self.value(PERMANENT), "the permanent messages", list)
+        rows = {
+            id: shapes.items(row, "a permanent message", int, bool) for id, row in stored.items()
+        }
         return {id: (max(at, 0), is_pinned) for id, (at, is_pinned) in rows.items()}
 
-    def staying(self) -> list[int]:
-        """Return where the messages are that stay; a merge may have moved them."""
-        found = []
-        for id, (at, _) in self.stays().items():
-            read = self.read(at, at + 1)
-            fits = bool(read) and read[0].id == id
-            found.append(at if fits else self.place_of(id, at))
-        return sorted(at for at in found if at is not None)
-
-    def entries(self, name: str, start: str = "") -> Iterator[tuple[str, Any]]:
-        """Yield keys and values of a table, from a key on."""
-        cells, cell = self.state.cells, self.cell(name)
-        for key, value in () if cell is None else cells.entries_from(cell, start.encode()):
-            yield str(cells.encoding.unkey(key)), cells.load(value)
+    def permanent_indices(self, length: int | None = None) -> tuple[int, ...]:
+        """Return the indices of the permanent messages, now or when the log had a length."""
+        places = (self.find_message(id, at) for id, (at, _) in self.permanent().items())
+        found = {at for at in places if at is not None}
+        for row in self.rows(PINS) if length is not None else ():
+            then, near, id, was_made = shapes.items(row, "a row of pins", int, int, str, bool)
+            if length is None or then <= length:
+                break
+            at = self.find_message(id, near)
+            if at is not None:
+                found = found - {at} if was_made else found | {at}
+        return tuple(sorted(at for at in found if length is None or at < length))
 
     # Writing
 
     def branch(self) -> Branch:
-        """Return the state, to be written to.
+        """Return the state as one that can be written to.
 
         Raises:
-            ReadOnly: it is a state as it was.
+            ReadOnly: the state is a snapshot.
         """
         if not isinstance(self.state, Branch):
             raise ReadOnly(
-                "this conversation is as it was, and nothing is said in it any more",
-                hint="fork the state at this commit, and go on there",
+                "this conversation belongs to a read-only snapshot",
+                hint="fork the state at this commit and continue there",
             )
         return self.state
 
-    def put(self, value: Any, *names: str) -> None:
-        """Stage something in the tables."""
-        self.put_cell(self.state.cells.put(value), *names)
+    def put(self, value: Any, table: str, *keys: str) -> None:
+        """Stage a value as a table, or as an entry of it."""
+        self.put_cell(self.state.cells.put(value), table, *keys)
 
-    def put_cell(self, cell: bytes, *names: str) -> None:
-        """Stage something in the tables that is a cell already."""
-        self.branch().write_reserved(self._place(*names), cell)
+    def put_cell(self, cell: bytes, table: str, *keys: str) -> None:
+        """Stage a cell as a table, or as an entry of it."""
+        self.branch().write_reserved(self._table_path(table, *keys), cell)
 
     def put_log(self, cell: bytes | None) -> None:
-        """Stage another log, or that there is none."""
+        """Stage another log; None removes it."""
         self.branch().write_reserved(self.path, cell)
 
-    def remove(self, *names: str) -> None:
-        """Stage that something is gone from the tables."""
-        self.branch().write_reserved(self._place(*names), None)
+    def remove(self, table: str, *keys: str) -> None:
+        """Stage the removal of a table, or of an entry of it, if it is there."""
+        if self.cell(table, *keys) is not None:
+            self.branch().write_reserved(self._table_path(table, *keys), None)
 
-    def extend(self, values: Iterable[Any], *names: str) -> None:
-        """Stage more elements at the end of the log, or of a list in the tables."""
+    def extend(self, values: Iterable[Any], table: str = "") -> None:
+        """Stage more elements at the end of the log, or of a table that is a list."""
         state = self.branch()
-        path = self._place(*names) if names else self.path
+        path = self._table_path(table) if table else self.path
         state.extend_reserved(path, [state.cells.put(value) for value in values])
 
+    def set_pinned(self, at: int, message: Message, *, is_pinned: bool) -> None:
+        """Stage that a message is pinned, or is no longer; a system message stays permanent."""
+        was_permanent = self.cell(PERMANENT, message.id) is not None
+        is_permanent = is_pinned or message.role is Role.SYSTEM
+        if is_permanent:
+            self.put([at, is_pinned], PERMANENT, message.id)
+        else:
+            self.remove(PERMANENT, message.id)
+        if is_permanent != was_permanent:
+            self.extend([[self.length(), at, message.id, is_permanent]], PINS)
+
     def last_id(self) -> str:
-        """Return the id of the last message, or the seed of the first one's."""
+        """Return the id of the last message; for an empty log, the name of the thread."""
         length = self.length()
         return self.read(length - 1, length)[0].id if length else self.thread
 
-    def next_id(self, message: Message, before: str) -> str:
-        """Return the id of a message that follows another."""
-        said = replace(message, id="", tokens=None, is_pinned=False).to_data()
-        return digest(self.state.cells.encoding.encode([before, said]))[:_ID_BYTES].hex()
-
-    # Small things
-
-    def _place(self, table: str, *names: str) -> Path:
-        return (CONVERSATION, f".{table}.{self.thread}", *names)
-
-    def place_of(self, id: str, near: int) -> int | None:
-        """Return where a message is: where it was, or further on if a merge has moved it."""
-        length = self.length()
-        for start in range(near, length, _AT_ONCE):
-            for at, message in enumerate(self.read(start, min(start + _AT_ONCE, length)), start):
-                if message.id == id:
-                    return at
-        return None
-
-    def turn(self) -> int | None:
-        """Return the index of the user's last message; None if the user has not spoken yet."""
-        length = self.length()
-        for last in range(length - 1, max(length - 1 - _FEW, -1), -1):
-            if self.read(last, last + 1)[0].role is Role.USER:
-                return last
-            back = self._back(last)
-            if back is not None:
-                at, id = last - back[0], back[1].hex()
-                is_there = at >= 0 and [each.id for each in self.read(at, at + 1)] == [id]
-                return at if is_there else self._last_user(0, length)
-        return self._unlikely(length)
-
-    def _unlikely(self, length: int) -> int | None:
-        """Look for a user where nobody has asked anything, but for a branch that was merged."""
-        known = self.taken(self.shelf.silent)
-        found = self._last_user(0 if known is None else known.length, length)
-        if found is None and length:
-            self.shelf.silent[self.thread] = self.marked(None)
-        return found
-
-    def _back(self, at: int) -> tuple[int, bytes] | None:
-        """Return how far before a message the user spoke last, and the id, if it says so."""
-        cells = self.state.cells
-        kept = cells.entry(cells.element(self.log(), at), BACK.encode())
-        found: Any = None if kept is None else cells.load(kept)
-        if found is None:
-            return None
-        far, id = shapes.items(found, "how far back the user spoke", int, bytes)
-        return far, id
-
-    def _last_user(self, low: int, length: int) -> int | None:
-        for stop in range(length, low, -_AT_ONCE):
-            start = max(stop - _AT_ONCE, low)
-            read = enumerate(self.read(start, stop), start)
-            places = [place for place, each in read if each.role is Role.USER]
-            if places:
-                return places[-1]
-        return None
+    def next_id(self, message: Message, previous_id: str) -> str:
+        """Return the id of a message that follows another one."""
+        content = replace(message, id="", tokens=None, is_pinned=False).to_data()
+        encoded = self.state.cells.encoding.encode([previous_id, content])
+        return digest(encoded)[:_ID_BYTES].hex()
 
 
-def lowered(message: Message, back: tuple[int, str] | None) -> dict[str, Any]:
-    """Return a message as it stands in the log; `back` says where the user spoke last."""
+def stored_data(message: Message, user: tuple[int, str] | None) -> dict[str, Any]:
+    """Return the stored form of a message; `user` is the distance and id of the user's last one."""
     data = replace(message, is_pinned=False).to_data() | {"id": bytes.fromhex(message.id)}
     if message.tokens is not None and message.tokens.counter == ESTIMATE:
         data["tokens"] = message.tokens.count
-    far = back is not None and back[0] > 1
-    return data | ({BACK: [back[0], bytes.fromhex(back[1])]} if far and back else {})
+    if user is not None and user[0] > 1:
+        data[_BACK] = [user[0], bytes.fromhex(user[1])]
+    return data
 
 
-def _lifted(kept: Any) -> Message:
-    """Return the message that stands in the log."""
-    data = shapes.mapping(kept, "a message in a log", object, error=BadValue)
+def _from_stored_data(stored: Any) -> Message:
+    data = shapes.mapping(stored, "a message in a log", object, error=BadValue)
     if not isinstance(data.get("id"), bytes):
         raise BadValue("a message in a log has no id", hint="run otolith fsck")
     data["id"] = data["id"].hex()
@@ -377,29 +401,56 @@ def _lifted(kept: Any) -> Message:
     return Message.from_data(data)
 
 
-_FEW, _AT_ONCE = 4, 64
+class AttachmentStore:
+    """The bytes of the attachments of one thread, stored once however often they are sent."""
+
+    def __init__(self, store: ConversationStore) -> None:
+        self._store = store
+
+    def load(self, message: Message, media_type: str = "") -> Message:
+        """Return a message whose attachments have their bytes.
+
+        `media_type` limits that to types that begin so, as "text/" does.
+
+        Raises:
+            Corrupt: the bytes of an attachment are missing.
+        """
+        if not any(isinstance(part, Attachment | ToolResult) for part in message.parts):
+            return message
+        return _with_attachments(message, lambda part: self._load(part, media_type))
+
+    def _load(self, part: Attachment, media_type: str) -> Attachment:
+        if STORED_FILE not in part.extra or not part.media_type.startswith(media_type):
+            return part
+        name = part.extra[STORED_FILE][0]
+        data = self._store.value(FILES, name)
+        if not isinstance(data, bytes):
+            raise Corrupt(f"the bytes of attachment {name} are missing", hint="run otolith fsck")
+        extra = {key: value for key, value in part.extra.items() if key != STORED_FILE}
+        return replace(part, data=data, extra=extra or EMPTY)
+
+    def save(self, message: Message) -> Message:
+        """Stage the bytes of attachments; return the message without them."""
+        return _with_attachments(message, self._save)
+
+    def _save(self, part: Attachment) -> Attachment:
+        if part.data is None:
+            return part
+        name = digest(part.data)[:_FILE_HASH_BYTES].hex()
+        if self._store.cell(FILES, name) is None:
+            self._store.put(part.data, FILES, name)
+        extra = dict(part.extra) | {STORED_FILE: [name, len(part.data)]}
+        return replace(part, data=None, extra=extra)
 
 
-def note(record: Record, at: int, id: str, *, is_pinned: bool) -> None:
-    """Stage that a message was pinned, or is no longer."""
-    record.extend([[record.length(), at, id, is_pinned]], PINS)
+def _with_attachments(message: Message, change: Callable[[Attachment], Attachment]) -> Message:
+    def changed(part: Part) -> Part:
+        if isinstance(part, Attachment):
+            return change(part)
+        if isinstance(part, ToolResult) and isinstance(part.content, tuple):
+            content = tuple(map(changed, part.content))
+            return part if content == part.content else replace(part, content=content)
+        return part
 
-
-def stayed(record: Record, stop: int) -> tuple[int, ...]:
-    """Return the indices of what stayed when there were so many messages."""
-    found = set(record.staying())
-    for length, near, id, was_pinned in _latest(record):
-        if length <= stop:
-            break
-        at = record.place_of(id, near)
-        if at is not None:
-            found = found - {at} if was_pinned else found | {at}
-    return tuple(sorted(at for at in found if at < stop))
-
-
-def _latest(record: Record) -> Iterator[Any]:
-    """Yield what was noted, the latest first."""
-    cell, cells = record.cell(PINS), record.state.cells
-    for place in reversed(range(0 if cell is None else cells.length(cell))):
-        row = cells.load(cells.element(cell or b"", place))
-        yield shapes.items(row, "what was pinned", int, int, str, bool)
+    parts = tuple(map(changed, message.parts))
+    return message if parts == message.parts else replace(message, parts=parts)

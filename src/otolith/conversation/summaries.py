@@ -1,162 +1,46 @@
-"""Summaries: what a range of messages came to, made once and kept beside the log.
+"""Summaries: texts that stand for the first messages of a thread, made once and stored.
 
-    summaries    by "<stop>-<hash>": {text, stop, model, prompt}
+    .summaries.<thread>    by "<stop>-<hash>": {text, stop, model, prompt}
 
-A summary is of all messages before `stop`. Its hash is that of their cell, which is made of all of
-them, of the prompt and of the model: threads and branches that share these messages share the
-summary, and where they differ it is not found. A rollback undoes it like any edit.
+A summary is of all messages before `stop`. Its hash is made from the cell of these messages, the
+prompt and the model. So threads and branches with the same messages share a summary, and where
+their messages differ it is not found. A rollback undoes it like any edit.
 
-A summariser is a function of the messages and of what an earlier summary said of those before them.
-It may have attributes `model` and `prompt`, which are part of the hash; without a model, what the
-function is called and made of is (summaries.py). The one that is built in needs no model: it picks
-sentences.
-
-What a function is called, so that what it once said is found again, and not what another said.
-
-A name is not enough: two lambdas have one, as have the methods of two objects. So the code counts,
-what it closes over, and what a partial was given, as far as these are plain values. Of an object
-that may change nobody can tell what it will say. It is only known as itself: as long as this
-process lasts, and in no other.
+A summariser is a function of messages and of the summary of those before them. Its attributes
+`model` and `prompt`, if it has them, are part of the hash; the identity of the function takes the
+place of a missing model (`function_identity.py`). The built-in one, `extractive`, needs no model.
 """
 
 from __future__ import annotations
 
-import functools
 import re
-from collections import Counter as Tally
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
-from uuid import uuid4
-from weakref import WeakKeyDictionary
 
 from otolith.conversation.append import check_text
-from otolith.conversation.formats.parts import words
+from otolith.conversation.formats.parts import part_text
+from otolith.conversation.function_identity import function_identity
 from otolith.conversation.message import Message, Reasoning, Role
-from otolith.conversation.storage import SUMMARIES, Record
+from otolith.conversation.storage import SUMMARIES, ConversationStore
 from otolith.core import digest
 from otolith.errors import BadValue
 from otolith.text.tokens import estimate_tokens, shorten
 
-_PLAIN = (str, bytes, int, float, complex, bool, type(None))
-_DEEPEST, _NAME_HASH_BYTES = 8, 4
-
-
-_NAMES: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-_IDENTITIES: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-_HELD: dict[int, tuple[Any, str]] = {}
-"""Those that can be no key, or not be followed: held, so that no other gets their number."""
-
-
-def name_of(function: Any) -> str:
-    """Return a name that tells a function from others; it keeps the one that it got first.
-
-    What it closes over may change while it works, as a count of its calls does.
-    """
-    try:
-        known = _NAMES.get(function)
-        return _NAMES.setdefault(function, _named(function)) if known is None else known
-    except TypeError:  # it cannot be looked up, or not be followed
-        return _named(function)
-
-
-def _named(function: Any) -> str:
-    inner = function
-    while isinstance(inner, functools.partial):
-        inner = inner.func
-    kind = inner if hasattr(inner, "__qualname__") else type(inner)
-    name = f"{getattr(kind, '__module__', '')}.{kind.__qualname__}"
-    return f"{name}#{digest(_mark(function, 0, {}).encode())[:_NAME_HASH_BYTES].hex()}"
-
-
-def _mark(value: Any, depth: int, seen: dict[int, tuple[int, Any]]) -> str:
-    """Return a text that is the same for what will do the same, as far as that can be told.
-
-    What was `seen` before is only referred to, by when that was.
-    """
-    if type(value) in _PLAIN:
-        return repr(value)
-    if id(value) in seen:
-        return f"#{seen[id(value)][0]}"
-    parts = None if depth > _DEEPEST else _parts(value)
-    if parts is None:
-        return _identity(value)
-    seen[id(value)] = len(seen), value  # held: nothing else may get its number meanwhile
-    inner = ",".join([_mark(part, depth + 1, seen) for part in parts])
-    return f"{type(value).__name__}({inner})"
-
-
-def _parts(value: Any) -> Iterable[Any] | None:
-    """Return what a value is made of; None if that does not tell what it is."""
-    if isinstance(value, functools.partial):
-        return value.func, value.args, value.keywords
-    if isinstance(value, MethodType):
-        return value.__func__, value.__self__
-    if isinstance(value, FunctionType):
-        return _of_function(value)
-    if isinstance(value, CodeType):
-        return value.co_code, value.co_names, value.co_consts
-    if isinstance(value, type | BuiltinFunctionType):
-        return str(value.__module__), value.__qualname__
-    if isinstance(value, ModuleType):
-        return (value.__name__,)
-    return _of_data(value)
-
-
-def _of_function(function: FunctionType) -> Iterable[Any]:
-    cells = function.__closure__ or ()
-    closed = tuple(_inside(cell) for cell in cells)
-    given = function.__defaults__, function.__kwdefaults__
-    return function.__module__, function.__qualname__, function.__code__, *given, closed
-
-
-def _inside(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # a name that has no value yet
-        return None
-
-
-def _of_data(value: Any) -> Iterable[Any] | None:
-    if isinstance(value, tuple | list):
-        return value
-    if isinstance(value, Mapping):
-        return [pair for key in sorted(value, key=repr) for pair in (key, value[key])]
-    if isinstance(value, set | frozenset):
-        return sorted(value, key=repr)
-    settings: Any = getattr(type(value), "__dataclass_params__", None)
-    if settings is not None and settings.frozen:
-        return type(value), *(getattr(value, field.name) for field in fields(value))
-    return None
-
-
-def _identity(value: Any) -> str:
-    """Return a text that nothing else has, here or in another process."""
-    try:
-        return _IDENTITIES.setdefault(value, uuid4().hex)
-    except TypeError:  # it cannot be looked up, or not be followed
-        return _HELD.setdefault(id(value), (value, uuid4().hex))[1]
-
-
 LABEL = "[Summary of the conversation so far, written by a machine]\n"
-TOKENS = 512
-"""How long a summary of the built-in summariser may be."""
-
-_SENTENCE = re.compile(r"[^.!?\n。！？]+[.!?。！？]*")  # noqa: RUF001  # full-width marks end sentences
-_WORD = re.compile(r"\w{3,}")
-_CAP = 500
+"""The first line of the message that holds a summary in a context."""
 _HASH_BYTES = 8
 
 
 class Summariser(Protocol):
-    """What makes a summary."""
+    """A function that makes a summary."""
 
-    def __call__(self, messages: Sequence[Message], before: str, /) -> str: ...
+    def __call__(self, messages: Sequence[Message], before: str, /) -> str:
+        """Return a summary of messages; `before` is the summary of those before them."""
 
 
 class Summary(NamedTuple):
-    """What all messages before an index came to."""
+    """A text that stands for all messages before an index."""
 
     stop: int
     text: str
@@ -164,133 +48,128 @@ class Summary(NamedTuple):
     prompt: str = ""
 
 
-class Summaries:
-    """The summaries of one thread."""
+class SummaryStore:
+    """The stored summaries of one thread. A `key` is the model and the prompt of a summariser."""
 
-    def __init__(self, record: Record) -> None:
-        self._record = record
+    def __init__(self, store: ConversationStore) -> None:
+        self._store = store
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is none."""
-        return self._record.cell(SUMMARIES) is None
+        """Whether nothing is stored."""
+        return self._store.cell(SUMMARIES) is None
 
-    def find(self, low: int, high: int, key: tuple[str, str] | None = None) -> Summary | None:
-        """Return the summary up to the latest message from low to high; `key` names its maker."""
-        found = list(self._all(low, high, key))
-        return found[-1] if found else None
-
-    def first(self, low: int, high: int, key: tuple[str, str] | None = None) -> Summary | None:
-        """Return the summary up to the earliest message from low to high."""
-        return next(self._all(low, high, key), None)
-
-    def _all(self, low: int, high: int, key: tuple[str, str] | None) -> Iterator[Summary]:
-        for name, kept in self._record.entries(SUMMARIES, f"{low:08x}"):
+    def find(self, first: int, last: int, key: tuple[str, str] | None = None) -> Iterator[Summary]:
+        """Yield the summaries that stop at an index from first to last, the shortest first."""
+        for name, stored in self._store.entries(SUMMARIES, f"{first:08x}"):
             stop = int(name[:8], 16)
-            if stop > high:
+            if stop > last:
                 break
-            summary = _summary(kept)
+            fields = (stored["stop"], stored["text"], stored["model"], stored["prompt"])
+            summary = Summary(*fields)
             is_wanted = key is None or (summary.model, summary.prompt) == key
             if is_wanted and name == self._name(stop, summary.model, summary.prompt):
                 yield summary
 
-    def keep(self, summary: Summary) -> None:
+    def longest(self, last: int, key: tuple[str, str] | None = None) -> Summary | None:
+        """Return the summary that stops at the highest index up to `last`."""
+        found = list(self.find(0, last, key))
+        return found[-1] if found else None
+
+    def put(self, summary: Summary) -> None:
         """Stage a summary."""
         name = self._name(summary.stop, summary.model, summary.prompt)
-        self._record.put(summary._asdict(), SUMMARIES, name)
+        self._store.put(summary._asdict(), SUMMARIES, name)
 
     def _name(self, stop: int, model: str, prompt: str) -> str:
-        """Return what a summary of these messages is kept under."""
-        if not 0 < stop <= self._record.length():
+        """Return the key for a summary of these messages; empty if the log is shorter."""
+        if not 0 < stop <= self._store.length():
             return ""
-        cells = self._record.state.cells
-        told = digest(cells.loosen(self._record.prefix(stop)))
-        said = cells.encoding.encode([told.hex(), stop, prompt, model])
-        return f"{stop:08x}-{digest(said)[:_HASH_BYTES].hex()}"
+        cells = self._store.state.cells
+        messages = digest(cells.loosen(self._store.prefix(stop)))
+        encoded = cells.encoding.encode([messages.hex(), stop, prompt, model])
+        return f"{stop:08x}-{digest(encoded)[:_HASH_BYTES].hex()}"
 
 
-def key_of(summariser: Any) -> tuple[str, str]:
+def summariser_key(summariser: Any) -> tuple[str, str]:
     """Return the model and the prompt of a summariser."""
     model = getattr(summariser, "model", None)
-    name = name_of(summariser) if model is None else str(model)
+    name = function_identity(summariser) if model is None else str(model)
     return name, str(getattr(summariser, "prompt", ""))
 
 
-def ask(summariser: Summariser, messages: Sequence[Message], before: str) -> str:
-    """Return what a summariser makes of messages, and of the summary of those before them.
+def summarise(
+    summariser: Summariser, messages: Sequence[Message], before: Summary | None, stop: int
+) -> Summary:
+    """Return a new summary up to `stop`, of messages and of the summary of those before them.
 
     Raises:
-        BadValue: it gave something else than words.
+        BadValue: the summariser did not return a text.
     """
-    told: Any = summariser(messages, before)
-    if not isinstance(told, str) or not told.strip():
-        why = f"a summariser gave {told!r:.60}, which is no summary"
-        raise BadValue(why, hint="return the text of one")
-    check_text(told)
-    return told
+    text: Any = summariser(messages, "" if before is None else before.text)
+    if not isinstance(text, str) or not text.strip():
+        raise BadValue(
+            f"a summariser must return a text, got {text!r:.60}", hint="return the summary"
+        )
+    check_text(text)
+    return Summary(stop, text, *summariser_key(summariser))
 
 
-def _summary(kept: dict[str, Any]) -> Summary:
-    return Summary(kept["stop"], kept["text"], kept["model"], kept["prompt"])
+# The built-in summariser
 
-
-# The summariser that is built in
+_SENTENCE = re.compile(r"[^.!?\n。！？]+[.!?。！？]*")  # noqa: RUF001  # full-width marks end sentences
+_WORD = re.compile(r"\w{3,}")
+_MAX_TOKENS = 512
+_MAX_SENTENCE, _MAX_MESSAGE, _MAX_TOOL_MESSAGE = 500, 10_000, 500
+"""In letters."""
+_ROLE_WEIGHTS = {Role.USER: 1.5, Role.ASSISTANT: 1.0, Role.TOOL: 0.4, Role.SYSTEM: 0.2}
 
 
 def extractive(messages: Sequence[Message], before: str = "", /) -> str:
-    """Return the sentences that say most, in their order, without asking any model.
+    """Return the most telling sentences, in their order, without asking a model.
 
-    The first thing the user said is always among them. A sentence counts by its words: common in
+    The first sentence of the user is always among them. A sentence counts by its words: common in
     the whole, but not in all messages; those of the user count for more, those of tools for less.
     """
-    sentences = list(_sentences(messages))
-    tally = Tally(word for _, _, text in sentences for word in set(_words(text)))
-    many = max(len(messages), 1)
+    sentences = [(message.role, text) for message in messages for text in _sentences(message)]
+    frequency = Counter(word for _, text in sentences for word in set(_words(text)))
+    total = max(len(messages), 1)
 
     def weight(place: int) -> float:
-        _, role, text = sentences[place]
-        said = _words(text)
-        score = sum(tally[word] * (1 - tally[word] / (many + 1)) for word in set(said))
-        return score / (len(said) + 4) * _VOICES[role]
+        """Return how much a sentence counts."""
+        role, text = sentences[place]
+        words = _words(text)
+        score = sum(frequency[word] * (1 - frequency[word] / (total + 1)) for word in set(words))
+        return score / (len(words) + 4) * _ROLE_WEIGHTS[role]
 
     ranked = sorted(range(len(sentences)), key=lambda place: (-weight(place), place))
-    first = next((at for at, (_, role, _) in enumerate(sentences) if role is Role.USER), None)
-    chosen = _within([first] if first is not None else [], ranked, sentences, before)
-    told = [f"{sentences[place][1]}: {sentences[place][2]}" for place in sorted(chosen)]
-    return "\n".join(filter(None, [shorten_to(before, TOKENS // 2), *told]))
-
-
-def _within(
-    first: list[int], ranked: list[int], sentences: list[tuple[int, Role, str]], before: str
-) -> list[int]:
-    left = TOKENS - min(estimate_tokens(before), TOKENS // 2)
+    first = next((at for at, (role, _) in enumerate(sentences) if role is Role.USER), None)
+    ranked = ranked if first is None else [first, *(at for at in ranked if at != first)]
+    left = _MAX_TOKENS - min(estimate_tokens(before), _MAX_TOKENS // 2)
     chosen: list[int] = []
-    for place in [*first, *(place for place in ranked if place not in first)]:
-        cost = estimate_tokens(sentences[place][2]) + 4
+    for place in ranked:
+        cost = estimate_tokens(sentences[place][1]) + 4
         if cost <= left:
             chosen.append(place)
             left -= cost
-    return chosen
+    lines = [f"{sentences[place][0]}: {sentences[place][1]}" for place in sorted(chosen)]
+    return "\n".join(filter(None, [shorten_to(before, _MAX_TOKENS // 2), *lines]))
+
+
+extractive.model = "extractive"  # type: ignore[attr-defined]
 
 
 def shorten_to(text: str, tokens: int) -> str:
-    """Return a text, or its head and tail if it is longer than so many tokens."""
+    """Return a text, or its head and tail if it has more tokens."""
     return text if estimate_tokens(text) <= tokens else shorten(text, tokens, " … ")
 
 
-def _sentences(messages: Sequence[Message]) -> list[tuple[int, Role, str]]:
-    out: list[tuple[int, Role, str]] = []
-    for at, message in enumerate(messages):
-        parts = [words(part) for part in message.parts if not isinstance(part, Reasoning)]
-        said = "\n".join(parts)[: 20 * _CAP if message.role is not Role.TOOL else _CAP]
-        pieces = (found.strip() for found in _SENTENCE.findall(said))
-        out += [(at, message.role, piece[:_CAP]) for piece in pieces if _words(piece)]
-    return out
+def _sentences(message: Message) -> list[str]:
+    parts = [part_text(part) for part in message.parts if not isinstance(part, Reasoning)]
+    limit = _MAX_TOOL_MESSAGE if message.role is Role.TOOL else _MAX_MESSAGE
+    found = (each.strip() for each in _SENTENCE.findall("\n".join(parts)[:limit]))
+    return [text[:_MAX_SENTENCE] for text in found if _words(text)]
 
 
 def _words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
-
-
-_VOICES = {Role.USER: 1.5, Role.ASSISTANT: 1.0, Role.TOOL: 0.4, Role.SYSTEM: 0.2}
-extractive.model = "extractive"  # type: ignore[attr-defined]

@@ -282,4 +282,4 @@ def test_nothing_at_all_is_a_conversation_too(state):
     assert [*chat.search("x"), *chat.topics(), *chat.extend([]), *chat.load([], "openai")] == []
     assert chat.context(100, "anthropic").messages == []
     assert chat.dump("openai") == {"messages": []}
-    assert (chat.threads(), repr(chat)) == ({}, "<Conversation main: 0 messages>")
+    assert (chat.threads(), repr(chat)) == ({}, "<Conversation main, 0 messages>")

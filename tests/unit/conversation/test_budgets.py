@@ -11,10 +11,10 @@ import otolith
 from otolith.conversation import (
     Attachment,
     Conversation,
-    Counter,
     Message,
     Role,
     Text,
+    TokenCounter,
     Tokens,
     ToolCall,
 )
@@ -70,7 +70,7 @@ def test_a_file_of_text_costs_what_its_text_does(chat):
 def test_a_counter_of_ones_own_reads_files_of_text(chat):
     chat.user(Attachment("text/plain", SENTENCES.encode()))
 
-    letters = chat.context(10**6, "anthropic", counter=Counter("letters", len)).tokens
+    letters = chat.context(10**6, "anthropic", counter=TokenCounter("letters", len)).tokens
 
     assert letters > len(SENTENCES)
 

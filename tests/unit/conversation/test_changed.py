@@ -17,7 +17,7 @@ from otolith.conversation import (
     Text,
     ToolCall,
     ToolResult,
-    summaries,
+    function_identity,
 )
 from otolith.text.tokens import estimate_tokens
 
@@ -134,14 +134,14 @@ def test_what_functions_close_over_together_is_looked_at_once(monkeypatch):
 
         tools[f"t{number}"] = tool
     looks: list[object] = []
-    parts = summaries._parts
+    parts = function_identity._parts
 
     def looking(value: object) -> Any:
         looks.append(value)
         return parts(value)
 
-    monkeypatch.setattr(summaries, "_parts", looking)
-    names = [summaries.name_of(each) for each in tools.values()]
+    monkeypatch.setattr(function_identity, "_parts", looking)
+    names = [function_identity.function_identity(each) for each in tools.values()]
     assert len(set(names)) == 50
     assert len(looks) < 50 * 50 * 20
 

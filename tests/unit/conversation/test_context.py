@@ -7,10 +7,10 @@ from itertools import count
 import pytest
 
 import otolith
-from otolith.conversation import Conversation, Counter, Extra, Message, Role, Text, ToolCall
-from otolith.conversation.context import Rules, Source, project
+from otolith.conversation import Conversation, Extra, Message, Role, Text, TokenCounter, ToolCall
+from otolith.conversation.context import ContextBuilder, ContextRules, MessageSource
 from otolith.conversation.context.budget import roundest
-from otolith.conversation.storage import Record
+from otolith.conversation.storage import ConversationStore
 from otolith.errors import Invalid, OverBudget
 from tests.unit.conversation.legality import faults
 
@@ -43,13 +43,13 @@ def done(context):
 def counted(monkeypatch):
     """Return a list that grows with every message that is read from the store."""
     read: list[int] = []
-    whole = Record._decoded
+    whole = ConversationStore._decode
 
     def counting(self, cell, at):
         read.append(at)
         return whole(self, cell, at)
 
-    monkeypatch.setattr(Record, "_decoded", counting)
+    monkeypatch.setattr(ConversationStore, "_decode", counting)
     return read
 
 
@@ -134,7 +134,7 @@ def test_what_the_user_asked_stays_though_the_agent_worked_for_long(chat, provid
 
     assert "the task is this" in str(context.messages[0])
     assert faults(context.messages, provider) == []
-    assert ("kept", "what the user said last") in [each[2:] for each in context.why]
+    assert ("kept", "the user's last message") in [each[2:] for each in context.why]
 
 
 def test_what_was_pinned_stays_with_its_call_and_results(chat):
@@ -168,10 +168,13 @@ def test_what_answers_a_pinned_part_stays_with_it_in_a_list_too():
     talk = [Message(Role.USER, (Text(f"{number} {PARAGRAPH}"),)) for number in range(100)]
     answered = Message(Role.TOOL, (Extra(f"responses:{GIVEN}", given),), is_pinned=True)
 
-    source = Source.of([Message(Role.ASSISTANT, (asked,)), *talk, answered])
+    source = MessageSource.of([Message(Role.ASSISTANT, (asked,)), *talk, answered])
 
-    assert source.stays == (0, 101)
-    assert str(project(source, Rules(500, "responses")).messages).count("'m'") == 2
+    assert source.permanent == (0, 101)
+    assert (
+        str(ContextBuilder(source, ContextRules(500, "responses")).build().messages).count("'m'")
+        == 2
+    )
 
 
 # ---------------------------------------------------------------- pairs
@@ -254,7 +257,7 @@ def test_of_a_huge_result_only_so_much_is_looked_at_as_may_be_left(chat):
         looked.append(len(text))
         return len(text) // 4
 
-    context = chat.context(2000, "openai", counter=Counter("letters", letters))
+    context = chat.context(2000, "openai", counter=TokenCounter("letters", letters))
 
     assert context.tokens <= 2000
     assert sum(looked) - 40_000 * 26 < 100_000  # it is counted once as a whole

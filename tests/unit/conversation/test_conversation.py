@@ -19,7 +19,7 @@ from otolith.conversation import (
     ToolCall,
     ToolResult,
 )
-from otolith.conversation.storage import Record
+from otolith.conversation.storage import ConversationStore
 from otolith.errors import BadMessage, Invalid, ReadOnly
 
 
@@ -41,13 +41,13 @@ def called(chat, *ids):
 def counted(monkeypatch):
     """Return a list that grows with every message that is read from the store."""
     read: list[int] = []
-    whole = Record._decoded
+    whole = ConversationStore._decode
 
     def counting(self, cell, at):
         read.append(at)
         return whole(self, cell, at)
 
-    monkeypatch.setattr(Record, "_decoded", counting)
+    monkeypatch.setattr(ConversationStore, "_decode", counting)
     return read
 
 
@@ -221,7 +221,7 @@ def test_a_context_does_not_read_the_bytes_of_what_it_leaves_out(state, chat, mo
     chat.extend(Message(Role.USER, (Text("word " * 50),)) for _ in range(50))
     state.commit()
     read = []
-    monkeypatch.setattr(Record, "value", lambda self, *names: read.append(names[0]))
+    monkeypatch.setattr(ConversationStore, "value", lambda self, *names: read.append(names[0]))
 
     Conversation(state.at("@")).context(500)
 
@@ -275,7 +275,7 @@ def test_two_branches_that_both_went_on_are_merged(state, chat):
     pinned = [each.text for each in chat if each.is_pinned]
     assert pinned == ["remember this"]
     assert [at for at, each in enumerate(chat) if each.is_pinned or each.role == "system"] == list(
-        chat._record.staying()
+        chat._store.permanent_indices()
     )
     assert {result.call_id for each in chat for result in each.results} == {"t1", "o1"}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import otolith
-from otolith.conversation import Attachment, Conversation, Counter, Message, Role, Text
+from otolith.conversation import Attachment, Conversation, Message, Role, Text, TokenCounter
 from otolith.conversation.token_counts import (
     ESTIMATED,
     Calibration,
@@ -67,7 +67,7 @@ def test_a_counter_of_ones_own_is_used_and_named():
     chat = Conversation(otolith.open("memory:").session("s"), clock=lambda: 1)
     chat.user("twelve chars")
 
-    letters = Counter("letters", len)
+    letters = TokenCounter("letters", len)
 
     assert chat.context(100, counter=letters).tokens == 12 + 4
     assert chat.context(100, counter=len).tokens == 12 + 4
@@ -150,15 +150,15 @@ def test_the_difference_of_two_counts_belongs_to_what_came_between():
         ]
     )
 
-    assert scale.at(3) == 3
-    assert scale.at(5) == 1
-    assert scale.at(0) == scale.at(9) == pytest.approx(450 / 250, abs=1 / 16)
+    assert scale.factor(3) == 3
+    assert scale.factor(5) == 1
+    assert scale.factor(0) == scale.factor(9) == pytest.approx(450 / 250, abs=1 / 16)
 
 
 def test_a_cut_between_two_counts_says_nothing_about_messages():
     scale = Calibration([ProviderCount(2, 100, 0, 100, 0), ProviderCount(4, 50, 0, 100, 2)])
 
-    assert scale.at(3) == scale.whole == 0.5
+    assert scale.factor(3) == scale.overall == 0.5
 
 
 def test_all_tokens_are_counted_once():

@@ -19,7 +19,7 @@ from otolith.conversation import (
     read,
     write,
 )
-from otolith.conversation.context import Rules, Source, project
+from otolith.conversation.context import ContextBuilder, ContextRules, MessageSource
 from otolith.conversation.token_counts import ESTIMATED
 from otolith.errors import BadMessage, BadValue, Invalid
 from tests.unit.conversation.legality import faults
@@ -140,7 +140,9 @@ def test_huge_arguments_are_clamped_however_they_came():
     ]
 
     for provider in ("openai", "responses", "anthropic", "plain"):
-        context = project(Source.of(read(document, "openai")), Rules(600, provider))
+        context = ContextBuilder(
+            MessageSource.of(read(document, "openai")), ContextRules(600, provider)
+        ).build()
         assert len(str(context.messages)) < 3000
         assert "a.py" in str(context.messages)
 
@@ -253,7 +255,7 @@ def test_two_calls_of_one_id_get_two_ids(provider):
         log.append(Message(Role.ASSISTANT, (ToolCall("same", "f"),)))
         log.append(Message(Role.TOOL, (ToolResult("same", "ok"),)))
 
-    context = project(Source.of(log), Rules(1000, provider))
+    context = ContextBuilder(MessageSource.of(log), ContextRules(1000, provider)).build()
 
     assert faults(context.messages, provider) == []
     assert "same_2" in str(context.messages)

@@ -6,7 +6,7 @@ import pytest
 
 import otolith
 from otolith.conversation import Conversation
-from otolith.conversation.summaries import Summaries
+from otolith.conversation.summaries import SummaryStore
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_another_merge_is_another_conversation_though_it_ends_alike(sides):
 
 def test_a_summary_of_one_merge_is_not_that_of_another(sides):
     state, ours, theirs = sides
-    summaries = Summaries(state.conversation._record)
+    summaries = SummaryStore(state.conversation._store)
     state.merge(ours)
     one = summaries._name(3, "model", "")
     state.undo()
@@ -63,8 +63,8 @@ def test_what_is_new_is_read_and_nothing_else(sides):
     chat = state.conversation
     state.merge(ours)
     chat.search("hotel")
-    index = chat._record.shelf.indices["main"].what
+    index = chat._store.cache.indices["main"].value
     chat.user("One more word about Astoria")
 
     assert len(chat.search("astoria")) == 2
-    assert chat._record.shelf.indices["main"].what is index
+    assert chat._store.cache.indices["main"].value is index

@@ -17,7 +17,7 @@ from otolith.conversation import (
     read,
     write,
 )
-from otolith.conversation.context import Rules, Source, project
+from otolith.conversation.context import ContextBuilder, ContextRules, MessageSource
 from tests.unit.conversation.legality import faults
 from tests.unit.conversation.provider_documents import (
     ANTHROPIC,
@@ -41,7 +41,7 @@ def chat(state):
 
 
 def sent(messages, provider, budget=1_000_000):
-    return project(Source.of(messages), Rules(budget, provider))
+    return ContextBuilder(MessageSource.of(messages), ContextRules(budget, provider)).build()
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

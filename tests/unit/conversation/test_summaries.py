@@ -10,7 +10,7 @@ import pytest
 
 import otolith
 from otolith.conversation import Attachment, Conversation, Message, Role, Text, extractive
-from otolith.conversation.summaries import key_of
+from otolith.conversation.summaries import summariser_key
 from otolith.errors import BadValue, Invalid
 
 PARAGRAPH = "The flight leaves in the morning and arrives at night, with one stop. " * 4
@@ -127,7 +127,7 @@ def test_nonsense_is_no_summary(chat, nonsense):
 
     assert context.summary == ""
     assert "no summary" in context.why[0].why
-    assert chat._record.cell("summaries") is None
+    assert chat._store.cell("summaries") is None
     with pytest.raises(BadValue):
         chat.summarise(50, summariser=lambda *_: nonsense)
 
@@ -193,7 +193,7 @@ def test_two_functions_of_one_name_are_two_summarisers(chat, make):
     "make", [closing, lambda word: Fixed(word).tell, lambda word: partial(said, word=word)]
 )
 def test_what_is_made_again_of_the_same_is_the_same_summariser(make):
-    assert key_of(make("one")) == key_of(make("one")) != key_of(make("two"))
+    assert summariser_key(make("one")) == summariser_key(make("one")) != summariser_key(make("two"))
 
 
 def test_a_summariser_that_counts_its_calls_is_asked_once(chat):
@@ -212,7 +212,7 @@ def test_a_summariser_that_counts_its_calls_is_asked_once(chat):
 def test_an_object_that_may_change_is_only_known_as_itself():
     one = Style("one")
 
-    assert key_of(one.tell) == key_of(one.tell) != key_of(Style("one").tell)
+    assert summariser_key(one.tell) == summariser_key(one.tell) != summariser_key(Style("one").tell)
 
 
 def test_the_log_is_as_it_was(chat):

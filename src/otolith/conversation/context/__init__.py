@@ -1,14 +1,22 @@
-"""Context windows: what of a conversation a model is sent, within a budget of tokens.
+"""Context windows: the part of a conversation that a model is sent, within a budget of tokens.
 
-Read `builder.py` for the rules, then `units.py` and `reductions.py`; `budget.py` says how a cut
-stays where it is, `provider_messages.py` how each provider wants it. `provider_messages.py` is a
-context without a budget.
+Read `builder.py` for the rules and the pipeline, then the modules in the order in which it uses
+them: `source.py` (inputs), `units.py` (grouping), `reductions.py` (shrinking), `budget.py` (costs
+and cuts), `provider_messages.py` (translation), `context.py` (the result, with its reasons).
 """
 
-from otolith.conversation.context.budget import Rules, Source
-from otolith.conversation.context.builder import project
+from otolith.conversation.context.builder import ContextBuilder
 from otolith.conversation.context.context import Context, Indices
 from otolith.conversation.context.provider_messages import all_messages_for
+from otolith.conversation.context.source import ContextRules, MessageSource
 from otolith.conversation.context.units import Reason
 
-__all__ = ["Context", "Indices", "Reason", "Rules", "Source", "all_messages_for", "project"]
+__all__ = [
+    "Context",
+    "ContextBuilder",
+    "ContextRules",
+    "Indices",
+    "MessageSource",
+    "Reason",
+    "all_messages_for",
+]

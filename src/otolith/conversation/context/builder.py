@@ -1,38 +1,61 @@
-"""The projection: from a log and a budget to a context, reading only.
+"""The context builder: from a log and a budget to a context, reading only.
 
-Rule 1: what stays (system messages, what was pinned, what the user said last) is always in it.
+Rule 1: permanent messages (system messages, pinned ones, the user's last one) are always in it.
 Rule 2: units are in it or not as wholes, see units.py; those that are in it are the last ones.
-Rule 3: nothing is done that is not needed. If all of the log fits, it is sent as it is. If not,
+Rule 3: nothing is done that is not needed. If all of the log fits, it is sent unchanged. If not,
 huge parts are clamped; then repeated results are left out; then old ones; then a summary stands for
-the oldest units; then these are just dropped. Nothing after the first that is enough is done.
-Rule 4: what must stay is clamped harder before anything is refused. If even the last unit does not
-fit beside what stays, that is an `OverBudget`.
+the oldest units; then these are dropped. The first step that is enough is the last one taken.
+Rule 4: permanent messages are clamped harder before anything is refused. If even the last unit does
+not fit beside them, that is an `OverBudget`.
 
-Theory of operation. The log is read from its end, in pieces that grow, until what was read would
-not fit even with all tiers applied; so what is read depends on the budget, not on the log. Old
-messages that stay are read by their indices. Costs are those that were counted when messages were
-appended, unless another counter is given.
+Theory of operation. `ContextBuilder.build` is a pipeline of six steps:
+
+    read back    messages from the end of the log, until more would not fit even if reduced
+    group        messages into units (units.py)
+    shrink       units, by the mildest reductions that make all of them fit (reductions.py)
+    cut          if they do not: choose the first unit, and a summary for what is before it
+    translate    units into the messages of a provider (provider_messages.py)
+    explain      what is missing or changed, and why (context.py)
+
+The log is read in pages that grow, so the number of messages read depends on the budget and not on
+the log. Older permanent messages are read by their indices. Costs are those that were counted when
+messages were appended, unless another counter is given.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from otolith.conversation.context.budget import Costs, Rules, Source, stable_cut
-from otolith.conversation.context.context import Context, Indices, Missing, changes, stayed
-from otolith.conversation.context.provider_messages import LEFT_OUT, PROVIDERS, send
-from otolith.conversation.context.reductions import LEAST_CLAMP, Reducing
-from otolith.conversation.context.units import Gathering, Reason, Unit
+from otolith.conversation.context.budget import TokenCosts, stable_cut
+from otolith.conversation.context.context import (
+    Context,
+    MissingMessages,
+    permanent_reasons,
+    reduction_reasons,
+)
+from otolith.conversation.context.provider_messages import (
+    LEFT_OUT,
+    PROVIDERS,
+    ProviderRequest,
+    translate,
+)
+from otolith.conversation.context.reductions import MIN_CLAMP, Reducer
+from otolith.conversation.context.source import ContextRules, MessageSource
+from otolith.conversation.context.units import Reason, Unit, group_units
 from otolith.conversation.message import Message, Role, Text
-from otolith.conversation.summaries import LABEL, Summary, ask, key_of, shorten_to
-from otolith.conversation.token_counts import AROUND
+from otolith.conversation.summaries import LABEL, Summary, shorten_to, summarise
+from otolith.conversation.token_counts import MESSAGE_OVERHEAD
 from otolith.errors import Invalid, OverBudget
 
-_FIRST_READ, _MOST_SUMMARY, _LEAST_SUMMARY = 16, 1024, 32
+_FIRST_PAGE = 16
+_MAX_SUMMARY, _MIN_SUMMARY = 1024, 32
+"""In tokens."""
+
+Messages = list[tuple[int, Message]]
 
 
-class Read(NamedTuple):
-    """What was read of a log: all from an index on, and what is older and stays."""
+class _Grouped(NamedTuple):
+    """The units that were read: all from an index on, and older permanent ones."""
 
     low: int
     units: list[Unit]
@@ -40,111 +63,120 @@ class Read(NamedTuple):
 
     @property
     def older(self) -> int:
-        """How many units are there only because they stay."""
-        return sum(1 for unit in self.units if unit.at < self.low)
+        """How many units are older than the index."""
+        return sum(1 for unit in self.units if unit.index < self.low)
 
 
-class Cut(NamedTuple):
-    """Which units are sent, from which on all of them, and the summary of what is not."""
+class _Cut(NamedTuple):
+    """The reduced units, the place of the first one in the window, and the summary before it."""
 
     units: list[Unit]
     first: int
     summary: Summary | None = None
 
+    @property
+    def permanent(self) -> list[Unit]:
+        """The permanent units before the window."""
+        return [unit for unit in self.units[: self.first] if unit.is_permanent]
 
-def project(source: Source, rules: Rules) -> Context:
-    """Return the context that a log gives within a budget.
+    @property
+    def window(self) -> list[Unit]:
+        """The units that are sent without a gap."""
+        return self.units[self.first :]
 
-    Raises:
-        OverBudget: what must stay does not fit.
-        Invalid: there is no such provider, or a number is negative.
-    """
-    if rules.for_ not in PROVIDERS:
-        raise Invalid(f"{rules.for_!r} is no provider", hint=f"use one of {', '.join(PROVIDERS)}")
-    counts = rules.budget, rules.tools_tokens, rules.keep_last, rules.keep_results
-    if any(type(count) is not int or count < 0 for count in counts):
-        raise Invalid(f"{counts} are no numbers of tokens and messages", hint="give 0 or more")
-    if not 0 <= rules.slack < 1:
-        raise Invalid(f"slack={rules.slack!r} is no share", hint="give 0 or more, and less than 1")
-    return ContextBuilder(source, rules).context()
+    @property
+    def sent(self) -> list[Unit]:
+        """All that is sent, with the summary as a message of the user."""
+        summary = [] if self.summary is None else [_summary_unit(self.summary)]
+        return [*self.permanent, *summary, *self.window]
 
 
 class ContextBuilder:
-    """One context in the making."""
+    """Builds one context."""
 
-    def __init__(self, source: Source, rules: Rules) -> None:
+    def __init__(self, source: MessageSource, rules: ContextRules) -> None:
+        """Prepare a context of a log.
+
+        Raises:
+            Invalid: the provider is unknown, or a number is out of range.
+        """
+        _check_rules(rules)
         self._source = source
         self._rules = rules
+        self._costs = TokenCosts(rules, source)
         self._room = rules.budget - rules.tools_tokens
-        self._costs = Costs(rules, source)
-        if rules.for_ == "anthropic":
-            self._room -= self._costs.scaled(0, rules.counter.count(LEFT_OUT) + AROUND)
-        self._reducing = Reducing(rules, self._costs, self._room)
-        self._failed: list[Reason] = []
+        if rules.for_ == "anthropic":  # a request may have to begin with this message
+            overhead = rules.counter.count(LEFT_OUT) + MESSAGE_OVERHEAD
+            self._room -= self._costs.scale(0, overhead)
+        self._reducer = Reducer(rules, self._costs, self._room)
+        self._failures: list[Reason] = []
 
-    def context(self) -> Context:
-        read = self._read_back()
-        fits = self._reducing.mildest(read.units) if read.low == 0 else None
-        cut = Cut(fits, 0) if fits is not None else self._cut(read)
-        return self._context(read, cut)
+    def build(self) -> Context:
+        """Return the context.
 
-    # Reading
+        Raises:
+            OverBudget: the permanent messages do not fit.
+        """
+        low, messages = self._read_back()
+        grouped = self._group(low, messages)
+        reduced = self._reducer.fit(grouped.units) if low == 0 else None
+        cut = self._cut(grouped) if reduced is None else _Cut(reduced, 0)
+        request = self._translate(cut)
+        return self._explain(grouped, cut, request)
 
-    def _read_back(self) -> Read:
-        """Read from the end until it would not fit, whatever is done to it."""
-        low, more, least = self._source.length, _FIRST_READ, 0
-        items: list[tuple[int, Message]] = []
-        while low > 0 and (least <= self._room or not items):
-            start = max(low - more, 0)
-            some = self._source.read(start, low)
-            items = [*enumerate(some, start), *items]
-            limit = self._reducing.limit
-            least += sum(self._costs.least(at, each, limit) for at, each in items[: len(some)])
-            needed = (self._room - least) * len(items) // max(least, 1)
-            low, more = start, min(max(needed, _FIRST_READ), 4 * len(items))
-        return self._gathered(items, low)
+    # Read back and group
 
-    def _gathered(self, items: list[tuple[int, Message]], low: int) -> Read:
-        source, turn = self._source, self._turn(items)
-        stays = set(source.stays) | ({turn} if turn is not None else set())
-        older = [(at, source.read(at, at + 1)[0]) for at in sorted(stays) if at < low]
-        gathering = Gathering.of([*older, *items])
-        for unit in gathering.units:
-            kept = [at for at, _ in unit.messages() if at in stays]
-            unit.stays = bool(kept)
-            unit.is_turn = kept == [turn] and turn not in source.stays
-        return Read(low, gathering.units, gathering.reasons)
+    def _read_back(self) -> tuple[int, Messages]:
+        low, size, minimum = self._source.length, _FIRST_PAGE, 0
+        messages: Messages = []
+        while low > 0 and (minimum <= self._room or not messages):
+            start = max(low - size, 0)
+            page = list(enumerate(self._source.read(start, low), start))
+            messages = [*page, *messages]
+            limit = self._reducer.limit
+            minimum += sum(self._costs.minimum(at, each, limit) for at, each in page)
+            needed = (self._room - minimum) * len(messages) // max(minimum, 1)
+            low, size = start, min(max(needed, _FIRST_PAGE), 4 * len(messages))
+        return low, messages
 
-    def _turn(self, items: list[tuple[int, Message]]) -> int | None:
-        """Return where the user spoke last, if that is known or was just read."""
-        if self._source.turn is not None:
-            return self._source.turn
-        return next((at for at, each in reversed(items) if each.role is Role.USER), None)
+    def _group(self, low: int, messages: Messages) -> _Grouped:
+        source, last_user = self._source, self._source.last_user
+        if last_user is None:  # a list of messages has one if any of those that were read is
+            users = (at for at, each in reversed(messages) if each.role is Role.USER)
+            last_user = next(users, None)
+        permanent = set(source.permanent) | ({last_user} if last_user is not None else set())
+        older = [(at, source.read(at, at + 1)[0]) for at in sorted(permanent) if at < low]
+        units, reasons = group_units([*older, *messages])
+        for unit in units:
+            kept = [at for at, _ in unit.messages() if at in permanent]
+            unit.is_permanent = bool(kept)
+            unit.is_last_user = kept == [last_user] and last_user not in source.permanent
+        return _Grouped(low, units, reasons)
 
-    # Cutting
+    # Cut
 
-    def _cut(self, read: Read) -> Cut:
-        """Choose the unit to begin with; the older ones are dropped, or stand in a summary."""
-        units = self._hard_enough(read)
-        if read.older == len(units):
-            return Cut(units, len(units))
-        wants = self._rules.summariser is not None or self._source.has_summaries
-        reserve = min(self._room // 6, _MOST_SUMMARY) if wants else 0
-        cut = self._summarised(read, units, reserve) if reserve > _LEAST_SUMMARY else None
-        return cut or Cut(units, stable_cut(units, *self._bounds(read, units, 0)))
+    def _cut(self, grouped: _Grouped) -> _Cut:
+        """Choose the unit to begin with; older ones are dropped, or replaced by a summary."""
+        units = self._reduce_to_fit(grouped)
+        if grouped.older == len(units):
+            return _Cut(units, len(units))
+        wants_summary = self._rules.summariser is not None or self._source.has_summaries
+        reserve = min(self._room // 6, _MAX_SUMMARY) if wants_summary else 0
+        cut = self._cut_with_summary(grouped, units, reserve) if reserve > _MIN_SUMMARY else None
+        return cut or _Cut(units, stable_cut(units, *self._bounds(grouped, units, 0)))
 
-    def _hard_enough(self, read: Read) -> list[Unit]:
-        """Clamp until the last units fit beside what stays; at least the last one must."""
-        limit, keep = self._reducing.limit, max(self._rules.keep_last, 1)
-        units = self._reducing.all_tiers(read.units, limit)
-        while self._least(units, keep) > self._room and limit > LEAST_CLAMP:
-            limit = max(limit // 2, LEAST_CLAMP)
-            units = self._reducing.all_tiers(read.units, limit)
-        needed = self._least(units, 1)
+    def _reduce_to_fit(self, grouped: _Grouped) -> list[Unit]:
+        """Clamp harder until the last units fit beside the permanent ones; at least one must."""
+        limit, keep = self._reducer.limit, max(self._rules.keep_last, 1)
+        units = self._reducer.reduce(grouped.units, limit)
+        while self._minimum(units, keep) > self._room and limit > MIN_CLAMP:
+            limit = max(limit // 2, MIN_CLAMP)
+            units = self._reducer.reduce(grouped.units, limit)
+        needed = self._minimum(units, 1)
         if needed > self._room:
             needed += self._rules.budget - self._room
             raise OverBudget(
-                f"a context of {self._rules.budget:,} tokens: system messages, what was pinned,"
+                f"a context of {self._rules.budget:,} tokens: system messages, pinned messages,"
                 f" tools and the last messages take {needed:,}",
                 budget=self._rules.budget,
                 needed=needed,
@@ -152,18 +184,19 @@ class ContextBuilder:
             )
         return units
 
-    def _least(self, units: list[Unit], keep: int) -> int:
-        stays = [unit for unit in units[:-keep] if unit.stays]
-        return self._costs.total(stays) + self._costs.total(units[-keep:])
+    def _minimum(self, units: list[Unit], keep: int) -> int:
+        permanent = [unit for unit in units[:-keep] if unit.is_permanent]
+        return self._costs.total(permanent) + self._costs.total(units[-keep:])
 
-    def _bounds(self, read: Read, units: list[Unit], reserve: int) -> tuple[int, int]:
-        """Return the first unit from which on everything fits, and the last to begin with."""
-        left = self._room - reserve - self._costs.total(unit for unit in units if unit.stays)
+    def _bounds(self, grouped: _Grouped, units: list[Unit], reserve: int) -> tuple[int, int]:
+        """Return the first place from which everything fits, and the last place to begin with."""
+        permanent = [unit for unit in units if unit.is_permanent]
+        left = self._room - reserve - self._costs.total(permanent)
         enough = left * (1 - self._rules.slack)
         keep = max(self._rules.keep_last, 1)
         first, last, used = len(units) - 1, None, 0
-        for place in range(len(units) - 1, read.older - 1, -1):
-            used += 0 if units[place].stays else self._costs.unit(units[place])
+        for place in range(len(units) - 1, grouped.older - 1, -1):
+            used += 0 if units[place].is_permanent else self._costs.unit(units[place])
             if used > left and place < len(units) - 1:
                 break
             first = place
@@ -171,97 +204,95 @@ class ContextBuilder:
                 last = place
         return first, first if last is None else last
 
-    # Summaries
-
-    def _summarised(self, read: Read, units: list[Unit], reserve: int) -> Cut | None:
-        """Return a cut with a summary of what is before it, if there is one or can be made."""
-        if self._least(units, 1) + reserve > self._room:
+    def _cut_with_summary(self, grouped: _Grouped, units: list[Unit], reserve: int) -> _Cut | None:
+        """Return a cut with a summary of what is before it, if one is stored or can be made."""
+        if self._minimum(units, 1) + reserve > self._room:
             return None
-        first, last = self._bounds(read, units, reserve)
-        summary = self._source.find_summary(units[first].at, units[last].at)
-        place = stable_cut(units, first, last)
+        first, last = self._bounds(grouped, units, reserve)
+        summary = self._source.find_summary(units[first].index, units[last].index)
         if summary is not None:
             stop = summary.stop
-            place = next(at for at in range(first, last + 1) if units[at].at >= stop)
+            place = next(at for at in range(first, last + 1) if units[at].index >= stop)
         else:
-            summary = self._made(units[place].at)
-        if summary is None:
-            return None
-        told = self._shortened(summary, reserve)
-        return None if told is None else Cut(units, place, told)
+            place = stable_cut(units, first, last)
+            summary = self._new_summary(units[place].index)
+        short = None if summary is None else self._shorten_summary(summary, reserve)
+        return None if short is None else _Cut(units, place, short)
 
-    def _shortened(self, summary: Summary, reserve: int) -> Summary | None:
-        """Return a summary that takes no more than is held in reserve for it; None if none can."""
-        room = self._costs.counted(reserve) - AROUND - self._costs.counter.count(LABEL)
-        told = summary._replace(text=shorten_to(summary.text, max(room, 1)))
-        while told.text and self._costs.unit(_told(told)) > reserve:
-            # another counter than the estimate, or another scale just there
-            told = told._replace(text=told.text[: len(told.text) * 3 // 4])
-        return told if told.text.strip() else None
+    def _shorten_summary(self, summary: Summary, reserve: int) -> Summary | None:
+        """Return a summary that fits into the reserve; None if nothing of it does."""
+        around = MESSAGE_OVERHEAD + self._costs.counter.count(LABEL)
+        room = self._costs.unscale(reserve) - around
+        short = summary._replace(text=shorten_to(summary.text, max(room, 1)))
+        while short.text and self._costs.unit(_summary_unit(short)) > reserve:
+            # another counter than the estimate, or another factor just there
+            short = short._replace(text=short.text[: len(short.text) * 3 // 4])
+        return short if short.text.strip() else None
 
-    def _made(self, stop: int) -> Summary | None:
+    def _new_summary(self, stop: int) -> Summary | None:
         """Return a new summary; a summariser that fails is a reason, not an error."""
-        summariser = self._rules.summariser
+        summariser, source = self._rules.summariser, self._source
         if summariser is None or stop == 0:
             return None
-        before = self._source.last_summary(stop)
-        start, told = (0, "") if before is None else (before.stop, before.text)
+        before = source.last_summary(stop)
+        start = 0 if before is None else before.stop
         try:
-            messages = list(map(self._source.filled, self._source.read(start, stop)))
-            text = ask(summariser, messages, told)
+            messages = list(map(source.load_files, source.read(start, stop)))
+            summary = summarise(summariser, messages, before, stop)
         except Exception as error:  # noqa: BLE001  # whatever a model or its network may raise
-            self._failed.append(Reason(start, stop, "dropped", f"no summary: {error!r}"))
+            self._failures.append(Reason(start, stop, "dropped", f"no summary: {error!r}"))
             return None
-        summary = Summary(stop, text, *key_of(summariser))
-        self._source.keep_summary(summary)
+        source.put_summary(summary)
         return summary
 
-    # The result
+    # Translate and explain
 
-    def _context(self, read: Read, cut: Cut) -> Context:
-        stays = [unit for unit in cut.units[: cut.first] if unit.stays]
-        window = cut.units[cut.first :]
-        start = window[0].at if window and (cut.first or read.low) else read.low
-        told = [] if cut.summary is None else [_told(cut.summary)]
-        sent = send(self._filled([*stays, *told, *window]), self._rules.for_)
-        around = self._rules.budget - self._room
-        units = [*stays, *told, *window]
-        gone = [unit for unit in cut.units[: cut.first] if not unit.stays]
-        missing = Missing.of([*stays, *window], gone, start)
-        ats = [at for unit in units for at, _ in unit.messages()]
-        foreign = sorted({(ats[place], why) for place, why in sent.losses.items()})
+    def _translate(self, cut: _Cut) -> ProviderRequest:
+        load = self._source.load_files
+        groups = [[load(message) for _, message in unit.messages()] for unit in cut.sent]
+        return translate(groups, self._rules.for_)
+
+    def _explain(self, grouped: _Grouped, cut: _Cut, request: ProviderRequest) -> Context:
+        window, units, overhead = cut.window, cut.sent, self._rules.budget - self._room
+        start = window[0].index if window and (cut.first or grouped.low) else grouped.low
+        unsent = [unit for unit in cut.units[: cut.first] if not unit.is_permanent]
+        missing = MissingMessages.of([*cut.permanent, *window], unsent, start)
+        dropped = missing.indices()
+        indices = [at for unit in units for at, _ in unit.messages()]
+        losses = sorted({(indices[place], why) for place, why in request.losses.items()})
+        changes = sorted([*grouped.reasons, *reduction_reasons(grouped.units, cut.units)])
         return Context(
-            messages=sent.messages,
-            tokens=self._costs.total(units) + around,
+            messages=request.messages,
+            tokens=self._costs.total(units) + overhead,
             budget=self._rules.budget,
             for_=self._rules.for_,
-            dropped=Indices(missing.ranges()),
+            dropped=dropped,
             why=(
-                *self._why(read, cut, missing, start),
-                *(Reason(at, at + 1, "foreign", why) for at, why in foreign),
+                *self._failures,
+                *missing.reasons(is_summarised=cut.summary is not None),
+                *permanent_reasons(cut.permanent, start),
+                *(each for each in changes if each.start not in dropped),
+                *(Reason(at, at + 1, "foreign", why) for at, why in losses),
             ),
-            system=sent.system,
+            system=request.system,
             start=start,
             stop=self._source.length,
-            estimate=self._costs.unscaled(units) + around,
+            estimate=self._costs.unscaled_total(units) + overhead,
             summary="" if cut.summary is None else cut.summary.text,
         )
 
-    def _filled(self, units: list[Unit]) -> list[list[Message]]:
-        return [[self._source.filled(each) for _, each in unit.messages()] for unit in units]
 
-    def _why(self, read: Read, cut: Cut, missing: Missing, start: int) -> list[Reason]:
-        stays = [unit for unit in cut.units[: cut.first] if unit.stays]
-        done = [*read.reasons, *changes(read.units, cut.units)]
-        gone = Indices(missing.ranges())
-        return [
-            *self._failed,
-            *missing.reasons(is_summarised=cut.summary is not None),
-            *stayed(stays, start),
-            *(each for each in sorted(done) if each.start not in gone),
-        ]
+def _check_rules(rules: ContextRules) -> None:
+    if rules.for_ not in PROVIDERS:
+        raise Invalid(f"unknown provider {rules.for_!r}", hint=f"use one of {', '.join(PROVIDERS)}")
+    for name in ("budget", "tools_tokens", "keep_last", "keep_results"):
+        count = getattr(rules, name)
+        if type(count) is not int or count < 0:
+            raise Invalid(f"{name} must be 0 or more, got {count!r}", hint="give a whole number")
+    if not 0 <= rules.slack < 1:
+        raise Invalid(f"slack must be from 0 to below 1, got {rules.slack!r}", hint="give a share")
 
 
-def _told(summary: Summary) -> Unit:
+def _summary_unit(summary: Summary) -> Unit:
     message = Message(Role.USER, (Text(LABEL + summary.text),))
     return Unit(summary.stop, [(summary.stop, message)])

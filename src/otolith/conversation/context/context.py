@@ -1,7 +1,4 @@
-"""Context: what a model is sent of a conversation, and what became of the rest.
-
-Why a context is as it is: what was done to which messages.
-"""
+"""Context: what a model is sent of a conversation, and why the rest is missing or changed."""
 
 from __future__ import annotations
 
@@ -12,11 +9,17 @@ from typing import Any, NamedTuple
 
 from otolith.conversation.context.reductions import BLANKED, REPEATED
 from otolith.conversation.context.units import Reason, Unit
-from otolith.conversation.message import Message
+from otolith.conversation.message import Role
+
+_CHANGES = {
+    "repeated": "a later call gave the same result",
+    "blanked": "an old result, left out to make room",
+    "clamped": "a part of it is huge: its head and tail are left",
+}
 
 
 class Indices:
-    """Some of the indices of a log, as few ranges."""
+    """Some of the indices of a log, as a few ranges."""
 
     def __init__(self, ranges: Iterable[range]) -> None:
         self.ranges = tuple(each for each in ranges if each)
@@ -39,101 +42,100 @@ class Indices:
 class Context:
     """Messages that a provider accepts and that fit into a budget, made from a log.
 
-    The log is as it was. `messages` are dicts as the provider wants them; where the system prompt
-    is no message there, as with Anthropic, it is in `system`.
+        context = chat.context(8_000, for_="anthropic")
+        client.messages.create(model=…, **context.request)
+
+    `messages` are dicts as the provider wants them. Where the system prompt is not a message, as
+    with Anthropic, it is in `system`. The log is not changed.
     """
 
     messages: list[dict[str, Any]]
     tokens: int
-    """How many tokens it is, tools counted, as the counter has it."""
+    """Its size with the tools, by the counter that was used."""
     budget: int
     for_: str
     dropped: Indices
-    """The messages of the log of which nothing is left in it, but maybe in a summary."""
+    """The messages of the log that are missing; a summary may stand for them."""
     why: tuple[Reason, ...]
-    """What was done to messages that are not in it as they were, and why."""
+    """What was done to messages that are missing or changed, and why."""
     system: Any = None
     start: int = 0
-    """The index of the first message of the window; what stays may be older."""
+    """The index of the first message of the window; permanent messages may be older."""
     stop: int = 0
-    """How long the log was."""
+    """The length of the log."""
     estimate: int = 0
-    """The tokens before they were scaled to what providers counted."""
+    """The tokens before they were scaled by the counts of providers."""
     summary: str = ""
-    """The summary that stands for what came before the window, if there is one."""
+    """The summary that stands for the messages before the window, if there is one."""
     _previous: Callable[[], Context | None] = field(default=lambda: None, repr=False, compare=False)
 
     @property
     def prefix_kept(self) -> bool:
-        """Whether it begins as the context of the last reply did, so that a cached prompt holds."""
+        """Whether it begins like the context of the last reply, so that a cached prompt is used."""
         before = self._previous()
         return before is None or self.extends(before)
 
     def extends(self, before: Context) -> bool:
-        """Tell whether it begins as another one, whose last message may have gone on."""
+        """Return whether it begins like another one, whose last message may be longer here."""
         count = max(len(before.messages) - 1, 0)
         is_same = before.system == self.system and before.messages[:count] == self.messages[:count]
         if not is_same or len(self.messages) < len(before.messages):
             return False
         last = before.messages[-1:]
-        return not last or _begins(self.messages[count], last[0])
+        return not last or _begins_like(self.messages[count], last[0])
 
     @property
     def request(self) -> Mapping[str, Any]:
-        """The messages, and the system prompt if it is apart, as arguments of a request."""
-        messages, system = _NAMES.get(self.for_, ("messages", "system"))
-        apart = {} if self.system is None else {system: self.system}
-        return {messages: self.messages} | apart
+        """The messages, and a separate system prompt, as arguments of a request."""
+        is_responses = self.for_ == "responses"
+        messages, system = ("input", "instructions") if is_responses else ("messages", "system")
+        return {messages: self.messages} | ({} if self.system is None else {system: self.system})
 
 
-_NAMES = {"responses": ("input", "instructions")}
-
-
-def _begins(message: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+def _begins_like(message: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
     if message == before:
         return True
-    one, other = message.get("content"), before.get("content")
-    blocks = [[{"type": "text", "text": x}] if isinstance(x, str) else x for x in (one, other)]
+    contents = message.get("content"), before.get("content")
+    one, other = (
+        [{"type": "text", "text": content}] if isinstance(content, str) else content
+        for content in contents
+    )
     return (
         message.get("role") == before.get("role")
-        and isinstance(blocks[0], list)
-        and isinstance(blocks[1], list)
-        and blocks[0][: len(blocks[1])] == blocks[1]
+        and isinstance(one, list)
+        and isinstance(other, list)
+        and one[: len(other)] == other
     )
 
 
-_WHY = {
-    "repeated": "a later call gave the same result",
-    "blanked": "an old result, left out to make room",
-    "clamped": "a part of it is huge: its head and tail are left",
-}
+# Why
 
 
-class Missing(NamedTuple):
-    """What of a log is not sent."""
+class MissingMessages(NamedTuple):
+    """The messages of a log that are not sent."""
 
     gaps: list[range]
-    """Ranges before the window of which nothing stays."""
+    """Ranges before the window without a permanent message."""
     late: list[int]
     """Results in the window whose calls are before it."""
     torn: list[int]
-    """Messages of which only a part is sent, since the rest belongs to something that is not."""
+    """Messages of which only a part is sent, since the rest belongs to a unit that is not."""
 
     @classmethod
-    def of(cls, sent: Sequence[Unit], others: Sequence[Unit], start: int) -> Missing:
-        """Return what is missing if some units are sent, and all others before an index are not."""
-        kept, lost = _places(sent), _places(others)
-        ends = [-1, *sorted(at for at in kept if at < start), start]
+    def of(cls, sent: Sequence[Unit], unsent: Sequence[Unit], start: int) -> MissingMessages:
+        """Return what is missing if some units are sent, and others before an index are not."""
+        present, absent = _indices(sent), _indices(unsent)
+        ends = [-1, *sorted(at for at in present if at < start), start]
         gaps = [gap for a, b in pairwise(ends) if (gap := range(a + 1, b))]
-        late = sorted(at for at in lost - kept if at >= start)
-        return cls(gaps, late, sorted(lost & kept))
+        late = sorted(at for at in absent - present if at >= start)
+        return cls(gaps, late, sorted(absent & present))
 
-    def ranges(self) -> list[range]:
-        """Return all of which nothing is sent."""
-        return [*self.gaps, *(range(at, at + 1) for at in self.late)]
+    def indices(self) -> Indices:
+        """Return the messages of which nothing is sent."""
+        return Indices([*self.gaps, *(range(at, at + 1) for at in self.late)])
 
     def reasons(self, *, is_summarised: bool) -> Iterator[Reason]:
-        """Yield why it is not sent."""
+        """Yield why they are not sent."""
         done = "summarised" if is_summarised else "dropped"
         why = "a summary stands for it" if is_summarised else "older than what fits"
         yield from (Reason(gap.start, gap.stop, done, why) for gap in self.gaps)
@@ -143,32 +145,29 @@ class Missing(NamedTuple):
         yield from (Reason(at, at + 1, "orphaned", why) for at in self.torn)
 
 
-def _places(units: Sequence[Unit]) -> set[int]:
+def _indices(units: Sequence[Unit]) -> set[int]:
     return {at for unit in units for at, _ in unit.messages()}
 
 
-def changes(before: Sequence[Unit], after: Sequence[Unit]) -> Iterator[Reason]:
-    """Yield what tiers have done, message by message."""
+def reduction_reasons(before: Sequence[Unit], after: Sequence[Unit]) -> Iterator[Reason]:
+    """Yield what reductions have done, message by message."""
     for one, other in zip(before, after, strict=True):
         if one is other:
             continue
         for (at, old), (_, new) in zip(one.messages(), other.messages(), strict=True):
             if old is not new:
-                done = _done(new)
-                yield Reason(at, at + 1, done, _WHY[done])
+                texts = {each.content for each in new.results if isinstance(each.content, str)}
+                is_blanked = BLANKED in texts or BLANKED in new.text
+                done = "blanked" if is_blanked else "clamped"
+                done = "repeated" if REPEATED in texts else done
+                yield Reason(at, at + 1, done, _CHANGES[done])
 
 
-def _done(message: Message) -> str:
-    said = {result.content for result in message.results if isinstance(result.content, str)}
-    if REPEATED in said:
-        return "repeated"
-    return "blanked" if BLANKED in said or BLANKED in message.text else "clamped"
-
-
-def stayed(stays: Sequence[Unit], start: int) -> Iterator[Reason]:
-    """Yield what stays though it is older than the window."""
-    for unit in stays:
-        if unit.at < start:
-            why = "what the user said last" if unit.is_turn else f"a {unit.head.role} message"
-            why = "pinned" if not unit.is_turn and unit.head.role != "system" else why
-            yield Reason(unit.at, unit.at + 1, "kept", why)
+def permanent_reasons(units: Sequence[Unit], start: int) -> Iterator[Reason]:
+    """Yield why permanent units are sent though they are older than the window."""
+    for unit in units:
+        if unit.index < start:
+            why = "the user's last message" if unit.is_last_user else "pinned"
+            is_system = not unit.is_last_user and unit.head.role is Role.SYSTEM
+            why = "a system message" if is_system else why
+            yield Reason(unit.index, unit.index + 1, "kept", why)

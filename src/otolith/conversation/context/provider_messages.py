@@ -1,13 +1,10 @@
-"""Units as a provider is sent them: ids it accepts, parts it takes, roles in the order it wants.
+"""Units as a provider accepts them: valid ids, parts it takes, and roles in the order it wants.
 
-Parts as a provider takes them: what it cannot be sent is put into words, or left out, and told.
-
-The writers in `formats/` give back what was read, whatever it was. A request has to be accepted: so
-a file of a kind that a provider does not take becomes a line that names it, and what only another
-provider understands is left out, unless it is words. Reasoning is not told of: it goes to whoever
-signed it and to nobody else, and what it led to is there.
-
-All that was said as a provider accepts it, whatever it takes: a context without a budget.
+The writers in `formats/` return what was read, whatever it was. A request has to be accepted. So a
+file of a type that a provider does not take becomes a line that names it. A part that only another
+provider understands is left out, unless it is text. Both are reported as losses. Reasoning goes to
+the provider that signed it and to no other; leaving it out is not reported, since what it led to is
+there.
 """
 
 from __future__ import annotations
@@ -17,17 +14,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from otolith.conversation.context.units import REDACTED, Gathering
+from otolith.conversation.context.units import REDACTED, group_units
 from otolith.conversation.formats import (
     FORMATS,
     anthropic,
-    as_sent,
     openai_chat,
     openai_responses,
     transcript,
-    without_residue,
+    without_unknown_fields,
+    write_message,
 )
-from otolith.conversation.formats.parts import named, refused
+from otolith.conversation.formats.parts import PDF, PICTURES, attachment_line, refusal_text
 from otolith.conversation.message import (
     Attachment,
     Extra,
@@ -40,8 +37,10 @@ from otolith.conversation.message import (
 )
 from otolith.core import digest
 
-PDF = "application/pdf"
-_PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+PROVIDERS = ("openai", "responses", "anthropic", "plain")
+LEFT_OUT = "[earlier messages are left out]"
+"""The first message of the user, if a request to Anthropic would begin with the assistant."""
+
 _SOUNDS = ("audio/wav", "audio/mpeg")
 _FILES = (
     PDF,
@@ -51,76 +50,132 @@ _FILES = (
     "application/xml",
 )
 _OFFICE = "application/vnd.openxmlformats-officedocument."
-_SOME_PICTURE, _SOME_FILE = "image/*", "application/*"
-"""What is at an address, as long as nobody has looked."""
+_ANY_PICTURE, _ANY_FILE = "image/*", "application/*"
+"""The types of attachments that are only known by their address."""
+_FORBIDDEN_LETTERS = re.compile(r"[^a-zA-Z0-9_-]")
+_MAX_ID_LETTERS = {"openai": 40, "responses": 64}
+_MAX_TOOL_LETTERS = 64
+"""The same for all providers, as are the letters of a tool name."""
+_SHORT_ID_LETTERS = 32
+"""How much of an id is left where something is appended to it."""
+_CACHE = "cache_control"
+_MAX_CACHE_MARKS = 4
 
 
-class Translation:
-    """Messages on their way to one provider, and what is lost on it."""
+class ProviderRequest(NamedTuple):
+    """The messages of a request, and its system prompt where that is separate."""
+
+    messages: list[dict[str, Any]]
+    system: Any = None
+    losses: Mapping[int, str] = {}
+    """By the place of a given message: what of it is missing or changed."""
+
+
+def all_messages_for(messages: Iterable[Message], for_: str) -> ProviderRequest:
+    """Return all messages as a provider wants them, without a budget.
+
+    Every call has a result and every result its call; ids and names are valid.
+    """
+    units, _ = group_units(enumerate(messages))
+    return translate(([each for _, each in unit.messages()] for unit in units), for_)
+
+
+def translate(groups: Iterable[Sequence[Message]], for_: str) -> ProviderRequest:
+    """Return groups of messages as a provider wants them; no call id is in two groups."""
+    translation = _Translation(for_)
+    given = [message for group in _with_valid_ids(groups, for_) for message in group]
+    messages = [translation.message(place, message) for place, message in enumerate(given)]
+    if for_ == "plain":
+        pieces = [transcript.as_dicts([message]) for message in messages]
+    else:
+        pieces = [write_message(message, FORMATS[for_]) for message in messages]
+    losses = {at: f"for {for_}, {'; '.join(each)}" for at, each in translation.losses.items()}
+    empty = f"nothing of it can be said to {for_}"
+    losses |= {at: empty for at, piece in enumerate(pieces) if not piece}
+    return _assemble(pieces, for_)._replace(losses=losses)
+
+
+def _assemble(pieces: Sequence[list[Any]], for_: str) -> ProviderRequest:
+    """Return a request of the pieces that messages were written as."""
+    if for_ == "plain":
+        return ProviderRequest([raw for piece in pieces for raw in piece])
+    if for_ == "anthropic":
+        return _assemble_anthropic(pieces)
+    document = FORMATS[for_].document(pieces)
+    if for_ == "responses":
+        return ProviderRequest(_valid_items(document["input"]), document.get("instructions"))
+    named = [
+        raw | {"name": openai_chat.speaker_name(raw["name"])} if raw.get("name") else raw
+        for raw in document["messages"]
+    ]
+    return ProviderRequest(named)
+
+
+# Parts
+
+
+class _Translation:
+    """Translates the parts of messages for one provider, and collects what is lost."""
 
     def __init__(self, for_: str) -> None:
         self._for = for_
         self.losses: dict[int, list[str]] = {}
-        """By the place of a message, what became of parts of it."""
 
     def message(self, place: int, message: Message) -> Message:
-        """Return a message with those parts that the provider takes."""
+        """Return a message with the parts that the provider takes."""
         if self._for == "plain" or all(isinstance(part, Text) for part in message.parts):
             return message
-        told: list[str] = []
-        parts = tuple(self._parts(message.parts, message.role, told))
-        if not told:
+        lost: list[str] = []
+        parts = tuple(self._parts(message.parts, message.role, lost))
+        if not lost:
             return message
-        self.losses[place] = told
-        return replace(without_residue(message), parts=parts)
+        self.losses[place] = lost
+        return replace(without_unknown_fields(message), parts=parts)
 
-    def _parts(self, parts: tuple[Part, ...], role: Role, told: list[str]) -> list[Part]:
-        fitted = (self._part(part, role, told) for part in parts)
-        return [part for part in fitted if part is not None]
+    def _parts(self, parts: tuple[Part, ...], role: Role, lost: list[str]) -> list[Part]:
+        translated = (self._part(part, role, lost) for part in parts)
+        return [part for part in translated if part is not None]
 
-    def _part(self, part: Part, role: Role, told: list[str]) -> Part | None:
+    def _part(self, part: Part, role: Role, lost: list[str]) -> Part | None:
         if isinstance(part, Attachment) and not _takes(self._for, part, role):
-            told.append(f"{named(part)} is only named")
-            return Text(named(part))
+            lost.append(f"{attachment_line(part)} is only named")
+            return Text(attachment_line(part))
         if isinstance(part, Extra):
-            return self._extra(part, told)
+            return self._extra(part, lost)
         if isinstance(part, ToolResult) and isinstance(part.content, tuple):
-            return self._result(part, told)
+            lost_here: list[str] = []
+            # Anthropic takes nothing but text from a tool that failed, as from an assistant.
+            failed = self._for == "anthropic" and part.is_error
+            role = Role.ASSISTANT if failed else Role.TOOL
+            content = tuple(self._parts(part.content, role, lost_here))
+            lost += lost_here
+            return replace(part, content=content) if lost_here else part
         return part
 
-    def _result(self, result: ToolResult, told: list[str]) -> ToolResult:
-        if not isinstance(result.content, tuple):
-            return result
-        lost: list[str] = []
-        # Anthropic takes nothing but text from a tool that failed, as if it were not a tool's.
-        role = Role.ASSISTANT if self._for == "anthropic" and result.is_error else Role.TOOL
-        content = tuple(self._parts(result.content, role, lost))
-        told += lost
-        return replace(result, content=content) if lost else result
-
-    def _extra(self, part: Extra, told: list[str]) -> Part | None:
-        if part.type.startswith(f"{self._for}:") or part.type == REDACTED or refused(part):
+    def _extra(self, part: Extra, lost: list[str]) -> Part | None:
+        is_own = part.type.startswith(f"{self._for}:")
+        if is_own or part.type == REDACTED or refusal_text(part):
             return part
-        words = _document(part)
-        told.append(f"{part.type} is {'said in words' if words else 'left out'}")
-        return Text(words) if words else None
+        text = _document_text(part)
+        lost.append(f"{part.type} is {'said in words' if text else 'left out'}")
+        return Text(text) if text else None
 
 
 def _takes(for_: str, part: Attachment, role: Role) -> bool:
-    """Tell whether a provider takes an attachment of somebody."""
+    """Return whether a provider takes an attachment in a message of a role."""
     if part.data is None and not part.url:
         return False
     if for_ == "anthropic":
         return role in (Role.USER, Role.TOOL) and _anthropic_takes(part)
     if role is not Role.USER and (for_ != "responses" or role is not Role.TOOL):
         return False
-    kind, is_here = part.media_type, part.data is not None
+    kind, has_bytes = part.media_type, part.data is not None
     if kind.startswith("image/"):
-        return kind in _PICTURES or (not is_here and kind == _SOME_PICTURE)
-    if is_here:
+        return kind in PICTURES or (not has_bytes and kind == _ANY_PICTURE)
+    if has_bytes:
         is_file = kind in _FILES or kind.startswith(("text/", _OFFICE))
         return is_file or (for_ == "openai" and kind in _SOUNDS)
-    return for_ == "responses" and kind in (PDF, _SOME_FILE) and part.url.startswith("http")
+    return for_ == "responses" and kind in (PDF, _ANY_FILE) and part.url.startswith("http")
 
 
 def _anthropic_takes(part: Attachment) -> bool:
@@ -128,7 +183,7 @@ def _anthropic_takes(part: Attachment) -> bool:
     if part.data is None:
         return kind == PDF or kind.startswith("image/")
     if not kind.startswith("text/"):
-        return kind == PDF or kind in _PICTURES
+        return kind == PDF or kind in PICTURES
     try:
         part.data.decode()
     except UnicodeDecodeError:
@@ -136,8 +191,8 @@ def _anthropic_takes(part: Attachment) -> bool:
     return True
 
 
-def _document(part: Extra) -> str:
-    """Return the words of a document or of something found, given as content; else nothing."""
+def _document_text(part: Extra) -> str:
+    """Return the text of a document or a search result that has it as content; else nothing."""
     data: Any = part.data if isinstance(part.data, dict) else {}
     source = data.get("source") if part.type.endswith(":document") else data
     if not part.type.endswith((":document", ":search_result")) or not isinstance(source, dict):
@@ -145,187 +200,125 @@ def _document(part: Extra) -> str:
     content = source.get("content")
     if isinstance(content, str):
         return content
-    blocks = [each for each in content or () if isinstance(each, dict)]
-    texts = [each.get("text") for each in blocks]
+    texts = [each.get("text") for each in content or () if isinstance(each, dict)]
     return "\n".join(text for text in texts if isinstance(text, str))
-
-
-PROVIDERS = ("openai", "responses", "anthropic", "plain")
-LEFT_OUT = "[earlier messages are left out]"
-
-
-class Sent(NamedTuple):
-    """The messages of a request, and its system prompt where that is apart."""
-
-    messages: list[dict[str, Any]]
-    system: Any = None
-    losses: Mapping[int, str] = {}
-    """By the place of a message that was given, what of it is not said as it was."""
-
-
-def send(groups: Iterable[Sequence[Message]], for_: str) -> Sent:
-    """Return groups of messages as a provider wants them; no id is in two groups then."""
-    translation = Translation(for_)
-    given = [message for group in _distinct(groups, for_) for message in group]
-    messages = [translation.message(place, message) for place, message in enumerate(given)]
-    if for_ == "plain":
-        pieces = [transcript.as_dicts([message]) for message in messages]
-    else:
-        pieces = [as_sent(message, FORMATS[for_]) for message in messages]
-    losses = {at: f"for {for_}, {'; '.join(told)}" for at, told in translation.losses.items()}
-    nothing = f"nothing of it can be said to {for_}"
-    silent = {at: nothing for at, piece in enumerate(pieces) if not piece}
-    return _joined_up(pieces, for_)._replace(losses=losses | silent)
-
-
-def _joined_up(pieces: Sequence[list[Any]], for_: str) -> Sent:
-    if for_ == "plain":
-        return Sent([raw for piece in pieces for raw in piece])
-    if for_ == "anthropic":
-        return _for_anthropic(pieces)
-    document = FORMATS[for_].document(pieces)
-    if for_ == "responses":
-        return Sent(_for_responses(document["input"]), document.get("instructions"))
-    return Sent([_introduced(raw) for raw in document["messages"]])
 
 
 # Ids
 
-_FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]")
-_LONGEST = {"openai": 40, "responses": 64}
-_LONGEST_TOOL = 64
-"""What a tool may be called is the same everywhere, and so are the signs that may be in it."""
 
-
-def _distinct(groups: Iterable[Sequence[Message]], for_: str) -> Iterable[Sequence[Message]]:
-    """Yield groups whose calls have ids that no other call has, and that the provider takes."""
+def _with_valid_ids(groups: Iterable[Sequence[Message]], for_: str) -> Iterable[Sequence[Message]]:
+    """Yield groups whose call ids and tool names the provider takes; no id is in two groups."""
     used: set[str] = set()
     for group in groups:
-        names: dict[str, str] = {}
+        ids: dict[str, str] = {}
         tools: dict[str, str] = {}
         for call in (call for message in group for call in message.calls):
-            name = plainer = _taken(call.id, for_)
+            id = valid = _valid_id(call.id, for_)
             count = 2
-            while name in used:
-                name, count = f"{plainer[-_SHORT:]}_{count}", count + 1
-            used.add(name)
-            if name != call.id:
-                names[call.id] = name
-            if for_ != "plain" and (tool := _tool(call.name)) != call.name:
+            while id in used:
+                id, count = f"{valid[-_SHORT_ID_LETTERS:]}_{count}", count + 1
+            used.add(id)
+            if id != call.id:
+                ids[call.id] = id
+            tool = _FORBIDDEN_LETTERS.sub("_", call.name)[:_MAX_TOOL_LETTERS] or "tool"
+            if for_ != "plain" and tool != call.name:
                 tools[call.name] = tool
-        same = _answered_in_kind(group) if for_ == "responses" else group
-        yield [_renamed(each, names, tools) for each in same] if names or tools else same
+        same = _with_result_items(group) if for_ == "responses" else group
+        yield [_renamed(each, ids, tools) for each in same] if ids or tools else same
 
 
-def _answered_in_kind(group: Sequence[Message]) -> Sequence[Message]:
-    """Return a group in which a built-in tool is answered by an item of its own kind."""
+def _valid_id(id: str, for_: str) -> str:
+    """Return an id that a provider takes; a long one has a hash in place of its end."""
+    valid = _FORBIDDEN_LETTERS.sub("_", id) if for_ == "anthropic" else id
+    if len(valid) <= _MAX_ID_LETTERS.get(for_, len(valid)):
+        return valid
+    return f"{valid[: _SHORT_ID_LETTERS - 9]}_{digest(id.encode())[:4].hex()}"
+
+
+def _with_result_items(group: Sequence[Message]) -> Sequence[Message]:
+    """Return a group in which the result of a built-in tool is an item of its kind."""
     calls = (call for message in group for call in message.calls)
     kinds = {
-        call.id: f"{kind}_output" for call in calls if (kind := openai_responses.item_of(call))
+        call.id: f"{kind}_output" for call in calls if (kind := openai_responses.call_item(call))
     }
     if not kinds:
         return group
 
-    def of_kind(part: Part) -> Part:
+    def with_item(part: Part) -> Part:
+        """Return a result with the kind of its item."""
         if not isinstance(part, ToolResult) or part.call_id not in kinds or "item" in part.extra:
             return part
         return replace(part, extra={**part.extra, "item": kinds[part.call_id]})
 
-    return [replace(each, parts=tuple(map(of_kind, each.parts))) for each in group]
+    return [replace(each, parts=tuple(map(with_item, each.parts))) for each in group]
 
 
-_SHORT = 32
-"""How much of an id is left where something is put after it."""
-
-
-def _taken(id: str, for_: str) -> str:
-    """Return an id as a provider takes it; one that is too long has a hash in place of its end."""
-    name = _FORBIDDEN.sub("_", id) if for_ == "anthropic" else id
-    if len(name) <= _LONGEST.get(for_, len(name)):
-        return name
-    return f"{name[: _SHORT - 9]}_{digest(id.encode())[:4].hex()}"
-
-
-def _tool(name: str) -> str:
-    return _FORBIDDEN.sub("_", name)[:_LONGEST_TOOL] or "tool"
-
-
-def _renamed(message: Message, names: dict[str, str], tools: dict[str, str]) -> Message:
-    """Return a message with other ids; what stood beside its parts may have the old ones."""
+def _renamed(message: Message, ids: dict[str, str], tools: dict[str, str]) -> Message:
+    """Return a message with other ids; its unknown fields may have the old ones, so they go."""
 
     def renamed(part: Part) -> Part:
+        """Return a call or a result with its new id."""
         if isinstance(part, ToolCall):
             name = tools.get(part.name, part.name)
-            return replace(part, id=names.get(part.id, part.id), name=name)
+            return replace(part, id=ids.get(part.id, part.id), name=name)
         if isinstance(part, ToolResult):
-            return replace(part, call_id=names.get(part.call_id, part.call_id))
+            return replace(part, call_id=ids.get(part.call_id, part.call_id))
         return part
 
     if not message.calls and not message.results:
         return message
-    return replace(without_residue(message), parts=tuple(map(renamed, message.parts)))
+    return replace(without_unknown_fields(message), parts=tuple(map(renamed, message.parts)))
 
 
 # Roles
 
 
-def _introduced(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return a message of chat whose speaker has a name that the API takes."""
-    name = raw.get("name")
-    return raw | {"name": openai_chat.speaker(name)} if isinstance(name, str) and name else raw
-
-
-def _for_responses(items: str | list[Any]) -> list[Any]:
-    """Leave out reasoning that nothing of the assistant's follows, which the API refuses."""
+def _valid_items(items: str | list[Any]) -> list[Any]:
+    """Leave out reasoning that nothing of the assistant follows, which OpenAI refuses."""
     out: list[Any] = []
     for item in [openai_responses.as_item(items)] if isinstance(items, str) else reversed(items):
-        follows = bool(out) and openai_responses.is_assistants(out[-1])
-        if item.get("type") != "reasoning" or follows:
+        is_followed = bool(out) and openai_responses.is_from_assistant(out[-1])
+        if item.get("type") != "reasoning" or is_followed:
             out.append(item)
     return out[::-1]
 
 
-def _for_anthropic(pieces: Sequence[list[Any]]) -> Sent:
+def _assemble_anthropic(pieces: Sequence[list[Any]]) -> ProviderRequest:
     """Join messages of one role in a row, begin with the user, end nothing with thinking."""
     document = anthropic.document(pieces)
-    joined = _joined({key: raw[key] for key in _KEYS} for raw in document["messages"])
-    said = [raw for raw in map(_without_last_thoughts, joined) if raw["content"]]
-    out = _joined(said)
-    if out and out[0]["role"] != "user":
-        out.insert(0, {"role": "user", "content": LEFT_OUT})
-    if out and out[-1]["role"] == "assistant":
-        out[-1] = out[-1] | {"content": _trimmed(out[-1]["content"])}
+    raws = [{key: raw[key] for key in ("role", "content")} for raw in document["messages"]]
+    raws = [raw for raw in map(_without_last_thinking, _join_roles(raws)) if raw["content"]]
+    raws = _join_roles(raws)
+    if raws and raws[0]["role"] != "user":
+        raws.insert(0, {"role": "user", "content": LEFT_OUT})
+    if raws and raws[-1]["role"] == "assistant":
+        raws[-1] = raws[-1] | {"content": _right_stripped(raws[-1]["content"])}
     system = document.get("system")
-    return Sent(_cached(out, _MOST_CACHED - _places(system)), system)
+    return ProviderRequest(
+        _limit_cache_marks(raws, _MAX_CACHE_MARKS - _cache_marks(system)), system
+    )
 
 
-_KEYS = ("role", "content")
-_MOST_CACHED = 4
-
-
-def _places(content: Any) -> int:
-    """Return how many blocks end what is to be cached."""
+def _cache_marks(content: Any) -> int:
     return 0 if isinstance(content, str | None) else sum(_CACHE in block for block in content)
 
 
-_CACHE = "cache_control"
-
-
-def _cached(raws: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
-    """Leave the last places of a cache, since the API takes four; a long log may have more."""
-    left = sum(_places(raw["content"]) for raw in raws) - most
+def _limit_cache_marks(raws: list[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
+    """Keep the last marks of what is to be cached: the API takes four, a long log may have more."""
+    excess = sum(_cache_marks(raw["content"]) for raw in raws) - limit
     for at, raw in enumerate(raws):
-        if left <= 0:
+        if excess <= 0:
             break
-        here = _places(raw["content"])
-        if here:
+        marks = _cache_marks(raw["content"])
+        if marks:
             blocks = [{k: v for k, v in block.items() if k != _CACHE} for block in raw["content"]]
             raws[at] = raw | {"content": blocks}
-            left -= here
+            excess -= marks
     return raws
 
 
-def _joined(raws: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _join_roles(raws: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     out: list[dict[str, Any]] = []
     for raw in raws:
         if out and out[-1]["role"] == raw["role"]:
@@ -336,7 +329,7 @@ def _joined(raws: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return out
 
 
-def _without_last_thoughts(raw: dict[str, Any]) -> dict[str, Any]:
+def _without_last_thinking(raw: dict[str, Any]) -> dict[str, Any]:
     content = raw["content"]
     if raw["role"] != "assistant" or isinstance(content, str):
         return raw
@@ -346,20 +339,11 @@ def _without_last_thoughts(raw: dict[str, Any]) -> dict[str, Any]:
     return raw if end == len(content) else raw | {"content": content[:end]}
 
 
-def _trimmed(content: Any) -> Any:
-    """Return what an assistant says last without spaces at its end, which the API refuses."""
+def _right_stripped(content: Any) -> Any:
+    """Return the assistant's last content without spaces at its end, which Anthropic refuses."""
     if isinstance(content, str):
         return content.rstrip()
     last = content[-1]
     if last.get("type") != "text":
         return content
     return [*content[:-1], last | {"text": last["text"].rstrip()}]
-
-
-def all_messages_for(messages: Iterable[Message], for_: str) -> Sent:
-    """Return all messages as a provider wants them.
-
-    Every call has a result and every result its call; ids and names are such as it takes.
-    """
-    units = Gathering.of(enumerate(messages)).units
-    return send(([each for _, each in unit.messages()] for unit in units), for_)

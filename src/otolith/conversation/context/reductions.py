@@ -1,30 +1,35 @@
-"""Clamping: a part that is huge keeps its head and its tail, and stays what it was.
+"""Reductions: what is done to units so that more of them fit, the mildest first.
 
-A text, a result and a file of text are cut in the middle. Arguments stay an object: first the texts
-in them are cut; if that is not enough, what is long is said as the text of its JSON, cut as well;
-and if there are too many of them, the last ones are left out.
+clamp    a huge part keeps its head and its tail
+repeat   a result that a later call of the same tool with the same arguments gave again is left out
+blank    an old result, or an old attachment, is left out
 
-Tiers: what is done to units so that more of them fit, the mildest first.
+System messages and pinned ones are never touched, and of the last units only huge parts are.
 
-clamp    a part that is huge keeps its head and its tail, see reductions.py
-repeat   a result that a later call of the same tool with the same arguments gave again says so
-blank    an old result, or an old attachment, says that it was left out
-
-System messages and what was pinned are never touched, and of the last units only huge parts are.
-
-Reducing units: which tier touches which of them.
+A clamped text, result or text file is cut in the middle. Clamped arguments are still an object:
+first the texts in them are cut; if that is not enough, each long value becomes the text of its
+JSON, cut as well; and if there are too many of them, the last ones are left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
+from operator import is_
 from typing import Any
 
-from otolith.conversation.context.budget import Costs, Rules, roundest
+from otolith.conversation.context.budget import TokenCosts, roundest
+from otolith.conversation.context.source import ContextRules
 from otolith.conversation.context.units import APPROVAL, REDACTED, Unit
-from otolith.conversation.formats import without_residue
-from otolith.conversation.formats.parts import arguments_text, compact, named, spoken, words
+from otolith.conversation.formats import without_unknown_fields
+from otolith.conversation.formats.parts import (
+    arguments_json,
+    attachment_line,
+    compact_json,
+    content_text,
+    part_text,
+)
 from otolith.conversation.message import (
     Attachment,
     Extra,
@@ -36,153 +41,202 @@ from otolith.conversation.message import (
     ToolCall,
     ToolResult,
 )
-from otolith.conversation.token_counts import Counter
+from otolith.conversation.token_counts import TokenCounter
 from otolith.frozen import thaw
 from otolith.text.tokens import LETTERS_PER_TOKEN, shorten
 
 REPEATED = "[the same as the result of a later call]"
 BLANKED = "[left out: an old result]"
-WORTH = 60
-"""A result of fewer characters is not worth leaving out."""
+MIN_CLAMP = 48
+"""The tokens that a clamped part keeps in any case."""
+
+_CLAMPED = "\n[… left out …]\n"
+_MIN_BLANKED_LETTERS = 60
+"""A shorter result is not worth leaving out."""
+_TEXT_ITEMS = (None, "custom_tool_call", "custom_tool_call_output")
+"""Items of OpenAI's responses that hold text; None stands for functions and their results."""
+_MIN_ARGUMENT_TOKENS = 12
+_BLANK_STEP = 16
+"""By how many messages the line before which results are blanked may stay behind."""
 
 
-def changed(message: Message, change: Callable[[Part], Part | None]) -> Message:
-    """Return a message with its parts changed; None takes one out."""
+class Reducer:
+    """Makes units smaller, as far as the rules of a context allow."""
+
+    def __init__(self, rules: ContextRules, costs: TokenCosts, room: int) -> None:
+        self._rules = rules
+        self._costs = costs
+        self._room = room
+
+    @property
+    def limit(self) -> int:
+        """The tokens from which on a part is huge, as the counter counts them."""
+        return max(self._costs.unscale(self._room // 4), MIN_CLAMP)
+
+    def fit(self, units: list[Unit]) -> list[Unit] | None:
+        """Return all units with as few reductions as needed; None if they do not fit."""
+        steps: tuple[Callable[[list[Unit]], list[Unit]], ...] = (
+            list,
+            lambda units: self._clamp(units, self.limit),
+            self._leave_out_repeats,
+            self._blank_most,
+            lambda units: _blank_results(units, self._old_before(units)),
+        )
+        for step in steps:
+            units = step(units)
+            if self._costs.total(units) <= self._room:
+                return units
+        return None
+
+    def reduce(self, units: list[Unit], limit: int) -> list[Unit]:
+        """Return units with all reductions applied; `limit` is the size of a huge part."""
+        return self._blank_most(self._leave_out_repeats(self._clamp(units, limit)))
+
+    def _clamp(self, units: list[Unit], limit: int) -> list[Unit]:
+        clamp = Clamp(limit, self._costs.counter)
+        return [
+            clamp.unit(unit)
+            if any(self._costs.message(each) > limit for _, each in unit.messages())
+            else unit
+            for unit in units
+        ]
+
+    def _leave_out_repeats(self, units: list[Unit]) -> list[Unit]:
+        return _leave_out_repeats(units, len(units) - self._rules.keep_last)
+
+    def _blank_most(self, units: list[Unit]) -> list[Unit]:
+        """Blank what is old, before a line that stays where it is for some messages."""
+        line = self._old_before(units)
+        return _blank_results(units, roundest(max(line - _BLANK_STEP, 1), line)) if line else units
+
+    def _old_before(self, units: list[Unit]) -> int:
+        """Return the index before which results are old."""
+        keep, last = self._rules.keep_results, self._rules.keep_last
+        answered = [unit.index for unit in units if unit.results]
+        if len(answered) <= keep:
+            return 0
+        line = answered[-keep] if keep else answered[-1] + 1
+        return min([line, *(unit.index for unit in units[len(units) - last :])])
+
+
+def _map_parts(message: Message, change: Callable[[Part], Part | None]) -> Message:
+    """Return a message with its parts changed, or the same message; None takes a part out."""
     parts = tuple(new for part in message.parts if (new := change(part)) is not None)
-    if len(parts) == len(message.parts) and all(map(_is, parts, message.parts)):
+    if len(parts) == len(message.parts) and all(map(is_, parts, message.parts)):
         return message
-    return replace(without_residue(message), parts=parts, tokens=None)
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other
-
-
-def each_message(unit: Unit, change: Callable[[Message], Message]) -> Unit:
-    """Return a unit with its messages changed."""
-    said = [(at, change(message)) for at, message in unit.said]
-    results = [(at, change(message)) for at, message in unit.results]
-    news, olds = [*said, *results], unit.messages()
-    if all(new is old for (_, new), (_, old) in zip(news, olds, strict=True)):
-        return unit
-    return replace(unit, said=said, results=results)
+    return replace(without_unknown_fields(message), parts=parts, tokens=None)
 
 
 # Repeated and old results
 
 
-def without_repeats(units: Sequence[Unit], protected: int) -> list[Unit]:
-    """Return units in which only the last of equal results says what it was."""
+def _leave_out_repeats(units: Sequence[Unit], stop: int) -> list[Unit]:
+    """Return units in which only the last of equal results is there; `stop` protects the last."""
     seen: set[tuple[str, str, str]] = set()
-    out: list[Unit] = []
+    found: list[Unit] = []
     for place in range(len(units) - 1, -1, -1):
         unit = units[place]
-        if unit.results:
-            calls = {call.id: call for call in unit.head.calls}
-            again = {
-                result.call_id
-                for _, message in unit.results
-                for result in reversed(message.results)
-                if _is_again(calls.get(result.call_id), result, seen)
-            }
-            if again and place < protected and not unit.stays:
-                unit = _saying(unit, again, REPEATED)
-        out.append(unit)
-    return out[::-1]
+        repeated = _repeated_results(unit, seen) if unit.results else set()
+        if repeated and place < stop and not unit.is_permanent:
+            unit = _replace_results(unit, repeated, REPEATED)
+        found.append(unit)
+    return found[::-1]
 
 
-def _is_again(call: ToolCall | None, result: ToolResult, seen: set[tuple[str, str, str]]) -> bool:
-    if call is None or not _is_worth(result):
-        return False
-    key = call.name, arguments_text(call), spoken(result.content)
-    if key in seen:
-        return True
-    seen.add(key)
-    return False
+def _repeated_results(unit: Unit, seen: set[tuple[str, str, str]]) -> set[str]:
+    """Return the ids of calls whose results were seen in a later unit; note all others."""
+    calls, repeated = {call.id: call for call in unit.head.calls}, set()
+    for result in (each for _, m in unit.results for each in reversed(m.results)):
+        call = calls.get(result.call_id)
+        if call is not None and _is_worth_blanking(result):
+            key = call.name, arguments_json(call), content_text(result.content)
+            if key in seen:
+                repeated.add(result.call_id)
+            seen.add(key)
+    return repeated
 
 
-def without_old_results(units: Sequence[Unit], before: int) -> list[Unit]:
+def _blank_results(units: Sequence[Unit], stop: int) -> list[Unit]:
     """Return units in which results and attachments before an index are left out."""
-    return [unit if unit.stays or unit.at >= before else _blanked(unit) for unit in units]
+    return [unit if unit.is_permanent or unit.index >= stop else _blank(unit) for unit in units]
 
 
-def _blanked(unit: Unit) -> Unit:
-    old = {
-        result.call_id for _, each in unit.results for result in each.results if _is_worth(result)
-    }
-    unit = _saying(unit, old, BLANKED) if old else unit
+def _blank(unit: Unit) -> Unit:
+    results = (result for _, each in unit.results for result in each.results)
+    old = {result.call_id for result in results if _is_worth_blanking(result)}
+    unit = _replace_results(unit, old, BLANKED) if old else unit
     if not any(isinstance(part, Attachment) for _, each in unit.messages() for part in each.parts):
         return unit
-    return each_message(unit, lambda each: changed(each, _without_file))
+
+    def without_file(part: Part) -> Part:
+        """Return a line in place of an attachment."""
+        is_file = isinstance(part, Attachment)
+        return Text(f"{attachment_line(part)} {BLANKED}") if is_file else part  # type: ignore[arg-type]
+
+    return unit.map_messages(lambda message: _map_parts(message, without_file))
 
 
-def _without_file(part: Part) -> Part:
-    return Text(f"{named(part)} {BLANKED}") if isinstance(part, Attachment) else part
-
-
-def _is_worth(result: ToolResult) -> bool:
+def _is_worth_blanking(result: ToolResult) -> bool:
     if "item" in result.extra:
         return False
-    return not isinstance(result.content, str) or len(result.content) > WORTH
+    return not isinstance(result.content, str) or len(result.content) > _MIN_BLANKED_LETTERS
 
 
-def _saying(unit: Unit, ids: set[str], text: str) -> Unit:
+def _replace_results(unit: Unit, call_ids: set[str], text: str) -> Unit:
     def change(part: Part) -> Part:
-        if isinstance(part, ToolResult) and part.call_id in ids:
+        """Replace the content of a result."""
+        if isinstance(part, ToolResult) and part.call_id in call_ids:
             return replace(part, content=text)
         return part
 
-    return each_message(unit, lambda message: changed(message, change))
+    return unit.map_messages(lambda message: _map_parts(message, change))
 
 
-CLAMPED = "\n[… left out …]\n"
-_IN_WORDS = (None, "custom_tool_call", "custom_tool_call_output")
-"""Items of a provider that are words, beside functions and their results."""
-_LEAST_ARGUMENT = 12
+# Huge parts
 
 
 @dataclass(frozen=True, slots=True)
 class Clamp:
-    """Cuts parts that are longer than so many tokens."""
+    """Cuts parts that have more than `limit` tokens."""
 
     limit: int
-    counter: Counter
+    counter: TokenCounter
 
     def unit(self, unit: Unit) -> Unit:
-        """Return a unit without huge parts."""
-        return unit if unit.stays else each_message(unit, self._message)
+        """Return a unit without huge parts; a permanent one is changed only as the last user's."""
+        if unit.is_permanent and not unit.is_last_user:
+            return unit
+        return unit.map_messages(self._message)
 
     def _message(self, message: Message) -> Message:
-        if message.role is not Role.ASSISTANT or not any(map(self._is_bound, message.parts)):
-            return changed(message, self.part)
-        return changed(message, self._unbound)
+        if message.role is Role.ASSISTANT:
+            for part in message.parts:
+                if isinstance(part, Extra) and part.type != REDACTED and self._is_huge(part):
+                    return _map_parts(message, self._without_server_tools)
+        return _map_parts(message, self.part)
 
-    def _is_bound(self, part: Part) -> bool:
-        """Tell whether a part is huge and goes only with what its provider has put around it."""
-        return isinstance(part, Extra) and part.type != REDACTED and self._is_huge(part)
+    def _without_server_tools(self, part: Part) -> Part | None:
+        """Take out what a provider's server did, with the reasoning that led to it.
+
+        A search without its findings, or reasoning without the search, is refused.
+        """
+        is_server = isinstance(part, Extra) and part.type not in (REDACTED, APPROVAL)
+        if is_server or (isinstance(part, Reasoning) and part.extra.get("from") == "responses"):
+            return None
+        return self.part(part)
 
     def _is_huge(self, part: Part) -> bool:
-        said = part.text if isinstance(part, Text) else getattr(part, "content", None)
-        if isinstance(said, str) and self.is_long(said):
+        text = part.text if isinstance(part, Text) else getattr(part, "content", None)
+        if isinstance(text, str) and self._is_long(text):
             return True
         return self.counter.part(part) > self.limit
 
-    def is_long(self, text: str) -> bool:
-        """Tell whether a text is over the limit; of a very long one, its head tells."""
+    def _is_long(self, text: str) -> bool:
+        """Return whether a text is over the limit; of a very long one, the head decides."""
         reach = (self.limit + 1) * LETTERS_PER_TOKEN
         return self.counter.count(text[:reach]) > self.limit or (
             len(text) > reach and self.counter.count(text) > self.limit
         )
-
-    def _unbound(self, part: Part) -> Part | None:
-        """Take out what the server of a provider did, with the reasoning that led to it.
-
-        A search without what it found, or reasoning without the search, is refused.
-        """
-        is_bound = isinstance(part, Extra) and part.type not in (REDACTED, APPROVAL)
-        if is_bound or (isinstance(part, Reasoning) and part.extra.get("from") == "responses"):
-            return None
-        return self.part(part)
 
     def part(self, part: Part) -> Part | None:
         """Return a part that is not huge."""
@@ -198,22 +252,22 @@ class Clamp:
             return self._file(part)
         if isinstance(part, Reasoning) or part.type in (REDACTED, APPROVAL):
             return part
-        return Text(self.text(words(part)))
+        return Text(self.text(part_text(part)))
 
     def text(self, text: str) -> str:
-        """Return a text within the limit, by the counter that counts."""
-        if not self.is_long(text):
+        """Return a text within the limit, by the counter of the context."""
+        if not self._is_long(text):
             return text
         room = self.limit
         while room >= 1:
-            short = shorten(text, room, CLAMPED)
+            short = shorten(text, room, _CLAMPED)
             if self.counter.count(short) <= self.limit:
                 return short
             room = room * 3 // 4
         return "…"
 
     def _result(self, part: ToolResult) -> ToolResult:
-        if part.extra.get("item") not in _IN_WORDS:
+        if part.extra.get("item") not in _TEXT_ITEMS:
             return part
         if isinstance(part.content, str):
             return replace(part, content=self.text(part.content))
@@ -222,46 +276,49 @@ class Clamp:
         return replace(part, content=inner)
 
     def _file(self, part: Attachment) -> Part:
-        """Return a file of text that is shorter, or a line that names any other one."""
-        around = self.counter.part(replace(part, data=b""))
-        if part.data is not None and part.media_type.startswith("text/") and around < self.limit:
-            inner = replace(self, limit=self.limit - around)
+        """Return a shorter text file, or a line that names any other file."""
+        overhead = self.counter.part(replace(part, data=b""))
+        if part.data is not None and part.media_type.startswith("text/") and overhead < self.limit:
+            inner = replace(self, limit=self.limit - overhead)
             return replace(part, data=inner.text(part.data.decode(errors="replace")).encode())
-        return Text(self.text(named(part)))
+        return Text(self.text(attachment_line(part)))
 
     def _call(self, part: ToolCall) -> ToolCall:
-        if part.extra.get("item") not in _IN_WORDS:
+        if part.extra.get("item") not in _TEXT_ITEMS:
             return part
-        is_text = part.extra.get("type") == "custom"
-        if part.raw and (is_text or not part.arguments):
+        if part.raw and (part.extra.get("type") == "custom" or not part.arguments):
             return replace(part, arguments={}, raw=self.text(part.raw))
-        texts = list(_texts(part.arguments))
-        room = max(self.limit // max(len(texts), 1), 1)
-        shorter = _shortened(part.arguments, replace(self, limit=room).text)
-        if self.is_long(compact(shorter)):
-            shorter = self._fewer(thaw(part.arguments))
-        return replace(part, arguments=shorter, raw="")
+        texts = sum(1 for _ in _texts(part.arguments))
+        share = replace(self, limit=max(self.limit // max(texts, 1), 1))
+        arguments = _map_texts(part.arguments, share.text)
+        if self._is_long(compact_json(arguments)):
+            arguments = self._fewer_arguments(thaw(part.arguments))
+        return replace(part, arguments=arguments, raw="")
 
-    def _fewer(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return arguments of which each is short or a text, and as many as there is room for."""
-        room = self.limit // max(len(given), 1)
-        while room >= _LEAST_ARGUMENT:
-            told = {name: self._told(value, room) for name, value in given.items()}
-            if not self.is_long(compact(told)):
-                return told
+    def _fewer_arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return arguments of which each is short or a text; if there are too many, the first."""
+        room = self.limit // max(len(arguments), 1)
+        while room >= _MIN_ARGUMENT_TOKENS:
+            shorter = replace(self, limit=room)
+            short = {name: shorter.argument(value) for name, value in arguments.items()}
+            if not self._is_long(compact_json(short)):
+                return short
             room = room * 3 // 4
-        kept: dict[str, Any] = {}
-        for name, value in given.items():
-            longer = kept | {name: self._told(value, _LEAST_ARGUMENT)}
-            if self.is_long(compact(longer)):
-                break
-            kept = longer
-        return kept
+        shortest = replace(self, limit=_MIN_ARGUMENT_TOKENS)
+        short = {name: shortest.argument(value) for name, value in arguments.items()}
+        fits, too_many = 0, len(short) + 1
+        while too_many - fits > 1:  # find how many fit by bisection, since counting is slow
+            count = (fits + too_many) // 2
+            if self._is_long(compact_json(dict(islice(short.items(), count)))):
+                too_many = count
+            else:
+                fits = count
+        return dict(islice(short.items(), fits))
 
-    def _told(self, value: Any, room: int) -> Any:
-        """Return a value as it is, or what is left of its JSON as text."""
-        inner, text = replace(self, limit=room), value if isinstance(value, str) else compact(value)
-        return inner.text(text) if inner.is_long(text) else value
+    def argument(self, value: Any) -> Any:
+        """Return an argument within the limit: unchanged, or its text or JSON, cut."""
+        text = value if isinstance(value, str) else compact_json(value)
+        return self.text(text) if self._is_long(text) else value
 
 
 def _texts(value: Any) -> Iterable[str]:
@@ -272,76 +329,11 @@ def _texts(value: Any) -> Iterable[str]:
             yield from _texts(item)
 
 
-def _shortened(value: Any, shorter: Callable[[str], str]) -> Any:
+def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        return shorter(value)
+        return change(value)
     if isinstance(value, dict):
-        return {key: _shortened(item, shorter) for key, item in value.items()}
+        return {key: _map_texts(item, change) for key, item in value.items()}
     if isinstance(value, list):
-        return [_shortened(item, shorter) for item in value]
+        return [_map_texts(item, change) for item in value]
     return value
-
-
-LEAST_CLAMP = 48
-_STEP = 16
-
-
-class Reducing:
-    """Makes units smaller, as far as the rules of a context allow."""
-
-    def __init__(self, rules: Rules, costs: Costs, room: int) -> None:
-        self._rules = rules
-        self._costs = costs
-        self._room = room
-
-    @property
-    def limit(self) -> int:
-        """How long a part may be, as it is counted here, before it is huge."""
-        return max(self._costs.counted(self._room // 4), LEAST_CLAMP)
-
-    def mildest(self, units: list[Unit]) -> list[Unit] | None:
-        """Return all units with as few tiers applied as are needed; None if they never fit."""
-        for step in (list, self._clamped, self._repeats, self._old, self._all_old):
-            units = step(units)
-            if self._costs.total(units) <= self._room:
-                return units
-        return None
-
-    def all_tiers(self, units: list[Unit], limit: int) -> list[Unit]:
-        """Return units with all tiers applied."""
-        return self._old(self._repeats(self.clamped(units, limit)))
-
-    def clamped(self, units: list[Unit], limit: int) -> list[Unit]:
-        """Return units without parts of more than so many tokens."""
-        clamp = Clamp(limit, self._costs.counter)
-        return [self._clamped_unit(unit, clamp) for unit in units]
-
-    def _clamped(self, units: list[Unit]) -> list[Unit]:
-        return self.clamped(units, self.limit)
-
-    def _clamped_unit(self, unit: Unit, clamp: Clamp) -> Unit:
-        if all(self._costs.message(each) <= clamp.limit for _, each in unit.messages()):
-            return unit
-        if unit.stays and unit.is_turn:
-            return replace(clamp.unit(replace(unit, stays=False)), stays=True)
-        return clamp.unit(unit)
-
-    def _repeats(self, units: list[Unit]) -> list[Unit]:
-        return without_repeats(units, len(units) - self._rules.keep_last)
-
-    def _old(self, units: list[Unit]) -> list[Unit]:
-        """Blank what is old, by a line that stays where it is for some messages."""
-        line = self._line(units)
-        return without_old_results(units, roundest(max(line - _STEP, 1), line)) if line else units
-
-    def _all_old(self, units: list[Unit]) -> list[Unit]:
-        return without_old_results(units, self._line(units))
-
-    def _line(self, units: list[Unit]) -> int:
-        """Return the index before which results are old: not among the last, nor the last units."""
-        keep, last = self._rules.keep_results, self._rules.keep_last
-        answered = [unit.at for unit in units if unit.results]
-        if len(answered) <= keep:
-            return 0
-        line = answered[-keep] if keep else answered[-1] + 1
-        return min([line, *(unit.at for unit in units[len(units) - last :])])

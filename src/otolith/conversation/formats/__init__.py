@@ -17,11 +17,11 @@ from typing import Any, Protocol
 from otolith.conversation.formats import anthropic, openai_chat, openai_responses, transcript
 from otolith.conversation.formats.unknown_fields import (
     OF,
-    is_name,
-    mark_of,
-    name_of,
-    patched,
-    residue,
+    checksum,
+    is_meta_key,
+    meta_key,
+    restore_fields,
+    unknown_fields,
 )
 from otolith.conversation.message import Message
 from otolith.errors import BadValue, Invalid
@@ -48,7 +48,7 @@ class Format(Protocol):
 FORMATS: dict[str, Any] = {
     each.NAME: each for each in (openai_chat, openai_responses, anthropic, transcript)
 }
-__all__ = ["FORMATS", "Format", "as_sent", "read", "without_residue", "write"]
+__all__ = ["FORMATS", "Format", "read", "without_unknown_fields", "write", "write_message"]
 
 
 def read(document: Any, format: str) -> list[Message]:
@@ -78,37 +78,37 @@ def write(messages: Iterable[Message], format: str) -> Any:
         Invalid: no format has this name.
     """
     form = _format(format)
-    return form.document([as_sent(message, form) for message in messages])
+    return form.document([write_message(message, form) for message in messages])
 
 
-def as_sent(message: Message, form: Format) -> list[Any]:
+def write_message(message: Message, form: Format) -> list[Any]:
     """Return what a message is made into, with what was beyond it when it was read."""
     made = list(form.write(message))
-    left = message.meta.get(name_of(form.NAME)) if message.meta else None
-    if not isinstance(left, Mapping) or left.get(OF, mark_of(made)) != mark_of(made):
+    left = message.meta.get(meta_key(form.NAME)) if message.meta else None
+    if not isinstance(left, Mapping) or left.get(OF, checksum(made)) != checksum(made):
         return made  # somebody has changed the message since, and this belongs to what it was
     try:
-        found: list[Any] = patched(made, left)
+        found: list[Any] = restore_fields(made, left)
     except (LookupError, TypeError, AttributeError):
         return made  # as before, of a message that was kept without a mark
     return found
 
 
-def without_residue(message: Message) -> Message:
+def without_unknown_fields(message: Message) -> Message:
     """Return a message that is about to be changed without what it was beside its parts."""
-    if not any(map(is_name, message.meta)):
+    if not any(map(is_meta_key, message.meta)):
         return message
-    meta = {key: value for key, value in message.meta.items() if not is_name(key)}
+    meta = {key: value for key, value in message.meta.items() if not is_meta_key(key)}
     return replace(message, meta=meta)
 
 
 def _read(form: Format, chunk: list[Any]) -> Message:
     message = form.read(chunk)
     made = list(form.write(message))
-    left = residue(made, chunk)
+    left = unknown_fields(made, chunk)
     if left is None:
         return message
-    return replace(message, meta={name_of(form.NAME): left | {OF: mark_of(made)}})
+    return replace(message, meta={meta_key(form.NAME): left | {OF: checksum(made)}})
 
 
 def _format(name: str) -> Format:

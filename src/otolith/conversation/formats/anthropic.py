@@ -13,15 +13,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from otolith.conversation.formats.parts import (
-    call_of,
-    compact,
-    listed,
-    named,
-    refused,
-    role_in,
-    spoken,
-    text_alone,
-    unpacked,
+    PDF,
+    PICTURES,
+    attachment_line,
+    compact_json,
+    content_text,
+    decode_base64,
+    message_list,
+    read_call,
+    read_role,
+    refusal_text,
+    single_text,
 )
 from otolith.conversation.message import (
     Attachment,
@@ -37,8 +39,7 @@ from otolith.conversation.message import (
 from otolith.frozen import thaw
 
 NAME = "anthropic"
-PDF, _TEXT = "application/pdf", "text/plain"
-_PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_TEXT = "text/plain"
 
 
 def chunks(document: Any) -> Iterator[list[Any]]:
@@ -47,7 +48,7 @@ def chunks(document: Any) -> Iterator[list[Any]]:
         if "system" in document:
             yield [{"role": "system", "content": document["system"]}]
         document = document["messages"]
-    for raw in listed(document):
+    for raw in message_list(document):
         yield [raw]
 
 
@@ -86,7 +87,7 @@ def read(chunk: list[Any]) -> Message:
         parts = (Text(content),) if content else ()
     elif isinstance(content, list):
         parts = tuple(map(_part, content))
-    role = {"system": Role.SYSTEM, "assistant": Role.ASSISTANT}.get(role_in(raw), Role.USER)
+    role = {"system": Role.SYSTEM, "assistant": Role.ASSISTANT}.get(read_role(raw), Role.USER)
     if role is Role.USER and parts and all(isinstance(part, ToolResult) for part in parts):
         role = Role.TOOL
     return Message(role, parts)
@@ -111,7 +112,7 @@ def _thinking(raw: Mapping[str, Any]) -> Part | None:
 
 def _tool_use(raw: Mapping[str, Any]) -> Part | None:
     given = raw.get("input")
-    return call_of(raw["id"], raw["name"], compact({} if given is None else given))
+    return read_call(raw["id"], raw["name"], compact_json({} if given is None else given))
 
 
 def _tool_result(raw: Mapping[str, Any]) -> Part | None:
@@ -126,7 +127,7 @@ def _source(raw: Mapping[str, Any]) -> Part | None:
         return None
     name = raw.get("title") if isinstance(raw.get("title"), str) else ""
     if source.get("type") == "base64" and isinstance(source.get("data"), str):
-        data, media = unpacked(source["data"]), source.get("media_type")
+        data, media = decode_base64(source["data"]), source.get("media_type")
         if data is None or not isinstance(media, str) or not _fits(kind, media):
             return None
         return Attachment(media, data=data, name=name or "")
@@ -141,7 +142,7 @@ def _source(raw: Mapping[str, Any]) -> Part | None:
 
 
 def _fits(kind: Any, media: str) -> bool:
-    return media in _PICTURES if kind == "image" else media == PDF
+    return media in PICTURES if kind == "image" else media == PDF
 
 
 def _is_whole(text: str) -> bool:
@@ -169,7 +170,7 @@ def write(message: Message) -> list[dict[str, Any]]:
     if not said:
         return []
     role = {Role.ASSISTANT: "assistant", Role.SYSTEM: "system"}.get(message.role, "user")
-    return [{"role": role, "content": text_alone(said) or said}]
+    return [{"role": role, "content": single_text(said) or said}]
 
 
 def _block(part: Part, role: Role) -> dict[str, Any] | None:
@@ -184,8 +185,8 @@ def _block(part: Part, role: Role) -> dict[str, Any] | None:
     if isinstance(part, ToolResult):
         return _written_result(part)
     if isinstance(part, Attachment):
-        return _written_attachment(part) if role in _SHOWING else _said(named(part))
-    return dict(thaw(part.data)) if part.type.startswith(f"{NAME}:") else _said(refused(part))
+        return _written_attachment(part) if role in _SHOWING else _said(attachment_line(part))
+    return dict(thaw(part.data)) if part.type.startswith(f"{NAME}:") else _said(refusal_text(part))
 
 
 _SHOWING = (Role.USER, Role.TOOL)
@@ -206,7 +207,7 @@ def _written_result(result: ToolResult) -> dict[str, Any]:
     if isinstance(result.content, str):
         raw |= {"content": result.content} if result.content else {}
     elif result.is_error and not all(isinstance(part, Text) for part in result.content):
-        raw["content"] = spoken(result.content)  # one that failed has nothing but text
+        raw["content"] = content_text(result.content)  # one that failed has nothing but text
     else:
         blocks = (_block(part, Role.TOOL) for part in result.content)
         raw["content"] = [block for block in blocks if block is not None]
@@ -217,7 +218,7 @@ def _written_attachment(part: Attachment) -> dict[str, Any] | None:
     kind = "image" if part.media_type.startswith("image/") else "document"
     source = _written_source(part, kind)
     if source is None:
-        return _said(named(part))
+        return _said(attachment_line(part))
     title = {"title": part.name} if part.name and kind == "document" else {}
     return {"type": kind, "source": source} | title
 

@@ -13,16 +13,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from otolith.conversation.formats.parts import (
-    arguments_text,
-    attached,
-    call_of,
+    arguments_json,
+    attachment_line,
+    content_text,
     data_url,
-    listed,
-    named,
-    refused,
-    role_in,
-    spoken,
-    text_alone,
+    message_list,
+    read_attachment,
+    read_call,
+    read_role,
+    refusal_text,
+    single_text,
 )
 from otolith.conversation.message import (
     Attachment,
@@ -52,7 +52,7 @@ _LONGEST_NAME = 64
 
 def chunks(document: Any) -> Iterator[list[Any]]:
     """Yield what each message is made from."""
-    for raw in listed(document["messages"] if isinstance(document, Mapping) else document):
+    for raw in message_list(document["messages"] if isinstance(document, Mapping) else document):
         yield [raw]
 
 
@@ -67,7 +67,7 @@ def document(pieces: Sequence[list[Any]]) -> dict[str, Any]:
 def read(chunk: list[Any]) -> Message:
     """Return the message that was made into a chunk."""
     (raw,) = chunk
-    said_by = role_in(raw)
+    said_by = read_role(raw)
     name = raw.get("name") if isinstance(raw.get("name"), str) else ""
     if said_by == "tool" and isinstance(raw.get("tool_call_id"), str):
         content = raw.get("content")
@@ -100,13 +100,15 @@ def _part(raw: Mapping[str, Any]) -> Part:
         return Text(inner)
     if isinstance(inner, dict):
         if kind == "image_url" and isinstance(inner.get("url"), str):
-            return attached(inner["url"], "image/*")
+            return read_attachment(inner["url"], "image/*")
         if kind == "input_audio" and inner.get("format") in _SOUNDS:
-            sound = attached(f"data:audio/x;base64,{inner.get('data')}", "audio/*")
+            sound = read_attachment(f"data:audio/x;base64,{inner.get('data')}", "audio/*")
             if sound.data is not None:
                 return Attachment(_SOUNDS[inner["format"]], data=sound.data)
         if kind == "file" and isinstance(inner.get("file_data"), str):
-            return attached(inner["file_data"], "application/*", name=inner.get("filename") or "")
+            return read_attachment(
+                inner["file_data"], "application/*", name=inner.get("filename") or ""
+            )
     return Extra(f"{NAME}:{kind}", dict(raw))
 
 
@@ -115,7 +117,7 @@ def _call(raw: Mapping[str, Any]) -> ToolCall:
     inner = raw.get(kind) or {}
     if kind == "custom":
         return ToolCall(raw["id"], inner["name"], raw=inner["input"], extra={"type": "custom"})
-    return call_of(raw["id"], inner["name"], inner["arguments"])
+    return read_call(raw["id"], inner["name"], inner["arguments"])
 
 
 # Writing
@@ -126,8 +128,8 @@ def write(message: Message) -> list[dict[str, Any]]:
     out = [_result(result) for result in message.results]
     said = [each for part in message.parts for each in _content(part, message.role)]
     raw: dict[str, Any] = {"role": str(message.role)}
-    raw |= {"name": speaker(message.name)} if message.name else {}
-    text = text_alone(said)
+    raw |= {"name": speaker_name(message.name)} if message.name else {}
+    text = single_text(said)
     raw["content"] = (said or None) if text is None else text
     if message.calls:
         raw["tool_calls"] = list(map(_written_call, message.calls))
@@ -149,7 +151,7 @@ def _told_beside(message: Message) -> Iterator[tuple[str, Any]]:
 _FIELDS = {f"{NAME}:{name}": name for name in _BESIDE}
 
 
-def speaker(name: str) -> str:
+def speaker_name(name: str) -> str:
     """Return a name that the API takes for a speaker."""
     return _NO_NAME.sub("_", name)[:_LONGEST_NAME]
 
@@ -158,11 +160,15 @@ def _content(part: Part, role: Role) -> Iterator[dict[str, Any]]:
     if isinstance(part, Text):
         yield {"type": "text", "text": part.text}
     elif isinstance(part, Attachment):
-        yield _attachment(part) if role is Role.USER else {"type": "text", "text": named(part)}
+        yield (
+            _attachment(part)
+            if role is Role.USER
+            else {"type": "text", "text": attachment_line(part)}
+        )
     elif isinstance(part, Extra) and part.type not in _FIELDS:
         if part.type.startswith(f"{NAME}:"):
             yield dict(thaw(part.data))
-        elif said := refused(part):
+        elif said := refusal_text(part):
             kind = "refusal" if role is Role.ASSISTANT else "text"
             yield {"type": kind, kind: said}
 
@@ -177,7 +183,7 @@ def _attachment(part: Attachment) -> dict[str, Any]:
         sound = {"data": url.partition(",")[2], "format": sounds[kind]}
         return {"type": "input_audio", "input_audio": sound}
     if part.data is None:
-        return {"type": "text", "text": named(part)}
+        return {"type": "text", "text": attachment_line(part)}
     return {"type": "file", "file": {"file_data": url, "filename": part.name or "file"}}
 
 
@@ -185,12 +191,12 @@ def _written_call(call: ToolCall) -> dict[str, Any]:
     if call.extra.get("type") == "custom":
         inner = {"name": call.name, "input": call.raw}
         return {"id": call.id, "type": "custom", "custom": inner}
-    inner = {"name": call.name, "arguments": arguments_text(call)}
+    inner = {"name": call.name, "arguments": arguments_json(call)}
     return {"id": call.id, "type": "function", "function": inner}
 
 
 def _result(result: ToolResult) -> dict[str, Any]:
-    said: Any = spoken(result.content)
+    said: Any = content_text(result.content)
     texts = [part.text for part in result.content if isinstance(part, Text)]
     if texts and len(texts) == len(result.content):
         said = [{"type": "text", "text": text} for text in texts]

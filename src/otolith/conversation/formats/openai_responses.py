@@ -13,16 +13,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from otolith.conversation.formats.parts import (
-    arguments_text,
-    attached,
-    call_of,
-    compact,
+    PDF,
+    arguments_json,
+    attachment_line,
+    compact_json,
+    content_text,
     data_url,
-    listed,
-    named,
-    refused,
-    role_in,
-    spoken,
+    message_list,
+    read_attachment,
+    read_call,
+    read_role,
+    refusal_text,
 )
 from otolith.conversation.message import (
     Attachment,
@@ -41,7 +42,6 @@ NAME = "responses"
 _INSTRUCTIONS = "instructions"
 _SCREEN, _SCREENED = "computer_screenshot", "computer_call_output"
 _CUSTOM, _SHELL = "custom_tool_call", "local_shell_call_output"
-_PDF = "application/pdf"
 _ROLES = {"system": Role.SYSTEM, "developer": Role.SYSTEM, "assistant": Role.ASSISTANT}
 
 
@@ -55,8 +55,8 @@ def chunks(document: Any) -> Iterator[list[Any]]:
         yield [document]  # all that is asked
         return
     together: list[Any] = []
-    for item in listed(document):
-        if is_assistants(item):
+    for item in message_list(document):
+        if is_from_assistant(item):
             together.append(item)
             continue
         if together:
@@ -91,7 +91,7 @@ def as_item(item: Any) -> dict[str, Any]:
     return found
 
 
-def is_assistants(item: Mapping[str, Any]) -> bool:
+def is_from_assistant(item: Mapping[str, Any]) -> bool:
     """Tell whether an item is something that the assistant said, thought or called."""
     kind = item.get("type", "message")
     if kind == "message":
@@ -112,13 +112,13 @@ def read(chunk: list[Any]) -> Message:
     first = chunk[0]
     if isinstance(first, str):
         return Message(Role.USER, (Text(first),))
-    if is_assistants(first):
+    if is_from_assistant(first):
         return Message(Role.ASSISTANT, tuple(part for item in chunk for part in _parts(item)))
     kind = first.get("type", "message")
     if kind == _INSTRUCTIONS:
         return Message(Role.SYSTEM, (Text(first["text"]),))
     if kind == "message":
-        return Message(_ROLES.get(role_in(first), Role.USER), tuple(_content(first)))
+        return Message(_ROLES.get(read_role(first), Role.USER), tuple(_content(first)))
     if str(kind).endswith("_output") and isinstance(first.get(_answering(first)), str):
         return Message(Role.TOOL, (_output(first, str(kind)),))
     role = Role.TOOL if kind == APPROVAL else Role.USER
@@ -137,7 +137,7 @@ def _parts(item: Mapping[str, Any]) -> Iterator[Part]:
     elif kind == "reasoning":
         yield _reasoning(item)
     elif kind == "function_call":
-        yield call_of(item["call_id"], item["name"], item["arguments"])
+        yield read_call(item["call_id"], item["name"], item["arguments"])
     elif isinstance(item.get("call_id"), str):
         yield _built_in(item, str(kind))
     else:
@@ -167,11 +167,11 @@ def _part(raw: Mapping[str, Any]) -> Part:
     if kind in ("input_text", "output_text") and isinstance(raw.get("text"), str):
         return Text(raw["text"])
     if kind in ("input_image", _SCREEN) and isinstance(raw.get("image_url"), str):
-        return attached(raw["image_url"], "image/*")
+        return read_attachment(raw["image_url"], "image/*")
     if kind == "input_file" and isinstance(raw.get("file_data"), str):
-        return attached(raw["file_data"], "application/*", name=raw.get("filename") or "")
+        return read_attachment(raw["file_data"], "application/*", name=raw.get("filename") or "")
     if kind == "input_file" and _is_address(raw.get("file_url")):
-        return Attachment(_PDF, url=raw["file_url"], name=str(raw.get("filename") or ""))
+        return Attachment(PDF, url=raw["file_url"], name=str(raw.get("filename") or ""))
     return Extra(f"{NAME}:part:{kind}", dict(raw))
 
 
@@ -188,7 +188,7 @@ def _reasoning(item: Mapping[str, Any]) -> Reasoning:
 
 def _output(item: Mapping[str, Any], kind: str) -> ToolResult:
     given = item.get("output")
-    said: str | tuple[Part, ...] = given if isinstance(given, str) else compact(given)
+    said: str | tuple[Part, ...] = given if isinstance(given, str) else compact_json(given)
     if isinstance(given, list | dict):
         said = tuple(map(_part, given if isinstance(given, list) else [given]))
     extra = {} if kind == "function_call_output" else {"item": kind}
@@ -224,7 +224,7 @@ def _spoken(message: Message, said: list[dict[str, Any]]) -> list[dict[str, Any]
 
 def _is_item(part: Part) -> bool:
     if isinstance(part, Extra):
-        return not part.type.startswith(f"{NAME}:part:") and not refused(part)
+        return not part.type.startswith(f"{NAME}:part:") and not refusal_text(part)
     return isinstance(part, Reasoning | ToolCall | ToolResult)
 
 
@@ -232,7 +232,9 @@ def _written(part: Part, role: Role) -> dict[str, Any] | None:
     if isinstance(part, Text):
         return _said(part.text, role)
     if isinstance(part, Attachment):
-        return _written_attachment(part) if role is Role.USER else _said(named(part), role)
+        return (
+            _written_attachment(part) if role is Role.USER else _said(attachment_line(part), role)
+        )
     if isinstance(part, Reasoning):
         return _written_reasoning(part)
     if isinstance(part, ToolCall):
@@ -241,7 +243,7 @@ def _written(part: Part, role: Role) -> dict[str, Any] | None:
         return _written_result(part)
     if part.type.startswith(f"{NAME}:"):
         return dict(thaw(part.data))
-    if not (told := refused(part)):
+    if not (told := refusal_text(part)):
         return None
     is_own = role is Role.ASSISTANT
     return {"type": "refusal", "refusal": told} if is_own else _said(told, role)
@@ -259,7 +261,7 @@ def _written_reasoning(part: Reasoning) -> dict[str, Any] | None:
     return item | ({"encrypted_content": part.signature} if part.signature else {})
 
 
-def item_of(call: ToolCall) -> str | None:
+def call_item(call: ToolCall) -> str | None:
     """Return as which item a call is sent, if it is no function; chat has custom tools as well."""
     is_custom = call.extra.get("type") == "custom"
     kind = call.extra.get("item", _CUSTOM if is_custom else None)
@@ -267,10 +269,10 @@ def item_of(call: ToolCall) -> str | None:
 
 
 def _written_call(call: ToolCall) -> dict[str, Any]:
-    kind = item_of(call)
+    kind = call_item(call)
     item = {"type": kind or "function_call", "call_id": call.id}
     if kind is None:
-        return item | {"name": call.name, "arguments": arguments_text(call)}
+        return item | {"name": call.name, "arguments": arguments_json(call)}
     if "item" not in call.extra:
         return item | {"name": call.name, "input": call.raw}
     item |= {"name": call.name} if call.name != kind else {}
@@ -282,7 +284,7 @@ def _written_call(call: ToolCall) -> dict[str, Any]:
 
 def _written_result(result: ToolResult) -> dict[str, Any]:
     kind = result.extra.get("item", "function_call_output")
-    said: Any = spoken(result.content)
+    said: Any = content_text(result.content)
     if isinstance(result.content, tuple):
         parts = (_written(part, Role.USER) for part in result.content)
         said = [part for part in parts if part is not None]
@@ -301,5 +303,5 @@ def _written_attachment(part: Attachment) -> dict[str, Any]:
         name = {"filename": part.name} if part.name else {}
         return {"type": "input_file", "file_url": part.url} | name
     if part.data is None:
-        return {"type": "input_text", "text": named(part)}
+        return {"type": "input_text", "text": attachment_line(part)}
     return {"type": "input_file", "file_data": data_url(part), "filename": part.name or "file"}

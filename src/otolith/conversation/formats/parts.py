@@ -20,15 +20,19 @@ from otolith.conversation.message import (
     Text,
     ToolCall,
     ToolResult,
-    object_in,
+    parse_json_object,
 )
 from otolith.errors import BadValue
 from otolith.frozen import thaw
 
+PDF = "application/pdf"
+PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+"""The types of pictures that all providers take."""
+
 _DATA = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,", re.ASCII)
 
 
-def text_alone(said: Sequence[Mapping[str, Any]]) -> str | None:
+def single_text(said: Sequence[Mapping[str, Any]]) -> str | None:
     """Return the text, if one part of text is all that is said; it may be sent as it is."""
     if len(said) != 1 or said[0].keys() != {"type", "text"} or said[0]["type"] != "text":
         return None
@@ -36,7 +40,7 @@ def text_alone(said: Sequence[Mapping[str, Any]]) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def listed(document: Any) -> Iterable[Any]:
+def message_list(document: Any) -> Iterable[Any]:
     """Return the messages of a document.
 
     Raises:
@@ -47,7 +51,7 @@ def listed(document: Any) -> Iterable[Any]:
     return document
 
 
-def role_in(raw: Mapping[str, Any]) -> str:
+def read_role(raw: Mapping[str, Any]) -> str:
     """Return the role that a message has.
 
     Raises:
@@ -66,16 +70,16 @@ def data_url(attachment: Attachment) -> str:
     return f"data:{attachment.media_type};base64,{base64.b64encode(attachment.data).decode()}"
 
 
-def attached(url: str, media_type: str, **more: Any) -> Attachment:
+def read_attachment(url: str, media_type: str, **more: Any) -> Attachment:
     """Return the attachment at an address; one that holds its own bytes is opened."""
     begun = _DATA.match(url)
-    data = None if begun is None else unpacked(url[begun.end() :])
+    data = None if begun is None else decode_base64(url[begun.end() :])
     if begun is None or data is None:
         return Attachment(media_type, url=url, **more)
     return Attachment(begun[1], data=data, **more)
 
 
-def unpacked(text: str) -> bytes | None:
+def decode_base64(text: str) -> bytes | None:
     """Return the bytes of base64; None if it is not."""
     try:
         return base64.b64decode(text, validate=True)
@@ -83,35 +87,35 @@ def unpacked(text: str) -> bytes | None:
         return None
 
 
-def call_of(id: str, name: str, given: str, extra: Mapping[str, Any] | None = None) -> ToolCall:
+def read_call(id: str, name: str, given: str, extra: Mapping[str, Any] | None = None) -> ToolCall:
     """Return a call whose arguments came as text: JSON of an object, or something else."""
     if not isinstance(given, str):
         raise BadValue(f"arguments are a {type(given).__name__}, not text", hint="give their JSON")
     more = {} if extra is None else dict(extra)
-    arguments = object_in(given) if given else {}
-    is_as_written = arguments is not None and (not arguments or compact(arguments) == given)
+    arguments = parse_json_object(given) if given else {}
+    is_as_written = arguments is not None and (not arguments or compact_json(arguments) == given)
     return ToolCall(id, name, arguments or {}, "" if is_as_written else given, more)
 
 
-def arguments_text(call: ToolCall) -> str:
+def arguments_json(call: ToolCall) -> str:
     """Return the arguments of a call as text."""
     if call.raw:
         return call.raw
-    return compact(thaw(call.arguments))
+    return compact_json(thaw(call.arguments))
 
 
-def compact(value: Any) -> str:
+def compact_json(value: Any) -> str:
     """Return JSON in which the same value is always the same text."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
-def named(attachment: Attachment) -> str:
+def attachment_line(attachment: Attachment) -> str:
     """Return a line that stands for an attachment."""
     name = attachment.name or attachment.url or "attachment"
     return f"[{attachment.media_type}: {name}]"
 
 
-def refused(part: Part) -> str:
+def refusal_text(part: Part) -> str:
     """Return the words of a model that would not, of whichever provider; else nothing."""
     if not isinstance(part, Extra) or part.type.rpartition(":")[2] != "refusal":
         return ""
@@ -119,25 +123,27 @@ def refused(part: Part) -> str:
     return said if isinstance(said, str) else ""
 
 
-def spoken(content: str | tuple[Part, ...]) -> str:
+def content_text(content: str | tuple[Part, ...]) -> str:
     """Return what a tool answered, in words."""
     if isinstance(content, str):
         return content
-    return "\n".join(filter(None, map(words, content)))
+    return "\n".join(filter(None, map(part_text, content)))
 
 
-def words(part: Part) -> str:
+def part_text(part: Part) -> str:
     """Return a part in words; reasoning is not said aloud."""
     if isinstance(part, Text):
         return part.text
     if isinstance(part, Reasoning):
         return ""
     if isinstance(part, ToolCall):
-        return f"[call {part.name} {arguments_text(part)}]"
+        return f"[call {part.name} {arguments_json(part)}]"
     if isinstance(part, ToolResult):
-        return f"Error: {spoken(part.content)}" if part.is_error else spoken(part.content)
+        return (
+            f"Error: {content_text(part.content)}" if part.is_error else content_text(part.content)
+        )
     if isinstance(part, Attachment):
-        return named(part)
+        return attachment_line(part)
     return _of_extra(part)
 
 
@@ -148,4 +154,4 @@ def _of_extra(part: Extra) -> str:
         for key in ("refusal", "text"):
             if isinstance(data.get(key), str):
                 return str(data[key])
-    return f"[{part.type} {compact(data)}]"
+    return f"[{part.type} {compact_json(data)}]"

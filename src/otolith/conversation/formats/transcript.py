@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from otolith.conversation.formats.parts import words
+from otolith.conversation.formats.parts import part_text
 from otolith.conversation.message import Message, Role, Text
 from otolith.errors import BadValue
 
@@ -55,7 +55,7 @@ def read(chunk: list[Any]) -> Message:
 
 def write(message: Message) -> list[str]:
     """Return a message as text."""
-    said = "\n".join(filter(None, map(words, message.parts)))
+    said = "\n".join(filter(None, map(part_text, message.parts)))
     name = f" ({message.name})" if message.name and ")" not in message.name else ""
     name = name.replace("\n", " ")
     first, newline, rest = said.partition("\n")
@@ -68,5 +68,7 @@ def _slash(_: re.Match[str]) -> str:
 
 def as_dicts(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Return messages as roles and texts."""
-    said = [(str(each.role), "\n".join(filter(None, map(words, each.parts)))) for each in messages]
+    said = [
+        (str(each.role), "\n".join(filter(None, map(part_text, each.parts)))) for each in messages
+    ]
     return [{"role": role, "content": text} for role, text in said if text.strip()]

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from otolith.conversation.formats.parts import compact
+from otolith.conversation.formats.parts import compact_json
 from otolith.core import digest
 from otolith.frozen import thaw
 
@@ -31,19 +31,19 @@ _TRIES = 64
 """In how many places of a text nothing may be found before it is taken for new."""
 
 
-def name_of(format: str) -> str:
+def meta_key(format: str) -> str:
     """Return under which name a message keeps what a format said; no name of a user's begins so."""
     return f"{_MARK}{format}"
 
 
-def is_name(name: str) -> bool:
+def is_meta_key(name: str) -> bool:
     """Tell whether what is under a name was kept for a format."""
     return name.startswith(_MARK)
 
 
-def mark_of(made: Any) -> str:
+def checksum(made: Any) -> str:
     """Return a mark of what was written, by which it is known again."""
-    return digest(compact(made).encode("utf-8", "surrogatepass"))[:_MARK_BYTES].hex()
+    return digest(compact_json(made).encode("utf-8", "surrogatepass"))[:_MARK_BYTES].hex()
 
 
 _MARK = ".as "
@@ -54,7 +54,7 @@ _MARK_BYTES = 4
 # What is left
 
 
-def residue(made: Any, given: Any) -> dict[str, Any] | None:
+def unknown_fields(made: Any, given: Any) -> dict[str, Any] | None:
     """Return what turns what was written into what was read, without what both say."""
     left = difference(made, given)
     return None if left is None else _shaped(left, _Written(made, list(_free(left, ()))))
@@ -122,7 +122,7 @@ class _Written:
 
     @cached_property
     def _whole(self) -> dict[str, list[Any]]:
-        places = [(compact(value), path) for path, value in self._moved()]
+        places = [(compact_json(value), path) for path, value in self._moved()]
         return {told: path for told, path in reversed(places) if len(told) >= _LEAST}
 
     @cached_property
@@ -137,7 +137,7 @@ class _Written:
 
     def _take(self, path: list[Any], start: int, stop: int) -> bool:
         """Take a stretch of what is at a path, if nobody has taken any of it, or what it is in."""
-        place = compact(path)[:-1]
+        place = compact_json(path)[:-1]
         for other, used in self._used.items():
             is_near = other.startswith(place) or place.startswith(other)
             if is_near and (other != place or any(a < stop and start < b for a, b in used)):
@@ -153,7 +153,7 @@ class _Written:
     def _shape(self, value: Any) -> Any:
         if not isinstance(value, str | dict | list):
             return value
-        path = self._whole.get(compact(value))
+        path = self._whole.get(compact_json(value))
         if path is not None and self._take(path, 0, _ALL):
             return self._at(path)
         if isinstance(value, list):
@@ -229,7 +229,7 @@ def _places(value: Any, path: list[Any]) -> Iterator[tuple[list[Any], Any]]:
 # What it was
 
 
-def patched(made: Any, left: Mapping[str, Any], written: Any = None) -> Any:
+def restore_fields(made: Any, left: Mapping[str, Any], written: Any = None) -> Any:
     """Return what a difference was taken from."""
     whole = made if written is None else written
     if "=" in left:
@@ -239,12 +239,12 @@ def patched(made: Any, left: Mapping[str, Any], written: Any = None) -> Any:
     if "#" in left:
         changed = left["#"]
         return [
-            patched(item, changed[str(at)], whole) if str(at) in changed else item
+            restore_fields(item, changed[str(at)], whole) if str(at) in changed else item
             for at, item in enumerate(made)
         ]
     kept = {key: value for key, value in made.items() if key not in left.get("-", ())}
     news = left.get("~", {})
-    return kept | {key: patched(kept.get(key), part, whole) for key, part in news.items()}
+    return kept | {key: restore_fields(kept.get(key), part, whole) for key, part in news.items()}
 
 
 def _filled(shape: Any, written: Any) -> Any:
@@ -265,7 +265,7 @@ def _filled(shape: Any, written: Any) -> Any:
 # What it says
 
 
-def sayings(left: Mapping[str, Any]) -> Iterator[str]:
+def added_texts(left: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a difference adds to what is sent; what its parts are called is not counted."""
     if "=" in left:
         yield from _sayings(left["="], _FORM)
@@ -273,7 +273,7 @@ def sayings(left: Mapping[str, Any]) -> Iterator[str]:
         yield from _sayings(left["^"], (*_FORM, "@"))
     for kind in ("~", "#"):
         for key, part in left.get(kind, {}).items():
-            yield from sayings(part) if key not in _FORM else ()
+            yield from added_texts(part) if key not in _FORM else ()
 
 
 def _sayings(value: Any, silent: tuple[str, ...]) -> Iterator[str]:
