@@ -13,8 +13,7 @@ from unittest.mock import patch
 
 from otolith.care import migrate, verifier
 from otolith.core import BareRepo, Branch, Cells, branch
-from otolith.core.branch import Stash
-from otolith.core.committer import Committer
+from otolith.core.committer import Committer, Stash
 from otolith.core.history.refs import Undo, scope_ref
 from otolith.core.merge import policies, three_way, values
 from otolith.core.paths import format_path
@@ -73,7 +72,7 @@ def _send_and_forget(self: Committer, batch: Batch, commit: Any) -> None:
     try:
         self._backend.store.write(batch)
     except Unavailable:
-        if not self._landed(commit):
+        if not self._has_landed(commit):
             raise
 
 
@@ -202,13 +201,14 @@ def _delete_and_leave_the_stash(
 
 
 def _put_away_over_anything() -> AbstractContextManager[object]:
-    make = Stash.make
+    write = Stash.write
 
-    def over(self: Stash, *some: Any, seen: Swap | None, **named: Any) -> Any:
+    def over(self: Stash, *some: Any, **named: Any) -> None:
         there = self._backend.store.ref(self.ref)
-        return make(self, *some, seen=Swap(self.ref, there, None) if there else None, **named)
+        self.seen = Swap(self.ref, there, None) if there else None
+        write(self, *some, **named)
 
-    return patch.object(Stash, "make", over)
+    return patch.object(Stash, "write", over)
 
 
 def _wait_once_more_each() -> AbstractContextManager[object]:

@@ -397,7 +397,7 @@ class Stashes(Workload):
         assert not (is_gone and f"stage/{SESSION}/side" in refs), "edits outlived their branch"
 
     def _note(self, state: Branch, name: str) -> None:
-        stash = state._committer.stash_seen
+        stash = state._committer.stash.seen
         if stash is not None:
             self.seen[name].add(stash.old)
 

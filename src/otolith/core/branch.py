@@ -1,81 +1,31 @@
-"""A branch at hand: a dict with staged edits, and the verbs that make history of them.
+"""Branch: a dict of staged edits, and the verbs that turn them into history.
 
-Staged edits put away in the store, so that another process can go on with them.
-
-A stash is a commit under `stage/`: its root is the staged state, its parents are the head the
-edits were made on and, during a merge, the commit that is being merged. Committing takes it down.
+Edits are staged in memory (`Stage`); `commit`, `merge`, `rollback` and `stash` go through the
+`Committer`, which owns the head. A branch may return live Python values (`WorkingValues`): every
+verb that reads the staged state flushes them first, and every verb that replaces it reloads them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
 from typing import Any, Protocol, Self
 
 from otolith.core.backend import Backend
 from otolith.core.committer import Committer, IfMoved, Merge
 from otolith.core.handles import Snapshot, StateReader, synchronized
 from otolith.core.history.blame import Blame
-from otolith.core.history.commits import Commit, make_commit
-from otolith.core.history.refs import Undo, sibling_ref, split_ref, stage_ref
+from otolith.core.history.commits import Commit
+from otolith.core.history.refs import Undo, sibling_ref, split_ref
 from otolith.core.merge.diff import Change, differences
 from otolith.core.merge.policies import check_pattern, check_policy, exactly
 from otolith.core.merge.three_way import PathConflict
 from otolith.core.paths import POLICY, Path, format_path, parse_own_path, parse_path
 from otolith.core.stage import Stage
 from otolith.core.trees.cells import EMPTY_MAP, Cells
-from otolith.core.trees.layout import cell_links
-from otolith.core.trees.objects import Buffer
-from otolith.errors import BadValue, CommitNotFound, Error, RefExists, StaleRef, Uncommitted
-from otolith.stores import Batch, Object, Swap
+from otolith.errors import BadValue, CommitNotFound, Error, RefExists, Uncommitted
 from otolith.types import Hash
-
-
-class Stash:
-    """Where the staged edits of one branch are put away."""
-
-    def __init__(self, backend: Backend, branch_ref: str) -> None:
-        self._backend = backend
-        self.ref = stage_ref(branch_ref)
-
-    def load(self) -> Commit | None:
-        """Return what was put away."""
-        return self._backend.refs.head(self.ref)
-
-    def make(
-        self,
-        cell: bytes,
-        parents: tuple[Commit, ...],
-        objects: Buffer,
-        *,
-        seen: Swap | None,
-        branch: Swap,
-        edited_from: Sequence[Hash] = (),
-    ) -> tuple[Batch, Swap]:
-        """Return what puts a staged state away in place of what was seen, and takes it down again.
-
-        `branch` is the check that the branch is still there; `edited_from` are other commits whose
-        objects the state may share.
-        """
-        now, author = self._backend.clock(), self._backend.author
-        commit, data = make_commit(cell, parents, now=now, author=author, message="", kind="stage")
-        new = [*objects.reachable(next(cell_links(cell))), Object(commit.hash, data)]
-        swap = Swap(self.ref, seen.old if seen is not None else None, commit.hash)
-        needs = [*(parent.hash for parent in parents), *edited_from]
-        batch = Batch(objects=new, swaps=[swap, branch], needs=needs, time=now, note="stage: ")
-        return batch, Swap(self.ref, commit.hash, None)
-
-    def clear(self, seen: Swap | None) -> None:
-        """Take down what was seen on the stash."""
-        if seen is None:
-            return
-        batch = Batch(swaps=[seen], time=self._backend.clock(), note="stage: drop")
-        try:
-            self._backend.store.write(batch)
-        except StaleRef as stale:
-            if stale.actual is not None:
-                raise  # otherwise it was taken down before, and only the reply was lost
-
 
 Target = Commit | str
 """A commit, or an expression that names one."""
@@ -94,9 +44,11 @@ class WorkingValues(Protocol):
 class Branch(StateReader, MutableMapping[str, Any]):
     """A branch of a session and the edits staged on it.
 
-    Without a `lock`, use one handle per thread. A branch that returns live Python values sets
-    `_values`: every verb that reads the staged state flushes them first, and every verb that
-    replaces it reloads them.
+    Without a `lock`, use one handle per thread. A branch that returns live values sets `_values`.
+
+        state = repo.session("trip-42")
+        state["plan/city"] = "Rome"
+        state.commit("chose a city")
     """
 
     _if_moved: IfMoved = "merge"
@@ -192,7 +144,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
         """Return the merge policies by pattern."""
         return self._committer.rules()
 
-    # Looking
+    # Reading
 
     @property
     def head(self) -> Commit | None:
@@ -224,16 +176,14 @@ class Branch(StateReader, MutableMapping[str, Any]):
         return _without_reserved(differences(self._tree.frozen(), self._committer.head_cell, root))
 
     def at(self, target: Target) -> Snapshot:
-        """Return the state as it was."""
+        """Return the state at a commit, read-only."""
         return Snapshot(self._backend.cells(), self.resolve(target))
 
     def resolve(self, target: Target) -> Commit:
         """Return the commit that an expression like `main~2`, `@`, a tag or a prefix names."""
-        return (
-            target
-            if isinstance(target, Commit)
-            else self._backend.refs.resolve(target, at=self.ref)
-        )
+        if isinstance(target, Commit):
+            return target
+        return self._backend.refs.resolve(target, at=self.ref)
 
     @synchronized
     def diff(self, old: Target | None = None, new: Target | None = None) -> list[Change]:
@@ -256,14 +206,10 @@ class Branch(StateReader, MutableMapping[str, Any]):
         if target is None and self.head is None:
             return
         tip = self.resolve(target if target is not None else "@")
-        history = self._backend.past(self._tree)
-        commits = (
-            self._backend.graph.log(tip) if path is None else history.changes(tip, parse_path(path))
-        )
-        for count, commit in enumerate(commits):
-            if limit is not None and count >= limit:
-                return
-            yield commit
+        commits = self._backend.graph.log(tip)
+        if path is not None:
+            commits = self._backend.past(self._tree).changes(tip, parse_path(path))
+        yield from islice(commits, None if limit is None else max(limit, 0))
 
     def blame(self, path: str | Path = (), *, at: Target = "@") -> list[Blame]:
         """Return which commit set the value at a path, or each entry of the map there."""
@@ -286,13 +232,15 @@ class Branch(StateReader, MutableMapping[str, Any]):
     ) -> Commit:
         """Make the staged edits part of history, all at once.
 
-        If the branch has moved on, the edits are merged into what is there now. Without edits
+        If others have committed since, the edits are merged into the current head. Without edits
         nothing is committed, and the head is returned. `reads` are commits of other refs that
-        this one rests on; they are kept as long as it is.
+        this one depends on; they are not collected before it is. `fences` are numbers that must
+        not be lower than those the store has seen under the same names.
 
         Raises:
-            MergeConflict: somebody else changed the same paths, or a merge is not resolved yet.
-                The edits stay staged; `conflicts` shows what to decide.
+            MergeConflict: others changed the same paths, or a merge is not resolved yet. The
+                edits stay staged; `conflicts` lists what to decide.
+            Fenced: a newer owner has committed with a higher fence.
         """
         with self.lock:
             self._flushed_root()
@@ -325,7 +273,8 @@ class Branch(StateReader, MutableMapping[str, Any]):
             return self.head
         if self._committer.parent is not None and kind == "step":
             kind = "merge"
-        details = _details(self._backend, message, author, kind, meta) | {"reads": _hashes(reads)}
+        details = _details(self._backend, message, author, kind, meta)
+        details["reads"] = {ref: commit.hash for ref, commit in (reads or {}).items()}
         try:
             commit = self._committer.land(details, fences or {}, if_moved=self._if_moved)
         except Error:
@@ -341,7 +290,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
         start = self.resolve(at)
         if self._backend.store.ref(ref) is not None:
             raise RefExists(
-                f"branch {name} is already there", hint=f"open it with session(…, branch={name!r})"
+                f"branch {name} already exists", hint=f"open it with session(…, branch={name!r})"
             )
         self._backend.move(ref, None, start, note=f"fork: from {self.name}")
         return self._open(ref)
@@ -366,7 +315,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
         try:
             result = self._committer.merge(theirs, details)
         except BaseException:
-            self._reload()  # the branch may stand on what others committed by now
+            self._reload()  # the branch may stand on what others have committed
             raise
         if result.commit is not None:
             self._set_head(result.commit)
@@ -389,7 +338,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
             self[path] = value
         else:
             self._flushed_root()  # changes in place are staged before the side is
-            self._committer.take(parse_path(path), take)
+            self._committer.take_side(parse_path(path), take)
             self._reload()
 
     @synchronized
@@ -424,59 +373,44 @@ class Branch(StateReader, MutableMapping[str, Any]):
     @synchronized
     def discard(self) -> None:
         """Drop all staged edits, and the merge in progress."""
-        self._committer.leave_stash()  # first: landing something else must not take it down
+        self._committer.stash.leave()  # first: landing other edits must not remove it
         self._stage.reset(self._committer.head_cell)
-        self._committer.forget()
+        self._committer.drop_merge()
         self._tree.objects.clear()
         self._reload()
 
     @synchronized
     def stash(self) -> None:
-        """Put the staged edits away in the store, for another process to go on with.
+        """Write the staged edits to the store, for another process to resume with `unstash`.
+
+        Without edits, the stash that this handle has seen is removed.
 
         Raises:
-            StaleRef: another process has put edits away that this handle has not seen. Nothing was
+            StaleRef: another process has stashed edits that this handle has not seen. Nothing was
                 written: `unstash` a fresh handle to see them.
             RefNotFound: the branch was deleted, and a new one of that name would find them.
         """
-        stash = Stash(self._backend, self.ref)
-        self._committer.settle_stash()
-        seen = self._committer.stash_seen
+        self._committer.stash.settle()
         root = self._flushed_root()
-        if not self._is_edited(root):
-            stash.clear(seen)
-            self._committer.stash = self._committer.stash_seen = None
-            return
-        parents = tuple(commit for commit in (self.head, self._committer.parent) if commit)
-        cell = self._tree.root(root)
-        older = self._committer.edited_from
-        while True:
-            branch = self._committer.unmoved()
-            batch, takedown = stash.make(
-                cell, parents, self._tree.objects, seen=seen, branch=branch, edited_from=older
-            )
-            try:
-                self._committer.put_on_stash(batch, takedown)
-            except StaleRef as stale:
-                if stale.name != self.ref:
-                    raise
-            else:
-                return
+        if self._is_edited(root):
+            self._committer.stash_edits(root)
+        else:
+            self._committer.stash.clear()
 
     @synchronized
     def unstash(self) -> None:
-        """Go on with the edits that were put away, if there are any; committing takes them down."""
+        """Stage the stashed edits, if there are any; committing them removes the stash.
+
+        Raises:
+            Uncommitted: other edits are staged here.
+        """
         self._require_clean("unstash")
-        stash = Stash(self._backend, self.ref)
-        held = stash.load()
-        if held is None:
-            return
-        self._committer.take_up(held, Swap(stash.ref, held.hash, None))
-        self._reload()
+        if self._committer.take_up_stash():
+            self._reload()
 
     @synchronized
     def refresh(self) -> Commit | None:
-        """Look at what others committed; staged edits are merged when they are committed."""
+        """Move to the current head, unless edits are staged: those are merged when committed."""
         head = self._backend.refs.head(self.ref)
         if head is not None and (self.head is None or head.id != self.head.id) and self.is_clean:
             self._set_head(head)
@@ -486,7 +420,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
         moves = self._backend.store.moves(self.ref)
         hash, note = choose(Undo(moves))
         goal = self._backend.graph.commit(hash)
-        # From where the history that was read ends: what lands meanwhile is not undone with it.
+        # From where the history that was read ends: what lands after that is not undone with it.
         self._backend.move(self.ref, moves[0].new, goal, note=note)
         self._set_head(goal)
         return goal
@@ -500,6 +434,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
         return type(self)(self._backend, ref)
 
     def _require_clean(self, verb: str) -> None:
+        """Refuse a verb that would drop staged edits."""
         if not self.is_clean:
             raise Uncommitted(
                 f"{verb}: there are staged edits on {self.name}",
@@ -516,13 +451,10 @@ def _without_reserved(changes: Iterator[Change]) -> list[Change]:
     return [change for change in changes if not change.path.startswith(".")]
 
 
-def _hashes(reads: Mapping[str, Commit] | None) -> dict[str, Hash]:
-    return {ref: commit.hash for ref, commit in (reads or {}).items()}
-
-
 def _details(
     backend: Backend, message: str, author: str | None, kind: str, meta: Mapping[str, Any] | None
 ) -> dict[str, Any]:
+    """Return what a commit records beside its state, as arguments of `make_commit`."""
     return {
         "now": backend.clock(),
         "author": backend.author if author is None else author,

@@ -1,28 +1,40 @@
-"""Where edits meet history: landing commits, merging, and the conflicts in between.
+"""Committer: lands staged edits on a branch, merges commits, and records conflicts to decide.
 
-A branch at hand has a head, a stage, and while a merge waits for decisions a second parent. The
-conflicts of such a merge are kept in the staged state itself, under `.conflicts`, so that they can
-be stored, shown and settled like any other value; they never become part of a commit.
+Rule 1: head, second parent, stage and stash change as a whole (`_whole`), whatever is raised in
+between: by a disk, for want of memory, or by Control-C. A head without its state would undo the
+work of others, a state without its head would count it twice.
+Rule 2: a ref moves only from where this handle saw it. A lost race (`StaleRef`) means that another
+commit landed: the staged edits are merged into it, and the write is tried again.
+Rule 3: a write without a reply may have landed. Its commit stays *in doubt* until its id, which is
+a hash, is looked for in the history of the branch; only then is it tried again or stood on.
+Rule 4: the conflicts of a merge are part of the staged state, under `.conflicts`, so that they can
+be stashed, read and decided like any other value. They never become part of a commit.
 
-Head, parent, stage and stash say something only together: a head without its state would undo the
-work of others, a state without its head would count it twice. So they change as a whole (`_whole`),
-whatever is raised in between: by a disk, for want of memory, or by Control-C.
+Theory of operation. `land` writes the objects that the staged root reaches, the commit, and the
+move of the ref in one batch. The ref vouches for the objects of the old head; whatever else the new
+objects may share (a merged parent, heads that the edits were moved from) is named in `needs`, so
+that a collection that runs at the same time cannot drop it. `merge` first looks for a fast-forward,
+then merges against the virtual base of both heads; without conflicts it lands like an edit, with
+conflicts it stages the result and remembers the other head as second parent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 from otolith.core.backend import Backend
 from otolith.core.history.commits import Commit, make_commit
+from otolith.core.history.refs import stage_ref
 from otolith.core.merge.policies import Policies
 from otolith.core.merge.three_way import SIDES, Merger, PathConflict
 from otolith.core.paths import CONFLICTS, POLICY, Path, format_path
 from otolith.core.stage import Stage
 from otolith.core.trees.cells import EMPTY_MAP, Cells
 from otolith.core.trees.layout import cell_links
+from otolith.core.trees.objects import Buffer
 from otolith.errors import (
     Busy,
     Closed,
@@ -41,23 +53,20 @@ from otolith.errors import (
 from otolith.stores import Batch, Object, Swap
 from otolith.types import Hash
 
-_T = TypeVar("_T")
-
 _REFUSALS = (Busy, Closed, Conflict, Denied, Full, Invalid, NotFound, ReadOnly)
 """What a store raises only if nothing was written."""
 
 _ATTEMPTS = 1000
-"""Each lost race means that somebody else's commit landed, so this many are never needed."""
-
+"""Each lost race means that another commit landed, so this many are never needed."""
 
 IfMoved: TypeAlias = Literal["merge", "replace", "refuse"]
-"""What becomes of a staged state when others have committed since: merged with theirs, put in its
-place, or refused."""
+"""What becomes of a staged state when others have committed since: it is merged with theirs,
+replaces theirs, or is refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """What a merge did: a commit, or conflicts to decide."""
+    """The result of a merge: a commit, or conflicts to decide."""
 
     kind: str  # merged, fast-forward, up-to-date or conflicted
     commit: Commit | None
@@ -69,8 +78,102 @@ class Merge:
         return not self.conflicts
 
 
+class Stash:
+    """Staged edits of a branch in the store, for another process to resume.
+
+    A stash is a commit under `stage/`: its root is the staged state, its parents are the head the
+    edits were made on and, during a merge, the commit that is being merged. A branch has at most
+    one. A handle replaces only a stash that it has seen, and the commit of stashed edits removes
+    the stash in the same write.
+    """
+
+    def __init__(self, backend: Backend, branch_ref: str) -> None:
+        self._backend = backend
+        self.ref = stage_ref(branch_ref)
+        self.staged: Swap | None = None  # removes the stash that the staged edits are in
+        self.seen: Swap | None = None  # removes the stash that this handle last saw
+        # Removes a stash that was written without a reply, and whether it is what is staged.
+        self._in_doubt: tuple[Swap, bool] | None = None
+
+    def load(self) -> Commit | None:
+        """Return the stash as a commit."""
+        return self._backend.refs.head(self.ref)
+
+    def take_up(self, stashed: Commit) -> None:
+        """Note that the stash is staged; the commit of it removes it."""
+        self.staged = self.seen = Swap(self.ref, stashed.hash, None)
+
+    def write(
+        self,
+        cell: bytes,
+        parents: tuple[Commit, ...],
+        objects: Buffer,
+        *,
+        branch: Swap,
+        edited_from: Sequence[Hash] = (),
+    ) -> None:
+        """Replace the stash that was seen by a staged state.
+
+        `branch` is the check that the branch has not moved; `edited_from` are other commits whose
+        objects the state may share.
+
+        Raises:
+            StaleRef: the branch has moved, or another process has replaced the stash.
+            NotFound: the commits that were edited were deleted and collected.
+        """
+        now, author = self._backend.clock(), self._backend.author
+        commit, data = make_commit(cell, parents, now=now, author=author, message="", kind="stage")
+        new = [*objects.reachable(next(cell_links(cell))), Object(commit.hash, data)]
+        swap = Swap(self.ref, self.seen.old if self.seen is not None else None, commit.hash)
+        needs = [*(parent.hash for parent in parents), *edited_from]
+        removal = Swap(self.ref, commit.hash, None)
+        self._in_doubt = (removal, True)
+        try:
+            self._backend.store.write(
+                Batch(objects=new, swaps=[swap, branch], needs=needs, time=now, note="stage: ")
+            )
+        except _REFUSALS:
+            self._in_doubt = None
+            raise
+        except Unavailable:
+            self.settle()
+            if self.staged != removal:
+                raise
+        self.staged, self.seen, self._in_doubt = removal, removal, None
+
+    def clear(self) -> None:
+        """Remove the stash that was seen."""
+        if self.seen is not None:
+            batch = Batch(swaps=[self.seen], time=self._backend.clock(), note="stage: drop")
+            try:
+                self._backend.store.write(batch)
+            except StaleRef as stale:
+                if stale.actual is not None:
+                    raise  # otherwise it was removed before, and only the reply was lost
+        self.staged = self.seen = None
+
+    def leave(self) -> None:
+        """Let the stash stay when the staged state lands."""
+        doubt = self._in_doubt
+        self.staged, self._in_doubt = None, (doubt[0], False) if doubt is not None else None
+
+    def settle(self) -> None:
+        """Find out whether a stash that was written without a reply is there."""
+        if self._in_doubt is None:
+            return
+        removal, is_staged = self._in_doubt
+        if self._backend.store.ref(removal.name) == removal.old:
+            self.seen, self.staged = removal, removal if is_staged else self.staged
+        self._in_doubt = None
+
+    def landed(self) -> None:
+        """Note that the staged state, and a stash of it, is part of history now."""
+        if self.staged is not None:
+            self.staged = self.seen = None
+
+
 class Committer:
-    """The head of a branch at hand, and what waits to be joined to it."""
+    """The head of a branch, the merge in progress, and the way of staged edits into history."""
 
     def __init__(self, backend: Backend, cells: Cells, stage: Stage, ref: str) -> None:
         self._backend = backend
@@ -78,13 +181,10 @@ class Committer:
         self._stage = stage
         self._ref = ref
         self._merger = Merger(cells, backend.graph, resolvers=backend.resolvers)
+        self.stash = Stash(backend, ref)
         self.head: Commit | None = None
-        self.parent: Commit | None = None
-        self.stash: Swap | None = None  # removes the stashed edits when these land
-        self.stash_seen: Swap | None = None  # removes what this handle last saw on the stash
-        # Removes what was put there with no reply, and whether that is what is staged.
-        self._stash_in_doubt: tuple[Swap, bool] | None = None
-        self.edited_from: list[Hash] = []  # earlier heads whose objects the stage may share
+        self.parent: Commit | None = None  # the commit that is being merged
+        self._edited_from: list[Hash] = []  # earlier heads whose objects the stage may share
         self._undecided: set[str] = set()
         self._in_doubt: list[Commit] = []  # written with no reply: any of them may have landed
 
@@ -93,103 +193,81 @@ class Committer:
         """The cell of the head, or of an empty state before the first commit."""
         return self.head.cell if self.head is not None else EMPTY_MAP
 
-    # Standing
+    def _parents(self) -> tuple[Commit, ...]:
+        return tuple(commit for commit in (self.head, self.parent) if commit is not None)
 
-    def _whole(self, change: Callable[[], _T]) -> _T:
-        """Change where this handle stands, as a whole: if that fails, nothing has changed."""
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Restore the stage and all attributes if the block raises (rule 1).
+
+        Attributes are only ever rebound, so that a shallow copy is enough.
+        """
         root = self._stage.root()
-        before = (
-            self.head,
-            self.parent,
-            self.stash,
-            self.stash_seen,
-            self._stash_in_doubt,
-            self.edited_from,
-            self._undecided,
-            self._in_doubt,
-        )
+        here, stash = vars(self).copy(), vars(self.stash).copy()
         try:
-            return change()
+            yield
         except BaseException:
             self._stage.reset(root)
-            (
-                self.head,
-                self.parent,
-                self.stash,
-                self.stash_seen,
-                self._stash_in_doubt,
-                self.edited_from,
-                self._undecided,
-                self._in_doubt,
-            ) = before
+            vars(self).update(here)
+            vars(self.stash).update(stash)
             raise
 
     def stand_on(self, head: Commit | None) -> None:
-        """Go on from a commit, with nothing staged."""
-        self._whole(lambda: self._stand_on(head))
+        """Continue from a commit, with nothing staged."""
+        with self._whole():
+            self.head = head
+            self._stage.reset(self.head_cell)
+            self.drop_merge()
 
-    def _stand_on(self, head: Commit | None) -> None:
-        self.head = head
-        self._stage.reset(head.cell if head is not None else EMPTY_MAP)
-        self.forget()
+    def drop_merge(self) -> None:
+        """Forget the merge in progress, and commits in doubt."""
+        self.parent = None
+        self._edited_from = []
+        self._undecided = set()
+        self._in_doubt = []
 
-    def take_up(self, held: Commit, takedown: Swap) -> None:
-        """Go on with what was put away, where it was made; committing takes it down."""
+    # The stash
 
-        def change() -> None:
-            self.forget()
-            self.stash = self.stash_seen = takedown
+    def stash_edits(self, root: bytes) -> None:
+        """Write a staged state to the stash, as long as the branch is there.
+
+        Raises:
+            StaleRef: another process has written a stash that this handle has not seen.
+            RefNotFound: the branch was deleted.
+        """
+        cell, older = self._cells.root(root), self._edited_from
+        while True:
+            now = self._backend.store.ref(self._ref)
+            if now is None and self.head is not None:
+                raise self._deleted()
+            branch = Swap(self._ref, now, now)
+            try:
+                self.stash.write(
+                    cell, self._parents(), self._cells.objects, branch=branch, edited_from=older
+                )
+            except StaleRef as stale:
+                if stale.name != self._ref:
+                    raise
+            else:
+                return
+
+    def take_up_stash(self) -> bool:
+        """Stage the stash, on the head it was made on; return whether there was one."""
+        stashed = self.stash.load()
+        if stashed is None:
+            return False
+        parents = self._backend.graph.parents(stashed)
+        with self._whole():
+            self.drop_merge()
+            self.stash.take_up(stashed)
             self.head = parents[0] if parents else None
             self.parent = parents[1] if len(parents) > 1 else None
-            self._stage.reset(held.cell)
-            self.reload()
-
-        parents = self._backend.graph.parents(held)
-        self._whole(change)
-
-    def unmoved(self) -> Swap:
-        """Return the check that the branch is where it is now.
-
-        Raises:
-            RefNotFound: it was deleted.
-        """
-        now = self._backend.store.ref(self._ref)
-        if now is None and self.head is not None:
-            raise self._deleted()
-        return Swap(self._ref, now, now)
-
-    def put_on_stash(self, batch: Batch, takedown: Swap) -> None:
-        """Put the staged state away.
-
-        Raises:
-            StaleRef: another process has put something else there meanwhile.
-            NotFound: what was edited is gone, and was collected.
-        """
-        self._stash_in_doubt = (takedown, True)
-        try:
-            self._backend.store.write(batch)
-        except _REFUSALS:
-            self._stash_in_doubt = None
-            raise
-        except Unavailable:
-            self.settle_stash()
-            if self.stash != takedown:
-                raise
-        self.stash, self.stash_seen, self._stash_in_doubt = takedown, takedown, None
-
-    def leave_stash(self) -> None:
-        """Let what was put away stay there when the staged state lands."""
-        doubt = self._stash_in_doubt
-        self.stash, self._stash_in_doubt = None, (doubt[0], False) if doubt is not None else None
-
-    def settle_stash(self) -> None:
-        """Find out whether what was put away without a reply is there."""
-        if self._stash_in_doubt is None:
-            return
-        takedown, is_staged = self._stash_in_doubt
-        if self._backend.store.ref(takedown.name) == takedown.old:
-            self.stash_seen, self.stash = takedown, takedown if is_staged else self.stash
-        self._stash_in_doubt = None
+            self._stage.reset(stashed.cell)
+            cell = self._stage.get((CONFLICTS,))
+            if cell is not None and self._cells.kind(cell) == "map":
+                unkey = self._cells.encoding.unkey
+                self._undecided = {str(unkey(key)) for key, _ in self._cells.entries(cell)}
+        return True
 
     # Policies
 
@@ -207,30 +285,18 @@ class Committer:
 
     def conflicts(self) -> list[PathConflict]:
         """Return what is left to decide."""
-        return list(self._recorded()) if self._undecided else []
-
-    def reload(self) -> None:
-        """Find the conflicts that a staged state from elsewhere brought along."""
-        cell = self._stage.get((CONFLICTS,))
-        is_map = cell is not None and self._cells.kind(cell) == "map"
-        self._undecided = set(self._names(cell)) if cell is not None and is_map else set()
-
-    def _names(self, cell: bytes) -> list[str]:
-        return [str(self._cells.encoding.unkey(key)) for key, _ in self._cells.entries(cell)]
-
-    def _recorded(self) -> Iterator[PathConflict]:
+        found: list[PathConflict] = []
         for path in sorted(self._undecided):
-            found = {side: self._stage.get((CONFLICTS, path, side)) for side in SIDES}
-            cells = {side: cell for side, cell in found.items() if cell is not None}
+            sides = {side: self._stage.get((CONFLICTS, path, side)) for side in SIDES}
+            cells = {side: cell for side, cell in sides.items() if cell is not None}
             absent = tuple(side for side in SIDES if side not in cells)
-            kind, why = (str(self._noted(path, name)) for name in ("kind", "why"))
-            yield PathConflict(path, kind, why, absent, cells, self._cells)
-
-    def _noted(self, path: str, name: str) -> object:
-        cell = self._stage.get((CONFLICTS, path, name))
-        return "" if cell is None else self._cells.load(cell)
+            notes = [self._stage.get((CONFLICTS, path, name)) for name in ("kind", "why")]
+            kind, why = ("" if note is None else str(self._cells.load(note)) for note in notes)
+            found.append(PathConflict(path, kind, why, absent, cells, self._cells))
+        return found
 
     def _record(self, merged: bytes, conflicts: list[PathConflict]) -> None:
+        """Stage a merged state with its conflicts."""
         self._stage.reset(merged)
         for conflict in conflicts:
             notes = {"kind": conflict.kind, "why": conflict.why}
@@ -240,40 +306,38 @@ class Committer:
         self._undecided = {conflict.path for conflict in conflicts}
 
     def settled(self, path: Path) -> None:
-        """Note that somebody wrote to a path: conflicts at it, above or below it are decided."""
-        if self._undecided:
-            self._whole(lambda: self._settled(format_path(path) + "/"))
+        """Note that a path was written: conflicts at it, above or below it are decided."""
+        if not self._undecided:
+            return
+        written = format_path(path) + "/"
+        with self._whole():
+            for conflict in sorted(self._undecided):
+                if (conflict + "/").startswith(written) or written.startswith(conflict + "/"):
+                    self._decided(conflict)
 
-    def _settled(self, written: str) -> None:
-        for conflict in sorted(self._undecided):
-            if (conflict + "/").startswith(written) or written.startswith(conflict + "/"):
-                self._decide(conflict)
-
-    def _decide(self, conflict: str) -> None:
+    def _decided(self, conflict: str) -> None:
         self._undecided = self._undecided - {conflict}
         self._stage.remove((CONFLICTS, conflict))
         if not self._undecided:
             self._stage.remove((CONFLICTS,))
 
-    def take(self, path: Path, side: str) -> None:
+    def take_side(self, path: Path, side: str) -> None:
         """Decide a conflict for one side."""
         text = format_path(path)
         if text not in self._undecided:
             raise KeyNotFound(f"there is no conflict at {text}", hint="see state.conflicts")
         if side not in SIDES:
             raise Invalid(f"{side!r} is not a side", hint="take ours, theirs or base")
-        self._whole(lambda: self._take(path, text, side))
-
-    def _take(self, path: Path, text: str, side: str) -> None:
-        cell = self._stage.get((CONFLICTS, text, side))
-        if cell is not None:
-            self._stage.put(path, cell)
-        elif self._stage.get(path) is not None:
-            self._stage.remove(path)
-        self._decide(text)
+        with self._whole():
+            cell = self._stage.get((CONFLICTS, text, side))
+            if cell is not None:
+                self._stage.put(path, cell)
+            elif self._stage.get(path) is not None:
+                self._stage.remove(path)
+            self._decided(text)
 
     def check_resolved(self) -> None:
-        """Refuse to go on while something is undecided."""
+        """Refuse to commit while a conflict is undecided."""
         if self._undecided:
             paths = tuple(sorted(self._undecided))
             raise MergeConflict(
@@ -282,17 +346,10 @@ class Committer:
                 hint="write to each path, or resolve_conflict(path, take='ours' or 'theirs')",
             )
 
-    def forget(self) -> None:
-        """Drop the merge in progress."""
-        self.parent = None
-        self.edited_from = []
-        self._undecided = set()
-        self._in_doubt = []
-
     # Merging
 
     def merge(self, theirs: Commit, details: Mapping[str, Any]) -> Merge:
-        """Merge a commit into the branch, again if somebody else was faster."""
+        """Merge a commit into the branch; again, if another commit landed first."""
         for _ in range(_ATTEMPTS):
             try:
                 return self._merge(theirs, details)
@@ -308,47 +365,40 @@ class Committer:
             note = f"merge: fast-forward to {theirs.short}"
             self._backend.move(self._ref, ours.hash if ours else None, theirs, note=note)
             return Merge("fast-forward", theirs)
+        writer = self._backend.past(self._cells).writer
+
+        def is_later(path: Path) -> bool:
+            mine, yours = writer(ours, path), writer(theirs, path)
+            return (mine.time, mine.id) < (yours.time, yours.id)
+
         base = self._merger.virtual_base([ours], [theirs])
-        history = self._backend.past(self._cells)
+        ours_first = (ours.time, ours.id) < (theirs.time, theirs.id)
         merged, conflicts = self._merger.merge(
-            base,
-            ours.cell,
-            theirs.cell,
-            ours_first=(ours.time, ours.id) < (theirs.time, theirs.id),
-            theirs_later=lambda path: _later(history.writer, ours, theirs, path),
+            base, ours.cell, theirs.cell, ours_first=ours_first, theirs_later=is_later
         )
-        if conflicts:
-            self._whole(lambda: self._leave_open(merged, conflicts, theirs))
-            return Merge("conflicted", None, tuple(conflicts))
-        commit = self._whole(lambda: self._write_merged(merged, (ours, theirs), details))
+        with self._whole():
+            self._record(merged, conflicts)
+            if conflicts:
+                self.parent = theirs
+                return Merge("conflicted", None, tuple(conflicts))
+            commit = self._write((ours, theirs), details, {})
+            self.stand_on(commit)
         return Merge("merged", commit)
-
-    def _write_merged(
-        self, merged: bytes, parents: tuple[Commit, Commit], details: Mapping[str, Any]
-    ) -> Commit:
-        self._stage.reset(merged)
-        commit = self._write(parents, details, {})
-        self._stand_on(commit)
-        return commit
-
-    def _leave_open(self, merged: bytes, conflicts: list[PathConflict], theirs: Commit) -> None:
-        self._record(merged, conflicts)
-        self.parent = theirs
 
     # Landing
 
     def land(
         self, details: Mapping[str, Any], fences: Mapping[str, int], *, if_moved: IfMoved = "merge"
     ) -> Commit:
-        """Commit the staged state, on top of whatever is there by now. Call `settle_doubts` first.
+        """Commit the staged state on top of the current head. Call `settle_doubts` first.
 
         Raises:
-            StaleRef: others have committed since, and that is to be refused.
+            StaleRef: others have committed since, and `if_moved` is "refuse".
+            MergeConflict: others have changed the same paths; the conflicts are staged.
         """
         for _ in range(_ATTEMPTS):
-            parents = tuple(commit for commit in (self.head, self.parent) if commit is not None)
             try:
-                return self._write(parents, details, fences)
+                return self._write(self._parents(), details, fences)
             except StaleRef as stale:
                 if stale.name != self._ref or if_moved == "refuse":
                     raise
@@ -356,63 +406,53 @@ class Committer:
         raise self._starved()
 
     def land_instead(self, goal: Commit, details: Mapping[str, Any]) -> Commit:
-        """Commit the state of another commit on top of whatever is there, in place of all edits.
+        """Commit the state of another commit on top of the current head, in place of all edits.
 
-        If it fails, the edits are staged as they were.
+        If it fails, the edits are still staged.
         """
-
-        def change() -> Commit:
-            self.settle_stash()
-            head, stash = self._backend.refs.head(self._ref), self.stash
-            self._stand_on(self.head if head is None else head)
-            self.stash = stash  # dropped, too, if it was taken up here
+        with self._whole():
+            self.stash.settle()
+            head = self._backend.refs.head(self._ref)
+            self.stand_on(self.head if head is None else head)
             self._stage.reset(goal.cell)
             return self.land(details, {}, if_moved="replace")
 
-        return self._whole(change)
-
     def settle_doubts(self) -> None:
-        """Find out whether a commit whose reply was lost has landed; go on from there if it has.
+        """Find out whether a commit in doubt has landed, and stand on it if it has (rule 3).
 
-        Its edits are staged still. Merged with their own landed copy they would count twice.
+        Its edits are still staged. Merged with their own landed copy they would count twice.
         """
-        self.settle_stash()
+        self.stash.settle()
         if self._in_doubt:
-            self._arrive_at_landed(self._backend.refs.head(self._ref))
+            self._stand_on_landed(self._backend.refs.head(self._ref))
 
-    def _arrive_at_landed(self, head: Commit | None) -> None:
+    def _stand_on_landed(self, head: Commit | None) -> None:
+        """Stand on the first commit in doubt that is in the history of the head, if one is."""
         is_ancestor = self._backend.graph.is_ancestor
         landed = (each for each in self._in_doubt if head is not None and is_ancestor(each, head))
         commit = next(landed, None)
         if commit is not None:
-            self._whole(lambda: self._arrive_at(commit))
-
-    def _arrive_at(self, commit: Commit) -> None:
-        self.head, self.parent = commit, None
-        self.edited_from, self._in_doubt = [], []
-        self._empty_stash()
+            with self._whole():
+                self.head, self.parent = commit, None
+                self._edited_from, self._in_doubt = [], []
+                self.stash.landed()
 
     def _catch_up(self, *, keep_root: bool) -> None:
-        """Put the staged edits on top of what somebody else has committed."""
+        """Move the staged edits onto what others have committed (rule 2)."""
         head = self._moved_head()
-        self._arrive_at_landed(head)
+        self._stand_on_landed(head)
         merged, conflicts = self._stage.root(), list[PathConflict]()
         if not keep_root:
+            theirs = head.cell if head is not None else EMPTY_MAP
             merged, conflicts = self._merger.merge(
-                self.head_cell,
-                merged,
-                head.cell if head is not None else EMPTY_MAP,
-                ours_first=False,
-                theirs_later=lambda path: False,
+                self.head_cell, merged, theirs, ours_first=False, theirs_later=lambda path: False
             )
-        self._whole(lambda: self._move_onto(head, merged, conflicts))
+        with self._whole():
+            self._record(merged, conflicts)
+            before = [self.head.hash] if self.head is not None else []
+            self._edited_from = [*self._edited_from, *before]
+            self.head = head
         self.check_resolved()
-
-    def _move_onto(self, head: Commit | None, merged: bytes, conflicts: list[PathConflict]) -> None:
-        self._record(merged, conflicts)
-        before = [self.head.hash] if self.head is not None else []
-        self.edited_from = [*self.edited_from, *before]
-        self.head = head
 
     def _moved_head(self) -> Commit | None:
         head = self._backend.refs.head(self._ref)
@@ -426,9 +466,16 @@ class Committer:
             hint="open the branch again, or fork it from a commit; the edits are still staged",
         )
 
+    def _starved(self) -> Conflict:
+        return Conflict(
+            f"{self._ref} moved {_ATTEMPTS} times while this commit tried to land",
+            hint="try again; nothing was written and the edits are still staged",
+        )
+
     def _write(
         self, parents: tuple[Commit, ...], details: Mapping[str, Any], fences: Mapping[str, int]
     ) -> Commit:
+        """Write the staged state as a commit and move the ref to it, in one batch."""
         before = parents[0] if parents else None
         resembles = next(cell_links(before.cell)) if before is not None else None
         cell = self._cells.root(self._stage.root(), base=resembles)
@@ -439,10 +486,12 @@ class Committer:
         swaps = [Swap(self._ref, before.hash if before is not None else None, commit.hash)]
         batch = Batch(
             objects=objects,
-            swaps=swaps if self.stash is None else [*swaps, self.stash],
+            swaps=swaps if self.stash.staged is None else [*swaps, self.stash.staged],
             fences=fences,
+            # What the new objects may link to, and the swap of the ref does not vouch for.
             needs=[
-                *self._shared(parents),
+                *(parent.hash for parent in parents[1:]),
+                *self._edited_from,
                 *details.get("reads", {}).values(),
                 *([] if len(objects) > 1 else [root]),
             ],
@@ -450,20 +499,11 @@ class Committer:
         )
         self._send(batch, commit)
         self._cells.objects.settle(objects)
-        self._empty_stash()
+        self.stash.landed()
         return commit
 
-    def _empty_stash(self) -> None:
-        """Note that what was on the stash is part of history now."""
-        if self.stash is not None:
-            self.stash = self.stash_seen = None
-
-    def _shared(self, parents: tuple[Commit, ...]) -> list[Hash]:
-        """Return what the new objects may link to and the swap of the ref does not vouch for."""
-        return [*(parent.hash for parent in parents[1:]), *self.edited_from]
-
     def _send(self, batch: Batch, commit: Commit) -> None:
-        """Write; if the reply is lost, look whether the commit is there, as its id is a hash."""
+        """Write; if the reply is lost, look for the commit in the branch's history (rule 3)."""
         before = self._in_doubt
         # Until the handle stands on it: whatever is raised until then, it may have landed.
         self._in_doubt = [*before, commit]
@@ -473,22 +513,10 @@ class Committer:
             self._in_doubt = before
             raise
         except Unavailable:
-            if not self._landed(commit):
+            if not self._has_landed(commit):
                 raise
 
-    def _landed(self, commit: Commit) -> bool:
-        head: Hash | None = self._backend.store.ref(self._ref)
-        if head is None:
-            return False
-        return self._backend.graph.is_ancestor(commit, self._backend.graph.commit(head))
-
-    def _starved(self) -> Conflict:
-        return Conflict(
-            f"{self._ref} moved {_ATTEMPTS} times while this commit tried to land",
-            hint="try again; nothing was written and the edits are still staged",
-        )
-
-
-def _later(writer: Any, ours: Commit, theirs: Commit, path: Path) -> bool:
-    mine, yours = writer(ours, path), writer(theirs, path)
-    return bool((mine.time, mine.id) < (yours.time, yours.id))
+    def _has_landed(self, commit: Commit) -> bool:
+        head = self._backend.store.ref(self._ref)
+        graph = self._backend.graph
+        return head is not None and graph.is_ancestor(commit, graph.commit(head))
