@@ -27,7 +27,7 @@ from otolith.statecharts.analysis.findings import (
     assigned_by,
     location_of,
     parts_of,
-    reading_of,
+    references_of,
 )
 from otolith.statecharts.analysis.inputs import is_from_inside, sample
 from otolith.statecharts.analysis.reachability import Reach, has_end, place_of
@@ -52,6 +52,7 @@ from otolith.statecharts.engine.compiled_chart import (
 )
 from otolith.statecharts.engine.microstep import plan_microstep
 from otolith.statecharts.engine.session import SYSTEM_NAMES
+from otolith.statecharts.expressions import References
 
 
 def undeclared(model: CompiledChart) -> Iterator[Finding]:
@@ -86,14 +87,14 @@ def _used(model: CompiledChart, part: Part) -> Iterator[tuple[str, str]]:
     """Yield the names that a part needs, and what it does with them."""
     value: Any = part.value
     if isinstance(value, Expression):
-        found = reading_of(value.text, value.dialect)
-        for name in sorted(found.names | found.fields):
+        found = references_of(value.text, value.dialect) or References()
+        for name in sorted(found.variables | found.context_fields):
             yield name, f"{value.text} reads {name}"
     elif isinstance(value, Assign):
         name, is_nested, found = location_of(value.location, model.definition.dialect)
         if name and (is_nested or model.definition.is_scxml):
             yield name, f"{value.location} is assigned to"
-        for inner in sorted(found.names):
+        for inner in sorted(found.variables):
             yield inner, f"{value.location} reads {inner}"
 
 
@@ -274,7 +275,8 @@ def _missing(model: CompiledChart, part: Part) -> Iterator[Finding]:
     elif isinstance(value, Invoke):
         yield from _missing_service(model, part)
     elif isinstance(value, Expression):
-        for name in sorted(reading_of(value.text, value.dialect).states - model.nodes.keys()):
+        found = references_of(value.text, value.dialect) or References()
+        for name in sorted(found.states - model.nodes.keys()):
             words = f"{value.text} asks for {name}, which is no state of this chart"
             yield Finding("unknown_state", "warning", state, words, "check the name", place)
 

@@ -12,8 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from otolith.statecharts.definition import Definition, Expression, Guard, NamedGuard, State
 from otolith.statecharts.engine.compiled_chart import CompiledTransition
-from otolith.statecharts.expressions import DIALECTS, Evaluate, ExpressionError
-from otolith.statecharts.expressions.parser import Parser
+from otolith.statecharts.expressions import DIALECTS, ExpressionError, Parser, References
 
 FindingKind: TypeAlias = Literal[
     "unreachable",
@@ -90,87 +89,32 @@ def _below(value: Any, place: str, state: str) -> Iterator[Part]:
             yield from _below(getattr(value, field.name), place, state)
 
 
-class Reading(NamedTuple):
-    """What a text of the expression language looks at."""
-
-    names: frozenset[str]
-    """Variables that must be there; what `typeof` is asked about need not be."""
-    fields: frozenset[str]
-    """Variables that are looked at as members of `context`."""
-    states: frozenset[str]
-    """States that `In` is asked about."""
-    is_known: bool
-    """The text could be read."""
-
-
-_NOTHING = Reading(frozenset(), frozenset(), frozenset(), is_known=False)
-
-
-class _Reader(Parser):
-    """A parser that also notes the variables and states a text names."""
-
-    def __init__(self, text: str, dialect: str) -> None:
-        super().__init__(text, DIALECTS[dialect])
-        self._names: set[str] = set()
-        self._fields: set[str] = set()
-        self._states: set[str] = set()
-
-    def reading(self) -> Reading:
-        return Reading(
-            frozenset(self._names),
-            frozenset(self._fields),
-            frozenset(self._states),
-            is_known=True,
-        )
-
-    def _member(self, value: Evaluate) -> Evaluate:
-        before, name = self._tokens[max(0, self._at - 2)], self.token.text
-        is_field = before.text == "context" and self._at >= 2 and self.following != "("
-        if is_field and (self._at == 2 or self._tokens[self._at - 3].text not in {".", "?."}):
-            self._fields.add(name)
-        return super()._member(value)
-
-    def _named(self) -> Evaluate:
-        name, is_optional = self.token.text, self.previous == "typeof"
-        start = self.position
-        found = super()._named()
-        if name == "In" and self.position - start == 4:
-            self._states.add(str(self._tokens[start + 2].value))
-        elif getattr(found, "__name__", "") == "variable" and not is_optional:
-            self._names.add(name)
-        return found
-
-    def words(self) -> frozenset[str]:
-        """Return every name in the text."""
-        return frozenset(token.text for token in self._tokens if token.kind == "name")
-
-
-def reading_of(text: str, dialect: str) -> Reading:
-    """Return what an expression looks at."""
+def references_of(text: str, dialect: str) -> References | None:
+    """Return what an expression refers to; None if it cannot be parsed."""
     try:
-        reader = _Reader(text, dialect)
-        reader.expression()
-        reader.finish()
+        parser = Parser(text, DIALECTS[dialect])
+        parser.expression()
+        parser.finish()
     except (ExpressionError, KeyError):
-        return _NOTHING
-    return reader.reading()
+        return None
+    return parser.references
 
 
-def location_of(text: str, dialect: str) -> tuple[str, bool, Reading]:
-    """Return the variable a place is in, whether it is inside of it, and what its keys look at."""
+def location_of(text: str, dialect: str) -> tuple[str, bool, References]:
+    """Return the variable of a location, whether it is nested, and what its keys refer to."""
     try:
-        reader = _Reader(text, dialect)
-        name, steps = reader.steps()
-        reader.finish()
+        parser = Parser(text, DIALECTS[dialect])
+        name, steps = parser.location()
+        parser.finish()
     except (ExpressionError, KeyError):
-        return "", False, _NOTHING
-    return name, bool(steps), reader.reading()
+        return "", False, References()
+    return name, bool(steps), parser.references
 
 
 def assigned_by(text: str, dialect: str) -> frozenset[str]:
-    """Return the variables that a script may assign to, and perhaps some that it only reads."""
+    """Return the variables that a script may assign, and perhaps some that it only reads."""
     try:
-        return _Reader(text, dialect).words()
+        return Parser(text, DIALECTS[dialect]).words
     except (ExpressionError, KeyError):
         return frozenset()
 
@@ -179,8 +123,8 @@ def is_about_states(guard: Guard) -> bool:
     """Return whether a guard reads no data at all: only which states are active."""
     if isinstance(guard, NamedGuard):
         return False
-    found = reading_of(guard.text, guard.dialect)
-    return found.is_known and not found.names
+    references = references_of(guard.text, guard.dialect)
+    return references is not None and not references.variables
 
 
 def text_of(value: Any) -> str:

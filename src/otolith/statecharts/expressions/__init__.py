@@ -1,15 +1,15 @@
-"""The expression language of charts: parsed, allow-listed, compiled to closures.
+"""The expression language of charts: parsed, checked against a closed list, compiled to closures.
 
-Nothing here runs code of a document. There is no `eval`, no `exec` and no code object: a text is
-cut into *tokens*, read by a small parser, and becomes closures over a fixed set of operations on
-plain data. Names starting with two underscores are refused, a call is to a function or method of
-a closed list, and numbers, texts, lists and nesting are bounded.
+No code of a document is executed. There is no `eval`, no `exec` and no code object: a text is cut
+into tokens, read by a small parser, and becomes closures over a fixed set of operations on plain
+data. Names that start with two underscores are refused, a call must be to a function or method of a
+closed list, and numbers, texts, lists and nesting are bounded.
 
-A *dialect* is the meaning of the operators: `PYTHON` (the default) or `ECMASCRIPT` (documents
-that say so). Both spellings are read in either; what differs is truth, equality, `+`, and what a
-missing name or member is. `null` and `undefined` are both None, because snapshots are JSON.
+A *dialect* is the meaning of the operators: `PYTHON` (the default) or `ECMASCRIPT` (documents that
+ask for it). Both spellings can be read in either; they differ in truth, equality, `+`, and the
+value of a missing name or member. `null` and `undefined` are both None, because snapshots are JSON.
 
-A *scope* is what an expression sees: the data, the system's variables and which states are active.
+A *scope* is what an expression sees: the data, the system variables and which states are active.
 """
 
 from otolith.statecharts.expressions.compile import (
@@ -19,16 +19,16 @@ from otolith.statecharts.expressions.compile import (
     compile_location,
     compile_script,
 )
-from otolith.statecharts.expressions.operations import (
+from otolith.statecharts.expressions.dialects import (
     DIALECTS,
     ECMASCRIPT,
     PYTHON,
     Dialect,
-    Evaluate,
     EvaluationError,
     ExpressionError,
     Scope,
 )
+from otolith.statecharts.expressions.parser import Evaluate, Parser, References
 
 __all__ = [
     "DIALECTS",
@@ -39,6 +39,8 @@ __all__ = [
     "EvaluationError",
     "ExpressionError",
     "Location",
+    "Parser",
+    "References",
     "Scope",
     "Statement",
     "compile_expression",

@@ -1,4 +1,4 @@
-"""From the texts of a chart to closures: expressions, places to assign to, and scripts."""
+"""The compiler of expressions, locations and scripts: from texts to closures."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from typing import Any, NamedTuple
 
 from otolith.errors import BadValue
 from otolith.frozen import freeze, with_item
-from otolith.statecharts.expressions import operations
-from otolith.statecharts.expressions.operations import (
+from otolith.statecharts.expressions.dialects import (
     Dialect,
-    Evaluate,
     EvaluationError,
     ExpressionError,
     Scope,
 )
-from otolith.statecharts.expressions.parser import Parser
+from otolith.statecharts.expressions.parser import Evaluate, Parser
 
-_DECLARING = ("var", "let", "const")
-_ASSIGNING = ("=", "+=", "-=", "*=", "/=")
+_DECLARATIONS = ("var", "let", "const")
+_ASSIGNMENTS = ("=", "+=", "-=", "*=", "/=")
 
 
 class Location(NamedTuple):
-    """A place to assign to: the variable, and how its new value is made of the old one."""
+    """What can be assigned: a variable, or an item inside its value."""
 
     name: str
+    """The variable."""
     is_nested: bool
     updated: Callable[[Scope, Any, Any], Any]
+    """Returns the new value of the variable, given a scope, its old value and what is assigned."""
 
 
 class Statement(NamedTuple):
-    """One line of a script: a place, and the value it gets."""
+    """One assignment of a script."""
 
     location: Location
     value: Evaluate
@@ -43,79 +43,87 @@ def compile_expression(text: str, dialect: Dialect) -> Evaluate:
         ExpressionError: the text is not an expression of this language.
     """
     parser = Parser(text, dialect)
-    found = parser.expression()
+    value = parser.expression()
     parser.finish()
-    return found
+    return value
 
 
 def compile_location(text: str, dialect: Dialect) -> Location:
-    """Return the place that a text names: `x`, `x.y` or `x[0].y`."""
+    """Return the location that a text names: `x`, `x.y` or `x[0].y`.
+
+    Raises:
+        ExpressionError: the text is not a location.
+    """
     parser = Parser(text, dialect)
-    found = _location(parser)
+    location = _location(parser)
     parser.finish()
-    return found
+    return location
 
 
 def compile_script(text: str, dialect: Dialect) -> list[Statement]:
-    """Return the assignments a script is made of; there is nothing else a script can be."""
+    """Return the assignments of a script, such as `x = x + 1; var y = 2, z`.
+
+    Raises:
+        ExpressionError: the text contains anything else.
+    """
     parser = Parser(text, dialect)
-    found: list[Statement] = []
+    statements: list[Statement] = []
     while parser.token.kind != "end":
         if parser.take(";"):
             continue
-        if found and not parser.token.starts_line and parser.previous != ";":
+        if statements and not parser.token.starts_line and parser.previous != ";":
             parser.fail()
-        if parser.take(*_DECLARING):
-            found += _declarations(parser)
+        if parser.take(*_DECLARATIONS):
+            statements += _declarations(parser)
         else:
-            found.append(_statement(parser))
-    return found
+            statements.append(_statement(parser))
+    return statements
 
 
 def _declarations(parser: Parser) -> list[Statement]:
-    """Read `var x = 1, y, z = 2`; a name without a value stays what it is."""
-    found: list[Statement] = []
+    """Parse `x = 1, y, z = 2`; a name without a value does not change."""
+    statements: list[Statement] = []
     while True:
-        if parser.following in _ASSIGNING:
-            found.append(_statement(parser))
+        if parser.following in _ASSIGNMENTS:
+            statements.append(_statement(parser))
         else:
             parser.name()
         if not parser.take(","):
-            return found
+            return statements
 
 
 def _statement(parser: Parser) -> Statement:
     start = parser.position
     location = _location(parser)
-    operator = parser.take(*_ASSIGNING, "++", "--")
-    if operator is None:
-        raise ExpressionError("a script is made of assignments only, such as: x = x + 1")
-    if operator == "=":
+    symbol = parser.take(*_ASSIGNMENTS, "++", "--")
+    if symbol is None:
+        raise ExpressionError("a script consists of assignments only, such as: x = x + 1")
+    if symbol == "=":
         return Statement(location, parser.expression())
-    now = parser.again(start)
-    change = operations.constant(1) if operator in {"++", "--"} else parser.expression()
-    return Statement(location, operations.arithmetic(parser.dialect, operator[0], now, change))
+    old = parser.value_at(start)
+    change = (lambda scope: 1) if symbol in {"++", "--"} else parser.expression()
+    apply = parser.dialect.arithmetic[symbol[0]]
+    return Statement(location, lambda scope: apply(old(scope), change(scope)))
 
 
 def _location(parser: Parser) -> Location:
-    name, steps = parser.steps()
+    name, steps = parser.location()
 
     def updated(scope: Scope, old: Any, value: Any) -> Any:
         keys = [key if is_member else key(scope) for is_member, key in steps]
-        return _with(old, keys, value)
+        return _with_value_at(old, keys, value)
 
     return Location(name, bool(steps), updated)
 
 
-def _with(old: Any, keys: list[Any], value: Any) -> Any:
+def _with_value_at(old: Any, keys: list[Any], value: Any) -> Any:
     """Return a copy of the old value with another value at the end of these keys."""
     if not keys:
         return freeze(value)
     key, *rest = keys
     try:
-        inner = _with(old[key], rest, value) if rest else freeze(value)
-        return with_item(old, key, inner)
+        return with_item(old, key, _with_value_at(old[key] if rest else None, rest, value))
     except (KeyError, IndexError, TypeError) as error:
-        raise EvaluationError(f"there is no {key!r} to assign to") from error
+        raise EvaluationError(f"{key!r} does not exist, so it cannot be assigned") from error
     except BadValue as error:
         raise EvaluationError(str(error)) from error

@@ -1,10 +1,10 @@
-"""The parser: from tokens to closures, by precedence.
+"""The parser of expressions: from a text to tokens, and from tokens to closures.
 
-From weak to strong: `a if b else c` and `b ? a : c`; `or || ??`; `and &&`; `not`; comparisons;
-`+ -`; `* / // %`; `! - + typeof`; `**`; members, items and calls. Nesting is counted, so that no
-document can exhaust the stack.
-
-Tokens: an expression cut into numbers, strings, names and operators.
+Precedence from weak to strong: `a if b else c` and `b ? a : c`; `or || ??`; `and &&`; `not`;
+comparisons; `+ -`; `* / // %`; `! - + typeof`; `**`; members, items and calls. Each level is a
+method that returns a closure, which takes a scope and returns a value. Depth and length are
+limited, so that no document can exhaust the stack. The parser also notes what an expression refers
+to, for analysis.
 """
 
 from __future__ import annotations
@@ -12,20 +12,31 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
-from otolith.statecharts.expressions import operations
-from otolith.statecharts.expressions.operations import (
+from otolith.statecharts.expressions.dialects import (
+    CLASSES,
+    ECMASCRIPT,
     FUNCTIONS,
-    KINDS,
+    MAX_LENGTH,
+    METHODS,
     Dialect,
-    Evaluate,
+    EvaluationError,
     ExpressionError,
+    Function,
+    Scope,
 )
 
-LONGEST_TEXT = 10_000
+Evaluate: TypeAlias = Callable[[Scope], Any]
+"""A compiled expression."""
 
-_PIECES = re.compile(
+_MAX_CHARACTERS = 10_000
+_MAX_NUMERAL = 400
+_MAX_DEPTH = 40
+_MAX_OPERATORS = 100
+
+_TOKENS = re.compile(
     r"""(?P<space>\s+|/\*.*?\*/)
       | (?P<comment>//[^\n]*)
       | (?P<number>0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
@@ -35,194 +46,267 @@ _PIECES = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": "\0", "\n": ""}
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
-
-
-class Token(NamedTuple):
-    """One piece: its kind, its text, its value, and whether a line starts with it."""
-
-    kind: str
-    text: str
-    value: object
-    starts_line: bool
-
-
-END = Token("end", "the end", None, starts_line=True)
-
-
-def tokens_of(text: str, *, has_comments: bool) -> list[Token]:
-    """Cut a text into tokens; blanks and comments are left out. Without comments, // divides."""
-    if len(text) > LONGEST_TEXT:
-        raise ExpressionError(f"an expression of {len(text)} characters is too long")
-    found: list[Token] = []
-    at, starts_line = 0, True
-    while at < len(text):
-        piece = _PIECES.match(text, at)
-        if piece is None:
-            raise ExpressionError(f"{text[at]!r} does not belong in an expression")
-        at, kind, word = piece.end(), str(piece.lastgroup), piece[0]
-        if kind == "comment" and not has_comments:
-            at, kind, word = piece.start() + 2, "operator", "//"
-        if kind in {"space", "comment"}:
-            starts_line = starts_line or "\n" in word
-            continue
-        found.append(Token(kind, word, _value(kind, word), starts_line))
-        starts_line = False
-    return found
-
-
-def _value(kind: str, word: str) -> object:
-    if kind == "number":
-        return _number(word)
-    if kind == "string":
-        return _ESCAPE.sub(_unescaped, word[1:-1])
-    if kind == "name" and word.startswith("__"):
-        raise ExpressionError(f"{word} is not a name that an expression may use")
-    return word
-
-
-def _number(word: str) -> int | float:
-    if word[:2] in {"0x", "0X"}:
-        return int(word, 16)
-    if len(word) > 400:
-        raise ExpressionError("a number of more than 400 characters")
-    found = int(word) if word.isdigit() else float(word)
-    if found == math.inf:
-        raise ExpressionError(f"{word} is too large")
-    return found
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    code = match[1] or match[2]
-    return chr(int(code, 16)) if code else _ESCAPES.get(match[3], match[3])
-
-
-DEEPEST = 40
-LONGEST_CHAIN = 100
-"""How deep expressions nest, and how many operators of one rank stand in a row."""
-
-_CONSTANTS = {
-    "true": True,
-    "True": True,
-    "false": False,
-    "False": False,
-    "null": None,
-    "None": None,
-    "undefined": None,
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": "\0", "\n": ""}
+_CONSTANTS: dict[str, Any] = {
+    **dict.fromkeys(("true", "True"), True),
+    **dict.fromkeys(("false", "False"), False),
+    **dict.fromkeys(("null", "None", "undefined")),
 }
-_WORDS = """
+_KEYWORDS = """
     and as assert async await break case catch class const continue debugger def default del
     delete do elif else enum except export extends finally for from function global if
     implements import in instanceof interface is lambda let new nonlocal not or package pass
     private protected public raise return static super switch this throw try typeof var void
     while with yield
 """
-_RESERVED = frozenset(_WORDS.split())
-_COMPARISONS = frozenset({"==", "!=", "===", "!==", "<", ">", "<=", ">=", "in", "instanceof", "is"})
+_RESERVED = frozenset(_KEYWORDS.split()) | _CONSTANTS.keys()
+_COMPARISONS = ("==", "!=", "===", "!==", "<", ">", "<=", ">=", "in", "instanceof", "is")
 _NAMESPACES = frozenset({"Math", "Array", "JSON"})
+_TYPE_NAMES = {bool: "boolean", int: "number", float: "number", str: "string"}
+
+
+class Token(NamedTuple):
+    """One token: its kind, its text, its value, and whether it is the first of its line."""
+
+    kind: str
+    text: str
+    value: Any
+    starts_line: bool
+
+
+_END = Token("end", "the end", None, starts_line=True)
+
+
+@dataclass(slots=True)
+class References:
+    """What an expression refers to."""
+
+    variables: set[str] = field(default_factory=set)
+    """Variables that must exist; the operand of `typeof` need not."""
+    context_fields: set[str] = field(default_factory=set)
+    """Variables that are read as members of `context`."""
+    states: set[str] = field(default_factory=set)
+    """States that `In` is asked about."""
+
+
+def tokenize(text: str, dialect: Dialect) -> list[Token]:
+    """Return the tokens of a text without blanks and comments; in Python's dialect `//` divides."""
+    if len(text) > _MAX_CHARACTERS:
+        message = f"an expression has {len(text)} characters, at most {_MAX_CHARACTERS} are allowed"
+        raise ExpressionError(message)
+    tokens: list[Token] = []
+    position, starts_line = 0, True
+    while position < len(text):
+        match = _TOKENS.match(text, position)
+        if match is None:
+            raise ExpressionError(f"{text[position]!r} does not belong in an expression")
+        kind, word = str(match.lastgroup), match[0]
+        if kind == "comment" and dialect is not ECMASCRIPT:
+            kind, word = "operator", "//"
+        position += len(word)
+        if kind in {"space", "comment"}:
+            starts_line = starts_line or "\n" in word
+            continue
+        tokens.append(Token(kind, word, _token_value(kind, word), starts_line))
+        starts_line = False
+    return tokens
+
+
+def _token_value(kind: str, word: str) -> Any:
+    if kind == "string":
+        return _ESCAPE.sub(_unescape, word[1:-1])
+    if kind == "name" and word.startswith("__"):
+        raise ExpressionError(f"{word} is not a name that an expression may use")
+    if kind != "number":
+        return word
+    if word[:2] in {"0x", "0X"}:
+        return int(word, 16)
+    if len(word) > _MAX_NUMERAL:
+        raise ExpressionError(f"a number has more than {_MAX_NUMERAL} characters")
+    number = int(word) if word.isdigit() else float(word)
+    if number == math.inf:
+        raise ExpressionError(f"{word} is too large")
+    return number
+
+
+def _unescape(match: re.Match[str]) -> str:
+    code = match[1] or match[2]
+    return chr(int(code, 16)) if code else _ESCAPES.get(match[3], match[3])
 
 
 class Parser:
-    """Reads one text; each method reads one level of precedence and returns a closure."""
+    """Parses one text; each method of a level of precedence returns a closure."""
 
     def __init__(self, text: str, dialect: Dialect) -> None:
         self.dialect = dialect
-        self._tokens = tokens_of(text, has_comments=dialect.name == "ecmascript")
-        self._at = 0
+        self.references = References()
+        self.position = 0
+        self._tokens = tokenize(text, dialect)
         self._depth = 0
-        self._links = 0
+        self._operators = 0
+        self._variables: set[Evaluate] = set()
+        """The closures that are nothing but a variable: `typeof` treats them differently."""
+
+    # ------------------------------------------------------------ tokens
 
     @property
     def token(self) -> Token:
-        return self._tokens[self._at] if self._at < len(self._tokens) else END
+        """The current token."""
+        return self._tokens[self.position] if self.position < len(self._tokens) else _END
 
-    def is_at(self, *texts: str) -> bool:
-        return self.token.kind in {"operator", "name"} and self.token.text in texts
+    @property
+    def previous(self) -> str:
+        """The text of the token before the current one."""
+        return self._tokens[self.position - 1].text if self.position else ""
+
+    @property
+    def following(self) -> str:
+        """The text of the token after the current one."""
+        after = self.position + 1
+        return self._tokens[after].text if after < len(self._tokens) else ""
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Every name in the text."""
+        return frozenset(token.text for token in self._tokens if token.kind == "name")
 
     def take(self, *texts: str) -> str | None:
-        """Step over one of these operators or words, if it stands here."""
-        if not self.is_at(*texts):
+        """Skip the current token and return its text, if it is one of these operators or words."""
+        token = self.token
+        if token.kind not in {"operator", "name"} or token.text not in texts:
             return None
-        self._at += 1
-        return self._tokens[self._at - 1].text
+        self.position += 1
+        return token.text
 
     def expect(self, text: str) -> None:
+        """Skip this operator or word; raise ExpressionError if it is not the current token."""
         if self.take(text) is None:
             self.fail()
 
     def fail(self) -> NoReturn:
+        """Raise ExpressionError for the current token."""
         raise ExpressionError(f"{self.token.text!r} is not expected here")
 
-    def expression(self) -> Evaluate:
-        self._depth += 1
-        if self._depth > DEEPEST:
-            raise ExpressionError(f"the expression is nested more than {DEEPEST} deep")
-        found = self._conditional()
-        self._depth -= 1
-        return found
+    def finish(self) -> None:
+        """Raise ExpressionError if anything is left over."""
+        if self.token is not _END:
+            self.fail()
 
-    def _link(self, *texts: str) -> str | None:
-        """Step over the next operator of a chain; each one nests a closure deeper."""
+    def name(self, *, is_member: bool = False) -> str:
+        """Parse a name; only members may be called like a keyword."""
+        token = self.token
+        if token.kind != "name" or (not is_member and token.text in _RESERVED):
+            self.fail()
+        self.position += 1
+        return token.text
+
+    # ------------------------------------------------------------ locations
+
+    def location(self) -> tuple[str, list[tuple[bool, Any]]]:
+        """Parse a location: a variable, then members (True, name) or items (False, key)."""
+        variable = self.name()
+        steps: list[tuple[bool, Any]] = []
+        while mark := self.take(".", "["):
+            if mark == ".":
+                steps.append((True, self.name(is_member=True)))
+            else:
+                steps.append((False, self.expression()))
+                self.expect("]")
+        return variable, steps
+
+    def value_at(self, position: int) -> Evaluate:
+        """Parse what stands at an earlier position as a value, and come back."""
+        here, self.position = self.position, position
+        value = self._postfix()
+        self.position = here
+        return value
+
+    # ------------------------------------------------------------ levels of precedence
+
+    def expression(self) -> Evaluate:
+        """Parse a whole expression."""
+        self._descend()
+        truth, value = self.dialect.truth, self._or()
+        if self.take("?"):
+            test, yes = value, self.expression()
+            self.expect(":")
+        elif self.take("if"):
+            test, yes = self._or(), value
+            self.expect("else")
+        else:
+            self._depth -= 1
+            return value
+        no = self.expression()
+        self._depth -= 1
+        return lambda scope: yes(scope) if truth(test(scope)) else no(scope)
+
+    def _descend(self) -> None:
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            raise ExpressionError(f"the expression is nested more than {_MAX_DEPTH} deep")
+
+    def _take_operator(self, *texts: str) -> str | None:
+        """Skip the next operator of a chain; each nests a closure deeper, so they are counted."""
         found = self.take(*texts)
         if found is not None:
-            self._links += 1
-            if self._links > LONGEST_CHAIN:
-                raise ExpressionError(f"more than {LONGEST_CHAIN} operators in one expression")
+            self._operators += 1
+            if self._operators > _MAX_OPERATORS:
+                raise ExpressionError(f"an expression has more than {_MAX_OPERATORS} operators")
         return found
 
-    def _conditional(self) -> Evaluate:
-        first = self._either()
-        if self.take("?"):
-            yes = self.expression()
-            self.expect(":")
-            return operations.conditional(self.dialect, first, yes, self.expression())
-        if self.take("if"):
-            condition = self._either()
-            self.expect("else")
-            return operations.conditional(self.dialect, condition, first, self.expression())
-        return first
+    def _or(self) -> Evaluate:
+        value = self._and()
+        while symbol := self._take_operator("or", "||", "??"):
+            is_decided = _is_not_none if symbol == "??" else self.dialect.truth
+            value = _first_that(is_decided, value, self._and())
+        return value
 
-    def _either(self) -> Evaluate:
-        found = self._both()
-        while operator := self._link("or", "||", "??"):
-            build = operations.first_known if operator == "??" else operations.either
-            found = build(self.dialect, found, self._both())
-        return found
+    def _and(self) -> Evaluate:
+        truth, value = self.dialect.truth, self._not()
+        while self._take_operator("and", "&&"):
+            value = _first_that(lambda found: not truth(found), value, self._not())
+        return value
 
-    def _both(self) -> Evaluate:
-        found = self._negation()
-        while self._link("and", "&&"):
-            found = operations.both(self.dialect, found, self._negation())
-        return found
-
-    def _negation(self) -> Evaluate:
+    def _not(self) -> Evaluate:
         count = 0
         while self.take("not"):
             count += 1
-        found = self._comparison()
-        return operations.negation(self.dialect, found, is_odd=count % 2 == 1) if count else found
+        value = self._comparison()
+        return self._negated(value, is_odd=count % 2 == 1) if count else value
+
+    def _negated(self, value: Evaluate, *, is_odd: bool) -> Evaluate:
+        truth = self.dialect.truth
+        if is_odd:
+            return lambda scope: not truth(value(scope))
+        return lambda scope: truth(value(scope))
 
     def _comparison(self) -> Evaluate:
+        """Compare; `a < b < c` is a chain in Python and goes from left to right in ECMAScript."""
         first = self._sum()
-        links: list[tuple[str, Evaluate]] = []
-        while operator := self._comparison_operator():
-            links.append((operator, self._kind() if operator == "instanceof" else self._sum()))
-        return operations.comparison(self.dialect, first, links) if links else first
+        tests: list[tuple[Function, Evaluate]] = []
+        while symbol := self._comparison_symbol():
+            operand = self._class() if symbol == "instanceof" else self._sum()
+            tests.append((self.dialect.comparisons[symbol], operand))
+        if len(tests) > 1 and self.dialect is not ECMASCRIPT:
+            return _chain(first, tests)
+        for test, operand in tests:
+            first = _binary(test, first, operand)
+        return first
 
-    def _comparison_operator(self) -> str | None:
+    def _comparison_symbol(self) -> str | None:
         if self.take("not"):
             self.expect("in")
             return "not in"
-        operator = self.take(*_COMPARISONS)
-        return "is not" if operator == "is" and self.take("not") else operator
+        symbol = self.take(*_COMPARISONS)
+        return "is not" if symbol == "is" and self.take("not") else symbol
 
-    def _kind(self) -> Evaluate:
-        kind = KINDS.get(self.token.text)
-        if kind is None:
+    def _class(self) -> Evaluate:
+        found = CLASSES.get(self.token.text)
+        if found is None:
             self.fail()
-        self._at += 1
-        return operations.constant(kind)
+        self.position += 1
+        return lambda scope: found
 
     def _sum(self) -> Evaluate:
         return self._left_to_right(("+", "-"), self._product)
@@ -230,150 +314,229 @@ class Parser:
     def _product(self) -> Evaluate:
         return self._left_to_right(("*", "/", "//", "%"), self._unary)
 
-    def _left_to_right(self, texts: tuple[str, ...], below: Callable[[], Evaluate]) -> Evaluate:
-        found = below()
-        while operator := self._link(*texts):
-            found = operations.arithmetic(self.dialect, operator, found, below())
-        return found
+    def _left_to_right(self, symbols: tuple[str, ...], operand: Callable[[], Evaluate]) -> Evaluate:
+        value = operand()
+        while symbol := self._take_operator(*symbols):
+            value = _binary(self.dialect.arithmetic[symbol], value, operand())
+        return value
 
     def _unary(self) -> Evaluate:
-        marks: list[str] = []
-        while mark := self.take("!", "-", "+", "typeof"):
-            marks.append(mark)
-        if len(marks) > DEEPEST:
-            raise ExpressionError("too many signs in a row")
-        found = self._power()
-        for mark in reversed(marks):
-            found = operations.unary(self.dialect, mark, found)
-        return found
+        symbols: list[str] = []
+        while symbol := self.take("!", "-", "+", "typeof"):
+            symbols.append(symbol)
+        if len(symbols) > _MAX_DEPTH:
+            raise ExpressionError(f"more than {_MAX_DEPTH} signs stand in a row")
+        value = self._power()
+        for symbol in reversed(symbols):
+            if symbol == "!":
+                value = self._negated(value, is_odd=True)
+            elif symbol == "typeof":
+                value = _type_of(value, is_variable=value in self._variables)
+            else:
+                value = _binary(self.dialect.multiply, _constant(-1 if symbol == "-" else 1), value)
+        return value
 
     def _power(self) -> Evaluate:
         base = self._postfix()
         if self.take("**"):
-            self._depth += 1
-            if self._depth > DEEPEST:
-                raise ExpressionError("too many powers")
-            base = operations.arithmetic(self.dialect, "**", base, self._unary())
+            self._descend()
+            base = _binary(self.dialect.power, base, self._unary())
             self._depth -= 1
         return base
 
     def _postfix(self) -> Evaluate:
-        found = self._atom()
-        for _ in range(DEEPEST):
+        start = self.position
+        value = self._atom()
+        for _ in range(_MAX_DEPTH):
             if self.take(".", "?."):
-                found = self._member(found)
+                name = self.name(is_member=True)
+                if self.take("("):
+                    value = _method_call(name, value, self._list(")"))
+                    continue
+                if self.position - start == 3 and self._tokens[start].text == "context":
+                    self.references.context_fields.add(name)
+                value = _member(self.dialect, value, name)
             elif self.take("["):
-                found = operations.item(self.dialect, found, self.expression())
+                value = _binary(self.dialect.item, value, self.expression())
                 self.expect("]")
             else:
-                return found
-        raise ExpressionError(f"more than {DEEPEST} members in a row")
-
-    def _member(self, value: Evaluate) -> Evaluate:
-        name = self.name(is_member=True)
-        if self.take("("):
-            return operations.method(value, name, self._listed(")"))
-        return operations.member(self.dialect, value, name)
-
-    def name(self, *, is_member: bool = False) -> str:
-        """Read a name; the words of the language are names of members only."""
-        token = self.token
-        if token.kind != "name" or (not is_member and token.text in _RESERVED | _CONSTANTS.keys()):
-            self.fail()
-        self._at += 1
-        return token.text
+                return value
+        raise ExpressionError(f"more than {_MAX_DEPTH} members stand in a row")
 
     def _atom(self) -> Evaluate:
         token = self.token
         if token.kind in {"number", "string"}:
-            self._at += 1
-            return operations.constant(token.value)
+            self.position += 1
+            return _constant(token.value)
         if self.take("("):
-            found = self.expression()
+            value = self.expression()
             self.expect(")")
-            return found
+            return value
         if self.take("["):
-            return operations.listed(self._listed("]"))
+            items = self._list("]")
+            return lambda scope: [item(scope) for item in items]
         if self.take("{"):
-            return operations.mapped(self._pairs())
+            return self._dict()
         if token.kind == "name" and token.text in _CONSTANTS:
-            self._at += 1
-            return operations.constant(_CONSTANTS[token.text])
-        return self._named()
+            self.position += 1
+            return _constant(_CONSTANTS[token.text])
+        return self._variable_or_call()
 
-    def _named(self) -> Evaluate:
+    def _variable_or_call(self) -> Evaluate:
+        start, is_optional = self.position, self.previous == "typeof"
         name = self.name()
         if name in _NAMESPACES and self.take("."):
             name = f"{name}.{self.name(is_member=True)}"
             self.expect("(")
-            return self._call(name)
-        return self._call(name) if self.take("(") else operations.variable(name)
-
-    def _call(self, name: str) -> Evaluate:
-        arguments = self._listed(")")
+        elif not self.take("("):
+            if not is_optional:
+                self.references.variables.add(name)
+            value = _variable(name)
+            self._variables.add(value)
+            return value
+        arguments = self._list(")")
         if name == "In":
-            return operations.is_active(arguments)
+            if self.position - start == 4:
+                self.references.states.add(str(self._tokens[start + 2].value))
+            return _is_active(arguments)
         if name not in FUNCTIONS:
             raise ExpressionError(f"{name}() is not a function of this language")
-        return operations.call(name, FUNCTIONS[name], arguments)
+        return _call(name, FUNCTIONS[name], arguments)
 
-    def _listed(self, end: str) -> list[Evaluate]:
-        found: list[Evaluate] = []
+    def _list(self, end: str) -> list[Evaluate]:
+        items: list[Evaluate] = []
         while not self.take(end):
-            found.append(self.expression())
-            if not self.is_at(end):
-                self.expect(",")
-        return found
+            items.append(self.expression())
+            self._separator(end)
+        return items
 
-    def _pairs(self) -> list[tuple[Evaluate, Evaluate]]:
-        found: list[tuple[Evaluate, Evaluate]] = []
+    def _dict(self) -> Evaluate:
+        pairs: list[tuple[Evaluate, Evaluate]] = []
         while not self.take("}"):
-            key = self._pair_key()
+            if self.token.kind == "name" and self.following == ":":
+                key = _constant(self.name(is_member=True))  # a bare word is a key, as in JSON5
+            else:
+                key = self.expression()
             self.expect(":")
-            found.append((key, self.expression()))
-            if not self.is_at("}"):
-                self.expect(",")
-        return found
+            pairs.append((key, self.expression()))
+            self._separator("}")
 
-    def _pair_key(self) -> Evaluate:
-        if self.token.kind == "name" and self.following == ":":  # a bare word is a key, as in JSON5
-            return operations.constant(self.name(is_member=True))
-        return self.expression()
+        def evaluate(scope: Scope) -> dict[str, Any]:
+            found = {key(scope): value(scope) for key, value in pairs}
+            if len(found) > MAX_LENGTH or not all(isinstance(key, str) for key in found):
+                raise EvaluationError("the keys of a dict must be strings")
+            return found
 
-    @property
-    def position(self) -> int:
-        return self._at
+        return evaluate
 
-    @property
-    def previous(self) -> str:
-        """The text of the token before this one."""
-        return self._tokens[self._at - 1].text if self._at else ""
-
-    @property
-    def following(self) -> str:
-        """The text of the token after this one."""
-        return self._tokens[self._at + 1].text if self._at + 1 < len(self._tokens) else ""
-
-    def again(self, start: int) -> Evaluate:
-        """Read what stands at an earlier position as a value, and come back."""
-        here, self._at = self._at, start
-        found = self._postfix()
-        self._at = here
-        return found
-
-    def finish(self) -> None:
-        """Refuse what is left over."""
-        if self.token is not END:
+    def _separator(self, end: str) -> None:
+        """Skip the comma between items; before the end there need not be one."""
+        if self.take(",") is None and self.token.text != end:
             self.fail()
 
-    def steps(self) -> tuple[str, list[tuple[bool, Any]]]:
-        """Read a place to assign to: a name, then members (True, name) and items (False, key)."""
-        root = self.name()
-        found: list[tuple[bool, Any]] = []
-        while operator := self.take(".", "["):
-            if operator == ".":
-                found.append((True, self.name(is_member=True)))
-            else:
-                found.append((False, self.expression()))
-                self.expect("]")
-        return root, found
+
+# ---------------------------------------------------------------- closures
+
+
+def _constant(value: Any) -> Evaluate:
+    return lambda scope: value
+
+
+def _variable(name: str) -> Evaluate:
+    def evaluate(scope: Scope) -> Any:
+        data = scope.data
+        if name in data:
+            return data[name]
+        try:
+            return scope.system_variable(name)
+        except KeyError:
+            raise EvaluationError(f"{name} is not defined") from None
+
+    return evaluate
+
+
+def _binary(function: Function, left: Evaluate, right: Evaluate) -> Evaluate:
+    return lambda scope: function(left(scope), right(scope))
+
+
+def _member(dialect: Dialect, value: Evaluate, name: str) -> Evaluate:
+    get = dialect.member
+    return lambda scope: get(value(scope), name)
+
+
+def _is_not_none(value: Any) -> bool:
+    return value is not None
+
+
+def _first_that(is_decided: Callable[[Any], bool], left: Evaluate, right: Evaluate) -> Evaluate:
+    """Return the left value if it decides, else the right one, which is evaluated only then."""
+
+    def evaluate(scope: Scope) -> Any:
+        found = left(scope)
+        return found if is_decided(found) else right(scope)
+
+    return evaluate
+
+
+def _chain(first: Evaluate, tests: list[tuple[Function, Evaluate]]) -> Evaluate:
+    def evaluate(scope: Scope) -> bool:
+        left = first(scope)
+        for test, operand in tests:
+            right = operand(scope)
+            if not test(left, right):
+                return False
+            left = right
+        return True
+
+    return evaluate
+
+
+def _type_of(value: Evaluate, *, is_variable: bool) -> Evaluate:
+    def evaluate(scope: Scope) -> str:
+        try:
+            found = value(scope)
+        except EvaluationError:
+            if is_variable:
+                return "undefined"
+            raise
+        return "undefined" if found is None else _TYPE_NAMES.get(type(found), "object")
+
+    return evaluate
+
+
+def _call(name: str, function: Function, arguments: list[Evaluate]) -> Evaluate:
+    def evaluate(scope: Scope) -> Any:
+        values = [argument(scope) for argument in arguments]
+        try:
+            return function(*values)
+        except (TypeError, ValueError, ArithmeticError, LookupError) as error:
+            raise EvaluationError(f"{name}(): {error}") from error
+
+    return evaluate
+
+
+def _method_call(name: str, value: Evaluate, arguments: list[Evaluate]) -> Evaluate:
+    if name not in METHODS:
+        raise ExpressionError(f".{name}() is not a method of this language")
+    kind, function = METHODS[name]
+
+    def call(receiver: Any, *values: Any) -> Any:
+        if not isinstance(receiver, kind):
+            raise EvaluationError(f"a {type(receiver).__name__} has no method {name}")
+        return function(receiver, *values)
+
+    return _call(name, call, [value, *arguments])
+
+
+def _is_active(arguments: list[Evaluate]) -> Evaluate:
+    if len(arguments) != 1:
+        raise ExpressionError("In() takes the id of one state")
+    state = arguments[0]
+
+    def evaluate(scope: Scope) -> bool:
+        found = state(scope)
+        if not isinstance(found, str):
+            raise EvaluationError("In() takes the id of a state")
+        return scope.is_active(found)
+
+    return evaluate
