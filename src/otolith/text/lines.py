@@ -74,9 +74,9 @@ def counted(count: int, nouns: str) -> str:
     return f"{count:,} {nouns}" if count != 1 else f"1 {nouns.removesuffix('s')}"
 
 
-def size_text(size_bytes: int) -> str:
+def size_text(size_bytes: float) -> str:
     """Return a size in B, kB, MB or GB."""
     for unit, factor in _SIZES:
         if size_bytes >= factor:
             return f"{size_bytes / factor:.1f} {unit}"
-    return f"{size_bytes} B"
+    return f"{size_bytes:.0f} B"

@@ -1,4 +1,4 @@
-"""What an agent said, planned, noted and did between two commits, told in lines."""
+"""Change report: what an agent said, planned, noted and did between two commits, in lines."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ from otolith.core import (
     Target,
     differences,
 )
+from otolith.text.lines import ELLIPSIS, clip_line
 
 if TYPE_CHECKING:
     from otolith.conversation import Message
     from otolith.memory import Memory, Note, ToolRecord
 
-M = TypeVar("M")
-_NOTHING = {"map": b"\x80", "list": b"\x90"}
-_MOST, _LETTERS, _CALL_LETTERS = 20, 300, 160
+T = TypeVar("T")
+_EMPTY = {"map": b"\x80", "list": b"\x90"}
+_MAX_LINES, _LINE, _ARGUMENTS = 20, 300, 160
+"""Lines for each thread or for calls; characters of a line, and of the arguments of a call."""
 
 
 class ChangeLine(NamedTuple):
-    """One thing that changed of what an agent said, has in mind, or does."""
+    """One change of a conversation, of the memory, or of a run."""
 
     what: str
     """message, goal, task, step, note, call or run."""
@@ -41,7 +43,7 @@ class ChangeLine(NamedTuple):
     text: str
 
 
-class _Pair(NamedTuple):
+class _States(NamedTuple):
     """A state, and an earlier one or None."""
 
     old: StateReader | None
@@ -49,7 +51,7 @@ class _Pair(NamedTuple):
 
     def changes(self, path: Path, kind: str = "map") -> Iterator[Change]:
         """Yield what differs below a path."""
-        empty = _NOTHING[kind]
+        empty = _EMPTY[kind]
         before = (self.old.cell_at(path) if self.old is not None else None) or empty
         return differences(self.new.cells, before, self.new.cell_at(path) or empty)
 
@@ -78,121 +80,116 @@ def change_report(
 ) -> list[ChangeLine]:
     """Return what an agent said, planned, noted and did between two commits, in short.
 
-    By default: in the last commit, or in `new`. Of many messages the first are told, and the others
-    counted.
+    Without `old`, what the commit `new` changed; without both, what the last commit changed. Of
+    many messages the first ones are listed, and the others counted.
     """
     after = state.resolve("@" if new is None else new)
     if old is None:
         old = after.parents[0] if after.parents else None
     before = None if old is None else Snapshot(state.cells, state.resolve(old))
-    pair = _Pair(before, Snapshot(state.cells, after))
-    return [*_said(pair), *_has_in_mind(pair), *_runs(pair)]
+    states = _States(before, Snapshot(state.cells, after))
+    return [*_message_changes(states), *_memory_changes(states), *_run_changes(states)]
 
 
-def _said(pair: _Pair) -> Iterator[ChangeLine]:
-    for thread in pair.names((CONVERSATION,)):
+def _message_changes(states: _States) -> Iterator[ChangeLine]:
+    for thread in states.names((CONVERSATION,)):
         if thread.startswith("."):
             continue
         was, now = (
             () if state is None else conversation.Conversation(state, thread=thread)
-            for state in pair
+            for state in states
         )
-        told = (
-            _message(f"{thread}[{at}]", *sides)
-            for at in pair.touched((CONVERSATION, thread))
-            if _says(sides := (_at(was, at), _at(now, at)))
+        places = states.touched((CONVERSATION, thread))
+        sides = ((at, _at(was, at), _at(now, at)) for at in places)
+        lines = (
+            ChangeLine("message", f"{thread}[{at}]", *_how(old, new))
+            for at, old, new in sides
+            if _without_metadata(old) != _without_metadata(new)
         )
-        yield from islice(told, _MOST)
-        more = sum(1 for _ in told)
+        yield from islice(lines, _MAX_LINES)
+        more = sum(1 for _ in lines)
         if more:
             yield ChangeLine("message", thread, "changed", f"and {more:,} more")
 
 
-def _at(log: Sequence[M], index: int) -> M | None:
+def _at(log: Sequence[T], index: int) -> T | None:
     return log[index] if index < len(log) else None
 
 
-def _says(sides: tuple[Message | None, Message | None]) -> bool:
-    """Tell whether two messages differ in more than when they were said, and how they count."""
-    bare = [each and replace(each, id="", time=0, tokens=None) for each in sides]
-    return bare[0] != bare[1]
+def _without_metadata(message: Message | None) -> Message | None:
+    """Return a message without its id, its time and its count of tokens."""
+    return message and replace(message, id="", time=0, tokens=None)
 
 
-def _message(place: str, was: Message | None, now: Message | None) -> ChangeLine:
-    how = "added" if was is None else "removed" if now is None else "changed"
-    message = now or was
+def _how(old: Message | None, new: Message | None) -> tuple[str, str]:
+    message = new or old
     assert message is not None
-    return ChangeLine("message", place, how, f"{message.role}: {words_of(message)}")
+    how = "added" if old is None else "removed" if new is None else "changed"
+    return how, f"{message.role}: {message_line(message)}"
 
 
-def words_of(message: Message) -> str:
-    """Return a message on one line: what was said, called and answered."""
+def message_line(message: Message) -> str:
+    """Return a message on one line: its text, its calls and its results."""
     calls = (f"-> {call.name}({_arguments(call.arguments)})" for call in message.calls)
-    answers = (f"<- {_answer(result.content)}" for result in message.results)
-    return _short(" ".join([message.text, *calls, *answers]))
+    contents = (result.content for result in message.results)
+    results = (f"<- {each if isinstance(each, str) else ELLIPSIS}" for each in contents)
+    return clip_line(" ".join([message.text, *calls, *results]), _LINE)
 
 
 def _arguments(arguments: Any) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in dict(arguments).items())
 
 
-def _answer(content: object) -> str:
-    return content if isinstance(content, str) else "…"
-
-
-def _short(text: str, most: int = _LETTERS) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
-
-
-def _has_in_mind(pair: _Pair) -> Iterator[ChangeLine]:
-    if not any(True for _ in pair.changes((MEMORY,))):
+def _memory_changes(states: _States) -> Iterator[ChangeLine]:
+    if not any(True for _ in states.changes((MEMORY,))):
         return
-    now = memory.Memory(pair.new)
-    was = None if pair.old is None else memory.Memory(pair.old)
-    yield from _task(pair, was, now)
+    now = memory.Memory(states.new)
+    was = None if states.old is None else memory.Memory(states.old)
+    yield from _task(states, was, now)
     yield from _steps(was, now)
-    touched = sorted({str(change.keys[0]) for change in pair.changes((MEMORY, "notes"))})
-    yield from (told for key in touched for told in _note(pair, was, now, key))
-    yield from _calls(pair, was, now)
+    touched = sorted({str(change.keys[0]) for change in states.changes((MEMORY, "notes"))})
+    yield from (line for key in touched for line in _note(states, was, now, key))
+    yield from _calls(states, was, now)
 
 
-def _task(pair: _Pair, was: Memory | None, now: Memory) -> Iterator[ChangeLine]:
+def _task(states: _States, was: Memory | None, now: Memory) -> Iterator[ChangeLine]:
     goal = "" if was is None else was.goal
     if now.goal != goal:
-        yield ChangeLine("goal", "goal", "changed" if goal else "added", _short(now.goal))
-    if not pair.is_same((MEMORY, "task", "status")):  # somebody said how it ended
+        yield ChangeLine("goal", "goal", "changed" if goal else "added", clip_line(now.goal, _LINE))
+    if not states.is_same((MEMORY, "task", "status")):  # the agent reported how it ended
         yield ChangeLine("task", "status", "changed", now.task.status)
-    for name in sorted({str(change.keys[0]) for change in pair.changes((MEMORY, "data"))}):
+    for name in sorted({str(change.keys[0]) for change in states.changes((MEMORY, "data"))}):
         before = was is not None and name in was.task.data
         if name in now.task.data:
-            text = _short(str(now.task.data[name]))
+            text = clip_line(str(now.task.data[name]), _LINE)
             yield ChangeLine("task", name, "changed" if before else "added", text)
         else:
             yield ChangeLine("task", name, "removed", "")
 
 
-def _calls(pair: _Pair, was: Memory | None, now: Memory) -> Iterator[ChangeLine]:
-    """Tell which calls came, went or are others now; not how long they took this time."""
+def _calls(states: _States, was: Memory | None, now: Memory) -> Iterator[ChangeLine]:
+    """Yield calls that were added, removed or replaced; another duration alone does not count."""
     before = () if was is None else was.tool_calls
-    for at in islice(pair.touched((MEMORY, "calls")), _MOST):
+    for at in islice(states.touched((MEMORY, "calls")), _MAX_LINES):
         old, new = _at(before, at), _at(now.tool_calls, at)
         if old is None or new is None:
             call = new or old
             assert call is not None
             yield ChangeLine("call", call.id, "removed" if new is None else "added", _call(call))
-        elif _came_to(old) != _came_to(new):
+        elif _without_duration(old) != _without_duration(new):
             yield ChangeLine("call", new.id, "changed", _call(new))
 
 
-def _came_to(call: ToolRecord) -> tuple[object, ...]:
+def _without_duration(call: ToolRecord) -> tuple[object, ...]:
     return call.name, call.arguments, call.result, call.error
 
 
 def _call(call: ToolRecord) -> str:
     took = "" if call.duration_ms is None else f" {call.duration_ms:,.0f} ms"
     failed = f": {call.error}" if call.error else ""
-    return _short(f"{call.name}({_short(_arguments(call.arguments), _CALL_LETTERS)}){took}{failed}")
+    return clip_line(
+        f"{call.name}({clip_line(_arguments(call.arguments), _ARGUMENTS)}){took}{failed}", _LINE
+    )
 
 
 def _steps(was: Memory | None, now: Memory) -> Iterator[ChangeLine]:
@@ -201,29 +198,29 @@ def _steps(was: Memory | None, now: Memory) -> Iterator[ChangeLine]:
         known = before.pop(step.id, None)
         if known is None or known.state is not step.state:
             how = "added" if known is None else "changed"
-            yield ChangeLine("step", _short(step.text), how, str(step.state))
+            yield ChangeLine("step", clip_line(step.text, _LINE), how, str(step.state))
     for step in before.values():
-        yield ChangeLine("step", _short(step.text), "removed", str(step.state))
+        yield ChangeLine("step", clip_line(step.text, _LINE), "removed", str(step.state))
 
 
-def _note(pair: _Pair, was: Memory | None, now: Memory, key: str) -> Iterator[ChangeLine]:
+def _note(states: _States, was: Memory | None, now: Memory, key: str) -> Iterator[ChangeLine]:
     before = None if was is None else was.notes.get(key)
     after = now.notes.get(key)
     if after is None:
         if before is not None:
-            yield ChangeLine("note", key, "removed", _short(str(before.value)))
+            yield ChangeLine("note", key, "removed", clip_line(str(before.value), _LINE))
     elif before is None:
-        yield ChangeLine("note", key, "added", _short(str(after.value)))
-    elif not pair.is_same((MEMORY, "notes", key, "value")):
-        yield ChangeLine("note", key, "changed", _short(str(after.value)))
+        yield ChangeLine("note", key, "added", clip_line(str(after.value), _LINE))
+    elif not states.is_same((MEMORY, "notes", key, "value")):
+        yield ChangeLine("note", key, "changed", clip_line(str(after.value), _LINE))
     else:
         yield ChangeLine(
-            "note", key, "changed", ", ".join(_about(before, after)) or "written again"
+            "note", key, "changed", ", ".join(_note_metadata(before, after)) or "written again"
         )
 
 
-def _about(before: Note, after: Note) -> Iterator[str]:
-    """Yield what changed of a note that says what it said."""
+def _note_metadata(before: Note, after: Note) -> Iterator[str]:
+    """Yield what changed of a note apart from its value."""
     if before.is_pinned != after.is_pinned:
         yield "pinned" if after.is_pinned else "not pinned any more"
     if before.importance != after.importance:
@@ -234,24 +231,21 @@ def _about(before: Note, after: Note) -> Iterator[str]:
         yield f"replaced by {after.replaced_by}"
 
 
-def _runs(pair: _Pair) -> Iterator[ChangeLine]:
-    for name in pair.names((LOOP, "runs")):
-        was, now = (_head(state, name) for state in pair)
-        if now is not None and (was is None or _where(was) != _where(now)):
+def _run_changes(states: _States) -> Iterator[ChangeLine]:
+    for name in states.names((LOOP, "runs")):
+        was, now = (_run_head(state, name) for state in states)
+        if now is not None and (was is None or _progress(was) != _progress(now)):
+            subject = now.get("error") or now.get("question") or now.get("task")
             text = f"step {now.get('iteration', 0)}, {now.get('phase', '')}"
             how = "added" if was is None else "changed"
-            yield ChangeLine("run", name, how, _short(f"{text}: {_why(now)}"))
+            yield ChangeLine("run", name, how, clip_line(f"{text}: {subject}", _LINE))
 
 
-def _head(state: StateReader | None, name: str) -> dict[str, Any] | None:
+def _run_head(state: StateReader | None, name: str) -> dict[str, Any] | None:
     cell = None if state is None else state.cell_at((LOOP, "runs", name, "head"))
     found: Any = None if cell is None or state is None else state.cells.load(cell)
     return found if isinstance(found, dict) else None
 
 
-def _why(head: dict[str, Any]) -> object:
-    return head.get("error") or head.get("question") or head.get("task")
-
-
-def _where(head: dict[str, Any]) -> tuple[Any, ...]:
+def _progress(head: dict[str, Any]) -> tuple[Any, ...]:
     return head.get("iteration"), head.get("phase"), head.get("task"), head.get("error")

@@ -1,22 +1,18 @@
-"""What changed lately: what is not committed, the last commits, and the latest events.
-
-Layout: many things in few tokens, each with a line before any gets a page.
-
-First every thing gets its name and what it is. What is left is shared out evenly, those that need
-little first; a thing with names in it that is too long for its share becomes lines of its own, laid
-out by the same rule, but with half of the room for values. What does not fit is counted.
-
-What a view shows of an agent's own rooms: what was said, what it works with, where it is.
-
-View: what an agent knows, as text for a prompt or a person, within a budget of tokens.
+"""View: what an agent knows, as text for a prompt or a person, within a budget of tokens.
 
 `full` shows every name with its type, size and value; `recent` what the last commits changed, what
 is not committed yet, and the latest events. Neither loads a long value, nor any pickle.
+
+Layout: first every value gets a line with its name and outline. The rest of the budget is shared
+evenly, those that need little first. A value with names in it that is too long for its share is
+laid out on lines below it by the same rule, with half of the budget for their names. What does not
+fit is counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
@@ -38,382 +34,43 @@ from otolith.core import (
 from otolith.errors import Invalid
 from otolith.state.base import State
 from otolith.state.live import Live
-from otolith.text.tokens import DOTS, cut, estimate_tokens
+from otolith.text.lines import ELLIPSIS, clip_pieces, counted, printable, size_text
+from otolith.text.tokens import cut, estimate_tokens
 from otolith.types import Hash
-from otolith.views.changes import words_of
+from otolith.views.changes import message_line
 from otolith.views.describe import (
-    Item,
-    Looks,
-    ObjectLooks,
-    Parts,
-    StoredLooks,
-    bytes_text,
-    joined,
-    number_of,
-    printable,
+    CellDescriber,
+    NamedValue,
+    NamedValues,
+    describe_object,
+    object_pieces,
 )
 
-_CHARACTERS = 8
+_CHARACTERS_PER_TOKEN = 8
 """More than a token has."""
 
-_FEWEST = 24
-"""Below so many tokens, lines of its own are not worth it."""
+_MIN_NESTED = 24
+"""With fewer tokens, lines below a value are not worth it."""
 
 _SHORT = 6
 """A text of so many tokens goes before shares are even; one that is longer is not cut to less."""
 
-_INDENT = "  "
-
-
-def lay_out(parts: Parts, budget: int, *, indent: str = "", is_nested: bool = False) -> list[str]:
-    """Return lines that show things within a budget of tokens, line ends included."""
-    shown, last = _heads(parts, budget // 2 if is_nested else budget, indent)
-    heads = [indent + item.head for item in shown]
-    left = budget - sum(map(cost, [*heads, *last]))
-    texts = _texts(shown, left, indent)
-    lines = [line for head, body in zip(heads, texts, strict=True) for line in _joined(head, body)]
-    return [*lines, *last]
-
-
-def cost(line: str) -> int:
-    """Return what a line costs with its end."""
-    return estimate_tokens(line) + 1
-
-
-def _joined(head: str, body: str | list[str]) -> list[str]:
-    if isinstance(body, list):
-        return [head, *body]
-    return [f"{head} = {body}" if body else head]
-
-
-def _heads(parts: Parts, budget: int, indent: str) -> tuple[list[Item], list[str]]:
-    """Return the things that get a line, and what is said of the others."""
-    shown: list[Item] = []
-    costs: list[int] = []
-    for item in parts.items:
-        costs.append(cost(indent + item.head))
-        if sum(costs) > budget:
-            costs.pop()
-            break
-        shown.append(item)
-    while len(shown) < parts.total:
-        last = f"{indent}{DOTS} {_more(parts.total - len(shown), parts.noun)}"
-        if sum(costs) + cost(last) <= budget:
-            return shown, [last]
-        if not shown:
-            break
-        shown.pop()
-        costs.pop()
-    return shown, []
-
-
-def _more(number: int, noun: str) -> str:
-    return f"{number:,} more {noun}" if number > 1 else f"1 more {noun.removesuffix('s')}"
-
-
-def _texts(items: list[Item], left: int, indent: str) -> list[str | list[str]]:
-    """Share out what is left; return the text or the lines of each thing."""
-    found: list[str | list[str]] = ["" for _ in items]
-    most = max(left * _CHARACTERS // max(len(items), 1) * 4, 80)
-    texts = [item.text(most) if left > 0 else "" for item in items]
-    order = sorted(range(len(items)), key=lambda at: len(texts[at]))
-    for done, at in enumerate(order):
-        share = max(left // (len(order) - done), min(_SHORT, left))
-        found[at], used = _fitted(items[at], texts[at], share, indent)
-        left -= used
-    return found
-
-
-def _fitted(item: Item, text: str, share: int, indent: str) -> tuple[str | list[str], int]:
-    """Return a thing within its share, and what that costs."""
-    needed = estimate_tokens(text) + 1  # for the sign between the head and the text
-    if not text or (needed > share and share <= _SHORT):
-        return "", 0
-    if needed <= share and not text.endswith(DOTS):
-        return text, needed
-    parts = item.parts() if share >= _FEWEST else None
-    if parts is not None and parts.total:
-        lines = lay_out(parts, share, indent=indent + _INDENT, is_nested=True)
-        return lines, sum(map(cost, lines))
-    short = cut(text, share - 1)
-    return short, estimate_tokens(short) + 1
-
-
-_LAST = 6
-
-
-class _Thing(NamedTuple):
-    """What is said of something, and what is in it."""
-
-    words: str
-    value: Any
-
-
-class _MindLooks:
-    """Looks of what an agent has in mind."""
-
-    def __init__(self) -> None:
-        self._objects = ObjectLooks()
-
-    def what(self, thing: _Thing) -> str:
-        return printable(thing.words)
-
-    def pieces(self, thing: _Thing) -> Iterator[str]:
-        return iter(()) if thing.value is None else self._objects.pieces(thing.value)
-
-    def parts(self, thing: _Thing) -> Parts | None:
-        if not isinstance(thing.value, dict):
-            return None
-        items = [Item(str(name), part, self._objects) for name, part in thing.value.items()]
-        return Parts(items, len(items))
-
-
-def mind(state: StateReader) -> list[Item]:
-    """Return where runs are, what the agent works with, and the last that was said."""
-    looks = _MindLooks()
-    found = [*_runs(state), *_memory(state), *_threads(state)]
-    return [Item(name, thing, looks) for name, thing in found]
-
-
-def _runs(state: StateReader) -> Iterator[tuple[str, _Thing]]:
-    cell = state.cell_at((LOOP, "runs"))
-    for key, _ in () if cell is None else state.cells.entries(cell):
-        name = str(state.cells.encoding.unkey(key))
-        head: Any = state.cells.load(state.cell_at((LOOP, "runs", name, "head")) or b"\x80")
-        words = f"{head.get('phase', '')}, step {head.get('iteration', 0)}"
-        yield f"(run {printable(name)})", _Thing(words, head.get("question") or head.get("task"))
-
-
-def _memory(state: StateReader) -> Iterator[tuple[str, _Thing]]:
-    if state.cell_at((MEMORY,)) is None:
-        return
-    held = memory.Memory(state)
-    task = held.task
-    plan = {step.text: str(step.state) for step in held.steps}
-    notes = {note.key: note.value for note in held.notes.all()}
-    if task.goal:
-        yield "(goal)", _Thing(str(task.status), task.goal)
-    if plan:
-        words = f"{len(task.steps_done)} done, {len(task.steps_left)} left"
-        yield "(plan)", _Thing(words, plan)
-    if notes:
-        yield "(notes)", _Thing(number_of(len(notes), "notes"), notes)
-
-
-def _threads(state: StateReader) -> Iterator[tuple[str, _Thing]]:
-    if state.cell_at((CONVERSATION,)) is None:
-        return
-    for name, thread in conversation.Conversation(state).threads().items():
-        start = max(thread.messages - _LAST, 0)
-        said = conversation.Conversation(state, thread=name)[start:]
-        lines = {f"[{at}] {each.role}": words_of(each) for at, each in enumerate(said, start)}
-        words = number_of(thread.messages, "messages")
-        yield f"(conversation {printable(name)})", _Thing(words, lines)
-
-
-_EMPTY_MAP = b"\x80"
-_MOST_COMMITS, _MOST_CHANGES, _MOST_EVENTS = 12, 2_000, 20
-_LEAST = 16
+_MIN_SECTION = 16
 """A section of fewer tokens would say nothing."""
 
-_UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
+_INDENT = "  "
+_EMPTY_MAP = b"\x80"
+_LAST_MESSAGES, _MAX_COMMITS, _MAX_CHANGES, _MAX_EVENTS = 6, 12, 2_000, 20
+_UNITS = ((86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds"))
 _SIGNS = {"added": "+", "removed": "-", "changed": "~"}
+FOCUSES = ("recent", "full")
 
 
 class Section(NamedTuple):
-    """A title, and what is below it."""
+    """A title, and the values below it."""
 
     title: str
-    parts: Parts
-
-
-class _Before(NamedTuple):
-    """A value, and the one that it took the place of."""
-
-    old: bytes
-    new: bytes
-
-
-class _ChangeLooks:
-    """Looks of a value that took the place of another."""
-
-    def __init__(self, looks: StoredLooks) -> None:
-        self._looks = looks
-
-    def what(self, thing: _Before) -> str:
-        old, new = self._looks.what(thing.old), self._looks.what(thing.new)
-        return new if old == new else f"{old} -> {new}"
-
-    def pieces(self, thing: _Before) -> Iterator[str]:
-        old, new = (list(islice(self._looks.pieces(each), 40)) for each in thing)
-        if old != new and old and new:
-            yield joined(iter(old), 60)
-            yield " -> "
-            yield from self._looks.pieces(thing.new)
-
-    def parts(self, thing: _Before) -> None:
-        return None
-
-
-class _Told(NamedTuple):
-    """An event: who and when, and the data to look at."""
-
-    words: str
-    data: Any
-
-
-class _EventLooks:
-    """Looks of events."""
-
-    def __init__(self, looks: Looks[Any]) -> None:
-        self._looks = looks
-
-    def what(self, thing: _Told) -> str:
-        return thing.words
-
-    def pieces(self, thing: _Told) -> Iterator[str]:
-        return self._looks.pieces(thing.data) if thing.data is not None else iter(())
-
-    def parts(self, thing: _Told) -> None:
-        return None
-
-
-def sections_within(sections: Iterable[Section], budget: int) -> list[str]:
-    """Return the lines of sections; what one leaves over is for those that follow."""
-    every = list(sections)
-    lines: list[str] = []
-    for at, section in enumerate(every):
-        share = max(2 * budget // (len(every) - at + 1), min(_LEAST, budget))
-        if share < cost(section.title):
-            break
-        body = lay_out(section.parts, share - cost(section.title), indent="  ")
-        lines += [section.title, *body]
-        budget -= sum(map(cost, [section.title, *body]))
-    return lines
-
-
-def recent_sections(state: StateReader, looks: StoredLooks) -> Iterator[Section]:
-    """Yield what is not committed, what the agent has in mind, events, then the latest commits."""
-    head = state.head if isinstance(state, Branch) else getattr(state, "commit", None)
-    now = _now(state, head)
-    if isinstance(state, Branch):
-        waiting = _changes(state.cells, head, state, looks)
-        if waiting.total:
-            yield Section("not committed:", waiting)
-    own = mind(state)
-    if own:
-        yield Section("in mind:", Parts(own, len(own), "things"))
-    happened = _events(state, looks, now)
-    if happened.total:
-        yield Section("events:", happened)
-    for commit in islice(_line(state.cells, head), _MOST_COMMITS):
-        before = next(_line(state.cells, commit, skip=1), None)
-        snapshot = Snapshot(state.cells, commit)
-        yield Section(_commit_title(commit, now), _changes(state.cells, before, snapshot, looks))
-
-
-def _now(state: StateReader, head: Commit | None) -> int:
-    """Return the time to count from: that of the repo's clock, or that of a state as it was."""
-    repo = getattr(state, "repo", None)
-    if repo is not None:
-        return int(repo.clock())
-    return head.time if head is not None else 0
-
-
-def _commit_title(commit: Commit, now: int) -> str:
-    kind = "" if commit.kind == "step" else f"{commit.kind}, "
-    words = f"{commit.short} {kind}{_age(now - commit.time)} by {commit.author}: {commit.message}"
-    return printable(words[:300])
-
-
-def _line(cells: Cells, commit: Commit | None, *, skip: int = 0) -> Iterator[Commit]:
-    """Yield a commit and its first parents."""
-    while commit is not None:
-        if skip <= 0:
-            yield commit
-        skip -= 1
-        if not commit.parents:
-            return
-        hash = Hash(bytes.fromhex(commit.parents[0]))
-        commit = decode_commit(hash, cells.objects.data(hash))
-
-
-def _changes(cells: Cells, before: Commit | None, after: StateReader, looks: StoredLooks) -> Parts:
-    root = before.cell if before is not None else _EMPTY_MAP
-    found = differences(cells, root, after.cell_at(()) or _EMPTY_MAP)
-    own = (change for change in found if not change.path.startswith("."))
-    some = list(islice(own, _MOST_CHANGES))
-    old = Snapshot(cells, before) if before is not None else None
-    items = (_change_item(change, old, after, looks) for change in some)
-    return Parts(items, len(some), "changes" if len(some) < _MOST_CHANGES else "changes, or more")
-
-
-def _change_item(
-    change: Change, old: StateReader | None, new: StateReader, looks: StoredLooks
-) -> Item:
-    before = old.cell_at(change.keys) if old is not None and change.kind != "added" else None
-    after = new.cell_at(change.keys) if change.kind != "removed" else None
-    name = f"{_SIGNS[change.kind]} {printable(change.path)}"
-    if before is not None and after is not None:
-        return Item(name, _Before(before, after), _ChangeLooks(looks))
-    return Item(name, after if after is not None else before, looks)
-
-
-def _events(state: StateReader, looks: StoredLooks, now: int) -> Parts:
-    log = state.cell_at((EVENTS,))
-    length = state.cells.length(log) if log is not None else 0
-    items: list[Item] = []
-    told = _EventLooks(looks)
-    for index in range(length - 1, max(length - 1 - _MOST_EVENTS, -1), -1):
-        parts = dict(state.cells.entries(state.cells.element(log or b"", index)))
-        head = {
-            key: state.cells.load(parts[key])
-            for key in (b"kind", b"time", b"agent")
-            if key in parts
-        }
-        words = _event_words(head.get(b"agent"), now - int(str(head[b"time"])))
-        name = f"{index} {printable(str(head[b'kind']))}"
-        items.append(Item(name, _Told(words, parts.get(b"data")), told))
-    return Parts(items, length, "events")
-
-
-def live_sections(state: Live, looks: ObjectLooks) -> Iterator[Section]:
-    """Yield the latest events of a state without history, then what is in it."""
-    told, now = _EventLooks(looks), state.now()
-    latest = state.events.list(limit=_MOST_EVENTS)[::-1]
-    items = [
-        Item(
-            f"{event.index} {printable(event.kind)}",
-            _Told(_event_words(event.agent, now - event.time), _shown(event.data)),
-            told,
-        )
-        for event in latest
-    ]
-    if items:
-        yield Section("events:", Parts(items, len(state.events), "events"))
-    values = (Item(name, state[name], looks) for name in state)
-    yield Section("values, of which no past is known:", Parts(values, len(state)))
-
-
-def _shown(data: Mapping[str, Any]) -> dict[str, Any] | None:
-    return dict(data) or None
-
-
-def _event_words(agent: object, microseconds: int) -> str:
-    by = f" by {printable(str(agent))}" if agent else ""
-    return _age(microseconds) + by
-
-
-def _age(microseconds: int) -> str:
-    seconds = microseconds // 1_000_000
-    for size, unit in _UNITS:
-        if seconds >= size:
-            number = seconds // size
-            return f"{number} {unit}{'s' if number > 1 else ''} ago"
-    return "just now"
-
-
-FOCUSES = ("recent", "full")
+    values: NamedValues
 
 
 def view(
@@ -422,20 +79,22 @@ def view(
     *,
     max_tokens: int = 4096,
 ) -> str:
-    """Return what is in a state, as text of at most about so many tokens.
+    """Return what is in a state, as text of at most about `max_tokens` tokens.
 
-    `focus="recent"` shows what changed lately and what happened; "full" shows everything there is,
-    as far as it fits, and says how much does not.
+    `focus="recent"` shows what changed lately and what happened; "full" shows everything, as far as
+    it fits, and how much does not.
+
+        print(view(state, "full", max_tokens=500))
 
     Raises:
-        Invalid: the focus is not one of the two, or there is no room for anything.
+        Invalid: the focus is unknown, `max_tokens` is below 1, or `state` is not a state.
     """
     if focus not in FOCUSES:
-        raise Invalid(f"focus {focus!r} is not known", hint=f"use {' or '.join(FOCUSES)}")
+        raise Invalid(f"focus must be {' or '.join(FOCUSES)}, got {focus!r}")
     if max_tokens < 1:
-        raise Invalid(f"max_tokens={max_tokens} is no room", hint="give at least 1")
+        raise Invalid(f"max_tokens must be at least 1, got {max_tokens}")
     if state is None:
-        return cut("no state: nothing is kept", max_tokens)
+        return cut("no state: nothing is stored", max_tokens)
     lines = _lines(state, focus, max_tokens)
     while len(lines) > 1 and estimate_tokens("\n".join(lines)) > max_tokens:
         lines.pop()
@@ -445,31 +104,31 @@ def view(
 def _lines(state: State | StateReader, focus: str, budget: int) -> list[str]:
     if isinstance(state, StateReader):
         with state.lock:
-            return _kept(state, focus, budget)
+            return _stored_lines(state, focus, budget)
     if isinstance(state, Live):
         with state.lock:
-            return _live(state, focus, budget)
+            return _live_lines(state, focus, budget)
     raise Invalid(
-        f"a {type(state).__name__} is no state", hint="use Versioned, Live, a snapshot or None"
+        f"state must be a Versioned, a Live, a snapshot or None, got a {type(state).__name__}"
     )
 
 
-def _kept(state: StateReader, focus: str, budget: int) -> list[str]:
+def _stored_lines(state: StateReader, focus: str, budget: int) -> list[str]:
     root = state.cell_at(())
-    looks = StoredLooks(state.cells)
-    title = _title(state, bytes_text(state.cells.full_size(root or b"")))
+    describer = CellDescriber(state.cells)
+    title = _title(state, size_text(state.cells.full_size(root or b"")))
     left = budget - cost(title)
     if focus == "full":
-        named, own = looks.top(root or b"\x80", len(state)), mind(state)
-        every = Parts([*own, *named.items], len(own) + named.total) if own else named
+        named, own = describer.top(root or _EMPTY_MAP, len(state)), _agent_values(state)
+        every = NamedValues([*own, *named.items], len(own) + named.total) if own else named
         return [title, *lay_out(every, left)]
-    return [title, *sections_within(recent_sections(state, looks), left)]
+    return [title, *_lay_out_sections(_recent_sections(state, describer), left)]
 
 
 def _title(state: StateReader, size: str) -> str:
-    keys = f"{number_of(len(state), 'keys')}, {size}"
+    keys = f"{counted(len(state), 'keys')}, {size}"
     if isinstance(state, Snapshot):
-        return f"as it was at {state.commit.short}: {keys}"
+        return f"read-only at {state.commit.short}: {keys}"
     if not isinstance(state, Branch):
         return keys
     head = f"at {state.head.short}" if state.head is not None else "no commit yet"
@@ -478,11 +137,274 @@ def _title(state: StateReader, size: str) -> str:
     return printable(f"{state.session}/{state.name} {head}: {keys}{changes}{merging}")
 
 
-def _live(state: Live, focus: str, budget: int) -> list[str]:
-    looks = ObjectLooks()
-    title = f"{type(state).__name__}: {number_of(len(state), 'keys')}, in memory only"
+def _live_lines(state: Live, focus: str, budget: int) -> list[str]:
+    title = f"{type(state).__name__}: {counted(len(state), 'keys')}, in memory only"
     left = budget - cost(title)
     if focus == "full":
-        items = (Item(name, state[name], looks) for name in state)
-        return [title, *lay_out(Parts(items, len(state)), left)]
-    return [title, *sections_within(live_sections(state, looks), left)]
+        return [title, *lay_out(_live_values(state), left)]
+    return [title, *_lay_out_sections(_live_sections(state), left)]
+
+
+# Layout
+
+
+def lay_out(
+    parts: NamedValues, budget: int, *, indent: str = "", is_nested: bool = False
+) -> list[str]:
+    """Return lines that show values within a budget of tokens, line ends included."""
+    shown, last = _heads(parts, budget // 2 if is_nested else budget, indent)
+    heads = [indent + item.head for item in shown]
+    left = budget - sum(map(cost, [*heads, *last]))
+    texts = _texts(shown, left, indent)
+    lines: list[str] = []
+    for head, body in zip(heads, texts, strict=True):
+        if isinstance(body, list):
+            lines += [head, *body]
+        else:
+            lines.append(f"{head} = {body}" if body else head)
+    return [*lines, *last]
+
+
+def cost(line: str) -> int:
+    """Return the tokens of a line with its end."""
+    return estimate_tokens(line) + 1
+
+
+def _heads(parts: NamedValues, budget: int, indent: str) -> tuple[list[NamedValue], list[str]]:
+    """Return the values that get a line, and the line that counts the others."""
+    shown: list[NamedValue] = []
+    costs: list[int] = []
+    for item in parts.items:
+        costs.append(cost(indent + item.head))
+        if sum(costs) > budget:
+            costs.pop()
+            break
+        shown.append(item)
+    while len(shown) < parts.total:
+        more = counted(parts.total - len(shown), f"more {parts.noun}")
+        last = f"{indent}{ELLIPSIS} {more}"
+        if sum(costs) + cost(last) <= budget:
+            return shown, [last]
+        if not shown:
+            break
+        shown.pop()
+        costs.pop()
+    return shown, []
+
+
+def _texts(items: list[NamedValue], left: int, indent: str) -> list[str | list[str]]:
+    """Share what is left of the budget; return the text or the lines of each value."""
+    found: list[str | list[str]] = ["" for _ in items]
+    most = max(left * _CHARACTERS_PER_TOKEN // max(len(items), 1) * 4, 80)
+    texts = [item.text(most) if left > 0 else "" for item in items]
+    order = sorted(range(len(items)), key=lambda at: len(texts[at]))
+    for done, at in enumerate(order):
+        share = max(left // (len(order) - done), min(_SHORT, left))
+        found[at], used = _fitted(items[at], texts[at], share, indent)
+        left -= used
+    return found
+
+
+def _fitted(item: NamedValue, text: str, share: int, indent: str) -> tuple[str | list[str], int]:
+    """Return a value within its share, and what that costs."""
+    needed = estimate_tokens(text) + 1  # for the sign between the head and the text
+    if not text or (needed > share and share <= _SHORT):
+        return "", 0
+    if needed <= share and not text.endswith(ELLIPSIS):
+        return text, needed
+    parts = item.parts() if share >= _MIN_NESTED else None
+    if parts is not None and parts.total:
+        lines = lay_out(parts, share, indent=indent + _INDENT, is_nested=True)
+        return lines, sum(map(cost, lines))
+    short = cut(text, share - 1)
+    return short, estimate_tokens(short) + 1
+
+
+def _lay_out_sections(sections: Iterable[Section], budget: int) -> list[str]:
+    """Return the lines of sections; what one leaves over is for those that follow."""
+    every = list(sections)
+    lines: list[str] = []
+    for at, section in enumerate(every):
+        share = max(2 * budget // (len(every) - at + 1), min(_MIN_SECTION, budget))
+        if share < cost(section.title):
+            break
+        body = lay_out(section.values, share - cost(section.title), indent=_INDENT)
+        lines += [section.title, *body]
+        budget -= sum(map(cost, [section.title, *body]))
+    return lines
+
+
+# The agent: its runs, its memory, and the last messages
+
+
+def _agent_values(state: StateReader) -> list[NamedValue]:
+    """Return where runs are, what the agent works with, and the last messages."""
+    return [*_runs(state), *_memory(state), *_threads(state)]
+
+
+def _worded(name: str, words: str, value: object) -> NamedValue:
+    """Return an object with an outline in words; the entries of a dict are shown as they are."""
+    if not isinstance(value, dict):
+        return NamedValue(name, printable(words), partial(object_pieces, value))
+    items = [describe_object(str(key), part) for key, part in value.items()]
+    parts = NamedValues(items, len(items))
+    return NamedValue(name, printable(words), partial(object_pieces, value), lambda: parts)
+
+
+def _runs(state: StateReader) -> Iterator[NamedValue]:
+    cell = state.cell_at((LOOP, "runs"))
+    for key, _ in () if cell is None else state.cells.entries(cell):
+        name = str(state.cells.encoding.unkey(key))
+        head: Any = state.cells.load(state.cell_at((LOOP, "runs", name, "head")) or _EMPTY_MAP)
+        words = f"{head.get('phase', '')}, step {head.get('iteration', 0)}"
+        subject = head.get("question") or head.get("task")
+        name = f"(run {printable(name)})"
+        yield NamedValue(name, words) if subject is None else _worded(name, words, subject)
+
+
+def _memory(state: StateReader) -> Iterator[NamedValue]:
+    if state.cell_at((MEMORY,)) is None:
+        return
+    held = memory.Memory(state)
+    task = held.task
+    plan = {step.text: str(step.state) for step in held.steps}
+    notes = {note.key: note.value for note in held.notes.all()}
+    if task.goal:
+        yield _worded("(goal)", str(task.status), task.goal)
+    if plan:
+        done, left = len(task.steps_done), len(task.steps_left)
+        yield _worded("(plan)", f"{done} done, {left} left", plan)
+    if notes:
+        yield _worded("(notes)", counted(len(notes), "notes"), notes)
+
+
+def _threads(state: StateReader) -> Iterator[NamedValue]:
+    if state.cell_at((CONVERSATION,)) is None:
+        return
+    for name, thread in conversation.Conversation(state).threads().items():
+        start = max(thread.messages - _LAST_MESSAGES, 0)
+        messages = conversation.Conversation(state, thread=name)[start:]
+        lines = {f"[{at}] {x.role}": message_line(x) for at, x in enumerate(messages, start)}
+        words = counted(thread.messages, "messages")
+        yield _worded(f"(conversation {printable(name)})", words, lines)
+
+
+# Recent changes and events
+
+
+def _recent_sections(state: StateReader, describer: CellDescriber) -> Iterator[Section]:
+    """Yield what is not committed, the agent, events, then the latest commits."""
+    head = state.head if isinstance(state, Branch) else getattr(state, "commit", None)
+    repo = getattr(state, "repo", None)
+    now = int(repo.clock()) if repo is not None else head.time if head is not None else 0
+    if isinstance(state, Branch):
+        waiting = _changes(state.cells, head, state, describer)
+        if waiting.total:
+            yield Section("not committed:", waiting)
+    own = _agent_values(state)
+    if own:
+        yield Section("the agent:", NamedValues(own, len(own), "values"))
+    events = _events(state, describer, now)
+    if events.total:
+        yield Section("events:", events)
+    for commit in islice(_first_parents(state.cells, head), _MAX_COMMITS):
+        before = next(islice(_first_parents(state.cells, commit), 1, None), None)
+        kind = "" if commit.kind == "step" else f"{commit.kind}, "
+        by = f"{kind}{_age(now - commit.time)} by {commit.author}"
+        title = printable(f"{commit.short} {by}: {commit.message}"[:300])
+        snapshot = Snapshot(state.cells, commit)
+        yield Section(title, _changes(state.cells, before, snapshot, describer))
+
+
+def _first_parents(cells: Cells, commit: Commit | None) -> Iterator[Commit]:
+    """Yield a commit and its first parents."""
+    while commit is not None:
+        yield commit
+        if not commit.parents:
+            return
+        hash = Hash(bytes.fromhex(commit.parents[0]))
+        commit = decode_commit(hash, cells.objects.data(hash))
+
+
+def _changes(
+    cells: Cells, before: Commit | None, after: StateReader, describer: CellDescriber
+) -> NamedValues:
+    root = before.cell if before is not None else _EMPTY_MAP
+    found = differences(cells, root, after.cell_at(()) or _EMPTY_MAP)
+    own = (change for change in found if not change.path.startswith("."))
+    some = list(islice(own, _MAX_CHANGES))
+    old = Snapshot(cells, before) if before is not None else None
+    items = (_change(change, old, after, describer) for change in some)
+    noun = "changes" if len(some) < _MAX_CHANGES else "changes, or more"
+    return NamedValues(items, len(some), noun)
+
+
+def _change(
+    change: Change, old: StateReader | None, new: StateReader, describer: CellDescriber
+) -> NamedValue:
+    before = old.cell_at(change.keys) if old is not None and change.kind != "added" else None
+    after = new.cell_at(change.keys) if change.kind != "removed" else None
+    name = f"{_SIGNS[change.kind]} {printable(change.path)}"
+    if before is None or after is None:
+        return describer.named(name, after or before or b"")
+    outlines = describer.outline(before), describer.outline(after)
+    outline = outlines[1] if outlines[0] == outlines[1] else " -> ".join(outlines)
+    return NamedValue(name, outline, partial(_change_pieces, before, after, describer))
+
+
+def _change_pieces(before: bytes, after: bytes, describer: CellDescriber) -> Iterator[str]:
+    """Yield the beginning of the old value and the new one, if the beginnings differ."""
+    old, new = (list(islice(describer.pieces(cell), 40)) for cell in (before, after))
+    if old != new and old and new:
+        yield clip_pieces(old, 60)
+        yield " -> "
+        yield from describer.pieces(after)
+
+
+def _events(state: StateReader, describer: CellDescriber, now: int) -> NamedValues:
+    log = state.cell_at((EVENTS,))
+    length = state.cells.length(log) if log is not None else 0
+    items = []
+    for index in range(length - 1, max(length - 1 - _MAX_EVENTS, -1), -1):
+        fields = dict(state.cells.entries(state.cells.element(log or b"", index)))
+        names = (b"kind", b"time", b"agent")
+        head = {name: state.cells.load(fields[name]) for name in names if name in fields}
+        age, data = now - int(str(head[b"time"])), fields.get(b"data")
+        pieces = partial(describer.pieces, data) if data is not None else None
+        items.append(_event(index, str(head[b"kind"]), head.get(b"agent"), age, pieces))
+    return NamedValues(items, length, "events")
+
+
+def _event(
+    index: int, kind: str, agent: object, age: int, pieces: partial[Iterator[str]] | None
+) -> NamedValue:
+    by = f" by {printable(str(agent))}" if agent else ""
+    name, outline = f"{index} {printable(kind)}", _age(age) + by
+    return NamedValue(name, outline, pieces) if pieces else NamedValue(name, outline)
+
+
+def _age(microseconds: int) -> str:
+    seconds = microseconds // 1_000_000
+    for size, unit in _UNITS:
+        if seconds >= size:
+            return f"{counted(seconds // size, unit)} ago"
+    return "just now"
+
+
+# Live states
+
+
+def _live_sections(state: Live) -> Iterator[Section]:
+    """Yield the latest events of a state without history, then what is in it."""
+    now = state.now()
+    items = []
+    for event in state.events.list(limit=_MAX_EVENTS)[::-1]:
+        pieces = partial(object_pieces, dict(event.data)) if event.data else None
+        items.append(_event(event.index, event.kind, event.agent, now - event.time, pieces))
+    if items:
+        yield Section("events:", NamedValues(items, len(state.events), "events"))
+    yield Section("values, without history:", _live_values(state))
+
+
+def _live_values(state: Live) -> NamedValues:
+    return NamedValues((describe_object(name, state[name]) for name in state), len(state))

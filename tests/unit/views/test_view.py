@@ -263,7 +263,7 @@ def test_with_room_enough_everything_is_there(state):
 
 @pytest.mark.parametrize("tokens", [0, -5])
 def test_no_room_is_refused(state, tokens):
-    with pytest.raises(Invalid, match="no room"):
+    with pytest.raises(Invalid, match="at least 1"):
         view(state, max_tokens=tokens)
 
 
@@ -364,7 +364,7 @@ def test_a_snapshot_is_viewed_as_it_was(state, clock):
     for then in (state.at(first), state.repo.at(first)):
         assert (
             view(then, "full")
-            == f"as it was at {first.short}: 1 key, {state_size(then)}\nx: int = 1"
+            == f"read-only at {first.short}: 1 key, {state_size(then)}\nx: int = 1"
         )
         assert lines(view(then)) == [
             "events:",
@@ -407,7 +407,7 @@ def test_a_value_that_contains_itself_is_cut():
 
 
 def test_no_state_is_viewed_as_none():
-    assert view(None) == "no state: nothing is kept"
+    assert view(None) == "no state: nothing is stored"
 
 
 def test_an_unknown_focus_names_the_two(state):
@@ -416,7 +416,7 @@ def test_an_unknown_focus_names_the_two(state):
 
 
 def test_what_is_no_state_is_refused():
-    with pytest.raises(Invalid, match="no state"):
+    with pytest.raises(Invalid, match="state must be"):
         view({"x": 1})  # type: ignore[arg-type]
 
 

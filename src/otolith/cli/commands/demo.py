@@ -31,7 +31,7 @@ from otolith.cli.options import GlobalOptions
 from otolith.errors import Exists
 from otolith.opening import open
 from otolith.session import Repo, Versioned
-from otolith.views import words_of
+from otolith.views import message_line
 
 SESSION = "trip-42"
 CITIES = ("Lisbon", "Porto", "Sevilla", "Granada", "Valencia", "Marseille")
@@ -328,7 +328,7 @@ def _conversation(state: Versioned, narrator: Narrator) -> None:
     chat = state.conversation
     narrator.code("for message in state.conversation: ...")
     for message in chat:
-        narrator.say(f"{message.role:10} {words_of(message)}"[:76])
+        narrator.say(f"{message.role:10} {message_line(message)}"[:76])
     is_complete = len(chat) == BOOKING_MESSAGES
     narrator.check(is_complete, f"all {len(chat)} messages are stored, each of them once")
     context = chat.context(FEW_TOKENS, for_="openai")

@@ -12,6 +12,7 @@ from otolith.cli.format.history import format_time, plural
 from otolith.cli.format.values import one_line, to_json
 from otolith.cli.terminal import escape, table
 from otolith.state import Event
+from otolith.text.lines import clip
 
 _STOPPED_BY = {"steps": "stopped by --max-steps", "seconds": "stopped by --max-seconds"}
 _TASK_LETTERS, _ANSWER_LETTERS, _ANSWER_LINES = 120, 400, 12
@@ -54,7 +55,7 @@ def run_lines(name: str, state: AgentState) -> Iterator[str]:
     text = escape(state.question or state.error or _answer(state.final_answer))
     lines = text.splitlines()
     for line in lines[:_ANSWER_LINES]:
-        yield f"  {line if len(line) <= _ANSWER_LETTERS else line[: _ANSWER_LETTERS - 1] + '…'}"
+        yield f"  {clip(line, _ANSWER_LETTERS)}"
     if len(lines) > _ANSWER_LINES:
         yield f"  … ({plural(len(lines) - _ANSWER_LINES, 'more line')})"
 

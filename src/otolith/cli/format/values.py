@@ -37,6 +37,7 @@ from zoneinfo import ZoneInfo
 
 from otolith.codecs import Lost, Opaque
 from otolith.errors import BadValue
+from otolith.text.lines import bracketed, clip_pieces, dotted_name, printable, quoted
 
 _LIBRARIES = frozenset({"numpy", "pandas", "polars", "pyarrow", "scipy", "torch", "PIL"})
 
@@ -212,66 +213,41 @@ _READERS: dict[str, Callable[[Any], object]] = {
 
 def one_line(value: object, limit: int = 160) -> str:
     """Return a value on one line for a person; a long one is cut."""
-    line = ""
-    for piece in _pieces(value):
-        line += piece
-        if len(line) > limit:
-            return line[: limit - 1] + "…"
-    return line
+    return clip_pieces(_pieces(value), limit)
 
 
 def _pieces(value: object) -> Iterator[str]:
     if isinstance(value, str):
-        yield _printable(json.dumps(value[:1000], ensure_ascii=False))
+        yield quoted(value[:1000])
     elif isinstance(value, bytes | bytearray):
         yield f"{bytes(value[:40])!r}" + (f"… {len(value)} bytes" if len(value) > 40 else "")
     elif isinstance(value, dict):
-        yield from _between("{", "}", (_entry(key, part) for key, part in value.items()))
+        yield from bracketed("{", "}", (_entry(key, part) for key, part in value.items()))
     elif isinstance(value, list):
-        yield from _between("[", "]", map(_pieces, value))
+        yield from bracketed("[", "]", map(_pieces, value))
     elif isinstance(value, tuple):
-        yield from _between("(", ")", map(_pieces, value))
+        yield from bracketed("(", ")", map(_pieces, value))
     elif isinstance(value, set | frozenset):
-        yield from _between("{", "}", (iter([line]) for line in sorted(map(one_line, value))))
+        yield from bracketed("{", "}", ([line] for line in sorted(map(one_line, value))))
     elif isinstance(value, Opaque | Lost):
         yield from _stand_in(value)
     elif value is None or isinstance(value, bool):
         yield json.dumps(value)
     else:
-        yield _printable(describe(value) if is_data(value) else str(value))
+        yield printable(describe(value) if is_data(value) else str(value))
 
 
 def _stand_in(value: Opaque | Lost) -> Iterator[str]:
     if isinstance(value, Lost):
-        yield _printable(f"<lost: {_dotted(value.type_name)}, {value.why}>")
+        yield printable(f"<lost: {dotted_name(value.type_name)}, {value.why}>")
     elif value.is_pickled:
-        yield _printable(f"<pickled {_dotted(value.type_name)}, {value.size_bytes:,} bytes>")
+        yield f"<pickled {dotted_name(value.type_name)}, {value.size_bytes:,} bytes>"
     else:
-        yield _printable(value.type_name.rpartition(":")[2])
-        yield from _between("(", ")", iter([_pieces(value.fields)]))
-
-
-def _dotted(type_name: str) -> str:
-    return type_name.replace(":", ".").removeprefix("builtins.")
-
-
-def _printable(text: str) -> str:
-    """Return a text in which every sign can be seen: others are escaped, each by itself."""
-    if text.isprintable():
-        return text
-    return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in text)
+        yield printable(value.type_name.rpartition(":")[2])
+        yield from bracketed("(", ")", [_pieces(value.fields)])
 
 
 def _entry(key: object, value: object) -> Iterator[str]:
     yield key if isinstance(key, str) and key.isidentifier() else one_line(key)
     yield ": "
     yield from _pieces(value)
-
-
-def _between(first: str, last: str, parts: Iterator[Iterator[str]]) -> Iterator[str]:
-    yield first
-    for count, part in enumerate(parts):
-        if count:
-            yield ", "
-        yield from part
-    yield last
