@@ -1,23 +1,42 @@
-"""Words, terms and estimates of tokens that several rooms need."""
+"""Texts: words and stems, terms for search, estimates of tokens, and values on one line.
+
+Names are loaded on first use; rooms with hot paths import the modules themselves.
+"""
 
 from otolith.lazy import door
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from otolith.text.lines import (
+        bracketed,
+        clip,
+        clip_pieces,
+        dotted_name,
+        printable,
+        quoted,
+        size_text,
+    )
     from otolith.text.terms import signs
     from otolith.text.words import Word, content_words, is_german, stem, words_in
 
 __all__ = [
     "Word",
+    "bracketed",
+    "clip",
+    "clip_pieces",
     "content_words",
+    "dotted_name",
     "is_german",
+    "printable",
+    "quoted",
     "signs",
+    "size_text",
     "stem",
     "words_in",
 ]
 
-_HOME = {
+_HOME = dict.fromkeys(__all__, "lines") | {
     "Word": "words",
     "content_words": "words",
     "is_german": "words",

@@ -25,12 +25,13 @@ import click
 
 from otolith import care
 from otolith.agent import Agent, ScriptedModel
-from otolith.cli.format.history import Lanes, changes_text, conflict_lines, labels, oneline, size
+from otolith.cli.format.history import Lanes, changes_text, conflict_lines, labels, oneline
 from otolith.cli.location import FOLDER, STORE, StoreLocation, save
 from otolith.cli.options import GlobalOptions
 from otolith.errors import Exists
 from otolith.opening import open
 from otolith.session import Repo, Versioned
+from otolith.text import size_text
 from otolith.views import message_line
 
 SESSION = "trip-42"
@@ -347,9 +348,9 @@ def _cost(repo: Repo, state: Versioned, narrator: Narrator) -> None:
     commits = list(state.log())
     stored = repo.store.usage().stored_bytes
     pickled = sum(len(pickle.dumps(repo.at(commit).to_dict())) for commit in commits)
-    each, pickle_each = size(stored / len(commits)), size(pickled / len(commits))
+    each, pickle_each = size_text(stored / len(commits)), size_text(pickled / len(commits))
     narrator.say(
-        f"{len(commits)} commits of a state of {size(state.size())}: {size(stored)} on disk"
+        f"{len(commits)} commits of a state of {size_text(state.size())}: {size_text(stored)} on disk"
     )
     narrator.say(f"that is {each} per commit; a pickle of the state would be {pickle_each}")
     ratio = pickled / stored

@@ -12,7 +12,7 @@ from otolith.cli.format.history import format_time, plural
 from otolith.cli.format.values import one_line, to_json
 from otolith.cli.terminal import escape, table
 from otolith.state import Event
-from otolith.text.lines import clip
+from otolith.text import clip
 
 _STOPPED_BY = {"steps": "stopped by --max-steps", "seconds": "stopped by --max-seconds"}
 _TASK_LETTERS, _ANSWER_LETTERS, _ANSWER_LINES = 120, 400, 12

@@ -37,7 +37,7 @@ from zoneinfo import ZoneInfo
 
 from otolith.codecs import Lost, Opaque
 from otolith.errors import BadValue
-from otolith.text.lines import bracketed, clip_pieces, dotted_name, printable, quoted
+from otolith.text import bracketed, clip_pieces, dotted_name, printable, quoted
 
 _LIBRARIES = frozenset({"numpy", "pandas", "polars", "pyarrow", "scipy", "torch", "PIL"})
 
