@@ -349,9 +349,8 @@ def _cost(repo: Repo, state: Versioned, narrator: Narrator) -> None:
     stored = repo.store.usage().stored_bytes
     pickled = sum(len(pickle.dumps(repo.at(commit).to_dict())) for commit in commits)
     each, pickle_each = size_text(stored / len(commits)), size_text(pickled / len(commits))
-    narrator.say(
-        f"{len(commits)} commits of a state of {size_text(state.size())}: {size_text(stored)} on disk"
-    )
+    total = f"{size_text(state.size())}: {size_text(stored)}"
+    narrator.say(f"{len(commits)} commits of a state of {total} on disk")
     narrator.say(f"that is {each} per commit; a pickle of the state would be {pickle_each}")
     ratio = pickled / stored
     narrator.check(ratio > 2, f"{ratio:.0f} times less than a pickle per step, history included")

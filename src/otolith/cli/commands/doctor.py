@@ -16,11 +16,12 @@ from typing import NamedTuple
 import click
 
 from otolith import __version__
-from otolith.cli.format.history import plural, size
+from otolith.cli.format.history import plural
 from otolith.cli.location import find, open_repo
 from otolith.cli.options import GlobalOptions
 from otolith.cli.terminal import emit, json_option, table
 from otolith.errors import Error, StoreNotFound
+from otolith.text import size_text
 from otolith.workspace import ladder
 
 _NEEDED = ("apsw", "blake3", "click", "cloudpickle", "msgspec", "xxhash", "zstandard")
@@ -134,9 +135,9 @@ def _free_space(directory: Path, file: Path | None) -> Diagnosis:
     free = shutil.disk_usage(directory).free
     needed = max(100 << 20, 2 * file.stat().st_size if file is not None else 0)
     if free < needed:
-        says = f"{size(free)}, less than {size(needed)}"
+        says = f"{size_text(free)}, less than {size_text(needed)}"
         return Diagnosis("warn", "free space", says, "free some space: a full disk refuses commits")
-    return Diagnosis("ok", "free space", size(free))
+    return Diagnosis("ok", "free space", size_text(free))
 
 
 def _disk(directory: Path) -> Iterator[Diagnosis]:
@@ -188,5 +189,5 @@ def _wal(file: Path) -> Diagnosis:
     taken = log.stat().st_size if log.exists() else 0
     if taken > 64 << 20:
         hint = "a long-running reader prevents a checkpoint; close it"
-        return Diagnosis("warn", "write-ahead log", size(taken), hint)
-    return Diagnosis("ok", "write-ahead log", size(taken))
+        return Diagnosis("warn", "write-ahead log", size_text(taken), hint)
+    return Diagnosis("ok", "write-ahead log", size_text(taken))

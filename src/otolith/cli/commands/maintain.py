@@ -11,13 +11,14 @@ from typing import NamedTuple
 import click
 
 from otolith import care
-from otolith.cli.format.history import plural, size
+from otolith.cli.format.history import plural
 from otolith.cli.location import absolute_url, find, only_session, open_repo
 from otolith.cli.options import GlobalOptions
 from otolith.cli.terminal import emit, end_progress, escape, json_option, page, progress_line, table
 from otolith.core import Branch, format_path, parse_path
 from otolith.session import Repo
 from otolith.stores import Store, open_store
+from otolith.text import size_text
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _CORRUPT = 5
@@ -76,7 +77,7 @@ def _report_lines(report: care.Report) -> Iterator[str]:
     if report.repaired:
         yield f"Repaired {plural(report.repaired, 'object')}."
     seen = f"{plural(report.commits, 'commit')}, {plural(report.objects, 'object')}"
-    seen += f", {size(report.bytes)} read"
+    seen += f", {size_text(report.bytes)} read"
     if report.ok:
         yield f"{click.style('Sound', fg='green', bold=True)} ({report.level}): {seen}."
         return
@@ -121,7 +122,7 @@ def gc(options: GlobalOptions, dry_run: bool, expire: str, as_json: bool) -> Non
     )
     if not dry_run:
         longest = f"{done.longest_block_seconds * 1000:.0f} ms"
-        click.echo(f"Freed {size(done.freed_bytes)}; no writer waited longer than {longest}.")
+        click.echo(f"Freed {size_text(done.freed_bytes)}; no writer waited longer than {longest}.")
     if done.erased:
         click.echo("Erased: no file of the store contains a byte of what was deleted.")
     elif done.residue:
@@ -212,22 +213,24 @@ def _largest(state: Branch) -> list[tuple[str, int]]:
 
 
 def _lines(found: StoreStats) -> Iterator[str]:
-    per_commit = f"  ({size(found.stored_bytes / found.commits)} a commit)" if found.commits else ""
-    limit = f" of {size(found.limit_bytes)}" if found.limit_bytes is not None else ""
+    per_commit = (
+        f"  ({size_text(found.stored_bytes / found.commits)} a commit)" if found.commits else ""
+    )
+    limit = f" of {size_text(found.limit_bytes)}" if found.limit_bytes is not None else ""
     rows = [
         ["objects", f"{found.objects:,}"],
-        ["on disk", f"{size(found.stored_bytes)}{limit}{per_commit}"],
+        ["on disk", f"{size_text(found.stored_bytes)}{limit}{per_commit}"],
         ["sessions", f"{found.sessions:,}"],
         ["branches", f"{found.branches:,}"],
         ["tags", f"{found.tags:,}"],
         ["commits", f"{found.commits:,}"],
     ]
     if found.head_bytes is not None:
-        rows.append(["this state", size(found.head_bytes)])
+        rows.append(["this state", size_text(found.head_bytes)])
     yield from table(rows)
     if found.largest:
         yield ""
         yield "Largest paths of this state:"
         yield from table(
-            [[f"  {size(count)}", escape(path)] for path, count in found.largest], right=(0,)
+            [[f"  {size_text(count)}", escape(path)] for path, count in found.largest], right=(0,)
         )

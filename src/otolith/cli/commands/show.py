@@ -21,7 +21,6 @@ from otolith.cli.format.history import (
     heading,
     labels,
     oneline,
-    size,
     summary,
 )
 from otolith.cli.format.values import to_json
@@ -42,6 +41,7 @@ from otolith.core import (
     parse_path,
 )
 from otolith.errors import KeyNotFound
+from otolith.text import size_text
 from otolith.views import ChangeLine, change_report
 from otolith.workspace import Difference, workspace_diff
 
@@ -237,7 +237,7 @@ def ls(options: GlobalOptions, address: str, is_long: bool, as_json: bool) -> No
             [
                 entry.kind,
                 "" if entry.length is None else f"{entry.length:,}",
-                size(entry.bytes),
+                size_text(entry.bytes),
                 escape(entry.name),
             ]
             for entry in entries

@@ -58,15 +58,6 @@ def format_time(microseconds: int) -> str:
     return when.strftime("%Y-%m-%d %H:%M:%S %z")
 
 
-def size(count: float) -> str:
-    """Return a number of bytes with a unit."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    raise AssertionError
-
-
 def plural(count: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun, in the plural unless it is one."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {plural or noun + 's'}"

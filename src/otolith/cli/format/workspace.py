@@ -10,12 +10,13 @@ from typing import Any
 import click
 
 from otolith.cli.errors import with_terminal_hint
-from otolith.cli.format.history import commit_json, plural, screen_width, size
+from otolith.cli.format.history import commit_json, plural, screen_width
 from otolith.cli.format.values import to_json
 from otolith.cli.location import ref_not_found
 from otolith.cli.terminal import end_progress, escape, table
 from otolith.core import StateReader
 from otolith.errors import KeyNotFound
+from otolith.text import size_text
 from otolith.views import ChangeLine
 from otolith.workspace import Difference, Step, Variable, variables_in
 
@@ -202,7 +203,7 @@ def variable_lines(found: dict[str, Variable]) -> list[str]:
             click.style(escape(each.name), bold=True),
             escape(each.type),
             _shape(each),
-            "" if is_lost else size(each.bytes),
+            "" if is_lost else size_text(each.bytes),
             f"step {each.step}",
             click.style(preview, fg="red") if is_lost else preview,
         ])  # fmt: skip
@@ -230,7 +231,7 @@ def _hint(one: Variable) -> str:
 def description(one: Variable) -> Iterator[str]:
     """Yield the full description of a variable."""
     yield f"{click.style(escape(one.name), bold=True)}: {escape(one.type)}"
-    facts = {"kind": one.kind, "step": str(one.step), "size": size(one.bytes)}
+    facts = {"kind": one.kind, "step": str(one.step), "size": size_text(one.bytes)}
     facts |= {"shape": _shape(one)} if one.shape is not None else {}
     facts |= {"length": _shape(one)} if one.length is not None else {}
     facts |= {"why": one.why} if one.why else {}

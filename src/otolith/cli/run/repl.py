@@ -18,7 +18,7 @@ from warnings import catch_warnings, simplefilter
 import click
 
 from otolith.cli.errors import hint_of, report, with_terminal_hint
-from otolith.cli.format.history import oneline, size
+from otolith.cli.format.history import oneline
 from otolith.cli.format.workspace import (
     Printer,
     describe_variables,
@@ -33,6 +33,7 @@ from otolith.cli.run.workspace import OpenWorkspace, handle_interrupts
 from otolith.cli.terminal import escape, table
 from otolith.core import WORKSPACE
 from otolith.errors import Error, Invalid, RefExists
+from otolith.text import size_text
 
 _LONGEST_HISTORY = 10_000
 
@@ -220,7 +221,7 @@ class Repl:
         for name in self._state.map(path):
             entry = self._state.map((*path, name))
             if "data" in entry:
-                shown = size(len(self._state.blob((*path, name, "data"))))
+                shown = size_text(len(self._state.blob((*path, name, "data"))))
             else:
                 shown = escape(f"-> {entry['link']}") if "link" in entry else "folder"
             rows.append([escape(str(name)), shown])
