@@ -2,7 +2,7 @@
 
 StoreContract, CodecContract       subclass one, define how to make yours, run pytest
 Fault, FaultyStore, PowerLossVFS   failures at a chosen call, and a disk that loses power
-put, node, links, thing            objects to write into a store under test
+blob, node, links, put             objects to write into a store under test
 walk_down, walk_up                 a value through a codec and back, one level at a time
 strategies                         values, keys and paths for Hypothesis
 """
@@ -21,7 +21,7 @@ _HOME = {
     "links": "otolith.testing.store_contract",
     "node": "otolith.testing.store_contract",
     "put": "otolith.testing.store_contract",
-    "thing": "otolith.testing.store_contract",
+    "blob": "otolith.testing.store_contract",
     "CodecContract": "otolith.testing.codec_contract",
     "walk_down": "otolith.testing.codec_contract",
     "walk_up": "otolith.testing.codec_contract",
@@ -33,7 +33,7 @@ _HOME = {
 if TYPE_CHECKING:
     from otolith.testing.codec_contract import CodecContract, walk_down, walk_up
     from otolith.testing.faults import Fault, FaultyStore, PowerLossVFS
-    from otolith.testing.store_contract import StoreContract, links, node, put, thing
+    from otolith.testing.store_contract import StoreContract, blob, links, node, put
 
 __all__ = [
     "CodecContract",
@@ -41,10 +41,10 @@ __all__ = [
     "FaultyStore",
     "PowerLossVFS",
     "StoreContract",
+    "blob",
     "links",
     "node",
     "put",
-    "thing",
     "walk_down",
     "walk_up",
 ]

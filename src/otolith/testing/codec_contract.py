@@ -1,4 +1,4 @@
-"""What every codec promises, as tests; and a walker that stands in for the core.
+"""The promises of a codec, as tests, and a walker that lowers whole values as the core does.
 
 class TestMine(CodecContract):
     codec = my_codecs            # a Codec; a Codecs with your types registered is one
@@ -20,22 +20,24 @@ from otolith.testing import strategies
 from otolith.types import Raw, Tagged
 
 
-class Whole(Protocol):
-    """What the core asks of codecs, and no more; `Codecs` is one."""
+class ValueCodecs(Protocol):
+    """The part of `Codecs` that the core uses."""
 
-    def lower(self, value: object) -> Tagged: ...
+    def lower(self, value: object) -> Tagged:
+        """Return plainer data for a value, with a tag."""
 
-    def lift(self, code: int, data: object) -> object: ...
+    def lift(self, code: int, data: object) -> object:
+        """Return the value of tagged data."""
 
 
-class Pairs(NamedTuple):
-    """A dict walked down: its pairs in one order, because a key walked down may not be hashable."""
+class DictPairs(NamedTuple):
+    """A lowered dict as sorted pairs, because a lowered key may not be hashable."""
 
     pairs: tuple[tuple[object, object], ...]
 
 
-def walk_down(value: object, codecs: Whole) -> object:
-    """Lower a value all the way: plain data, with `Tagged` and `Pairs` where those are needed."""
+def walk_down(value: object, codecs: ValueCodecs) -> object:
+    """Lower a value completely: plain data, `Tagged` and `DictPairs`."""
     if type(value) is list:
         return [walk_down(part, codecs) for part in value]
     if type(value) is dict:
@@ -49,7 +51,7 @@ def walk_down(value: object, codecs: Whole) -> object:
 
 
 def as_stored(data: Any) -> Any:
-    """Return data that a codec gave with its raw bytes cut as the store has them."""
+    """Return data of a codec with its raw bytes cut into chunks, as a store has them."""
     if type(data) is Raw:
         return [bytes(chunk) for chunk in data.chunks()]
     if type(data) is list:
@@ -57,21 +59,21 @@ def as_stored(data: Any) -> Any:
     return {key: as_stored(part) for key, part in data.items()} if type(data) is dict else data
 
 
-def walk_up(data: object, codecs: Whole) -> object:
-    """Lift from the bottom what `walk_down` gave."""
+def walk_up(data: object, codecs: ValueCodecs) -> object:
+    """Lift the result of `walk_down`, from the innermost part outwards."""
     if type(data) is list:
         return [walk_up(part, codecs) for part in data]
-    if isinstance(data, Pairs):
+    if isinstance(data, DictPairs):
         return {walk_up(key, codecs): walk_up(part, codecs) for key, part in data.pairs}
     if isinstance(data, Tagged):
         return codecs.lift(data.code, walk_up(data.data, codecs))
     return data
 
 
-def _pairs(pairs: list[tuple[object, object]]) -> Pairs:
+def _pairs(pairs: list[tuple[object, object]]) -> DictPairs:
     if len({repr(key) for key, _ in pairs}) < len(pairs):
-        raise BadValue("two keys are stored alike")
-    return Pairs(tuple(sorted(pairs, key=lambda pair: repr(pair[0]))))
+        raise BadValue("two keys have the same stored form")
+    return DictPairs(tuple(sorted(pairs, key=lambda pair: repr(pair[0]))))
 
 
 def _is_plain(value: object) -> bool:
@@ -82,8 +84,8 @@ def _is_plain(value: object) -> bool:
     return type(value) in {type(None), bool, float, bytes}
 
 
-class _Alone:
-    """One codec, with all others to help out with the parts of its values."""
+class _OneCodec:
+    """The codec under test for its own types, and all others for the parts of its values."""
 
     def __init__(self, codec: Codec) -> None:
         self._codec, self._others = codec, Codecs()
@@ -112,7 +114,7 @@ class CodecContract:
         return False
 
     def test_what_goes_in_comes_out_type_and_all(self) -> None:
-        whole = _Alone(self.codec)
+        whole = _OneCodec(self.codec)
 
         @given(self.values)
         def check(value: Any) -> None:
@@ -121,7 +123,7 @@ class CodecContract:
         check()
 
     def test_equal_values_are_lowered_alike(self) -> None:
-        whole = _Alone(self.codec)
+        whole = _OneCodec(self.codec)
 
         @given(self.values)
         def check(value: Any) -> None:
@@ -135,7 +137,7 @@ class CodecContract:
         @given(self.values)
         def check(value: Any) -> None:
             before = deepcopy(value)
-            walk_down(value, _Alone(self.codec))
+            walk_down(value, _OneCodec(self.codec))
             assert self.same(value, before)
 
         check()
@@ -180,7 +182,7 @@ class CodecContract:
         if not self.may_become_another(code, data):
             again, lowered = self._lower(value)
             assert again == code
-            whole = _Alone(self.codec)
+            whole = _OneCodec(self.codec)
             assert identical(walk_down(lowered, whole), walk_down(given_data, whole))
 
 

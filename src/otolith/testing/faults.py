@@ -1,15 +1,17 @@
-"""A store that fails when told to: refused calls, lost replies, flipped bits, delays.
+"""Stores and disks that fail on command.
 
-store = FaultyStore(MemoryStore(), [Fault("write", at=3, kind="lose")])
+`FaultyStore` refuses calls, loses replies, flips bits or delays:
 
-A disk for SQLite that can lose power, run full, or fail, at any moment.
+    store = FaultyStore(MemoryStore(), [Fault("write", at=3, kind="lose")])
+
+`PowerLossVFS` is a disk for SQLite that can lose power, run full, or fail, at any moment:
 
     with PowerLossVFS(seed=1) as disk:
         store = SqliteStore(folder / "a.db", vfs=disk.name)
         ...
-        disk.crash(into=elsewhere)             # what a power cut now would leave behind
+        disk.crash(into=elsewhere)             # the files that a power cut would leave
 
-The real files always hold what was written. Beside them the disk remembers what was *synced*. A
+The real files contain all writes. Beside them the disk remembers which were *synced*. A
 crash image is the synced bytes plus a random part of the other writes, in random order, some of
 them torn at 512-byte sectors: all that a disk without power protection may do.
 """
@@ -43,10 +45,10 @@ def _broken() -> Error:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What goes wrong, and when.
+    """One planned failure: which call, and how.
 
-    refuse  the call fails and nothing happens
-    lose    the call happens, but the caller gets an error instead of the reply
+    refuse  the call fails and has no effect
+    lose    the call takes effect, but the caller gets an error instead of the reply
     flip    one bit of what is read is wrong
     delay   the call waits first
     """
@@ -58,14 +60,14 @@ class Fault:
     delay_seconds: float = 0.0
 
     def strikes(self, call: str, calls: Counter[str]) -> bool:
-        """Tell whether the last of these calls goes wrong."""
+        """Return whether the last of these calls fails."""
         if self.call == "*":
             return self.at in {0, calls.total()}
         return self.call == call and self.at in {0, calls[call]}
 
 
 class FaultyStore:
-    """A layer that follows a plan of faults. `calls` counts what was asked for."""
+    """A store that forwards to another and fails as planned. `calls` counts the calls by name."""
 
     def __init__(self, inner: Store, plan: Sequence[Fault] = ()) -> None:
         self.inner = inner
@@ -136,27 +138,28 @@ _SECTOR = 512
 _numbers = count()
 
 
-class Unsynced(NamedTuple):
-    """A write that was not synced yet; `data` is None for a truncation."""
+class UnsyncedWrite(NamedTuple):
+    """A write that is not synced yet; `data` is None for a truncation."""
 
     offset: int
     data: bytes | None
 
 
-class Platter:
-    """What one file holds for sure, and what it may hold."""
+class SimulatedFile:
+    """The bytes of one file that are synced, and the writes that are not."""
 
     def __init__(self, path: Path) -> None:
         self.synced = bytearray(path.read_bytes() if path.exists() else b"")
-        self.unsynced: list[Unsynced] = []
+        self.unsynced: list[UnsyncedWrite] = []
 
     def sync(self) -> None:
+        """Make all writes so far durable."""
         for write in self.unsynced:
             _apply(self.synced, write)
         self.unsynced = []
 
     def image(self, random: Random) -> bytes:
-        """Return what may be left of the file."""
+        """Return one possible content of the file after a power cut."""
         survivors = [write for write in self.unsynced if random.random() < 0.6]
         random.shuffle(survivors)
         image = bytearray(self.synced)
@@ -167,9 +170,9 @@ class Platter:
 
 
 class PowerLossVFS(apsw.VFS):
-    """The disk. Its faults are attributes that can be set at any time.
+    """A disk for SQLite. Its faults are attributes that can be set at any time.
 
-    `budget_bytes`: how much may still be written before the disk is full.
+    `budget_bytes`: how many bytes can still be written before the disk is full.
     `syncs_fail`, `reads_fail`: whether these calls report an error.
     """
 
@@ -180,7 +183,7 @@ class PowerLossVFS(apsw.VFS):
         self.reads_fail = False
         self.syncs = 0
         self._random = Random(seed)
-        self._platters: dict[str, Platter] = {}
+        self._files: dict[str, SimulatedFile] = {}
         super().__init__(self.name, "")
 
     def __enter__(self) -> Self:
@@ -195,30 +198,33 @@ class PowerLossVFS(apsw.VFS):
         self.unregister()
 
     def crash(self, *, into: Path) -> None:
-        """Write what a power cut at this moment would leave of every file into a directory."""
-        for path, platter in self._platters.items():
-            (into / Path(path).name).write_bytes(platter.image(self._random))
+        """Write every file as a power cut at this moment might leave it into a directory."""
+        for path, file in self._files.items():
+            (into / Path(path).name).write_bytes(file.image(self._random))
 
     def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:  # noqa: N802 - SQLite's name
+        """Open a file of the database; SQLite calls this."""
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
         if path is None:
             return apsw.VFSFile("", name, flags)
-        return _File(self, self.platter(path), name, flags)
+        return _File(self, self.file(path), name, flags)
 
     def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802, FBT001 - SQLite's
-        self._platters.pop(filename, None)
+        """Delete a file; SQLite calls this."""
+        self._files.pop(filename, None)
         super().xDelete(filename, syncdir)
 
-    def platter(self, path: str) -> Platter:
-        if path not in self._platters:
-            self._platters[path] = Platter(Path(path))
-        return self._platters[path]
+    def file(self, path: str) -> SimulatedFile:
+        """Return the simulated file at a path, made at its first use."""
+        if path not in self._files:
+            self._files[path] = SimulatedFile(Path(path))
+        return self._files[path]
 
     def spend(self, size: int) -> None:
-        """Take room on the disk for a write.
+        """Use space of the disk for a write.
 
         Raises:
-            apsw.FullError: there is none.
+            apsw.FullError: there is not enough.
         """
         if self.budget_bytes is None:
             return
@@ -228,25 +234,29 @@ class PowerLossVFS(apsw.VFS):
 
 
 class _File(apsw.VFSFile):
-    def __init__(self, disk: PowerLossVFS, platter: Platter, name: Any, flags: list[int]) -> None:
+    """A real file whose writes are also recorded in a simulated one."""
+
+    def __init__(
+        self, disk: PowerLossVFS, file: SimulatedFile, name: Any, flags: list[int]
+    ) -> None:
         super().__init__("", name, flags)
         self._disk = disk
-        self._platter = platter
+        self._file = file
 
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
         self._disk.spend(len(data))
-        self._platter.unsynced.append(Unsynced(offset, bytes(data)))
+        self._file.unsynced.append(UnsyncedWrite(offset, bytes(data)))
         super().xWrite(data, offset)
 
     def xTruncate(self, newsize: int) -> None:  # noqa: N802
-        self._platter.unsynced.append(Unsynced(newsize, None))
+        self._file.unsynced.append(UnsyncedWrite(newsize, None))
         super().xTruncate(newsize)
 
     def xSync(self, flags: int) -> None:  # noqa: N802
         if self._disk.syncs_fail:
             raise apsw.IOError("the disk could not sync")
         self._disk.syncs += 1
-        self._platter.sync()
+        self._file.sync()
         super().xSync(flags)
 
     def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
@@ -255,7 +265,7 @@ class _File(apsw.VFSFile):
         return super().xRead(amount, offset)
 
 
-def _apply(image: bytearray, write: Unsynced) -> None:
+def _apply(image: bytearray, write: UnsyncedWrite) -> None:
     offset, data = write
     if data is None:
         del image[offset:]
@@ -265,11 +275,11 @@ def _apply(image: bytearray, write: Unsynced) -> None:
     image[offset : offset + len(data)] = data
 
 
-def _torn(write: Unsynced, random: Random) -> Iterator[Unsynced]:
+def _torn(write: UnsyncedWrite, random: Random) -> Iterator[UnsyncedWrite]:
     """Yield a write, or the sectors of it that reached the disk."""
     if write.data is None or random.random() < 0.5:
         yield write
         return
     for start in range(0, len(write.data), _SECTOR):
         if random.random() < 0.5:
-            yield Unsynced(write.offset + start, write.data[start : start + _SECTOR])
+            yield UnsyncedWrite(write.offset + start, write.data[start : start + _SECTOR])

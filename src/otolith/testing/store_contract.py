@@ -1,22 +1,12 @@
-"""Promises about refs: compare and set, all or nothing, fenced, and remembered.
-
-Making objects for tests: leaves, nodes that need others, and what points at them.
-
-Promises about collection: what is reached stays, the rest goes, and writers lose nothing.
-
-Promises about a store as a whole: how much it holds, its end, and its return.
-
-Promises about objects: what goes in comes out, by name or by how the name starts.
-
-The promise that covers the rest: whatever is written, it behaves like the reference.
-
-Promises to threads: no update is lost, and nobody pays for the mistake of another.
-
-Every promise of the Store contract as a test: subclass it, and say how to make your store.
+"""The promises of the Store contract, as tests to run against your own store.
 
 class TestMyStore(StoreContract):
     def make(self, folder):
         return MyStore(folder / "place")
+
+Objects (what goes in comes out, by name or by prefix), refs (compare and set, all or nothing,
+fenced, remembered), threads (no update is lost), collection (what is reached stays, writers lose
+nothing), lifetime (usage, close, reopen), and random operations compared with `MemoryStore`.
 """
 
 from __future__ import annotations
@@ -39,19 +29,19 @@ from otolith.types import Hash
 _NODE = b"node"
 
 
-def thing(data: bytes | str, *, base: Object | None = None) -> Object:
-    """Return an object with these bytes."""
+def blob(data: bytes | str, *, base: Object | None = None) -> Object:
+    """Return an object with these bytes, named by their hash."""
     raw = data.encode() if isinstance(data, str) else data
     return Object(Hash(blake3(raw).digest()), raw, base.hash if base is not None else None)
 
 
 def node(*children: Object, label: str = "") -> Object:
-    """Return an object that needs others; `links` can tell which."""
-    return thing(_NODE + b"".join(child.hash for child in children) + label.encode())
+    """Return an object that refers to others; `links` reads which."""
+    return blob(_NODE + b"".join(child.hash for child in children) + label.encode())
 
 
 def links(data: bytes) -> Iterable[Hash]:
-    """Return what an object made by `node` needs."""
+    """Return the hashes that an object of `node` refers to."""
     body = data[len(_NODE) :] if data.startswith(_NODE) else b""
     return [Hash(body[at : at + 32]) for at in range(0, len(body) // 32 * 32, 32)]
 
@@ -62,13 +52,14 @@ def put(store: Store, name: str, new: Object, *others: Object, time: int = 0) ->
     store.write(Batch(objects=[*others, new], swaps=[swap], time=time))
 
 
-def together(threads: int, *works: Callable[[], None]) -> None:
-    """Run works in several threads that start at once; an error in one is an error here."""
+def run_in_threads(threads: int, *works: Callable[[], None]) -> None:
+    """Run functions in threads that start together; raise the first error of any."""
     todo = [works[min(number, len(works) - 1)] for number in range(threads)]
     barrier = Barrier(threads)
     errors: list[BaseException] = []
 
     def run(work: Callable[[], None]) -> None:
+        """Wait for the others, then work."""
         barrier.wait()
         try:
             work()
@@ -84,15 +75,15 @@ def together(threads: int, *works: Callable[[], None]) -> None:
         raise errors[0]
 
 
-class Collecting(Store, Collector, Protocol):
-    """A store that is also a collector."""
+class CollectableStore(Store, Collector, Protocol):
+    """A store that can collect garbage."""
 
 
 class CollectionPromises:
     """For stores that can collect; the others skip them."""
 
-    def test_what_no_ref_reaches_is_dropped(self, collector: Collecting) -> None:
-        leaf, lost = thing("leaf"), thing("lost")
+    def test_what_no_ref_reaches_is_dropped(self, collector: CollectableStore) -> None:
+        leaf, lost = blob("leaf"), blob("lost")
         top = node(leaf)
         put(collector, "main", top, leaf, lost)
         done = collector.collect(links)
@@ -100,16 +91,16 @@ class CollectionPromises:
         assert collector.read([top.hash, leaf.hash, lost.hash]).keys() == {top.hash, leaf.hash}
         assert collector.usage().objects == 2
 
-    def test_what_a_remembered_move_reaches_stays(self, collector: Collecting) -> None:
-        a, b = thing("a"), thing("b")
+    def test_what_a_remembered_move_reaches_stays(self, collector: CollectableStore) -> None:
+        a, b = blob("a"), blob("b")
         put(collector, "main", a, time=10)
         put(collector, "main", b, time=20)
         assert collector.collect(links, forget_moves_before=15).dropped_moves == 1
         assert collector.read([a.hash]) == {a.hash: a.data}
         assert collector.moves("main") == [Move("main", a.hash, b.hash, 20, "")]
 
-    def test_what_only_forgotten_moves_reach_is_dropped(self, collector: Collecting) -> None:
-        a, b = thing("a" * 200), thing("a" * 201, base=thing("a" * 200))
+    def test_what_only_forgotten_moves_reach_is_dropped(self, collector: CollectableStore) -> None:
+        a, b = blob("a" * 200), blob("a" * 201, base=blob("a" * 200))
         put(collector, "main", a, time=10)
         put(collector, "main", b, time=20)
         put(collector, "gone", a, time=10)
@@ -122,8 +113,8 @@ class CollectionPromises:
         with pytest.raises(NotFound):
             collector.write(Batch(needs=[a.hash]))
 
-    def test_what_was_dropped_can_be_written_again(self, collector: Collecting) -> None:
-        a, b = thing("a" * 200), thing("a" * 201, base=thing("a" * 200))
+    def test_what_was_dropped_can_be_written_again(self, collector: CollectableStore) -> None:
+        a, b = blob("a" * 200), blob("a" * 201, base=blob("a" * 200))
         put(collector, "main", a, time=1)
         put(collector, "main", b, time=2)
         collector.collect(links, forget_moves_before=3)
@@ -131,8 +122,10 @@ class CollectionPromises:
         assert collector.read([a.hash, b.hash]) == {a.hash: a.data, b.hash: b.data}
         assert collector.moves("main") == [Move("main", b.hash, a.hash, 4, "")]
 
-    def test_a_rehearsal_tells_the_same_and_changes_nothing(self, collector: Collecting) -> None:
-        a, b = thing("a"), thing("b")
+    def test_a_rehearsal_tells_the_same_and_changes_nothing(
+        self, collector: CollectableStore
+    ) -> None:
+        a, b = blob("a"), blob("b")
         put(collector, "main", a, time=10)
         put(collector, "main", b, time=20)
         told = collector.collect(links, forget_moves_before=30, dry_run=True)
@@ -141,38 +134,42 @@ class CollectionPromises:
         done = collector.collect(links, forget_moves_before=30)
         assert _counts(told) == _counts(done)
 
-    def test_a_clock_that_jumped_leaves_no_hole_in_a_history(self, collector: Collecting) -> None:
+    def test_a_clock_that_jumped_leaves_no_hole_in_a_history(
+        self, collector: CollectableStore
+    ) -> None:
         for number, time in enumerate([10, 50, 20, 60]):
-            put(collector, "main", thing(str(number)), time=time)
+            put(collector, "main", blob(str(number)), time=time)
         collector.collect(links, forget_moves_before=30)
         assert [move.time for move in collector.moves("main")] == [60, 20, 50]
 
-    def test_writers_lose_nothing_to_a_collection_beside_them(self, collector: Collecting) -> None:
+    def test_writers_lose_nothing_to_a_collection_beside_them(
+        self, collector: CollectableStore
+    ) -> None:
         heads: list[Object] = []
         numbers = count()
 
         def write() -> None:
             for _ in range(25):
                 number = next(numbers)
-                leaf = thing(f"leaf {number % 7}" * 20)
+                leaf = blob(f"leaf {number % 7}" * 20)
                 top = node(leaf, label=str(number))
-                put(collector, f"ref {number}", top, leaf, thing(f"junk {number}"))
+                put(collector, f"ref {number}", top, leaf, blob(f"junk {number}"))
                 heads.append(top)
 
         def sweep() -> None:
             for _ in range(5):
                 collector.collect(links)
 
-        together(3, write, sweep)
+        run_in_threads(3, write, sweep)
         for top in heads:
             wanted = [top.hash, *links(top.data)]
             assert len(collector.read(wanted)) == len(wanted)
 
     @pytest.fixture
-    def collector(self, store: Store) -> Collecting:
+    def collector(self, store: Store) -> CollectableStore:
         if not store.capabilities.collects:
             pytest.skip("this store does not collect")
-        return cast("Collecting", store)
+        return cast("CollectableStore", store)
 
 
 def _counts(done: object) -> tuple[object, ...]:
@@ -192,7 +189,7 @@ class LifetimePromises:
     def test_usage_grows_with_what_is_stored(self, store: Store) -> None:
         before = store.usage()
         noise = b"".join(blake3(b"%d" % number).digest() for number in range(2000))
-        store.write(Batch(objects=[thing(noise)]))
+        store.write(Batch(objects=[blob(noise)]))
         after = store.usage()
         assert after.objects == before.objects + 1
         assert after.stored_bytes >= before.stored_bytes + len(noise) // 2
@@ -202,8 +199,8 @@ class LifetimePromises:
         store.close()
         store.close()
         calls: list[Callable[[], object]] = [
-            lambda: store.read([thing("a").hash]),
-            lambda: store.write(Batch(objects=[thing("a")])),
+            lambda: store.read([blob("a").hash]),
+            lambda: store.write(Batch(objects=[blob("a")])),
             lambda: store.ref("main"),
             store.refs,
             lambda: store.moves("main"),
@@ -216,7 +213,7 @@ class LifetimePromises:
 
     def test_a_durable_store_has_everything_after_it_is_opened_again(self, tmp_path: Path) -> None:
         store = self.make(tmp_path)
-        a, b = thing("a" * 300), thing("a" * 310, base=thing("a" * 300))
+        a, b = blob("a" * 300), blob("a" * 310, base=blob("a" * 300))
         put(store, "main", a, time=1)
         put(store, "main", b, time=2)
         store.write(Batch(fences={"lease": 4}))
@@ -236,55 +233,55 @@ class ObjectPromises:
     """Objects are bytes named by their hash."""
 
     def test_what_was_written_is_read(self, store: Store) -> None:
-        a, b = thing("a"), thing(bytes(range(256)) * 300)
+        a, b = blob("a"), blob(bytes(range(256)) * 300)
         store.write(Batch(objects=[a, b]))
         assert store.read([a.hash, b.hash]) == {a.hash: a.data, b.hash: b.data}
 
     def test_an_empty_object_is_an_object(self, store: Store) -> None:
-        empty = thing(b"")
+        empty = blob(b"")
         store.write(Batch(objects=[empty]))
         assert store.read([empty.hash]) == {empty.hash: b""}
 
     def test_what_is_absent_is_left_out(self, store: Store) -> None:
-        a, absent = thing("a"), thing("absent")
+        a, absent = blob("a"), blob("absent")
         store.write(Batch(objects=[a]))
         assert store.read([absent.hash, a.hash]) == {a.hash: a.data}
 
     def test_writing_an_object_again_is_harmless(self, store: Store) -> None:
-        a = thing("a")
+        a = blob("a")
         store.write(Batch(objects=[a, a]))
         store.write(Batch(objects=[a]))
         assert store.read([a.hash]) == {a.hash: a.data}
         assert store.usage().objects == 1
 
     def test_an_object_that_is_not_what_its_hash_says_is_refused(self, store: Store) -> None:
-        wrong = Object(thing("a").hash, b"b")
+        wrong = Object(blob("a").hash, b"b")
         with pytest.raises(Invalid):
-            store.write(Batch(objects=[thing("c"), wrong]))
-        assert store.read([wrong.hash, thing("c").hash]) == {}
+            store.write(Batch(objects=[blob("c"), wrong]))
+        assert store.read([wrong.hash, blob("c").hash]) == {}
 
     def test_a_base_is_only_a_hint(self, store: Store) -> None:
-        old = thing(b"head" + b"x" * 500)
-        never = thing(b"never written" * 20)
+        old = blob(b"head" + b"x" * 500)
+        never = blob(b"never written" * 20)
         new = [
-            thing(b"HEAD" + b"x" * 500 + b"more", base=old),
-            thing(b"head" + b"y" * 600, base=never),
-            thing(b"", base=old),
-            thing(b"tiny", base=old),
+            blob(b"HEAD" + b"x" * 500 + b"more", base=old),
+            blob(b"head" + b"y" * 600, base=never),
+            blob(b"", base=old),
+            blob(b"tiny", base=old),
         ]
         store.write(Batch(objects=[old]))
         store.write(Batch(objects=new))
         assert store.read([item.hash for item in new]) == {item.hash: item.data for item in new}
 
     def test_a_long_line_of_bases_reads_back(self, store: Store) -> None:
-        line = [thing(b"head" + bytes(400))]
+        line = [blob(b"head" + bytes(400))]
         for place in range(60):
-            line.append(thing(line[-1].data[:-4] + b"%04d" % place, base=line[-1]))
+            line.append(blob(line[-1].data[:-4] + b"%04d" % place, base=line[-1]))
             store.write(Batch(objects=line[-2:]))
         assert store.read([item.hash for item in line]) == {item.hash: item.data for item in line}
 
     def test_objects_are_found_by_how_their_hash_starts(self, store: Store) -> None:
-        items = [thing(str(number)) for number in range(400)]
+        items = [blob(str(number)) for number in range(400)]
         store.write(Batch(objects=items))
         start = items[7].hash[:2]
         wanted = sorted(item.hash for item in items if item.hash.startswith(start))
@@ -307,14 +304,14 @@ def _twins() -> tuple[Object, Object]:
     """Return two objects whose hashes start alike."""
     seen: dict[bytes, Object] = {}
     while True:
-        item = thing(str(len(seen)))
+        item = blob(str(len(seen)))
         twin = seen.setdefault(item.hash[:2], item)
         if twin is not item:
             return twin, item
 
 
 _NAMES = ("main", "other/ü")
-_POOL = [thing(b"head%d" % number + bytes(150) + b"%d" % number) for number in range(5)]
+_POOL = [blob(b"head%d" % number + bytes(150) + b"%d" % number) for number in range(5)]
 _hashes = st.sampled_from([None, *(item.hash for item in _POOL)])
 _batches = st.builds(
     Batch,
@@ -373,13 +370,13 @@ class RefPromises:
     """Refs move from the value that was seen, and leave a history."""
 
     def test_a_ref_names_what_it_was_swapped_to(self, store: Store) -> None:
-        a = thing("a")
+        a = blob("a")
         assert store.ref("main") is None
         put(store, "main", a)
         assert store.ref("main") == a.hash
 
     def test_a_swap_needs_the_value_it_saw(self, store: Store) -> None:
-        a, b = thing("a"), thing("b")
+        a, b = blob("a"), blob("b")
         put(store, "main", a)
         with pytest.raises(StaleRef) as caught:
             store.write(Batch(swaps=[Swap("main", b.hash, a.hash)]))
@@ -387,13 +384,13 @@ class RefPromises:
         assert store.ref("main") == a.hash
 
     def test_a_new_ref_must_be_new(self, store: Store) -> None:
-        a, b = thing("a"), thing("b")
+        a, b = blob("a"), blob("b")
         put(store, "main", a)
         with pytest.raises(StaleRef):
             store.write(Batch(swaps=[Swap("main", None, b.hash)]))
 
     def test_a_ref_can_be_removed_and_made_again(self, store: Store) -> None:
-        a, b = thing("a"), thing("b")
+        a, b = blob("a"), blob("b")
         put(store, "main", a)
         store.write(Batch(swaps=[Swap("main", a.hash, None)]))
         assert store.ref("main") is None
@@ -402,7 +399,7 @@ class RefPromises:
         assert store.ref("main") == b.hash
 
     def test_refs_are_listed_by_prefix_in_order(self, store: Store) -> None:
-        a = thing("a")
+        a = blob("a")
         names = ["b/2", "a", "b/10", "b/é", "b", "c%"]
         store.write(Batch(objects=[a], swaps=[Swap(name, None, a.hash) for name in names]))
         assert list(store.refs()) == sorted(names)
@@ -412,15 +409,15 @@ class RefPromises:
     @pytest.mark.parametrize("name", ["", "a\0b", "\ud800"])
     def test_a_ref_needs_a_readable_name(self, store: Store, name: str) -> None:
         with pytest.raises(Invalid):
-            store.write(Batch(swaps=[Swap(name, None, thing("a").hash)]))
+            store.write(Batch(swaps=[Swap(name, None, blob("a").hash)]))
 
     def test_a_ref_is_swapped_once_in_a_batch(self, store: Store) -> None:
-        a, b = thing("a").hash, thing("b").hash
+        a, b = blob("a").hash, blob("b").hash
         with pytest.raises(Invalid):
             store.write(Batch(swaps=[Swap("main", None, a), Swap("main", a, b)]))
 
     def test_a_refused_batch_leaves_nothing_behind(self, store: Store) -> None:
-        a, b = thing("a"), thing("b")
+        a, b = blob("a"), blob("b")
         put(store, "main", a)
         swaps = [Swap("other", None, b.hash), Swap("main", b.hash, b.hash)]
         with pytest.raises(StaleRef):
@@ -431,12 +428,12 @@ class RefPromises:
         store.write(Batch(fences={"lease": 1}))
 
     def test_several_refs_move_together(self, store: Store) -> None:
-        a = thing("a")
+        a = blob("a")
         store.write(Batch(objects=[a], swaps=[Swap("x", None, a.hash), Swap("y", None, a.hash)]))
         assert store.refs() == {"x": a.hash, "y": a.hash}
 
     def test_what_is_needed_must_be_there(self, store: Store) -> None:
-        a, b = thing("a"), thing("b")
+        a, b = blob("a"), blob("b")
         with pytest.raises(NotFound):
             store.write(Batch(objects=[b], swaps=[Swap("main", None, b.hash)], needs=[a.hash]))
         assert store.read([b.hash]) == {}
@@ -445,7 +442,7 @@ class RefPromises:
         assert store.ref("main") == b.hash
 
     def test_a_lower_token_is_fenced_off(self, store: Store) -> None:
-        a = thing("a")
+        a = blob("a")
         store.write(Batch(fences={"lease": 3}))
         with pytest.raises(Fenced):
             store.write(Batch(objects=[a], fences={"lease": 2}))
@@ -454,7 +451,7 @@ class RefPromises:
         store.write(Batch(fences={"other": 1}))
 
     def test_moves_are_told_newest_first(self, store: Store) -> None:
-        a, b = thing("a"), thing("b")
+        a, b = blob("a"), blob("b")
         store.write(Batch(objects=[a], swaps=[Swap("main", None, a.hash)], time=10, note="first ü"))
         put(store, "other", a)
         store.write(Batch(objects=[b], swaps=[Swap("main", a.hash, b.hash)], time=20, note=""))
@@ -464,7 +461,7 @@ class RefPromises:
         assert store.moves("main", limit=0) == []
 
     def test_history_outlives_its_ref(self, store: Store) -> None:
-        a = thing("a")
+        a = blob("a")
         put(store, "main", a)
         store.write(Batch(swaps=[Swap("main", a.hash, None)]))
         assert [(move.old, move.new) for move in store.moves("main")] == [
@@ -473,14 +470,14 @@ class RefPromises:
         ]
 
     def test_a_ref_may_name_an_object_that_is_not_stored(self, store: Store) -> None:
-        a, b = thing("a"), thing("b")
+        a, b = blob("a"), blob("b")
         store.write(Batch(swaps=[Swap("main", None, a.hash)]))
         store.write(Batch(swaps=[Swap("main", a.hash, b.hash)]))
         assert store.ref("main") == b.hash
         assert store.moves("main", limit=1) == [Move("main", a.hash, b.hash, 0, "")]
 
     def test_a_swap_to_the_same_value_is_only_a_check(self, store: Store) -> None:
-        a = thing("a")
+        a = blob("a")
         put(store, "main", a)
         store.write(Batch(swaps=[Swap("main", a.hash, a.hash)]))
         assert len(store.moves("main")) == 1
@@ -493,14 +490,14 @@ class ThreadPromises:
 
     def test_no_update_of_one_ref_is_lost(self, store: Store) -> None:
         each = 12
-        put(store, "main", thing("0"))
+        put(store, "main", blob("0"))
 
         def add() -> None:
             for _ in range(each):
                 while not _add_one(store):
                     pass
 
-        together(self.threads, add)
+        run_in_threads(self.threads, add)
         head = store.ref("main")
         assert head is not None
         assert int(store.read([head])[head]) == self.threads * each
@@ -513,7 +510,7 @@ class ThreadPromises:
 
         def mixed() -> None:
             for turn in range(10):
-                item = thing(f"item {next(numbers)}")
+                item = blob(f"item {next(numbers)}")
                 wrong = turn % 2 == 1
                 old = item.hash if wrong else None
                 try:
@@ -524,7 +521,7 @@ class ThreadPromises:
                 except StaleRef:
                     bad.append(item)
 
-        together(self.threads, mixed)
+        run_in_threads(self.threads, mixed)
         assert len(good) == len(bad) == self.threads * 5
         assert len(store.read([item.hash for item in good])) == len(good)
         assert store.read([item.hash for item in bad]) == {}
@@ -534,7 +531,7 @@ class ThreadPromises:
 def _add_one(store: Store) -> bool:
     head = store.ref("main")
     assert head is not None
-    new = thing(str(int(store.read([head])[head]) + 1))
+    new = blob(str(int(store.read([head])[head]) + 1))
     try:
         store.write(Batch(objects=[new], swaps=[Swap("main", head, new.hash)]))
     except StaleRef:

@@ -9,10 +9,10 @@ import otolith
 from otolith.care import prune, verify
 from otolith.errors import Corrupt
 from otolith.stores import TIME_LIMIT, Batch, MemoryStore, SqliteStore
-from otolith.testing import links, put, thing
+from otolith.testing import blob, links, put
 from tests.residue import objects, residue
 
-BODY = b"".join(thing(str(number)).hash for number in range(40))
+BODY = b"".join(blob(str(number)).hash for number in range(40))
 PIN = "wxzkbvqjhdfgklmnprstbcdf"
 
 
@@ -30,11 +30,11 @@ def store(path):
 
 def line(store, length):
     """Write objects that each differ a little from the last; return them."""
-    items = [thing(b"head" + BODY + PIN.encode())]
+    items = [blob(b"head" + BODY + PIN.encode())]
     store.write(Batch(objects=items))
     for number in range(1, length):
         text = b"%04d" % number + BODY + PIN.encode() + b"%04d" % number
-        items.append(thing(text, base=items[-1]))
+        items.append(blob(text, base=items[-1]))
         store.write(Batch(objects=[items[-1]]))
     return items
 
@@ -56,7 +56,7 @@ def test_rows_on_top_of_an_erased_base_are_read_as_before(store, path):
     kept = [items[2], items[5], items[6]]
     for number, item in enumerate(kept):
         put(store, f"keep{number}", item)
-    put(store, "newest", thing("newest"))
+    put(store, "newest", blob("newest"))
     assert erase(store).erased
     assert store.read([item.hash for item in items]) == {item.hash: item.data for item in kept}
     assert len(objects(path)) == len(kept) + 1  # also checks each row's form, base and depth
@@ -66,7 +66,7 @@ def test_a_row_whose_base_was_erased_is_a_difference_from_what_is_kept_below(sto
     items = line(store, 6)
     put(store, "low", items[1])
     put(store, "high", items[4])
-    put(store, "newest", thing("newest"))
+    put(store, "newest", blob("newest"))
     erase(store)
     low, high, _ = sizes(path).values()
     assert high < 60 < len(BODY) < low
@@ -80,11 +80,11 @@ def test_a_row_on_top_of_several_erased_bases_is_whole(store, path):
 
 
 def test_the_newest_row_is_blank_once_it_is_erased(store, path):
-    put(store, "main", thing("main"))
-    store.write(Batch(objects=[thing(PIN)]))
+    put(store, "main", blob("main"))
+    store.write(Batch(objects=[blob(PIN)]))
     erase(store)
     assert sorted(objects(path).values()) == [b"", b"main"]
-    put(store, "main", thing("next"))
+    put(store, "main", blob("next"))
     assert max(objects(path)) == 3  # numbers do not come again
     erase(store)
     assert list(objects(path).values()) == [b"next"]
@@ -94,9 +94,9 @@ def test_a_base_whose_depth_changed_meanwhile_is_not_taken_as_it_was(store, path
     other = SqliteStore(path, durability="fast")
     items = line(other, 5)
     put(other, "main", items[4])
-    put(other, "newest", thing("newest"))
+    put(other, "newest", blob("newest"))
     erase(store)  # the last of the line is whole now, and the other store does not know
-    new = thing(b"9999" + items[4].data[4:], base=items[4])
+    new = blob(b"9999" + items[4].data[4:], base=items[4])
     put(other, "main", new)
     other.close()
     assert new.data in objects(path).values()  # every depth is one more than that of its base
@@ -122,14 +122,14 @@ def test_two_that_erase_at_once_lose_nothing(path, phase):
     items = line(first, 12)
     for number in (3, 5, 7, 9, 11):
         put(first, f"r{number}", items[number])
-    put(first, "newest", thing("newest"))
+    put(first, "newest", blob("newest"))
     seen: list[str] = []
 
     def during(now, at, total):
         if now == phase and not seen:
             seen.append(now)
-            put(second, "r5", thing("other"))
-            put(second, "r9", thing(b"late" + items[11].data, base=items[11]))
+            put(second, "r5", blob("other"))
+            put(second, "r9", blob(b"late" + items[11].data, base=items[11]))
             erase(second)
 
     first.collect(links, forget_moves_before=TIME_LIMIT, erase=True, progress=during)
@@ -138,7 +138,7 @@ def test_two_that_erase_at_once_lose_nothing(path, phase):
     for store in (first, second):
         assert len(store.read([item.hash for item in kept])) == 3
         store.close()
-    late = thing(b"late" + items[11].data)
+    late = blob(b"late" + items[11].data)
     assert late.data in objects(path).values()
 
 
@@ -154,11 +154,11 @@ def secret(repo):
 
 def test_a_reader_that_holds_the_wal_back_is_reported_and_the_close_finishes(path):
     store = SqliteStore(path, busy_timeout_seconds=0.05)
-    put(store, "main", thing(PIN))
+    put(store, "main", blob(PIN))
     reader = apsw.Connection(str(path))
     reader.execute("begin")
     reader.execute("select * from object").fetchall()
-    put(store, "main", thing("other"))
+    put(store, "main", blob("other"))
     done = erase(store)
     assert not done.erased
     assert "-wal" in done.residue
@@ -171,11 +171,11 @@ def test_a_reader_that_holds_the_wal_back_is_reported_and_the_close_finishes(pat
 
 def test_the_next_prune_finishes_what_a_reader_held_back(path):
     store = SqliteStore(path, busy_timeout_seconds=0.05)
-    put(store, "main", thing(PIN))
+    put(store, "main", blob(PIN))
     reader = apsw.Connection(str(path))
     reader.execute("begin")
     reader.execute("select * from object").fetchall()
-    put(store, "main", thing("other"))
+    put(store, "main", blob("other"))
     assert not erase(store).erased
     reader.execute("rollback")
     assert erase(store).erased
@@ -186,8 +186,8 @@ def test_the_next_prune_finishes_what_a_reader_held_back(path):
 
 def test_a_writer_that_keeps_the_file_from_being_rebuilt_is_reported(path):
     store = SqliteStore(path, busy_timeout_seconds=0.05)
-    put(store, "main", thing(PIN))
-    put(store, "main", thing("other"))
+    put(store, "main", blob(PIN))
+    put(store, "main", blob("other"))
     writer = apsw.Connection(str(path))
 
     def during(phase, at, total):
@@ -252,6 +252,6 @@ def test_a_value_is_forgotten_by_a_new_session_without_it(path):
 
 def test_a_store_in_memory_has_nothing_left(store):
     memory = MemoryStore()
-    put(memory, "main", thing("a"))
+    put(memory, "main", blob("a"))
     assert memory.collect(links, erase=True).erased
     assert not memory.collect(links, erase=True, dry_run=True).erased

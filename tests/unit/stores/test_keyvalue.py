@@ -25,7 +25,7 @@ from otolith.errors import (
     Unsupported,
 )
 from otolith.stores import Batch, KeyValueStore, KVStore, Swap
-from otolith.testing import links, node, put, thing
+from otolith.testing import blob, links, node, put
 from tests.contract.redis_place import MISSING, redis_server, shown_class
 from tests.patience import HANG_SECONDS
 
@@ -98,19 +98,19 @@ def fail(error):
 
 def test_a_race_lost_to_another_ref_is_run_again(kv, store):
     rival = KeyValueStore(DictKV(kv.values))
-    kv.before = once("swap", lambda: put(rival, "other", thing("theirs")))
-    put(store, "main", thing("ours"))
-    assert store.refs() == {"main": thing("ours").hash, "other": thing("theirs").hash}
+    kv.before = once("swap", lambda: put(rival, "other", blob("theirs")))
+    put(store, "main", blob("ours"))
+    assert store.refs() == {"main": blob("ours").hash, "other": blob("theirs").hash}
     assert store.usage().objects == 2
 
 
 def test_a_race_lost_to_the_same_ref_is_stale(kv, store):
     rival = KeyValueStore(DictKV(kv.values))
-    kv.before = once("swap", lambda: put(rival, "main", thing("theirs")))
+    kv.before = once("swap", lambda: put(rival, "main", blob("theirs")))
     with pytest.raises(StaleRef) as caught:
-        store.write(Batch(objects=[thing("ours")], swaps=[Swap("main", None, thing("ours").hash)]))
-    assert caught.value.actual == thing("theirs").hash
-    assert store.refs() == {"main": thing("theirs").hash}
+        store.write(Batch(objects=[blob("ours")], swaps=[Swap("main", None, blob("ours").hash)]))
+    assert caught.value.actual == blob("theirs").hash
+    assert store.refs() == {"main": blob("theirs").hash}
 
 
 class Stutter(DictKV):
@@ -131,14 +131,14 @@ def test_a_swap_that_was_repeated_unasked_is_seen_to_have_happened(others):
 
     def build_on_it():
         for _ in range(others):
-            put(rival, "other", thing(f"theirs {next(numbers)}"))
+            put(rival, "other", blob(f"theirs {next(numbers)}"))
 
-    put(store, "main", thing("0"))
+    put(store, "main", blob("0"))
     kv.after = build_on_it
-    put(store, "main", thing("1"))
+    put(store, "main", blob("1"))
     kv.after = lambda: None
-    put(store, "main", thing("2"))
-    assert [move.new for move in store.moves("main")] == [thing(t).hash for t in "210"]
+    put(store, "main", blob("2"))
+    assert [move.new for move in store.moves("main")] == [blob(t).hash for t in "210"]
     assert len(store.moves("other")) == others
 
 
@@ -150,17 +150,17 @@ def test_a_swap_whose_answer_was_lost_is_seen_to_have_happened(kv, store):
         raise OSError("connection reset")
 
     kv.swap = swap
-    put(store, "main", thing("a"))
-    assert store.ref("main") == thing("a").hash
+    put(store, "main", blob("a"))
+    assert store.ref("main") == blob("a").hash
     assert len(store.moves("main")) == 1
 
 
 def test_a_collection_whose_swap_was_repeated_unasked_goes_on():
     kv = Stutter()
     store = KeyValueStore(kv, alone=True)
-    put(store, "main", thing("a"), thing("lost"))
+    put(store, "main", blob("a"), blob("lost"))
     assert store.collect(links).dropped_objects == 1
-    assert store.read([thing("a").hash, thing("lost").hash]).keys() == {thing("a").hash}
+    assert store.read([blob("a").hash, blob("lost").hash]).keys() == {blob("a").hash}
 
 
 def test_one_that_always_loses_is_told_so_in_the_end(kv, store, monkeypatch):
@@ -169,24 +169,24 @@ def test_one_that_always_loses_is_told_so_in_the_end(kv, store, monkeypatch):
 
     def interfere(call, key):
         if call == "swap":
-            put(rival, "other", thing(str(next(numbers))))
+            put(rival, "other", blob(str(next(numbers))))
 
     kv.before = interfere
     with pytest.raises(Busy):
-        put(store, "main", thing("ours"))
+        put(store, "main", blob("ours"))
 
 
 def test_a_reader_that_misses_a_replaced_part_reads_the_new_root(kv, store):
-    put(store, "main", thing("1"))
+    put(store, "main", blob("1"))
     rival = KeyValueStore(DictKV(kv.values))
     slow = DictKV(kv.values)
 
     def interfere(call, key):
-        if key.startswith("part-") and store.ref("main") == thing("1").hash:
-            put(rival, "main", thing("2"))
+        if key.startswith("part-") and store.ref("main") == blob("1").hash:
+            put(rival, "main", blob("2"))
 
     slow.before = interfere
-    assert KeyValueStore(slow).ref("main") == thing("2").hash
+    assert KeyValueStore(slow).ref("main") == blob("2").hash
 
 
 def test_two_stores_over_one_default_swap_lose_nothing_in_one_process():
@@ -195,10 +195,10 @@ def test_two_stores_over_one_default_swap_lose_nothing_in_one_process():
 
     one = Plain()
     first, second = KeyValueStore(one), KeyValueStore(one)
-    put(first, "a", thing("1"))
-    put(second, "b", thing("2"))
-    put(first, "a", thing("3"))
-    assert second.refs() == {"a": thing("3").hash, "b": thing("2").hash}
+    put(first, "a", blob("1"))
+    put(second, "b", blob("2"))
+    put(first, "a", blob("3"))
+    assert second.refs() == {"a": blob("3").hash, "b": blob("2").hash}
     assert not first.capabilities.shared
 
 
@@ -238,19 +238,19 @@ def test_processes_that_share_a_redis_lose_no_commit(tmp_path, rounds):
 
 @pytest.mark.parametrize("call", ["set", "swap"])
 def test_a_crash_before_the_swap_leaves_the_last_commit(kv, store, call):
-    put(store, "main", thing("first"))
+    put(store, "main", blob("first"))
     kv.before = once(call, fail(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
-        put(store, "main", thing("second"))
+        put(store, "main", blob("second"))
     again = KeyValueStore(DictKV(kv.values))
-    assert again.refs() == {"main": thing("first").hash}
+    assert again.refs() == {"main": blob("first").hash}
     assert again.usage().objects == 1
-    put(again, "main", thing("second"))
-    assert again.ref("main") == thing("second").hash
+    put(again, "main", blob("second"))
+    assert again.ref("main") == blob("second").hash
 
 
 def test_what_a_crash_left_is_counted_and_found_once_it_is_written_again(kv, store):
-    item = thing("second")
+    item = blob("second")
     kv.before = once("swap", fail(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         put(store, "main", item)
@@ -261,7 +261,7 @@ def test_what_a_crash_left_is_counted_and_found_once_it_is_written_again(kv, sto
 
 
 def test_what_a_crash_left_is_no_ground_to_build_on(kv, store):
-    item = thing("half written")
+    item = blob("half written")
     kv.before = once("swap", fail(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         put(store, "main", item)
@@ -270,16 +270,16 @@ def test_what_a_crash_left_is_no_ground_to_build_on(kv, store):
 
 
 def test_what_a_crash_left_is_collected(kv, store):
-    put(store, "main", thing("first"))
+    put(store, "main", blob("first"))
     kv.before = once("swap", fail(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
-        put(store, "main", thing("second"))
+        put(store, "main", blob("second"))
     assert store.collect(links).dropped_objects == 1
-    assert kv.keys("object-") == [f"object-{thing('first').hash.hex()}"]
+    assert kv.keys("object-") == [f"object-{blob('first').hash.hex()}"]
 
 
 def test_a_collection_that_was_cut_short_is_finished_by_the_next(kv, store):
-    leaf = thing("leaf")
+    leaf = blob("leaf")
     put(store, "gone", node(leaf), leaf, time=1)
     store.write(Batch(swaps=[Swap("gone", node(leaf).hash, None)], time=2))
     kv.before = once("delete", fail(KeyboardInterrupt()))
@@ -293,45 +293,48 @@ def test_a_collection_that_was_cut_short_is_finished_by_the_next(kv, store):
 
 
 def test_what_cannot_be_removed_after_a_commit_does_not_fail_it(kv, store):
-    put(store, "main", thing("1"))
+    put(store, "main", blob("1"))
     kv.before = once("delete", fail(OSError("away")))
-    put(store, "main", thing("2"))
-    assert store.ref("main") == thing("2").hash
+    put(store, "main", blob("2"))
+    assert store.ref("main") == blob("2").hash
 
 
 # ---------------------------------------------------------------- what it takes
 
 
 def test_a_commit_does_not_rewrite_all_refs(kv, store):
-    item = thing("a")
+    item = blob("a")
     names = [f"session/{number}" for number in range(3000)]
     store.write(Batch(objects=[item], swaps=[Swap(name, None, item.hash) for name in names]))
     everything = sum(map(len, kv.values.values()))
     before = dict(kv.values)
-    put(store, names[7], thing("b"))
+    put(store, names[7], blob("b"))
     written = sum(len(value) for key, value in kv.values.items() if before.get(key) != value)
     assert written < everything / 20
 
 
 def test_a_commit_makes_few_calls_however_long_the_history(kv, store):
     for number in range(300):
-        put(store, "main", thing(str(number)), time=number)
+        put(store, "main", blob(str(number)), time=number)
     kv.calls.clear()
     store.write(
-        Batch(objects=[thing("x")], swaps=[Swap("main", thing("299").hash, thing("x").hash)])
+        Batch(
+            objects=[blob("x")],
+            swaps=[Swap("main", blob("299").hash, blob("x").hash)],
+        )
     )
     assert len(kv.calls) < 14
 
 
 def test_replaced_parts_are_removed(kv, store):
     for number in range(300):
-        put(store, "main", thing(str(number)))
+        put(store, "main", blob(str(number)))
     blocks, pages, segments = 300 / 16 + 1, 1, 8 * 3
     assert len(kv.keys("part-")) < blocks + pages + segments
 
 
 def test_objects_are_found_among_many_writes(store):
-    items = [thing(str(number)) for number in range(1200)]
+    items = [blob(str(number)) for number in range(1200)]
     for item in items:
         store.write(Batch(objects=[item]))
     assert all(store.find(item.hash[:12]) == [item.hash] for item in items[::50])
@@ -342,8 +345,8 @@ def test_objects_are_found_among_many_writes(store):
 
 def test_a_long_history_is_told_whole_or_in_part(store):
     for number in range(50):
-        put(store, "main", thing(str(number)), time=number)
-        put(store, f"other {number % 3}", thing(str(number)), time=number)
+        put(store, "main", blob(str(number)), time=number)
+        put(store, f"other {number % 3}", blob(str(number)), time=number)
     assert [move.time for move in store.moves("main")] == list(range(50))[::-1]
     assert [move.time for move in store.moves("main", limit=20)] == list(range(30, 50))[::-1]
     assert [move.time for move in store.moves(limit=4)] == [49, 49, 48, 48]
@@ -352,7 +355,7 @@ def test_a_long_history_is_told_whole_or_in_part(store):
 
 
 def test_a_limit_refuses_and_a_higher_one_lets_through(kv):
-    first, second = thing("a" * 60), thing("b" * 60)
+    first, second = blob("a" * 60), blob("b" * 60)
     small = KeyValueStore(kv, limit_bytes=100)
     put(small, "main", first)
     with pytest.raises(QuotaExceeded):
@@ -366,25 +369,25 @@ def test_a_limit_refuses_and_a_higher_one_lets_through(kv):
 
 
 def test_a_flipped_bit_in_an_object_is_never_an_answer(kv, store):
-    put(store, "main", thing("a"))
-    kv.values[f"object-{thing('a').hash.hex()}"] = b"b"
+    put(store, "main", blob("a"))
+    kv.values[f"object-{blob('a').hash.hex()}"] = b"b"
     with pytest.raises(Corrupt, match="DictKV"):
-        store.read([thing("a").hash])
+        store.read([blob("a").hash])
     with pytest.raises(Corrupt):
         store.collect(links)
 
 
 def test_writing_a_damaged_object_again_mends_it(kv, store):
-    put(store, "main", thing("a"))
-    kv.values[f"object-{thing('a').hash.hex()}"] = b"b"
-    store.write(Batch(objects=[thing("a")]))
-    assert store.read([thing("a").hash]) == {thing("a").hash: b"a"}
+    put(store, "main", blob("a"))
+    kv.values[f"object-{blob('a').hash.hex()}"] = b"b"
+    store.write(Batch(objects=[blob("a")]))
+    assert store.read([blob("a").hash]) == {blob("a").hash: b"a"}
     assert store.usage().objects == 1
 
 
 @pytest.mark.parametrize("prefix", ["root", "part-"])
 def test_a_flipped_bit_in_the_book_keeping_is_never_an_answer(kv, store, prefix):
-    put(store, "main", thing("a"))
+    put(store, "main", blob("a"))
     for key in kv.keys(prefix):
         value = kv.values[key]
         kv.values[key] = value[:-1] + bytes([value[-1] ^ 1])
@@ -392,9 +395,9 @@ def test_a_flipped_bit_in_the_book_keeping_is_never_an_answer(kv, store, prefix)
         KeyValueStore(kv).ref("main")
 
 
-@pytest.mark.parametrize("ask", [lambda s: s.ref("main"), lambda s: put(s, "main", thing("b"))])
+@pytest.mark.parametrize("ask", [lambda s: s.ref("main"), lambda s: put(s, "main", blob("b"))])
 def test_a_part_that_is_gone_is_damage_and_not_an_endless_wait(kv, store, ask):
-    put(store, "main", thing("a"))
+    put(store, "main", blob("a"))
     for key in kv.keys("part-"):
         del kv.values[key]
     with pytest.raises(Corrupt, match="missing"):
@@ -404,12 +407,12 @@ def test_a_part_that_is_gone_is_damage_and_not_an_endless_wait(kv, store, ask):
 def test_something_else_under_its_key_is_left_alone(kv, store):
     kv.values["root"] = b"another program's"
     with pytest.raises(NotAStore):
-        put(store, "main", thing("a"))
+        put(store, "main", blob("a"))
     assert kv.values["root"] == b"another program's"
 
 
 def test_what_a_newer_otolith_wrote_is_refused(kv, store):
-    put(store, "main", thing("a"))
+    put(store, "main", blob("a"))
     kv.values["root"] = kv.values["root"].replace(b"otolith-kv\x01", b"otolith-kv\x02")
     with pytest.raises(FormatTooNew):
         store.refs()
@@ -435,7 +438,7 @@ def test_a_class_says_what_its_library_raises():
     kv = Remote()
     kv.before = once("swap", fail(Away("reset")))
     with pytest.raises(Unavailable, match="it may have landed"):
-        put(KeyValueStore(kv), "main", thing("a"))
+        put(KeyValueStore(kv), "main", blob("a"))
 
 
 def test_other_errors_of_a_class_pass_through(kv, store):
@@ -445,11 +448,11 @@ def test_other_errors_of_a_class_pass_through(kv, store):
 
 
 def test_a_class_may_say_itself_that_it_is_full(kv, store):
-    put(store, "main", thing("a"))
+    put(store, "main", blob("a"))
     kv.before = once("set", fail(Full("no room")))
     with pytest.raises(Full, match="no room"):
-        put(store, "main", thing("b"))
-    assert store.ref("main") == thing("a").hash
+        put(store, "main", blob("b"))
+    assert store.ref("main") == blob("a").hash
 
 
 def test_text_instead_of_bytes_is_refused():
@@ -467,7 +470,7 @@ def test_a_swap_that_does_not_say_what_happened_is_refused():
             super().swap(key, old, new)
 
     with pytest.raises(Invalid, match="None"):
-        put(KeyValueStore(Silent()), "main", thing("a"))
+        put(KeyValueStore(Silent()), "main", blob("a"))
 
 
 def test_a_class_without_get_cannot_be_made():
@@ -489,7 +492,7 @@ def test_a_class_may_be_a_frozen_dataclass():
         def set(self, key, value):
             self.values[key] = value
 
-    put(KeyValueStore(Frozen({})), "main", thing("a"))
+    put(KeyValueStore(Frozen({})), "main", blob("a"))
 
 
 def test_only_a_kvstore_is_adapted():
@@ -529,16 +532,16 @@ def test_a_class_that_cannot_remove_or_list_refuses_to_collect():
 
 
 def test_a_collection_beside_another_writer_drops_nothing(kv, store):
-    put(store, "main", thing("a"), thing("lost"))
+    put(store, "main", blob("a"), blob("lost"))
     rival = KeyValueStore(DictKV(kv.values))
-    kv.before = once("swap", lambda: put(rival, "other", thing("b")))
+    kv.before = once("swap", lambda: put(rival, "other", blob("b")))
     with pytest.raises(Busy):
         store.collect(links)
-    assert store.read([thing("lost").hash])
+    assert store.read([blob("lost").hash])
     assert store.refs().keys() == {"main", "other"}
 
 
 def test_keys_could_be_file_names(kv, store):
-    put(store, "main", thing("a"))
+    put(store, "main", blob("a"))
     assert all(len(key) <= 71 and key.replace("-", "").isalnum() for key in kv.values)
     assert all(key == key.lower() for key in kv.values)

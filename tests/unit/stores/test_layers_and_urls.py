@@ -8,13 +8,13 @@ import pytest
 
 from otolith.errors import Invalid, NotFound, Unavailable, Unsupported
 from otolith.stores import Batch, CachedStore, MemoryStore, SqliteStore, Swap, open_store
-from otolith.testing import Fault, FaultyStore, links, put, thing
+from otolith.testing import Fault, FaultyStore, blob, links, put
 
 
 def test_an_object_is_fetched_once():
     inner = FaultyStore(MemoryStore())
     store = CachedStore(inner)
-    item = thing("a")
+    item = blob("a")
     inner.inner.write(Batch(objects=[item]))
     assert store.read([item.hash]) == store.read([item.hash]) == {item.hash: item.data}
     assert inner.calls["read"] == 1
@@ -23,16 +23,16 @@ def test_an_object_is_fetched_once():
 def test_refs_are_asked_for_every_time():
     inner = MemoryStore()
     store = CachedStore(inner)
-    put(store, "main", thing("a"))
-    assert store.ref("main") == thing("a").hash
-    put(inner, "main", thing("b"))
-    assert store.ref("main") == thing("b").hash
+    put(store, "main", blob("a"))
+    assert store.ref("main") == blob("a").hash
+    put(inner, "main", blob("b"))
+    assert store.ref("main") == blob("b").hash
 
 
 def test_the_limit_is_exact_and_the_oldest_goes_first():
     inner = FaultyStore(MemoryStore())
     store = CachedStore(inner, limit_bytes=30)
-    items = [thing(bytes([number]) * 10) for number in range(4)]
+    items = [blob(bytes([number]) * 10) for number in range(4)]
     store.write(Batch(objects=items[:3]))
     store.read([items[0].hash])
     store.write(Batch(objects=items[3:]))
@@ -41,39 +41,39 @@ def test_the_limit_is_exact_and_the_oldest_goes_first():
     assert inner.calls["read"] == 0
     store.read([items[1].hash])
     assert inner.calls["read"] == 1
-    store.write(Batch(objects=[thing(bytes(31))]))
+    store.write(Batch(objects=[blob(bytes(31))]))
     assert store.cached_bytes == 30
 
 
 def test_a_failed_write_is_not_remembered():
     store = CachedStore(FaultyStore(MemoryStore(), [Fault("write")]))
     with pytest.raises(Unavailable):
-        store.write(Batch(objects=[thing("a")]))
-    assert store.read([thing("a").hash]) == {}
+        store.write(Batch(objects=[blob("a")]))
+    assert store.read([blob("a").hash]) == {}
 
 
 def test_needs_are_checked_below_the_cache():
     inner = MemoryStore()
     store = CachedStore(inner)
-    store.write(Batch(objects=[thing("a")]))
+    store.write(Batch(objects=[blob("a")]))
     inner.collect(links)
-    assert store.read([thing("a").hash])
+    assert store.read([blob("a").hash])
     with pytest.raises(NotFound):
-        store.write(Batch(needs=[thing("a").hash]))
+        store.write(Batch(needs=[blob("a").hash]))
 
 
 def test_a_lost_reply_is_a_write_that_happened():
     store = FaultyStore(MemoryStore(), [Fault("write", at=2, kind="lose")])
-    put(store, "main", thing("a"))
+    put(store, "main", blob("a"))
     with pytest.raises(Unavailable):
-        put(store, "main", thing("b"))
-    assert store.ref("main") == thing("b").hash
+        put(store, "main", blob("b"))
+    assert store.ref("main") == blob("b").hash
 
 
 def test_a_flipped_bit_changes_what_is_read():
     store = FaultyStore(MemoryStore(), [Fault("read", kind="flip")])
-    put(store, "main", thing("a"))
-    assert store.read([thing("a").hash])[thing("a").hash] != b"a"
+    put(store, "main", blob("a"))
+    assert store.read([blob("a").hash])[blob("a").hash] != b"a"
 
 
 def test_a_plain_path_is_a_file(tmp_path):
@@ -124,7 +124,7 @@ def test_an_unknown_option_is_invalid():
 def test_the_moves_of_all_refs_come_newest_first(tmp_path):
     for store in (MemoryStore(), SqliteStore(tmp_path / "a.db")):
         for time, (name, text) in enumerate([("a", "1"), ("b", "2"), ("a", "3")]):
-            item = thing(text)
+            item = blob(text)
             swap = Swap(name, store.ref(name), item.hash)
             store.write(Batch(objects=[item], swaps=[swap], time=time, note=text))
         store.write(Batch(swaps=[Swap("b", store.ref("b"), None)], time=3, note="4"))

@@ -21,7 +21,7 @@ from otolith.stores import (
     as_store,
     open_store,
 )
-from otolith.testing import put, thing
+from otolith.testing import blob, put
 
 
 class DictKV(KVStore):
@@ -51,10 +51,10 @@ def test_a_disk_in_a_directory_is_a_file_in_it(tmp_path):
 def test_a_disk_finds_the_store_that_the_terminal_made(tmp_path):
     (tmp_path / ".otolith").mkdir()
     made = SqliteStore(tmp_path / ".otolith/store.db")
-    put(made, "main", thing("a"))
+    put(made, "main", blob("a"))
     made.close()
     for again in (Disk(tmp_path), open_store(tmp_path), open_store(f"sqlite:{tmp_path}")):
-        assert again.ref("main") == thing("a").hash
+        assert again.ref("main") == blob("a").hash
         again.close()
 
 
@@ -65,10 +65,10 @@ def test_a_disk_needs_its_directory(tmp_path):
 
 def test_a_disk_has_everything_after_it_is_opened_again(tmp_path):
     disk = Disk(tmp_path / "agent", durability="fast")
-    put(disk, "main", thing("a"))
+    put(disk, "main", blob("a"))
     disk.close()
     again = Disk(tmp_path / "agent")
-    assert again.ref("main") == thing("a").hash
+    assert again.ref("main") == blob("a").hash
     again.close()
 
 
@@ -132,8 +132,8 @@ def test_memory_with_a_limit_refuses_too():
 def test_a_cache_takes_whatever_a_store_can_be_made_of(tmp_path):
     for place in (Memory(), DictKV(), tmp_path / "a.db", "memory:"):
         cache = Cache(place, max_bytes=100)
-        put(cache, "main", thing("a"))
-        assert cache.read([thing("a").hash]) == {thing("a").hash: b"a"}
+        put(cache, "main", blob("a"))
+        assert cache.read([blob("a").hash]) == {blob("a").hash: b"a"}
         assert cache.cached_bytes == 1
         cache.close()
         with pytest.raises(Closed):

@@ -25,7 +25,7 @@ from otolith.errors import (
 from otolith.stores import Batch, SqliteStore
 from otolith.stores.sqlite import schema
 from otolith.stores.sqlite.sql import GuardedConnection
-from otolith.testing import put, thing
+from otolith.testing import blob, put
 
 NOBODY = 65534
 LOCAL = "36 1 254:0 / / rw,relatime shared:1 - ext4 /dev/root rw"
@@ -107,7 +107,7 @@ def test_opening_a_store_again_keeps_the_locks_that_this_process_has(tmp_path):
         return b"BlockingIOError" in subprocess.run(ask, capture_output=True, check=False).stderr
 
     first = SqliteStore(tmp_path / "a.db")
-    put(first, "main", thing("a"))
+    put(first, "main", blob("a"))
     assert is_locked()
     SqliteStore(tmp_path / "a.db", read_only=True).close()
     SqliteStore(tmp_path / "a.db").close()
@@ -140,12 +140,12 @@ def test_durability_is_one_of_two_words(tmp_path):
 
 def test_a_store_opened_to_read_takes_no_writes(tmp_path):
     with_writer = SqliteStore(tmp_path / "a.db")
-    item = thing("a")
+    item = blob("a")
     put(with_writer, "main", item)
     store = SqliteStore(tmp_path / "a.db", read_only=True)
     assert store.read([item.hash]) == {item.hash: item.data}
     with pytest.raises(ReadOnly):
-        store.write(Batch(objects=[thing("b")]))
+        store.write(Batch(objects=[blob("b")]))
     store.close()
     with_writer.close()
 
@@ -175,7 +175,7 @@ def test_a_directory_that_cannot_be_written_is_denied_but_can_be_read(as_nobody)
 
 
 def test_a_store_on_a_read_only_medium_is_read_as_it_is(tmp_path, monkeypatch):
-    item = thing("a")
+    item = blob("a")
     store = SqliteStore(tmp_path / "a.db")
     put(store, "main", item)
     store.close()

@@ -6,7 +6,7 @@ import pytest
 
 from otolith.errors import Full, ReadOnly, Unavailable
 from otolith.stores import Batch, SqliteStore
-from otolith.testing import PowerLossVFS, put, thing
+from otolith.testing import PowerLossVFS, blob, put
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def grow(store, steps, *, start=0, then=lambda number: None):
     """Write a line of objects, each a small change of the last, and count them in a ref."""
     last = None
     for number in range(start, start + steps):
-        item = thing(b"%04d" % number + b"x" * 400 + b"%04d" % number, base=last)
+        item = blob(b"%04d" % number + b"x" * 400 + b"%04d" % number, base=last)
         put(store, "main", item)
         last = item
         then(number)
@@ -80,7 +80,7 @@ def test_after_a_failed_sync_the_store_takes_no_more_writes(tmp_path, disk):
         grow(store, 1, start=3)
     disk.syncs_fail = False
     with pytest.raises(ReadOnly, match="disk failed"):
-        store.write(Batch(objects=[thing("late")]))
+        store.write(Batch(objects=[blob("late")]))
     assert count(store) == 2
     store.close()
     assert count(SqliteStore(tmp_path / "a.db")) in {2, 3}

@@ -12,10 +12,10 @@ import pytest
 
 from otolith.errors import Busy, Corrupt, Error, Full, QuotaExceeded, StaleRef
 from otolith.stores import Batch, SqliteStore, Swap
-from otolith.testing import links, node, put, thing
+from otolith.testing import blob, links, node, put
 from tests.patience import HANG_SECONDS
 
-BODY = b"".join(thing(str(number)).hash for number in range(40))
+BODY = b"".join(blob(str(number)).hash for number in range(40))
 
 
 @pytest.fixture
@@ -36,10 +36,10 @@ def direct(store, query, *bindings):
 
 def line(store, length):
     """Write objects that each differ a little from the last."""
-    items = [thing(b"head" + BODY)]
+    items = [blob(b"head" + BODY)]
     store.write(Batch(objects=items))
     for number in range(length):
-        new = thing(b"%04d" % number + BODY + b"%04d" % number, base=items[-1])
+        new = blob(b"%04d" % number + BODY + b"%04d" % number, base=items[-1])
         store.write(Batch(objects=[new]))
         items.append(new)
     return items
@@ -49,7 +49,7 @@ def line(store, length):
 
 
 def test_a_flipped_bit_in_an_object_is_corrupt_and_never_an_answer(store):
-    item = thing(BODY)
+    item = blob(BODY)
     store.write(Batch(objects=[item]))
     direct(store, "update object set data=cast(x'00' || substr(data, 2, 100) as blob)")
     with pytest.raises(Corrupt, match="fsck"):
@@ -59,7 +59,7 @@ def test_a_flipped_bit_in_an_object_is_corrupt_and_never_an_answer(store):
 
 
 def test_a_damaged_object_is_healed_by_writing_it_again(store):
-    item = thing(BODY)
+    item = blob(BODY)
     store.write(Batch(objects=[item]))
     direct(store, "update object set data=x'0001'")
     store.write(Batch(objects=[item]))
@@ -87,8 +87,8 @@ def test_a_missing_base_is_corrupt(store):
     ],
 )
 def test_a_damaged_ref_never_looks_absent(store, tmp_path, damage):
-    put(store, "main", thing("a"))
-    put(store, "other", thing("a"))
+    put(store, "main", blob("a"))
+    put(store, "other", blob("a"))
     direct(store, damage)
     again = SqliteStore(tmp_path / "a.db")
     with pytest.raises(Corrupt):
@@ -102,8 +102,8 @@ def test_a_damaged_ref_never_looks_absent(store, tmp_path, damage):
 
 
 def test_a_damaged_history_is_corrupt(store):
-    put(store, "main", thing("a"))
-    put(store, "main", thing("b"))
+    put(store, "main", blob("a"))
+    put(store, "main", blob("b"))
     direct(store, "update move set time=5 where seq=1")
     with pytest.raises(Corrupt):
         store.moves("main")
@@ -147,13 +147,13 @@ def test_flipped_bits_anywhere_in_the_file_never_give_a_wrong_answer(tmp_path):
 
 def test_a_limit_refuses_the_write_and_keeps_what_is_there(tmp_path):
     store = SqliteStore(tmp_path / "a.db", limit_bytes=200_000)
-    put(store, "main", thing("a"))
-    big = [thing(BODY + bytes([n]) * n) for n in range(250)]
-    noise = [thing(b"".join(thing(f"{n} {m}").hash for m in range(60))) for n in range(250)]
+    put(store, "main", blob("a"))
+    big = [blob(BODY + bytes([n]) * n) for n in range(250)]
+    noise = [blob(b"".join(blob(f"{n} {m}").hash for m in range(60))) for n in range(250)]
     with pytest.raises(QuotaExceeded, match="limit_bytes"):
         store.write(Batch(objects=[*big, *noise]))
     assert store.usage().objects == 1
-    put(store, "main", thing("b"))
+    put(store, "main", blob("b"))
     assert store.usage().limit_bytes == 200_000
     store.close()
 
@@ -194,7 +194,7 @@ def test_waiting_writers_share_one_transaction(store):
     store._connections.writer().trace_v2(
         apsw.SQLITE_TRACE_STMT, lambda event: begun.append(event["sql"])
     )
-    items = [thing(str(number)) for number in range(6)]
+    items = [blob(str(number)) for number in range(6)]
     batches = [
         Batch(objects=[item], swaps=[Swap(item.hash.hex(), None, item.hash)]) for item in items
     ]
@@ -205,7 +205,7 @@ def test_waiting_writers_share_one_transaction(store):
 
 
 def test_a_batch_of_a_group_sees_what_earlier_ones_did(store):
-    a, b, c = (thing(text) for text in "abc")
+    a, b, c = (blob(text) for text in "abc")
     batches = [
         Batch(objects=[a], swaps=[Swap("main", None, a.hash)]),
         Batch(objects=[b], swaps=[Swap("main", None, b.hash)]),
@@ -218,8 +218,8 @@ def test_a_batch_of_a_group_sees_what_earlier_ones_did(store):
 
 def test_one_batch_too_many_does_not_take_its_group_along(tmp_path):
     store = SqliteStore(tmp_path / "a.db", limit_bytes=150_000)
-    big = [thing(b"".join(thing(f"{n} {m}").hash for m in range(60))) for n in range(150)]
-    small = [thing(str(number)) for number in range(3)]
+    big = [blob(b"".join(blob(f"{n} {m}").hash for m in range(60))) for n in range(150)]
+    small = [blob(str(number)) for number in range(3)]
     batches = [Batch(objects=[item]) for item in small]
     batches.insert(1, Batch(objects=big))
     assert queued(store, batches) == {1: QuotaExceeded}
@@ -235,9 +235,9 @@ def test_a_locked_file_is_busy(tmp_path):
     other = apsw.Connection(store.path)
     other.execute("begin immediate")
     with pytest.raises(Busy):
-        store.write(Batch(objects=[thing("a")]))
+        store.write(Batch(objects=[blob("a")]))
     other.execute("rollback")
-    store.write(Batch(objects=[thing("a")]))
+    store.write(Batch(objects=[blob("a")]))
     other.close()
     store.close()
 
@@ -247,17 +247,17 @@ def test_a_forked_child_loses_nothing_when_its_parent_closes(tmp_path):
     code = """if True:
         import os, sys
         from otolith.stores import SqliteStore
-        from otolith.testing import put, thing
+        from otolith.testing import put, blob
         store = SqliteStore(sys.argv[1])
-        put(store, "parent", thing("a"))
+        put(store, "parent", blob("a"))
         store.refs()
         to_parent, to_child = os.pipe(), os.pipe()
         child = os.fork()
         if child == 0:
-            put(store, "first", thing("b"))
+            put(store, "first", blob("b"))
             os.write(to_parent[1], b"x")
             os.read(to_child[0], 1)
-            put(store, "second", thing("c"))
+            put(store, "second", blob("c"))
             store.close()
             os._exit(0)
         os.read(to_parent[0], 1)
@@ -266,7 +266,7 @@ def test_a_forked_child_loses_nothing_when_its_parent_closes(tmp_path):
         assert os.waitpid(child, 0)[1] == 0
         store = SqliteStore(sys.argv[1])
         assert sorted(store.refs()) == ["first", "parent", "second"], store.refs()
-        put(store, "third", thing("d"))
+        put(store, "third", blob("d"))
     """
     subprocess.run(
         [sys.executable, "-c", code, tmp_path / "a.db"], check=True, timeout=HANG_SECONDS
@@ -274,14 +274,14 @@ def test_a_forked_child_loses_nothing_when_its_parent_closes(tmp_path):
 
 
 def test_a_base_that_another_process_collected_is_not_used(tmp_path, store):
-    old = thing(b"head" + BODY)
+    old = blob(b"head" + BODY)
     put(store, "main", old)
     other = SqliteStore(tmp_path / "a.db")
-    put(other, "main", thing("else"), time=9)
+    put(other, "main", blob("else"), time=9)
     other.collect(links, forget_moves_before=10)
     other.close()
     assert store.read([old.hash]) == {}
-    new = thing(b"HEAD" + BODY, base=old)
+    new = blob(b"HEAD" + BODY, base=old)
     put(store, "main", new)
     store._objects.recent.clear()
     assert store.read([new.hash]) == {new.hash: new.data}
@@ -297,24 +297,24 @@ def test_a_base_that_nothing_reaches_lives_on_as_bytes_only(store):
     assert (done.kept_objects, done.dropped_objects) == (1, 5)
     assert store.read([item.hash for item in items]) == {items[-1].hash: items[-1].data}
     assert store.usage().objects == 1
-    put(store, "main", thing("other"), time=1)
+    put(store, "main", blob("other"), time=1)
     store.collect(links, forget_moves_before=2)
     assert len(direct(store, "select id from object")) == 1
 
 
 def test_row_ids_never_come_again(store):
-    put(store, "main", thing("a"))
-    store.write(Batch(objects=[thing("junk")]))
+    put(store, "main", blob("a"))
+    store.write(Batch(objects=[blob("junk")]))
     (newest,) = direct(store, "select max(id) from object")[0]
     store.collect(links)
-    put(store, "main", thing("b"))
+    put(store, "main", blob("b"))
     (after,) = direct(store, "select max(id) from object")[0]
     assert after > newest
 
 
 def test_a_collection_gives_the_room_back(tmp_path, store):
-    put(store, "main", thing("a"))
-    noise = [thing(b"".join(thing(f"{n} {m}").hash for m in range(60))) for n in range(800)]
+    put(store, "main", blob("a"))
+    noise = [blob(b"".join(blob(f"{n} {m}").hash for m in range(60))) for n in range(800)]
     store.write(Batch(objects=noise))
     before = store.usage().stored_bytes
     phases = []
@@ -327,21 +327,21 @@ def test_a_collection_gives_the_room_back(tmp_path, store):
 
 
 def test_nothing_is_dropped_while_a_reached_object_cannot_be_read(store):
-    leaf = thing(BODY)
-    put(store, "main", node(leaf), leaf, thing("junk"))
+    leaf = blob(BODY)
+    put(store, "main", node(leaf), leaf, blob("junk"))
     direct(store, "update object set data=x'0007' where length(data)>1000")
     store._objects.recent.clear()
     with pytest.raises(Corrupt, match="nothing was dropped"):
         store.collect(links)
-    assert store.read([thing("junk").hash])
+    assert store.read([blob("junk").hash])
 
 
 def test_what_a_writer_builds_on_during_a_sweep_is_kept(store):
     """A writer dedups against a doomed tree between marking and sweeping."""
-    leaf = thing(BODY)
+    leaf = blob(BODY)
     top = node(leaf)
     store.write(Batch(objects=[leaf, top]))
-    junk = [thing(f"junk {number}") for number in range(500)]
+    junk = [blob(f"junk {number}") for number in range(500)]
     store.write(Batch(objects=junk))
     written: list[object] = []
 
@@ -352,7 +352,7 @@ def test_what_a_writer_builds_on_during_a_sweep_is_kept(store):
                 Batch(objects=[top], swaps=[Swap("late", None, top.hash)], needs=[leaf.hash])
             )
 
-    put(store, "main", thing("a"))
+    put(store, "main", blob("a"))
     store.collect(links, progress=during)
     assert written
     assert len(store.read([top.hash, leaf.hash])) == 2
