@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from otolith.care import migrate, verifier
+from otolith.care import maintenance, migrate
 from otolith.core import BareRepo, Branch, Cells, branch
 from otolith.core.committer import Committer, Stash
 from otolith.core.history.refs import Undo, scope_ref
@@ -267,7 +267,7 @@ MUTANTS = [
     Mutant(
         "A8 a migration is merged with what others wrote",
         joins.Migrating,
-        replaced(migrate._State, "_if_moved", "merge"),
+        replaced(migrate._BranchMigration, "_if_moved", "merge"),
     ),
     Mutant(
         "A9 undo looks at the ref after its goal",
@@ -283,7 +283,7 @@ MUTANTS = [
     Mutant(
         "A10 verify does not look at what refs name",
         workloads.Rot,
-        replaced(verifier._Inspection, "_heads", _heads_without_names),
+        replaced(maintenance._Inspection, "_heads", _heads_without_names),
     ),
     Mutant(
         "A11 a forked child trusts its parent's memory",

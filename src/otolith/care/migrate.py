@@ -1,17 +1,16 @@
-"""Migrating in bulk: what is stored in an older form is listed, and rewritten by a commit.
+"""Bulk migration: lists values that are stored in an older form, and rewrites them by a commit.
 
-Values are migrated when they are read, whether or not they were migrated in bulk. Doing so pays
-before a migration is removed from the program, and shows before a release what would fail after
-it. History stays: old commits keep what they hold, and are migrated when they are read.
+Values are migrated when they are read, whether or not they were migrated in bulk. A bulk migration
+pays before a migration is removed from the program, and shows before a release what would fail
+after it. History does not change: old commits hold what they held, and are migrated when read.
 
-A state that was kept with a schema has a record of it under `.schema`; its top values are the
+Theory of operation. A model stores the name and the version of its class beside its fields, so the
+search for stale values reads those, and the field names, and makes no instance. Bytes and text are
+not read at all. To renew a value is to load it, which migrates it, and to put it back; what is
+around it stays.
+
+A state that was stored with a schema has a record of it under `.schema`; its top values are the
 fields of that model, and go through the same migrations.
-
-Stored values that would be stored otherwise today: found without lifting them, and renewed.
-
-A model keeps the name and the version of its class beside its fields, so the walk reads those, and
-the field names, and lifts nothing. Bytes and text are not even read. To renew a value is to lift
-it, which migrates it, and to put it back; what is around it stays as it is.
 """
 
 from __future__ import annotations
@@ -48,11 +47,11 @@ _NAMED = (Tag.MODEL, Tag.CUSTOM)
 _KEY = "(key)"  # stands in a path for a key that is itself a model
 _NOT_OPAQUE = "open the repo with codecs that are not opaque"
 
-Seen = Callable[[], None]
-"""Called for every value that was looked at."""
+CountValue = Callable[[], None]
+"""Called for every value that was examined."""
 
 
-class Stale(NamedTuple):
+class StaleValue(NamedTuple):
     """A stored value whose class has another version, name or fields today."""
 
     path: str
@@ -60,27 +59,27 @@ class Stale(NamedTuple):
     version: int
     today: str = ""
     today_version: int = 0
-    why: str = ""  # it cannot be migrated
+    why: str = ""  # the reason, if it cannot be migrated
 
-    def blocked(self, error: Error) -> Stale:
+    def blocked(self, error: Error) -> StaleValue:
         """Return it with the reason why it cannot be migrated."""
         return self._replace(why=str(error))
 
 
-class Search:
-    """Looks through one state for values that are stale, and renews them."""
+class StaleValueSearch:
+    """Finds the stale values of one state, and renews them."""
 
-    def __init__(self, cells: Cells, codecs: Codecs, *, seen: Seen) -> None:
+    def __init__(self, cells: Cells, codecs: Codecs, *, count: CountValue) -> None:
         self._cells = cells
         self._codecs = codecs
-        self._seen = seen
+        self._count = count
         self._other_key = cells.encoding.key(None)[:1]
         self._verdicts: dict[tuple[Any, ...], tuple[str, int] | Error | None] = {}
-        self.failures: list[Stale] = []
+        self.failures: list[StaleValue] = []
 
-    def find(self, cell: bytes, path: Path = ()) -> Iterator[Stale]:
-        """Yield what is stale in a cell, what is inside of something stale too."""
-        loose = self._opened(cell)
+    def find(self, cell: bytes, path: Path = ()) -> Iterator[StaleValue]:
+        """Yield what is stale in a cell, inside of stale values too."""
+        loose = self._candidate(cell)
         if loose is None:
             return
         code, data = self._untagged(loose)
@@ -88,7 +87,7 @@ class Search:
             for name, part in self._parts(data):
                 yield from self.find(part, (*path, name))
             return
-        stale = self._judged(code, data, path)
+        stale = self._stale_at(code, data, path)
         if stale is not None:
             yield stale
         yield from self.find(self._cells.element(data, 2) if code in _NAMED else data, path)
@@ -98,24 +97,23 @@ class Search:
 
         What cannot be renewed is noted in `failures`.
         """
-        loose = self._opened(cell)
+        loose = self._candidate(cell)
         if loose is None:
             return None
         code, data = self._untagged(loose)
         if code is not None:
-            stale = self._judged(code, data, path)
+            stale = self._stale_at(code, data, path)
             if stale is not None:
-                return self._noting(stale, lambda: self._lifted(loose, stale))
+                return self._try_to_renew(stale, lambda: self._migrated(loose, stale))
             renewed = self.renewed(data, path)
             return None if renewed is None else self._cells.tagged_cell(code, renewed)
-        kind = self._cells.kind(loose)
-        if kind == "map":
+        if self._cells.kind(loose) == "map":
             return self._renewed_map(loose, path)
-        return self._renewed_list(loose, path) if kind == "list" else None
+        return self._renewed_list(loose, path) if self._cells.kind(loose) == "list" else None
 
-    def _opened(self, cell: bytes) -> bytes | None:
-        """Return a cell as it can be taken apart, or None if nothing in it can be stale."""
-        self._seen()
+    def _candidate(self, cell: bytes) -> bytes | None:
+        """Return a cell in loose form, or None if nothing in it can be stale."""
+        self._count()
         loose = self._cells.loosen(cell)
         if self._cells.is_grown(loose):
             return None if self._cells.blob(loose) is not None else loose
@@ -148,28 +146,27 @@ class Search:
 
     # Judging
 
-    def _judged(self, code: int, data: bytes, path: Path) -> Stale | None:
+    def _stale_at(self, code: int, data: bytes, path: Path) -> StaleValue | None:
         if code not in _NAMED:
             return None
         head = list(self._cells.elements(data))
         name, version = (self._cells.load(part) for part in head[:2])
         if type(name) is not str or type(version) is not int:
-            raise Corrupt(f"{format_path(path)} is no model", hint="run otolith fsck")
-        fields = self._field_names(head[2]) if code == Tag.MODEL else frozenset[str]()
+            raise Corrupt(f"{format_path(path)} is not a model", hint="run otolith fsck")
+        fields = frozenset[str]()
+        if code == Tag.MODEL:
+            unkey = self._cells.encoding.unkey
+            fields = frozenset(str(unkey(key)) for key, _ in self._cells.entries(head[2]))
         verdict = self._verdict(code, name, version, fields, len(head) > 3)
         if verdict is None:
             return None
-        stale = Stale(format_path(path), name, version)
+        stale = StaleValue(format_path(path), name, version)
         if isinstance(verdict, Error):
             return stale.blocked(verdict)
         return stale._replace(today=verdict[0], today_version=verdict[1])
 
-    def _field_names(self, cell: bytes) -> frozenset[str]:
-        unkey = self._cells.encoding.unkey
-        return frozenset(str(unkey(key)) for key, _ in self._cells.entries(cell))
-
     def _verdict(self, *case: Any) -> tuple[str, int] | Error | None:
-        """Return what a value would be stored as today, an error if that cannot be."""
+        """Return the name and version that a value would be stored with today, or an error."""
         if case not in self._verdicts:
             code, name, version, fields, has_rest = case
             try:
@@ -181,14 +178,14 @@ class Search:
 
     # Renewing
 
-    def _lifted(self, loose: bytes, stale: Stale) -> bytes:
+    def _migrated(self, loose: bytes, stale: StaleValue) -> bytes:
         """Lift a stale value and put it back."""
         value = self._cells.load(loose)
         if isinstance(value, Opaque):
             raise UnknownType(stale.why or "it was read as Opaque", hint=_NOT_OPAQUE)
         return self._cells.put(value)
 
-    def _noting(self, stale: Stale, renew: Callable[[], bytes]) -> bytes | None:
+    def _try_to_renew(self, stale: StaleValue, renew: Callable[[], bytes]) -> bytes | None:
         """Renew something, or note that it cannot be renewed."""
         try:
             return renew()
@@ -197,16 +194,19 @@ class Search:
             return None
 
     def _renewed_list(self, loose: bytes, path: Path) -> bytes | None:
-        new = loose
-        for start, run in _runs(self._renewed_elements(loose, path)):
-            new = self._cells.splice(new, start, start + len(run), run)
-        return None if new is loose else new
-
-    def _renewed_elements(self, loose: bytes, path: Path) -> Iterator[tuple[int, bytes]]:
+        """Renew the elements of a list; neighbours are replaced by one splice."""
+        new, start, run = loose, 0, list[bytes]()
         for at, part in enumerate(self._cells.elements(loose)):
             renewed = self.renewed(part, (*path, str(at)))
             if renewed is not None:
-                yield at, renewed
+                start = start if run else at
+                run.append(renewed)
+            elif run:
+                new = self._cells.splice(new, start, at, run)
+                run = []
+        if run:
+            new = self._cells.splice(new, start, start + len(run), run)
+        return None if new is loose else new
 
     def _renewed_map(self, loose: bytes, path: Path) -> bytes | None:
         edits: dict[bytes, bytes | None] = {}
@@ -225,35 +225,23 @@ class Search:
         """Put an entry whose key is stale under its new key."""
         renewed = self.renewed(part, (*path, _KEY))
         stale = next(self.find(key[1:], (*path, _KEY)), None)
-        new_key = (
-            key if stale is None else self._noting(stale, lambda: self._rekeyed(key, edits, loose))
-        )
+        new_key: bytes | None = key
+        if stale is not None:
+            new_key = self._try_to_renew(stale, lambda: self._new_key(key, edits, loose))
         if new_key not in (None, key):
             edits[key] = None
             renewed = self._cells.loosen(part) if renewed is None else renewed
         if new_key is not None and renewed is not None:
             edits[new_key] = renewed
 
-    def _rekeyed(self, key: bytes, edits: dict[bytes, bytes | None], loose: bytes) -> bytes:
+    def _new_key(self, key: bytes, edits: dict[bytes, bytes | None], loose: bytes) -> bytes:
         encoding = self._cells.encoding
         new = encoding.key(encoding.unkey(key))
         if new in edits or self._cells.entry(loose, new) is not None:
-            raise BadValue("another key is the same today", hint="give one of them another key")
+            raise BadValue(
+                "two keys of a map would become one", hint="give one of them another key"
+            )
         return new
-
-
-def _runs(edits: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, list[bytes]]]:
-    """Yield edits that stand side by side together: where they start, and the new elements."""
-    start, run = 0, list[bytes]()
-    for at, new in edits:
-        if at != start + len(run) and run:
-            yield start, run
-            run = []
-        if not run:
-            start = at
-        run.append(new)
-    if run:
-        yield start, run
 
 
 Progress = Callable[[str, int, int], None]
@@ -262,26 +250,26 @@ Validate = Callable[[type, dict[str, Any]], None]
 
 _RECORD = ".schema"
 _SCOPES = ("session/", "user/", "app/")
-_RETRIES = 20
-_TOGETHER = 256
+_MOST_RACES = 20  # that others win, before a migration gives up
+_PROGRESS_STEP = 256
 
 
-class Plan(NamedTuple):
-    """What on one branch is stored otherwise than it would be today."""
+class MigrationPlan(NamedTuple):
+    """The values of one branch that would be stored differently today."""
 
     ref: str
-    values: tuple[Stale, ...]
-    commit: Commit | None = None  # the one that migrated it
+    values: tuple[StaleValue, ...]
+    commit: Commit | None = None  # the commit that migrated them
 
     @property
     def name(self) -> str:
-        """The branch as people write it."""
+        """The branch as users write it: `session/branch`."""
         scope, id, branch = split_ref(self.ref)
         return f"{id}/{branch}" if scope == "session" else f"{scope} {id}/{branch}"
 
     @property
-    def failures(self) -> tuple[Stale, ...]:
-        """What cannot be migrated."""
+    def failures(self) -> tuple[StaleValue, ...]:
+        """The values that cannot be migrated."""
         return tuple(value for value in self.values if value.why)
 
 
@@ -291,19 +279,19 @@ def plan_migration(
     session: str | None = None,
     branch: str | None = None,
     progress: Progress | None = None,
-) -> list[Plan]:
-    """List what would be migrated on each branch: of one session, or of everything there is.
+) -> list[MigrationPlan]:
+    """List what would be migrated on each branch: of one session, or of the whole repo.
 
-    Nothing is lifted and no migration is run, so what is listed as possible may still fail:
+    No instance is made and no migration is run, so what is listed as possible may still fail:
     `apply_migration(dry_run=True)` tries.
 
     Raises:
         RefNotFound: there is no such session or branch.
-        Unsupported: the repo has codecs of its own kind, which know nothing of models.
+        Unsupported: the repo was opened with other codecs than `Codecs`.
     """
-    seen = _Counter(progress)
-    states = (_State(repo, ref, seen) for ref in _refs(repo, session, branch))
-    return [Plan(state.ref, state.stale()) for state in states]
+    count = _Counter(progress)
+    states = (_BranchMigration(repo, ref, count) for ref in _refs(repo, session, branch))
+    return [MigrationPlan(state.ref, state.stale()) for state in states]
 
 
 def apply_migration(
@@ -314,20 +302,21 @@ def apply_migration(
     dry_run: bool = False,
     validate: Validate | None = None,
     progress: Progress | None = None,
-) -> list[Plan]:
+) -> list[MigrationPlan]:
     """Rewrite what is stale, by one commit of kind "migrate" for each branch that has any.
 
-    A branch on which something cannot be migrated stays as it is: `failures` of its plan say why.
+    A branch on which something cannot be migrated is not changed: `failures` of its plan say why.
     With `dry_run` every value is migrated and encoded, and nothing is written. `validate` is called
-    with the model and the top values of each state that was kept with a schema.
+    with the model and the top values of each state that was stored with a schema.
 
     Raises:
         RefNotFound, Unsupported: as for `plan_migration`.
-        StaleRef: others keep committing; branches done so far stay done.
+        StaleRef: others keep committing; branches migrated so far stay migrated.
     """
-    seen = _Counter(progress)
+    count = _Counter(progress)
     return [
-        _applied(repo, ref, seen, validate, is_dry=dry_run) for ref in _refs(repo, session, branch)
+        _migrate_branch(repo, ref, count, validate, is_dry=dry_run)
+        for ref in _refs(repo, session, branch)
     ]
 
 
@@ -344,36 +333,31 @@ def _refs(repo: BareRepo, session: str | None, branch: str | None) -> list[str]:
     return refs
 
 
-def _applied(
-    repo: BareRepo, ref: str, seen: _Counter, validate: Validate | None, *, is_dry: bool
-) -> Plan:
-    for _ in range(_RETRIES):
+def _migrate_branch(
+    repo: BareRepo, ref: str, count: _Counter, validate: Validate | None, *, is_dry: bool
+) -> MigrationPlan:
+    """Migrate a branch; again, if others have committed: then the newest values are others."""
+    lost_races = 0
+    while True:
+        state = _BranchMigration(repo, ref, count)
+        values = state.stale()
+        if not values or any(value.why for value in values):
+            return MigrationPlan(ref, values)
+        failures = state.renew(validate)
+        if failures or is_dry:
+            paths, why = {each.path for each in values}, {each.path: each for each in failures}
+            others = (failure for failure in failures if failure.path not in paths)
+            return MigrationPlan(ref, (*(why.get(each.path, each) for each in values), *others))
         try:
-            return _tried(_State(repo, ref, seen), validate, is_dry=is_dry)
+            return MigrationPlan(ref, values, state.land(len(values)))
         except StaleRef:
-            continue  # others have committed: what was renewed may not be the newest any more
-    return _tried(_State(repo, ref, seen), validate, is_dry=is_dry)
-
-
-def _tried(state: _State, validate: Validate | None, *, is_dry: bool) -> Plan:
-    values = state.stale()
-    if not values or any(value.why for value in values):
-        return Plan(state.ref, values)
-    failures = state.renew(validate)
-    if failures or is_dry:
-        return Plan(state.ref, _with(values, failures))
-    return Plan(state.ref, values, state.land(len(values)))
-
-
-def _with(values: tuple[Stale, ...], failures: list[Stale]) -> tuple[Stale, ...]:
-    """Return values with what was found when they were tried."""
-    why = {failure.path: failure for failure in failures}
-    rest = [failure for failure in failures if failure.path not in {each.path for each in values}]
-    return (*(why.get(value.path, value) for value in values), *rest)
+            lost_races += 1
+            if lost_races > _MOST_RACES:
+                raise
 
 
 class _Counter:
-    """Counts what was looked at, and tells now and then."""
+    """Counts the values that were examined, and reports progress."""
 
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
@@ -381,30 +365,30 @@ class _Counter:
 
     def __call__(self) -> None:
         self._count += 1
-        if self._progress is not None and self._count % _TOGETHER == 0:
+        if self._progress is not None and self._count % _PROGRESS_STEP == 0:
             self._progress("migrating", self._count, 0)
 
 
-class _State(Branch):
-    """A branch whose whole state is looked through and rewritten."""
+class _BranchMigration(Branch):
+    """A branch whose stale values are found and rewritten."""
 
     _if_moved = "refuse"
 
-    def __init__(self, repo: BareRepo, ref: str, seen: _Counter) -> None:
+    def __init__(self, repo: BareRepo, ref: str, count: _Counter) -> None:
         super().__init__(repo.backend, ref)
         codecs = repo.encoding.codec
         if not isinstance(codecs, Codecs):
             raise Unsupported(
-                f"{type(codecs).__name__} knows nothing of models", hint="open it with Codecs"
+                f"{type(codecs).__name__} cannot migrate models", hint="open the repo with Codecs"
             )
         self._codecs = codecs
-        self._search = Search(self.cells, codecs, seen=seen)
+        self._search = StaleValueSearch(self.cells, codecs, count=count)
 
-    def stale(self) -> tuple[Stale, ...]:
-        """Return everything that is stored otherwise than it would be today."""
+    def stale(self) -> tuple[StaleValue, ...]:
+        """Return everything that would be stored differently today."""
         return (*self._stale_schema(), *self._search.find(self._root()))
 
-    def renew(self, validate: Validate | None) -> list[Stale]:
+    def renew(self, validate: Validate | None) -> list[StaleValue]:
         """Stage the state as it would be stored today; return what cannot be."""
         renewed = self._search.renewed(self._root())
         if renewed is not None:
@@ -428,12 +412,13 @@ class _State(Branch):
 
     # The state's own schema
 
-    def _stale_schema(self) -> Iterator[Stale]:
+    def _stale_schema(self) -> Iterator[StaleValue]:
         cell = self.cell_at((_RECORD,))
         record = self.cells.load(cell) if cell is not None else None
         if not isinstance(record, dict):
             return
-        stale = Stale(_RECORD, str(record.get("name")), _int(record.get("version")))
+        version = record.get("version")
+        stale = StaleValue(_RECORD, str(record.get("name")), version if type(version) is int else 0)
         try:
             kind, name, version = self._model(stale.name)
             list(way(kind, stale.version, version))
@@ -452,7 +437,7 @@ class _State(Branch):
         version = getattr(kind, "__otolith_version__", 1)
         return kind, f"{kind.__module__}:{kind.__qualname__}", version
 
-    def _renew_top(self, stale: Stale, validate: Validate | None) -> None:
+    def _renew_top(self, stale: StaleValue, validate: Validate | None) -> None:
         kind, name, version = self._model(stale.name)
         keys = [parse_path(name)[0] for name in self]
         before = {key: self[(key,)] for key in keys if isinstance(key, str)}
@@ -465,7 +450,3 @@ class _State(Branch):
             self[(key,)] = value
         record = {"name": name, "version": version}
         self._stage.put((_RECORD,), self.cells.put(record))
-
-
-def _int(value: object) -> int:
-    return value if type(value) is int else 0

@@ -81,7 +81,7 @@ def migrate(
 
 def _plans(
     repo: Repo, action: str, session: str | None, branch: str | None, *, dry_run: bool
-) -> list[care.Plan]:
+) -> list[care.MigrationPlan]:
     if action == "plan":
         return care.plan_migration(repo, session=session, branch=branch, progress=progress_line())
     return care.apply_migration(
@@ -132,7 +132,7 @@ def _import(modules: Iterable[str], options: GlobalOptions) -> None:
 # ---------------------------------------------------------------- on the screen
 
 
-def _lines(plans: list[care.Plan], *, action: str, dry_run: bool) -> Iterator[str]:
+def _lines(plans: list[care.MigrationPlan], *, action: str, dry_run: bool) -> Iterator[str]:
     stale = [plan for plan in plans if plan.values]
     for plan in stale:
         yield click.style(escape(plan.name), bold=True)
@@ -145,12 +145,12 @@ def _lines(plans: list[care.Plan], *, action: str, dry_run: bool) -> Iterator[st
     yield from _summary(stale, action=action, dry_run=dry_run)
 
 
-def _rows(plan: care.Plan) -> Iterator[list[str]]:
+def _rows(plan: care.MigrationPlan) -> Iterator[list[str]]:
     groups: defaultdict[tuple[object, ...], list[str]] = defaultdict(list)
     for value in plan.values:
         groups[value._replace(path="")].append(value.path)
     for key, paths in groups.items():
-        value = care.Stale(*key)  # type: ignore[arg-type]
+        value = care.StaleValue(*key)  # type: ignore[arg-type]
         listed = ", ".join(paths[:_SHOWN_PATHS]) + (", …" if len(paths) > _SHOWN_PATHS else "")
         renamed = f"{escape(str(value.today))} " if value.today != value.name else ""
         versions = f"{value.version} -> {renamed}{value.today_version}"
@@ -159,7 +159,7 @@ def _rows(plan: care.Plan) -> Iterator[list[str]]:
         yield [escape(value.name), versions, plural(len(paths), "value"), escape(listed)]
 
 
-def _summary(stale: list[care.Plan], *, action: str, dry_run: bool) -> Iterator[str]:
+def _summary(stale: list[care.MigrationPlan], *, action: str, dry_run: bool) -> Iterator[str]:
     able = [plan for plan in stale if not plan.failures]
     count = plural(sum(len(plan.values) for plan in able), "value")
     where = plural(len(able), "branch", "branches")
@@ -177,7 +177,7 @@ def _summary(stale: list[care.Plan], *, action: str, dry_run: bool) -> Iterator[
         yield f"{left} {verb} unchanged: a value there cannot be migrated."
 
 
-def _json(plans: list[care.Plan], *, dry_run: bool) -> dict[str, object]:
+def _json(plans: list[care.MigrationPlan], *, dry_run: bool) -> dict[str, object]:
     branches = [
         {
             "branch": plan.name,

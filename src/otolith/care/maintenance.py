@@ -1,12 +1,14 @@
-"""Re-hash what is stored, say what is broken, and mend it from a replica.
+"""Verify what refs reach, repair it from a replica, and drop what nothing reaches.
 
-quick   every ref names a commit, every commit's parents and root are there
-full    every reachable object is there and has the bytes its hash says; what the store keeps
-        beside objects is whole
-deep    also: every object follows the format: order, ends, counts, sizes, places, values; commits
-        come after their parents
+The levels of `verify`:
 
-Everything is read from where it is stored, past all that this process remembers.
+    quick   every ref names a commit, and every commit's parents and root exist
+    full    every reachable object exists and has the bytes its hash names; what the store has
+            beside objects is intact
+    deep    also: every object follows the format: order, ends, counts, sizes, forms, values;
+            commits come after their parents
+
+Everything is read from the disk, past every cache of this process.
 """
 
 from __future__ import annotations
@@ -33,18 +35,59 @@ from otolith.core import (
     root_flaws,
     totals,
 )
-from otolith.errors import Corrupt, Invalid
-from otolith.stores import Batch, IntegrityChecker, Object, Store
+from otolith.errors import Corrupt, Invalid, Unsupported
+from otolith.stores import (
+    TIME_LIMIT,
+    Batch,
+    CollectionReport,
+    Collector,
+    IntegrityChecker,
+    Object,
+    Store,
+)
 from otolith.types import Hash
 
 LEVELS = ("quick", "full", "deep")
-_TOGETHER = 256
+TWO_WEEKS_SECONDS = 14 * 24 * 3600.0
+
+_BATCH = 256  # objects that are read together
 
 Progress = Callable[[str, int, int], None]
+"""Called with the phase, how much is done, and how much there is (0 if that is not known)."""
+
+
+def prune(
+    repo: BareRepo,
+    *,
+    expire_seconds: float = TWO_WEEKS_SECONDS,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> CollectionReport:
+    """Drop objects that no ref, tag or remembered move reaches, and free their space.
+
+    The history of a ref holds what it names for `expire_seconds`, so that an undo, or a branch
+    deleted by mistake, can be taken back until then. Writers and readers continue concurrently.
+
+    With `expire_seconds=0` what is dropped is also erased: no file of the store has a byte of it
+    afterwards. `erased` of the result tells whether that was done, and `residue` why not. A file is
+    rebuilt for it, during which writers wait.
+
+    Raises:
+        Unsupported: the store cannot collect.
+    """
+    store = repo.store
+    if not isinstance(store, Collector) or not store.capabilities.collects:
+        raise Unsupported(f"{type(store).__name__} cannot collect garbage")
+    erase = expire_seconds == 0
+    # Clocks jump: a move may have a time that is yet to come, and is erased with the others.
+    before = TIME_LIMIT if erase else repo.clock() - int(expire_seconds * 1_000_000) + 1
+    return store.collect(
+        links, forget_moves_before=before, progress=progress, dry_run=dry_run, erase=erase
+    )
 
 
 class Problem(NamedTuple):
-    """Something that is broken: a ref or an object."""
+    """A ref or an object that is broken."""
 
     kind: str  # missing, corrupt or malformed
     name: str
@@ -53,7 +96,7 @@ class Problem(NamedTuple):
 
 @dataclass(slots=True)
 class Report:
-    """What a verification found."""
+    """The result of a verification."""
 
     level: str
     commits: int = 0
@@ -64,7 +107,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is broken, or all of it was mended."""
+        """Whether nothing is broken, or all of it was repaired."""
         return not self.problems
 
 
@@ -75,7 +118,11 @@ def verify(
     repair_from: Store | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Check everything that refs reach; with `repair_from`, fetch what is broken from there."""
+    """Check everything that refs reach; with `repair_from`, fetch what is broken from there.
+
+    report = verify(repo, level="deep")
+    assert report.ok, report.problems
+    """
     if level not in LEVELS:
         raise Invalid(f"{level!r} is not a level", hint=f"use one of {', '.join(LEVELS)}")
     return _Inspection(
@@ -93,35 +140,35 @@ class _Inspection:
         store = repo.store
         self._store = store.uncached() if isinstance(store, IntegrityChecker) else store
         self._encoding = Encoding(AsStored())
-        self._named: dict[Hash, str] = {}
-        self._order: dict[Hash, tuple[int, int, tuple[str, ...]]] = {}
         self._replica = replica
         self._progress = progress
         self._report = Report(level)
+        self._ref_names: dict[Hash, str] = {}
+        self._order: dict[Hash, tuple[int, int, tuple[str, ...]]] = {}
         self._seen: set[Hash] = set()
         self._claims: set[Claim] = set()
-        self._found: dict[Hash, Totals] = {}
+        self._totals: dict[Hash, Totals] = {}
 
     def run(self) -> Report:
-        """Walk from the refs, then from where they were: that can be read once heads are mended."""
+        """Walk from the refs, then from where they were: those are readable once refs are."""
         self._walk(self._heads())
-        self._walk(self._remembered())
-        self._look_at_order()
+        self._walk(self._former_heads())
+        self._check_order()
         if self._report.level != "quick" and isinstance(self._repo.store, IntegrityChecker):
             broken = self._repo.store.check()
             self._report.problems += [Problem("corrupt", *each) for each in broken]
         for claim in self._claims:
-            found = self._found.get(claim.hash)
+            found = self._totals.get(claim.hash)
             if found is not None and not claim.fits(found):
-                self._malformed(claim.hash, "it is not what an object above it says it is")
+                self._malformed(claim.hash, "it is not what an object above it claims")
         return self._report
 
     def _walk(self, tips: Iterable[Hash]) -> None:
         report = self._report
         queue = self._unseen(tips)
         while queue:
-            some, queue = queue[-_TOGETHER:], queue[:-_TOGETHER]
-            for hash, data in self._read(some).items():
+            batch, queue = queue[-_BATCH:], queue[:-_BATCH]
+            for hash, data in self._read(batch).items():
                 report.objects += 1
                 report.bytes += len(data)
                 queue += self._unseen(self._visit(hash, data))
@@ -133,10 +180,10 @@ class _Inspection:
         except Corrupt as error:
             self._report.problems.append(Problem("corrupt", "refs", error.message))
             return []
-        self._named = {hash: name for name, hash in refs.items() if not name.startswith(".")}
+        self._ref_names = {hash: name for name, hash in refs.items() if not name.startswith(".")}
         return refs.values()
 
-    def _remembered(self) -> Iterable[Hash]:
+    def _former_heads(self) -> Iterable[Hash]:
         try:
             moves = self._store.moves()
         except Corrupt as error:
@@ -150,7 +197,7 @@ class _Inspection:
         return fresh
 
     def _visit(self, hash: Hash, data: bytes) -> list[Hash]:
-        """Look at one object; return the ones to look at next."""
+        """Check one object; return the ones to check next."""
         try:
             below = list(links(data))
         except Corrupt as error:
@@ -158,29 +205,39 @@ class _Inspection:
             return []
         if is_commit(data):
             self._report.commits += 1
-        elif hash in self._named:
-            message = f"it names {hash.hex()[:12]}, which is no commit"
-            self._report.problems.append(Problem("malformed", self._named[hash], message))
+        elif hash in self._ref_names:
+            message = f"it names {hash.hex()[:12]}, which is not a commit"
+            self._report.problems.append(Problem("malformed", self._ref_names[hash], message))
         elif self._report.level == "quick":
             return []
         if self._report.level == "deep":
-            self._look_inside(hash, data)
+            self._check_inside(hash, data)
         return below
 
-    def _look_inside(self, hash: Hash, data: bytes) -> None:
+    def _check_inside(self, hash: Hash, data: bytes) -> None:
         for message in flaws(data, self._encoding, self._repo.salt):
             self._malformed(hash, message)
         if is_commit(data):
             commit = decode_commit(hash, data)
             self._order[hash] = commit.generation, commit.time, commit.parents
-            self._look_at_root(commit)
+            self._check_root(commit)
             return
         self._claims.update(claims(data))
         found = totals(data)
         if found is not None:
-            self._found[hash] = found
+            self._totals[hash] = found
 
-    def _look_at_order(self) -> None:
+    def _check_root(self, commit: Commit) -> None:
+        self._claims.update(cell_claims(commit.cell))
+        for message in root_flaws(commit.cell):
+            self._malformed(commit.hash, message)
+        try:
+            len(self._uncached_repo.at(commit))
+        except Corrupt as error:
+            self._malformed(commit.hash, f"its root is not a state: {error.message}")
+
+    def _check_order(self) -> None:
+        """Check that generations and times of commits follow those of their parents."""
         for hash, (generation, time, ids) in self._order.items():
             parents = [self._order.get(Hash(bytes.fromhex(id))) for id in ids]
             known = [parent for parent in parents if parent is not None]
@@ -189,18 +246,8 @@ class _Inspection:
             if not is_later or not (is_next or len(known) < len(ids)):
                 self._malformed(hash, "it does not come after its parents")
 
-    def _look_at_root(self, commit: Commit) -> None:
-        self._claims.update(cell_claims(commit.cell))
-        for message in root_flaws(commit.cell):
-            self._malformed(commit.hash, message)
-        try:
-            len(self._fresh.at(commit))
-        except Corrupt as error:
-            self._malformed(commit.hash, f"its root is no state: {error.message}")
-
     @cached_property
-    def _fresh(self) -> BareRepo:
-        """The repo, over a store without memory."""
+    def _uncached_repo(self) -> BareRepo:
         repo = self._repo
         return BareRepo(self._store, codec=AsStored(), clock=repo.clock, author="", entropy=bytes)
 
@@ -222,19 +269,22 @@ class _Inspection:
         return found
 
     def _read_one(self, hash: Hash) -> bytes | None:
+        """Read one object, from the replica if it is broken here."""
         try:
             data = self._store.read([hash]).get(hash)
             kind, message = "missing", "the object is missing"
         except Corrupt as error:
             data, kind, message = None, "corrupt", error.message
-        if data is not None and digest(data) == hash:
-            return data
-        mended = self._mend(hash)
-        if mended is None:
+        if data is not None:
+            if digest(data) == hash:
+                return data
+            kind, message = "corrupt", "the object has the wrong bytes"
+        repaired = self._repair(hash)
+        if repaired is None:
             self._report.problems.append(Problem(kind, hash.hex(), message))
-        return mended
+        return repaired
 
-    def _mend(self, hash: Hash) -> bytes | None:
+    def _repair(self, hash: Hash) -> bytes | None:
         """Fetch an object from the replica; its hash proves that it is the right one."""
         if self._replica is None:
             return None
