@@ -18,7 +18,7 @@ import pytest
 
 from otolith import Disk, Versioned
 from otolith.errors import Busy
-from otolith.workspace import Runner, Workspace, ladder
+from otolith.workspace import Runner, Workspace, sandbox_status
 from tests.unit.workspace import container_image
 
 RUNGS = ("bubblewrap", "landlock", "limits", "podman")
@@ -87,7 +87,7 @@ def image_for(rung: str) -> str:
             return container_image.image("podman")
         except (OSError, subprocess.CalledProcessError) as error:
             pytest.skip(f"podman does not work here: {error}")
-    reason = dict(ladder())[rung]
+    reason = dict(sandbox_status())[rung]
     if reason is not None:
         pytest.skip(f"{rung} does not work here: {reason}")
     return ""

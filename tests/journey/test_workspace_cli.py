@@ -269,10 +269,10 @@ def test_files_that_a_session_does_not_know_are_refused_until_somebody_decides(l
     (folder / "data.csv").write_text("a\n")
 
     refused = lab.exec("1", "--folder", "mine")
-    adopted = lab.exec("open('data.csv').read()", "--folder", "mine", "--strangers", "adopt")
+    adopted = lab.exec("open('data.csv').read()", "--folder", "mine", "--untracked", "adopt")
 
     assert (refused.code, "data.csv" in refused.err) == (2, True)
-    assert "`--strangers adopt` adds them" in refused.err
+    assert "`--untracked adopt` adds them" in refused.err
     assert (adopted.code, adopted.out) == (0, "'a\\n'\n")
     assert sorted(path.name for path in folder.iterdir()) == ["data.csv", "ours.txt"]
 
@@ -283,7 +283,7 @@ def test_files_that_a_session_does_not_know_can_be_discarded(lab, tmp_path):
     folder.mkdir()
     (folder / "data.csv").write_text("a\n")
 
-    lab.exec("1", "--folder", "mine", "--strangers", "discard")
+    lab.exec("1", "--folder", "mine", "--untracked", "discard")
 
     assert [path.name for path in folder.iterdir()] == ["ours.txt"]
 

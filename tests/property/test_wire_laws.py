@@ -16,40 +16,39 @@ from hypothesis import strategies as st
 from otolith import Memory, Versioned
 from otolith.errors import Invalid
 from otolith.types import CHUNK_BYTES
-from otolith.workspace.answers import FromState
 from otolith.workspace.protocol import (
-    Done,
-    Failure,
+    CheckSignature,
+    CodeFinished,
+    EarlyObjects,
     Figure,
     FromWorker,
-    Handed,
-    Handing,
     Map,
-    Ran,
+    NewObject,
     Read,
-    Vouch,
+    StepFailure,
+    WorkerResult,
 )
-from otolith.workspace.sealed_memory import cut, seal
-from otolith.workspace.wire import Gone, Message, Wire
+from otolith.workspace.wire import PeerGone, Wire, WireMessage, read_sealed, seal
+from otolith.workspace.worker_requests import RequestHandler
 
 LIMIT_BYTES = 1 << 16
 SHORT = st.binary(max_size=40)
 NAMES = st.lists(st.text(max_size=8), max_size=3)
-MESSAGES: st.SearchStrategy[Message] = st.one_of(
-    st.just(Ran()),
+MESSAGES: st.SearchStrategy[WireMessage] = st.one_of(
+    st.just(CodeFinished()),
     st.builds(Read, st.lists(SHORT, max_size=5)),
     st.builds(Map, SHORT),
-    st.builds(Vouch, st.text(max_size=8), SHORT, SHORT),
-    st.builds(Handing, st.lists(st.integers(-(2**63), 2**63 - 1), max_size=5)),
+    st.builds(CheckSignature, st.text(max_size=8), SHORT, SHORT),
+    st.builds(EarlyObjects, st.lists(st.integers(-(2**63), 2**63 - 1), max_size=5)),
     st.builds(
-        Done,
+        WorkerResult,
         ok=st.booleans(),
         value=st.none() | st.text(max_size=8),
         value_type=st.none() | st.text(max_size=8),
-        failure=st.none() | st.builds(Failure, st.text(), st.text(), st.text(), st.none()),
+        failure=st.none() | st.builds(StepFailure, st.text(), st.text(), st.text(), st.none()),
         was_interrupted=st.booleans(),
         cells=st.dictionaries(st.text(max_size=8), st.none() | SHORT, max_size=3),
-        objects=st.lists(st.builds(Handed, SHORT, st.none() | SHORT), max_size=3),
+        objects=st.lists(st.builds(NewObject, SHORT, st.none() | SHORT), max_size=3),
         created=NAMES,
         changed=NAMES,
         deleted=NAMES,
@@ -69,7 +68,7 @@ class Line:
     def __init__(self) -> None:
         self.worker, ours = socket.socketpair()
         ours.settimeout(0)
-        self.wire: Wire[Message] = Wire(ours, FromWorker, limit_bytes=LIMIT_BYTES, most_fds=2)
+        self.wire: Wire[WireMessage] = Wire(ours, FromWorker, limit_bytes=LIMIT_BYTES, most_fds=2)
 
     def send(self, data: bytes, fds: list[int]) -> None:
         """Send some bytes; descriptors go with the first."""
@@ -78,15 +77,15 @@ class Line:
             data = data[self.worker.sendmsg([data], passed) :]
         self.worker.sendall(data)
 
-    def received(self) -> list[Message | str]:
+    def received(self) -> list[WireMessage | str]:
         """Return all that has come by now, and how it ended if it did."""
-        found: list[Message | str] = []
+        found: list[WireMessage | str] = []
         try:
             while (each := self.wire.poll()) is not None:
                 found.append(each[0])
                 for fd in each[1]:
                     os.close(fd)
-        except Gone:
+        except PeerGone:
             found.append("gone")
         except Invalid:
             found.append("invalid")
@@ -110,7 +109,7 @@ def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def packed(message: Message) -> bytes:
+def packed(message: WireMessage) -> bytes:
     """Return what a worker sends for a message."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -139,9 +138,11 @@ def test_random_bodies_are_messages_or_errors_of_ours(
 
 
 @given(st.lists(MESSAGES, min_size=1, max_size=4), st.lists(st.integers(0, 4000), max_size=6))
-def test_messages_come_whole_however_they_are_cut(messages: list[Message], cuts: list[int]) -> None:
+def test_messages_come_whole_however_they_are_cut(
+    messages: list[WireMessage], cuts: list[int]
+) -> None:
     data = b"".join(map(packed, messages))
-    found: list[Message | str] = []
+    found: list[WireMessage | str] = []
     with opened() as line:
         for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(data)], strict=True):
             line.worker.sendall(data[start:end])
@@ -150,7 +151,7 @@ def test_messages_come_whole_however_they_are_cut(messages: list[Message], cuts:
 
 
 @given(MESSAGES, st.data())
-def test_a_message_that_is_cut_off_is_none(message: Message, data: st.DataObject) -> None:
+def test_a_message_that_is_cut_off_is_none(message: WireMessage, data: st.DataObject) -> None:
     whole = packed(message)
     end = data.draw(st.integers(0, len(whole) - 1))
     with opened() as line:
@@ -162,7 +163,7 @@ def test_a_message_that_is_cut_off_is_none(message: Message, data: st.DataObject
 
 @given(MESSAGES, st.data())
 def test_a_message_with_other_bytes_in_it_is_one_or_an_error_of_ours(
-    message: Message, data: st.DataObject
+    message: WireMessage, data: st.DataObject
 ) -> None:
     whole = bytearray(packed(message))
     for _ in range(data.draw(st.integers(1, 4))):
@@ -172,14 +173,14 @@ def test_a_message_with_other_bytes_in_it_is_one_or_an_error_of_ours(
         line.worker.shutdown(socket.SHUT_WR)
         *found, last = line.received()
         assert last in ("gone", "invalid")
-        assert all(isinstance(each, Message) for each in found)
+        assert all(isinstance(each, WireMessage) for each in found)
 
 
 @given(st.binary(min_size=1, max_size=200), st.lists(st.integers(-300, 300), max_size=5))
 def test_memory_is_cut_as_was_said_or_refused(data: bytes, sizes: list[int]) -> None:
     descriptor, _ = seal([[data]])
     try:
-        pieces = cut(descriptor, sizes)
+        pieces = read_sealed(descriptor, sizes)
     except ValueError:
         assert sum(sizes) != len(data) or min(sizes) < 1
     else:
@@ -190,21 +191,23 @@ def test_memory_is_cut_as_was_said_or_refused(data: bytes, sizes: list[int]) -> 
 
 
 @pytest.fixture(scope="module")
-def answers() -> Iterator[FromState]:
+def answers() -> Iterator[RequestHandler]:
     with Versioned(Memory()) as state:
         state["a"] = [b"x" * CHUNK_BYTES, b"x" * CHUNK_BYTES, b"y"]
         state.commit("a")
-        answers = FromState(state, lambda *_: b"")
+        answers = RequestHandler(state, lambda *_: b"")
         yield answers
         answers.close()
 
 
 @given(st.data())
-def test_cells_that_are_none_are_mapped_to_nothing(answers: FromState, data: st.DataObject) -> None:
+def test_cells_that_are_none_are_mapped_to_nothing(
+    answers: RequestHandler, data: st.DataObject
+) -> None:
     cell = bytearray(answers._state.cell_at(("a",)) or b"")
-    assert answers.piece(bytes(cell)) is not None
+    assert answers.raw_memory(bytes(cell)) is not None
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(cell) - 1))
         cell[at : at + 1] = data.draw(st.binary(max_size=2))
-    piece = answers.piece(bytes(cell))  # nothing is raised
+    piece = answers.raw_memory(bytes(cell))  # nothing is raised
     assert piece is None or piece[1] > 0

@@ -58,9 +58,9 @@ def run_with_kills(program: Program, folder: Path, *, every: int) -> Outcome:
 
 def _kill(workspace: Workspace) -> None:
     """Kill the worker and the nursery, as a machine that is switched off would."""
-    crew = workspace._crew  # nothing public names the processes
-    if crew is not None and crew._process is not None:
-        os.killpg(crew._process.pid, signal.SIGKILL)
+    pool = workspace._steps.pool  # nothing public names the processes
+    if pool is not None and pool._process is not None:
+        os.killpg(pool._process.pid, signal.SIGKILL)
 
 
 def _outcome(program: Program, workspace: Workspace, steps: list[Step]) -> Outcome:

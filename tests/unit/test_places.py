@@ -7,17 +7,17 @@ from pathlib import Path
 
 import otolith
 from otolith.cli import errors
-from otolith.workspace.sandbox import bubblewrap, container
+from otolith.workspace.sandbox import base, container
 
 PACKAGE = Path(otolith.__file__).parent
 
 
 def test_a_sandbox_shows_this_package_and_not_what_is_beside_it():
-    assert bubblewrap._PACKAGE == PACKAGE
+    assert base.PACKAGE == PACKAGE
 
 
 def test_a_container_is_started_by_a_file_of_ours():
-    assert container._HANDOVER.is_file()
+    assert container._INIT.is_file()
 
 
 def test_only_frames_of_this_package_are_ours():

@@ -1,4 +1,7 @@
-"""What differs between two states of a workspace: by variable, by column, by file."""
+"""The differences between two commits of a workspace: by variable, by column, by file.
+
+Nothing is unpickled, and frames are compared by the cells of their columns, which are not read.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ from otolith.core import WORKSPACE, Branch, Cells, Target
 from otolith.errors import Error
 from otolith.types import Tag
 
-How = Literal["created", "changed", "deleted"]
+ChangeKind = Literal["created", "changed", "deleted"]
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnChanges:
     """Columns of a frame that were added, removed or changed."""
 
     added: tuple[str, ...] = ()
@@ -25,68 +28,59 @@ class Columns:
 
 @dataclass(frozen=True)
 class Difference:
-    """One variable or file that is not what it was."""
+    """One variable or file that differs: `how`, and the short descriptions of both sides.
+
+    Its text is one line, such as `~ x: int 1 -> int 2`.
+    """
 
     name: str
-    how: How
+    how: ChangeKind
     what: Literal["variable", "file"] = "variable"
     before: str = ""
     after: str = ""
-    columns: Columns | None = None
+    columns: ColumnChanges | None = None
 
     def __str__(self) -> str:
         sign = {"created": "+", "changed": "~", "deleted": "-"}[self.how]
         if self.what == "file":
             return f"{sign} {self.name} (file)"
         both = f"{self.before} -> {self.after}"
-        said = both if self.how == "changed" else self.after or self.before
-        return f"{sign} {self.name}: {said}"
+        return f"{sign} {self.name}: {both if self.how == 'changed' else self.after or self.before}"
 
 
 def workspace_diff(
     state: Branch, old: Target | None = None, new: Target | None = None
 ) -> list[Difference]:
-    """Return what differs between two commits of a workspace, by variable, column and file.
+    """Return the differences between two commits of a workspace.
 
-    By default: what the last commit did, or what `new` did. Nothing is unpickled, and no frame is
-    read.
+    By default: what the last commit did, or what `new` did.
     """
     after = state.resolve("@" if new is None else new)
-    if old is not None:
-        before: bytes | None = state.resolve(old).cell
-    else:
-        parent = after.parents[0] if after.parents else None
-        before = None if parent is None else state.resolve(parent).cell
-    return list(differences(state.cells, before, after.cell))
+    if old is None and after.parents:
+        old = after.parents[0]
+    before = None if old is None else state.resolve(old).cell
+    return list(_differences(state.cells, before, after.cell))
 
 
-def differences(cells: Cells, old: bytes | None, new: bytes | None) -> Iterator[Difference]:
-    """Yield what differs between two states, each given by its root; big values are not read."""
+def _differences(cells: Cells, old: bytes | None, new: bytes | None) -> Iterator[Difference]:
+    """Yield the differences between two states, each given by its root cell."""
     before, after = _tables(cells, old), _tables(cells, new)
-    yield from _variables(cells, before, after)
-    for name, mine, yours in _pairs(cells, before.get("files"), after.get("files")):
-        yield Difference(name, _how(mine, yours), "file")
+    for name, mine, yours in _changed_entries(cells, before.get("vars"), after.get("vars")):
+        was, now = (_load(cells, mine), _load(cells, yours))
+        if was is not None and now is not None and was.get("step") == now.get("step"):
+            continue  # only what refers to it has changed
+        texts = _describe(was), _describe(now)
+        columns = _column_changes(cells, before, after, name)
+        yield Difference(name, _change_kind(mine, yours), "variable", *texts, columns)
+    for name, mine, yours in _changed_entries(cells, before.get("files"), after.get("files")):
+        yield Difference(name, _change_kind(mine, yours), "file")
 
 
-def _variables(
-    cells: Cells, before: Mapping[str, bytes], after: Mapping[str, bytes]
-) -> Iterator[Difference]:
-    changed = {name: pair for name, *pair in _pairs(cells, before.get("vars"), after.get("vars"))}
-    for name, (mine, yours) in sorted(changed.items()):
-        was = cells.load(mine) if mine is not None else None
-        now = cells.load(yours) if yours is not None else None
-        if _is_untouched(was, now):
-            continue
-        columns = _columns(cells, before, after, name)
-        yield Difference(name, _how(mine, yours), "variable", _shown(was), _shown(now), columns)
+def _load(cells: Cells, cell: bytes | None) -> Any:
+    return None if cell is None else cells.load(cell)
 
 
-def _is_untouched(was: Any, now: Any) -> bool:
-    """Tell whether only what refers to a variable is different."""
-    return was is not None and now is not None and was.get("step") == now.get("step")
-
-
-def _shown(entry: Any) -> str:
+def _describe(entry: Any) -> str:
     if not isinstance(entry, dict):
         return ""
     kind, shape = entry.get("type", "?"), entry.get("shape")
@@ -98,54 +92,56 @@ def _shown(entry: Any) -> str:
     return f"{kind} {preview}".strip()
 
 
-def _columns(
+def _column_changes(
     cells: Cells, before: Mapping[str, bytes], after: Mapping[str, bytes], name: str
-) -> Columns | None:
+) -> ColumnChanges | None:
     try:
-        mine, yours = (_frame(cells, side.get("data"), name) for side in (before, after))
+        mine, yours = (_column_cells(cells, side.get("data"), name) for side in (before, after))
     except (Error, ImportError):
         return None
     if mine is None or yours is None:
         return None
     common = [label for label in yours if label in mine]
-    return Columns(
+    return ColumnChanges(
         tuple(label for label in yours if label not in mine),
         tuple(label for label in mine if label not in yours),
         tuple(label for label in common if not cells.same(mine[label], yours[label])),
     )
 
 
-def _frame(cells: Cells, data: bytes | None, name: str) -> dict[str, bytes] | None:
-    """Return the cells of the columns of a frame, by label."""
+def _column_cells(cells: Cells, data: bytes | None, name: str) -> dict[str, bytes] | None:
+    """Return the cells of the columns of a frame, by label; None for what is not a frame."""
     cell = None if data is None else cells.entry(data, cells.encoding.key(name))
     tag = None if cell is None else cells.tag(cell)
     if tag is None or tag.code != Tag.FRAME or not isinstance(tag.data, bytes):
         return None
-    form = {str(cells.encoding.unkey(key)): part for key, part in cells.entries(tag.data)}
-    if "columns" not in form or "labels" not in form:
+    fields = {str(cells.encoding.unkey(key)): part for key, part in cells.entries(tag.data)}
+    if "columns" not in fields or "labels" not in fields:
         return None
-    names = labels(tag.code, {"labels": cells.load(form["labels"])})
-    return dict(zip(map(str, names), cells.elements(form["columns"]), strict=True))
+    names = labels(tag.code, {"labels": cells.load(fields["labels"])})
+    return dict(zip(map(str, names), cells.elements(fields["columns"]), strict=True))
 
 
 def _tables(cells: Cells, root: bytes | None) -> dict[str, bytes]:
-    place = None if root is None else cells.entry(root, cells.encoding.key(WORKSPACE))
-    if place is None:
+    """Return the root cells of the tables of a workspace, by name."""
+    cell = None if root is None else cells.entry(root, cells.encoding.key(WORKSPACE))
+    if cell is None:
         return {}
-    return {str(cells.encoding.unkey(key)): cell for key, cell in cells.entries(place)}
+    return {str(cells.encoding.unkey(key)): part for key, part in cells.entries(cell)}
 
 
-def _pairs(
+def _changed_entries(
     cells: Cells, old: bytes | None, new: bytes | None
 ) -> Iterator[tuple[str, bytes | None, bytes | None]]:
+    """Yield the entries that differ between two tables, sorted by their names."""
     mine = {} if old is None else dict(cells.entries(old))
     yours = {} if new is None else dict(cells.entries(new))
-    for key in sorted({*mine, *yours}):
+    for name, key in sorted((str(cells.encoding.unkey(key)), key) for key in {*mine, *yours}):
         if not cells.same(mine.get(key), yours.get(key)):
-            yield str(cells.encoding.unkey(key)), mine.get(key), yours.get(key)
+            yield name, mine.get(key), yours.get(key)
 
 
-def _how(mine: bytes | None, yours: bytes | None) -> How:
+def _change_kind(mine: bytes | None, yours: bytes | None) -> ChangeKind:
     if mine is None:
         return "created"
     return "deleted" if yours is None else "changed"

@@ -1,7 +1,8 @@
-"""What the host gives to a session: data as cells, anything else as a pickle that a worker loads.
+"""The values that the host sets in a session: data as cells, anything else in a pickle.
 
-The pickle goes one way only, from the program of the user into a sandbox; nothing is kept of it. A
-class whose module a worker could not import, such as one of the user's own program, goes along.
+A worker loads the pickle. It goes one way only, from the program of the user into a sandbox, and is
+not stored. A class that a worker could not import, such as one of the user's own program, is
+pickled by value.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from otolith.core import StateReader
 from otolith.errors import BadValue
 from otolith.workspace.worker.classes import CACHES
 
-_DATA = frozenset({
+_DATA_MODULES = frozenset({
     "datetime", "decimal", "numpy", "pandas", "pathlib", "polars", "pyarrow", "scipy", "torch",
     "uuid", "zoneinfo",
 })  # fmt: skip
-"""Where types come from that are data to a session, as long as they hold nothing else."""
+"""The packages whose types are data to a session, as long as they hold nothing else."""
 
 _SCALARS = (bool, int, float, complex, str, bytes, bytearray, type(None))
 _CONTAINERS = (dict, list, tuple, set, frozenset)
@@ -36,16 +37,16 @@ _INSTALLED = tuple(
 
 
 class InputValues(NamedTuple):
-    """Variables that a worker sets."""
+    """Variables that a worker sets before it runs code."""
 
     cells: dict[str, bytes]
     pickle: bytes
 
 
-def gift_of(
+def input_values(
     values: Mapping[str, object], state: StateReader, *, are_objects: bool = False
 ) -> InputValues:
-    """Return variables as a worker can take them; none as data, if `are_objects`.
+    """Return variables in the form that a worker takes; with `are_objects`, none as data.
 
     Raises:
         BadValue: one of them cannot be pickled.
@@ -53,20 +54,19 @@ def gift_of(
     cells: dict[str, bytes] = {}
     objects: dict[str, object] = {}
     for name, value in values.items():
-        _refuse_module(name, value)
-        cell = None if are_objects else _cell(value, state)
-        if cell is None:
+        if isinstance(value, ModuleType) and _is_uninstalled(value):
+            raise BadValue(
+                f"cannot send {name}: no worker can import {value.__name__}",
+                hint="write its file to the work folder, and import it in the code",
+            )
+        try:
+            if are_objects or not _is_data(value):
+                objects[name] = value
+            else:
+                cells[name] = state.cells.put(value)
+        except (BadValue, RecursionError):  # it is too deep, or contains itself
             objects[name] = value
-        else:
-            cells[name] = cell
-    return InputValues(cells, _pickled(objects))
-
-
-def _cell(value: object, state: StateReader) -> bytes | None:
-    try:
-        return state.cells.put(value) if _is_data(value) else None
-    except (BadValue, RecursionError):  # it is too deep, or goes round in circles
-        return None
+    return InputValues(cells, _pickle(objects))
 
 
 def _is_data(value: object) -> bool:
@@ -74,69 +74,57 @@ def _is_data(value: object) -> bool:
     if kind in _CONTAINERS:
         parts: Any = value.items() if isinstance(value, dict) else value
         return all(map(_is_data, parts))
-    return kind in _SCALARS or kind.__module__.partition(".")[0] in _DATA
+    return kind in _SCALARS or kind.__module__.partition(".")[0] in _DATA_MODULES
 
 
-def _pickled(objects: dict[str, object]) -> bytes:
+def _pickle(objects: dict[str, object]) -> bytes:
     if not objects:
         return b""
-    with _along(_strangers()):
+    with _pickled_by_value():
         sink = io.BytesIO()
         try:
             _Pickler(sink).dump(objects)
             return sink.getvalue()
-        except Exception as error:  # whatever the classes of a user raise
+        except Exception as error:  # classes of a user may raise anything
             raise BadValue(
-                f"cannot hand over {', '.join(objects)}: {type(error).__name__}: {error}",
-                hint="hand over data, or the path of a file",
+                f"cannot send {', '.join(objects)}: {type(error).__name__}: {error}",
+                hint="send data, or the path of a file",
             ) from error
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Leaves out what libraries keep on classes for themselves."""
+    """Leaves out the caches that libraries have on classes."""
 
     def reducer_override(self, obj: Any) -> Any:
-        """Say how something is pickled, or that it is as always."""
+        """Return how something is pickled, or that it is pickled as usual."""
         if isinstance(obj, type):
             for name in CACHES & vars(obj).keys():
                 delattr(obj, name)
         return super().reducer_override(obj)
 
 
-def _strangers() -> list[ModuleType]:
-    """Return the modules of the user's own program: a worker has only those that are installed."""
-    found = list(sys.modules.values())
-    return [module for module in found if _is_strange(module) and _is_named(module)]
-
-
-def _is_strange(module: ModuleType) -> bool:
-    place: Any = getattr(module, "__file__", None)
-    if not isinstance(place, str) or place.startswith(_INSTALLED):
+def _is_uninstalled(module: ModuleType) -> bool:
+    """Tell whether a module is part of the user's own program, which a worker does not have."""
+    path: Any = getattr(module, "__file__", None)
+    if not isinstance(path, str) or path.startswith(_INSTALLED):
         return False
     return module.__name__.partition(".")[0] != __name__.partition(".")[0]
 
 
-def _is_named(module: ModuleType) -> bool:
-    return module.__name__ != "__main__" and sys.modules.get(module.__name__) is module
-
-
-def _refuse_module(name: str, value: object) -> None:
-    if isinstance(value, ModuleType) and _is_strange(value):
-        raise BadValue(
-            f"cannot hand over {name}: no worker can import {value.__name__}",
-            hint="write its file to the work folder, and import it in the code",
-        )
-
-
 @contextmanager
-def _along(modules: list[ModuleType]) -> Iterator[None]:
-    """Let classes of modules be pickled with what they are, and not only by their names."""
+def _pickled_by_value() -> Iterator[None]:
+    """Let classes of the user's own modules be pickled by value, not only by their names."""
     known = cloudpickle.list_registry_pickle_by_value()
-    fresh = [module for module in modules if module.__name__ not in known]
-    for module in fresh:
+    modules = [
+        module
+        for name, module in list(sys.modules.items())
+        if name not in known and name != "__main__" and _is_uninstalled(module)
+        and module.__name__ == name
+    ]  # fmt: skip
+    for module in modules:
         cloudpickle.register_pickle_by_value(module)
     try:
         yield
     finally:
-        for module in fresh:
+        for module in modules:
             cloudpickle.unregister_pickle_by_value(module)

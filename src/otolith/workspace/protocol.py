@@ -1,8 +1,9 @@
-"""What host, fork server and worker say to each other.
+"""The messages between host, fork server and worker.
 
 The *host* is the process of the user. The *fork server* is started once for a session, inside the
-sandbox, with everything imported; it forks a *worker* for each step, or for many. A worker asks the
-host for what it reads and hands over what it made; it has no other way to a store.
+sandbox, with everything imported; it forks a *worker* for each step, or one for many steps. A
+worker requests what it reads from the host and sends back what it made; it cannot reach a store in
+any other way.
 
 Whatever a worker sends is decoded into one of the classes below or refused (`wire.py`): it is data
 and nothing else. The fork server is trusted no more than a worker: it runs in the same sandbox, and
@@ -11,57 +12,75 @@ imports what steps have imported.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias
 
 import msgspec
 
-from otolith.workspace.wire import Message
+from otolith.types import Hash
+from otolith.workspace.wire import WireMessage
 
 
-class Fork(Message, frozen=True):
-    """Host to fork server: fork a worker; its line, and where its output goes, come along."""
+class Host(Protocol):
+    """The requests of a session to its host: objects, memory, and checks of signatures."""
+
+    def read(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
+        """Return the objects that exist, by hash."""
+
+    def map(self, cell: bytes) -> tuple[int, int] | None:
+        """Return a descriptor of the raw bytes of a cell and their length; None if refused."""
+
+    def is_signed(self, place: str, cell: bytes, signature: bytes) -> bool:
+        """Tell whether this repo has signed the pickle at a place."""
+
+    def send_early(self, objects: Sequence[bytes]) -> bool:
+        """Send objects before the end of a step; tell whether the host accepts that."""
 
 
-class Signal(Message, frozen=True):
+class Fork(WireMessage, frozen=True):
+    """Host to fork server: fork a worker. Descriptors: its socket, its stdout, its stderr."""
+
+
+class Signal(WireMessage, frozen=True):
     """Host to fork server: send a signal to a worker."""
 
     pid: int
     number: int
 
 
-class Learn(Message, frozen=True):
-    """Host to fork server: import these, so that workers find them imported."""
+class ImportModules(WireMessage, frozen=True):
+    """Host to fork server: import these modules, so that workers start with them."""
 
     modules: list[str]
 
 
-class Sweep(Message, frozen=True):
-    """Host to fork server: end what steps have started and left behind."""
+class EndOrphans(WireMessage, frozen=True):
+    """Host to fork server: end processes that steps have started and left running."""
 
 
-class Ready(Message, frozen=True):
-    """Fork server to host: everything is imported; what is known of Python here."""
+class Ready(WireMessage, frozen=True):
+    """Fork server to host: everything is imported."""
 
     python: str
     sandbox: str
 
 
-class Forked(Message, frozen=True):
-    """Fork server to host: the worker that was asked for, by its id."""
+class WorkerStarted(WireMessage, frozen=True):
+    """Fork server to host: the process id of the worker that `Fork` requested."""
 
     pid: int
 
 
-class Ended(Message, frozen=True):
-    """Fork server to host: a worker is no more; its exit code, or minus the signal."""
+class WorkerEnded(WireMessage, frozen=True):
+    """Fork server to host: a worker has ended, with this exit code or minus the signal."""
 
     pid: int
     code: int
-    why: str = ""  # where the fork server ended it
+    why: str = ""  # if the fork server ended it
 
 
-class Begin(Message, frozen=True):
-    """Host to worker: what a worker is told once."""
+class StartSession(WireMessage, frozen=True):
+    """Host to worker: the settings of the session, sent once before the first step."""
 
     salt: int
     config: bytes
@@ -71,77 +90,77 @@ class Begin(Message, frozen=True):
     shown_chars: int = 10_000
 
 
-class Run(Message, frozen=True):
-    """Host to worker: run this code on a state, given as the cells at its top."""
+class Run(WireMessage, frozen=True):
+    """Host to worker: run this code on a state, given by the root cells of its tables."""
 
     code: str
     step: int
-    roots: dict[str, bytes] | None  # None: go on from what you handed over last
-    # Variables to set first: as cells, and as the pickle of a dict.
+    roots: dict[str, bytes] | None  # None: continue from the state that the last step left
+    # Variables to set before the code runs: as cells, and as the pickle of a dict.
     put: dict[str, bytes] = msgspec.field(default_factory=dict)
     pickled: bytes = b""
-    along: list[bytes] = msgspec.field(default_factory=list)  # objects that will be asked for first
+    preloaded: list[bytes] = msgspec.field(default_factory=list)  # objects that are needed first
 
 
-class Objects(Message, frozen=True):
-    """Host to worker: the first of the objects that were asked for; None where there is none.
+class ObjectsReply(WireMessage, frozen=True):
+    """Host to worker: the first of the requested objects; None for one that does not exist.
 
-    The rest has to be asked for again. More come along that will be asked for next.
+    The worker requests the rest again. `more` has objects that it will probably need next.
     """
 
     found: list[bytes | None]
     more: list[bytes] = msgspec.field(default_factory=list)
 
 
-class Mapped(Message, frozen=True):
-    """Host to worker: raw bytes in one piece, in the memory that comes along; or why not."""
+class MemoryReply(WireMessage, frozen=True):
+    """Host to worker: raw bytes in the memory whose descriptor is attached, or why not."""
 
     size_bytes: int
     refused: str = ""
 
 
-class Vouched(Message, frozen=True):
-    """Host to worker: whether a pickle is one that this repo has signed."""
+class SignatureReply(WireMessage, frozen=True):
+    """Host to worker: whether this repo has signed a pickle."""
 
     is_signed: bool
 
 
-class Read(Message, frozen=True):
-    """Worker to host: give me these objects."""
+class Read(WireMessage, frozen=True):
+    """Worker to host: return these objects."""
 
     hashes: list[bytes]
 
 
-class Map(Message, frozen=True):
-    """Worker to host: give me the raw bytes that this cell links to, in one piece."""
+class Map(WireMessage, frozen=True):
+    """Worker to host: return the raw bytes that this cell links to as one block of memory."""
 
     cell: bytes
 
 
-class Vouch(Message, frozen=True):
-    """Worker to host: is this pickle, given by its place and cell, one that was signed here?"""
+class CheckSignature(WireMessage, frozen=True):
+    """Worker to host: tell whether the pickle in this cell was signed for this place."""
 
     place: str
     cell: bytes
     signature: bytes
 
 
-class Handed(msgspec.Struct, array_like=True, frozen=True):
-    """An object that a worker made, and an older one that it resembles."""
+class NewObject(msgspec.Struct, array_like=True, frozen=True):
+    """An object that a worker made, and the hash of an older one that it resembles."""
 
     data: bytes
     base: bytes | None = None
 
 
 class Figure(msgspec.Struct, frozen=True):
-    """A picture that was drawn."""
+    """A figure of matplotlib, drawn."""
 
     number: int
     png: bytes
 
 
-class Failure(msgspec.Struct, frozen=True):
-    """What code raised."""
+class StepFailure(msgspec.Struct, frozen=True):
+    """The exception that ended a step, as text; `type` is "WorkerDied" if its process died."""
 
     type: str
     message: str
@@ -149,29 +168,26 @@ class Failure(msgspec.Struct, frozen=True):
     line: int | None = None
 
 
-class Ran(Message, frozen=True):
-    """Worker to host: the code has run; what it did is being captured."""
+class CodeFinished(WireMessage, frozen=True):
+    """Worker to host: the code has run, and the capture of its changes begins."""
 
 
-class Handing(Message, frozen=True):
-    """Worker to host: objects that what I will hand over needs; their bytes are in sealed memory.
-
-    There is no answer to it.
-    """
+class EarlyObjects(WireMessage, frozen=True):
+    """Worker to host: objects that the result will need, in sealed memory. There is no reply."""
 
     sizes: list[int]
 
 
-class Done(Message, frozen=True):
+class WorkerResult(WireMessage, frozen=True):
     """Worker to host: the step is over; what it did, and the state after it."""
 
     ok: bool
     value: str | None
     value_type: str | None
-    failure: Failure | None
+    failure: StepFailure | None
     was_interrupted: bool
     cells: dict[str, bytes | None]
-    objects: list[Handed]
+    objects: list[NewObject]
     created: list[str]
     changed: list[str]
     deleted: list[str]
@@ -183,7 +199,7 @@ class Done(Message, frozen=True):
     seconds: dict[str, float]
 
 
-ToForkServer: TypeAlias = Fork | Signal | Learn | Sweep
-FromForkServer: TypeAlias = Ready | Forked | Ended
-ToWorker: TypeAlias = Begin | Run | Objects | Mapped | Vouched
-FromWorker: TypeAlias = Read | Map | Vouch | Ran | Handing | Done
+ToForkServer: TypeAlias = Fork | Signal | ImportModules | EndOrphans
+FromForkServer: TypeAlias = Ready | WorkerStarted | WorkerEnded
+ToWorker: TypeAlias = StartSession | Run | ObjectsReply | MemoryReply | SignatureReply
+FromWorker: TypeAlias = Read | Map | CheckSignature | CodeFinished | EarlyObjects | WorkerResult

@@ -1,4 +1,4 @@
-"""A step of a workspace: how it is run (`Runner`) and stopped (`Stop`), and what it came to."""
+"""A step of a workspace: how it is run (`Runner`), how it is stopped, and its result (`Step`)."""
 
 from __future__ import annotations
 
@@ -10,74 +10,83 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from otolith.codecs import migration
 from otolith.core import Commit
 from otolith.errors import Invalid
-from otolith.workspace.protocol import Failure
-from otolith.workspace.sandbox import Limits
+from otolith.workspace.protocol import StepFailure
+from otolith.workspace.sandbox import ResourceLimits
 
-Stopped: TypeAlias = Literal["interrupted", "timed out", "killed", "over disk limit"]
-"""What ended a step early: the user, its time, the user who had enough of it, or what it wrote."""
+StopReason: TypeAlias = Literal["interrupted", "timed out", "killed", "over disk limit"]
+"""Why a step ended early: `interrupt()`, its time limit, `kill()`, or what it wrote to the disk."""
 
-Wish: TypeAlias = Literal["interrupted", "killed"]
+StopRequest: TypeAlias = Literal["interrupted", "killed"]
+
+OutputListener: TypeAlias = Callable[[str, str], None]
+"""Called with the name of a stream, "stdout" or "stderr", and a piece of text."""
+
+_READ_BYTES = 1 << 16
+_MOST_READS = 1024
 
 
-class Stop:
-    """What is wished for, and a line that wakes whoever runs the step.
+class StopRequests:
+    """Requests of the user to stop the running step, and a socket that wakes its runner.
 
-    Nothing here takes a lock: a signal handler may come in the middle of anything.
+    Nothing here takes a lock: a signal handler may interrupt any line.
     """
 
     def __init__(self) -> None:
         self.line, self._bell = socket.socketpair()
         self.line.settimeout(0)
         self._bell.settimeout(0)
-        self._wishes: list[Wish] = []
+        self._requests: list[StopRequest] = []
         self._is_step_running = False
 
-    def begin(self) -> None:
-        """Take wishes from now on."""
-        self.wishes()
+    def begin_step(self) -> None:
+        """Accept requests from now on."""
+        self.take()
         self._is_step_running = True
 
-    def end(self) -> None:
-        """Take none any more."""
+    def end_step(self) -> None:
+        """Accept no more requests."""
         self._is_step_running = False
 
-    def ask(self, wish: Wish) -> bool:
-        """Tell whether there is a step to stop; it will be."""
+    def add(self, request: StopRequest) -> bool:
+        """Request a stop; tell whether a step is running."""
         if not self._is_step_running:
             return False
-        self._wishes.append(wish)
-        with suppress(OSError):  # it rings already, or the workspace was closed
+        self._requests.append(request)
+        with suppress(OSError):  # the runner is awake already, or the workspace was closed
             self._bell.send(b".")
         return True
 
     @property
-    def is_kill_wished(self) -> bool:
-        """Whether the step is to be killed; the wish stays until it is taken."""
-        return "killed" in self._wishes
+    def has_kill(self) -> bool:
+        """Whether the step is to be killed; the request stays until it is taken."""
+        return "killed" in self._requests
 
-    def wishes(self) -> list[Wish]:
-        """Return what was wished for since the last time."""
+    def take(self) -> list[StopRequest]:
+        """Return the requests since the last call."""
         with suppress(BlockingIOError):
             self.line.recv(4096)
-        count = len(self._wishes)
-        taken, self._wishes[:count] = self._wishes[:count], []
+        count = len(self._requests)
+        taken, self._requests[:count] = self._requests[:count], []
         return taken
 
     def close(self) -> None:
-        """Hang up."""
-        self.end()
+        """Close both sockets."""
+        self.end_step()
         self.line.close()
         self._bell.close()
 
 
 @dataclass(frozen=True)
-class Files:
-    """Files of the work folder that a step added, changed or removed."""
+class FileChanges:
+    """The files of the work folder that were added, changed or removed.
+
+    `skipped` are those that no state stores, each with the reason.
+    """
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -90,12 +99,15 @@ class Files:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure that was drawn."""
+    """A figure that a step drew, as PNG; notebooks display it."""
 
     png: bytes
 
+    def __repr__(self) -> str:
+        return f"<Picture {len(self.png):,} bytes of PNG>"
+
     def save(self, path: str | Path) -> None:
-        """Write it to a file."""
+        """Write the picture to a file."""
         Path(path).write_bytes(self.png)
 
     def _repr_png_(self) -> bytes:
@@ -104,49 +116,55 @@ class Picture:
 
 @dataclass(frozen=True)
 class Step:
-    """One run of code: how it ended, what it showed, and what it did to the state."""
+    """The result of running code once: how it ended, what it printed, and what it changed.
+
+    `value` is that of the last expression if it is data; `shown` is its text in any case. `commit`
+    is None if the process of the step died: then nothing of it is stored.
+    """
 
     ok: bool
-    value: Any  # as data, where it is data; otherwise None, and `shown` says what it was
+    value: Any
     shown: str | None
     stdout: str
     stderr: str
-    error: Failure | None
-    created: tuple[str, ...]
-    changed: tuple[str, ...]
-    deleted: tuple[str, ...]
-    lost: dict[str, str]
-    files: Files
-    figures: tuple[Picture, ...]
-    commit: Commit | None
-    timing: dict[str, float]
-    sandbox: str
-    loaded: tuple[str, ...] = ()
-    stopped: Stopped | None = None  # what ended it before its time, if something did
+    error: StepFailure | None
+    created: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    lost: dict[str, str] = field(default_factory=dict)  # variables that could not be stored, why
+    files: FileChanges = field(default_factory=FileChanges)
+    figures: tuple[Picture, ...] = ()
+    commit: Commit | None = None
+    timing: dict[str, float] = field(default_factory=dict)
+    sandbox: str = ""
+    loaded: tuple[str, ...] = ()  # variables that the step has read
+    stopped: StopReason | None = None  # why it ended early, if it did
 
     def __repr__(self) -> str:
         why = self.stopped or (self.error.type if self.error else "?")
         outcome = "ok" if self.ok else f"failed: {why}"
-        said = f" = {self.shown[:60]}" if self.shown else ""
-        return f"<Step {self.commit.id[:10] if self.commit else '-'} {outcome}{said}>"
+        value = f" = {self.shown[:60]}" if self.shown else ""
+        return f"<Step {self.commit.id[:10] if self.commit else '-'} {outcome}{value}>"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Runner:
-    """What a step may use, and what confines it.
+    """How steps are run: their sandbox, their limits, and one process for each or for many.
 
-    `sandbox` is "auto" for the best that works here, or a name; "limits" confines nothing but what
-    is counted. `mode` is "cold" for a new process to each step, or "warm" for one that stays; every
-    step is committed either way. A step that takes longer than `wall_seconds` is interrupted, and
-    what it reached is kept; `grace_seconds` later it is killed. Of what a step prints, and of what
-    its value looks like, `output_bytes` and `shown_chars` are kept; the rest is counted.
+    `sandbox` is "auto" for the best that works here, or a name; "limits" has resource limits only.
+    `mode` is "cold" for a new process for each step, or "warm" for one that stays; every step is
+    committed either way. A step that takes longer than `wall_seconds` is interrupted, and what it
+    has done is stored; `grace_seconds` later it is killed. Of what a step prints, and of the text
+    of its value, `output_bytes` and `shown_chars` are stored; the rest is counted.
 
     A step that makes its work folder grow by more than `disk_bytes` is killed, and nothing of it is
-    kept; `file_bytes` limits one file. Where a sandbox has a /tmp of its own, which is in memory,
-    it holds `disk_bytes` as well. `handover_bytes` limits what a step may hand over to be stored.
+    stored; `file_bytes` limits one file. In a sandbox with its own /tmp, which is in memory, that
+    holds `disk_bytes` as well. `handover_bytes` limits what a step may send to be stored.
+
+        Runner(sandbox="bubblewrap", wall_seconds=60, memory_bytes=4 << 30)
     """
 
-    __otolith_version__: ClassVar[int] = 2  # Runners can be kept in a state, like any value
+    __otolith_version__: ClassVar[int] = 2  # a state can store a Runner, like any value
 
     sandbox: str = "auto"
     image: str | None = None
@@ -171,17 +189,18 @@ class Runner:
         if self.mode not in ("cold", "warm"):
             raise Invalid(f"mode={self.mode!r} is not known", hint="use 'cold' or 'warm'")
         for name in ("wall_seconds", "grace_seconds", "capture_seconds", "shown_chars"):
-            if not getattr(self, name) > 0:
-                raise Invalid(f"{name} must be more than nothing", hint="leave it out")
+            if not (value := getattr(self, name)) > 0:
+                raise Invalid(f"{name} must be more than 0, got {value}", hint="leave it out")
         if self.disk_bytes is not None and self.disk_bytes < 1:
             raise Invalid(
-                f"disk_bytes must be at least 1, got {self.disk_bytes}", hint="None is no limit"
+                f"disk_bytes must be at least 1, got {self.disk_bytes}",
+                hint="None means without limit",
             )
 
     @property
-    def limits(self) -> Limits:
-        """What a worker may use."""
-        return Limits(
+    def limits(self) -> ResourceLimits:
+        """The limits that the kernel enforces on a worker."""
+        return ResourceLimits(
             memory_bytes=self.memory_bytes,
             cpu_seconds=self.cpu_seconds,
             file_bytes=self.file_bytes,
@@ -191,54 +210,57 @@ class Runner:
 
 
 @migration(Runner, 1, 2)
-def _with_a_disk_limit(fields: dict[str, Any]) -> dict[str, Any]:
+def _add_disk_limit(fields: dict[str, Any]) -> dict[str, Any]:
     return {**fields, "disk_bytes": Runner.disk_bytes}
 
 
-OnOutput: TypeAlias = Callable[[str, str], None]
-"""Called with the name of a stream, "stdout" or "stderr", and a piece of text."""
+class OutputStream:
+    """The text that a step prints to one stream, up to a limit."""
 
-_PIECE_BYTES = 1 << 16
-
-
-class Output:
-    """One stream."""
-
-    def __init__(self, name: str, *, limit_bytes: int, listener: OnOutput | None) -> None:
+    def __init__(self, name: str, *, limit_bytes: int, listener: OutputListener | None) -> None:
         self._name = name
         self._limit = limit_bytes
         self._listener = listener
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._kept: list[str] = []
+        self._pieces: list[str] = []
         self._size = 0
-        self._dropped = 0
 
     def read(self, descriptor: int) -> bool:
-        """Take in what is there; tell whether there may be more."""
+        """Read what has arrived; tell whether there may be more."""
         try:
-            piece = os.read(descriptor, _PIECE_BYTES)
+            piece = os.read(descriptor, _READ_BYTES)
         except BlockingIOError:
             return False
-        self._take(piece)
+        text = self._decoder.decode(piece[: max(0, self._limit - self._size)])
+        self._size += len(piece)
+        if text:
+            self._pieces.append(text)
+            if self._listener is not None:
+                self._listener(self._name, text)
         return bool(piece)
 
     def drain(self, descriptor: int) -> None:
-        """Take in all that is there by now, within reason: somebody may go on printing for ever."""
-        for _ in range(1024):
+        """Read all that has arrived, within reason: a process may continue to print forever."""
+        for _ in range(_MOST_READS):
             if not self.read(descriptor):
                 return
 
-    def _take(self, piece: bytes) -> None:
-        room = max(0, self._limit - self._size)
-        self._size += len(piece)
-        self._dropped += max(0, len(piece) - room)
-        text = self._decoder.decode(piece[:room])
-        if text:
-            self._kept.append(text)
-            if self._listener is not None:
-                self._listener(self._name, text)
-
     def text(self) -> str:
-        """Return what was printed, and how much of it is left out."""
-        text = "".join(self._kept)
-        return f"{text}\n… {self._dropped:,} more bytes were printed" if self._dropped else text
+        """Return what was printed, and how much of it was dropped."""
+        text, dropped = "".join(self._pieces), self._size - self._limit
+        return f"{text}\n… {dropped:,} more bytes were printed" if dropped > 0 else text
+
+
+class StepOutput(NamedTuple):
+    """Both streams of a step."""
+
+    stdout: OutputStream
+    stderr: OutputStream
+
+    @classmethod
+    def limited(cls, limit_bytes: int, listener: OutputListener | None) -> StepOutput:
+        """Return two empty streams, each with a limit."""
+        names = ("stdout", "stderr")
+        return cls(
+            *(OutputStream(each, limit_bytes=limit_bytes, listener=listener) for each in names)
+        )

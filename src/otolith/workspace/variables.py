@@ -1,42 +1,38 @@
-"""What can be read of a workspace on the host: what is known of variables, and those that are data.
+"""The variables of a workspace, as far as the host reads them: descriptions, and values of data.
 
-Nothing is unpickled here.
+Nothing is unpickled here. A state has these tables of a workspace, below `.workspace`:
 
-What a state keeps of a workspace, table by table.
-
-vars        what is known of each variable
-data        variables that are data
-objects     pickles of those that are not; `signatures` of them
-classes     which pickle has a class; `code` has the sources
-files       the work folder
-ambient     modules, random numbers, environment
-resources   variables that are made anew, and by what
-last        the code, value and output of the last step
+    vars        the description of each variable
+    data        variables that are data
+    objects     pickles of those that are not; `signatures` of them
+    classes     which pickle has a class; `code` has the sources
+    files       the work folder
+    ambient     modules, random numbers, environment
+    resources   variables that each process makes again, and their factories
+    last        the code, value and output of the last step
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from otolith.core import WORKSPACE, Branch, StateReader
-from otolith.errors import Denied, KeyNotFound, NotKept
+from otolith.core import WORKSPACE, StateReader
 from otolith.workspace.result_check import TABLES
 
 
-class Tables:
-    """The workspace in a state, as it is now."""
+class WorkspaceTables:
+    """Reads the tables of a workspace in a state."""
 
     def __init__(self, state: StateReader) -> None:
         self._state = state
 
     def cell(self, *path: str) -> bytes | None:
-        """Return the cell at a place, or None."""
+        """Return the cell at a path, or None."""
         return self._state.cell_at((WORKSPACE, *path))
 
     def entry(self, *path: str) -> Any:
-        """Return what is at a place, or None."""
+        """Return the value at a path, or None."""
         cell = self.cell(*path)
         return None if cell is None else self._state.cells.load(cell)
 
@@ -49,98 +45,60 @@ class Tables:
         return [str(unkey(key)) for key, _ in self._state.cells.entries(cell)]
 
     def roots(self) -> dict[str, bytes]:
-        """Return the tables that a worker reads, by the cells at their tops."""
+        """Return the root cells of the tables that a worker reads."""
         found = {name: self.cell(name) for name in (*TABLES, "signatures")}
         settle = self._state.cells.settle
         return {name: settle(cell) for name, cell in found.items() if cell is not None}
 
     def config(self) -> bytes:
-        """Return the constants of the repo."""
+        """Return the object with the constants of the repo."""
         store = self._state.cells.objects.stored.store
         hash = store.ref(".config")
         assert hash is not None
         return store.read([hash])[hash]
 
     @property
-    def number(self) -> int:
-        """How many steps there were."""
+    def step_number(self) -> int:
+        """The number of the last step."""
         number = self.entry("last", "step")
         return number if isinstance(number, int) else 0
 
     @property
     def modules(self) -> list[str]:
-        """What steps have imported."""
+        """The modules that steps have imported."""
         ambient = self.entry("ambient") or {}
         return [name for name in ambient.get("modules", []) if isinstance(name, str)]
 
     @property
     def resources(self) -> dict[str, str]:
-        """Variables that are made anew in each process, and the factories that make them."""
+        """The factories of variables that each process makes again, by name."""
         return dict(self.entry("resources") or {})
 
 
 @dataclass(frozen=True)
 class Variable:
-    """What is known of a variable without reading it."""
+    """The description of a variable, which is stored beside it and does not read it.
+
+    `kind` is "data", "object", "module", "resource" or "lost". Of a lost variable, `why` has the
+    reason. `hint` says how to get its value, where that is not obvious.
+    """
 
     name: str
-    kind: str  # data, object, module, resource, lost
+    kind: str
     type: str
-    step: int  # that changed it last
+    step: int  # the last one that changed it
     preview: str = ""
     bytes: int = 0
     shape: tuple[int, ...] | None = None
-    length: int | None = None  # of what has one and no shape
+    length: int | None = None  # if it has one and no shape
     columns: tuple[tuple[str, str], ...] = ()
-    why: str = ""  # it is lost
-    hint: str = ""  # what to do to have it, where it is not just there
-
-
-class Readable:
-    """The variables of a state, as far as they are data."""
-
-    def __init__(self, state: Branch) -> None:
-        self.state = state
-        self._tables = Tables(state)
-
-    def vars(self) -> list[Variable]:
-        """Return what is known of all variables. Nothing is unpickled."""
-        return variables_in(self.state)
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self._tables.cell("vars", name) is not None
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tables.names("vars"))
-
-    def __getitem__(self, name: str) -> Any:
-        """Return a variable that is data.
-
-        Raises:
-            KeyNotFound: there is none.
-            NotKept: it could not be kept.
-            Denied: it is a pickle; `get(name, trusted=True)` loads it all the same.
-        """
-        entry = self._tables.entry("vars", name)
-        if entry is None:
-            raise KeyNotFound(f"there is no variable {name}", hint="see vars()")
-        if entry["kind"] == "data":
-            return self._tables.entry("data", name)
-        if entry["kind"] == "lost":
-            raise NotKept(
-                f"{name} could not be kept: it was a {entry['type']}, and {entry['why']}",
-                hint=entry.get("hint", ""),
-            )
-        raise Denied(
-            f"{name} is a {entry['type']}, kept as {_article(entry['kind'])}:"
-            " it is not loaded into this process",
-            hint="look at it in a step, or get(name, trusted=True) if you trust what ran",
-        )
+    why: str = ""
+    hint: str = ""
 
 
 def variables_in(state: StateReader) -> list[Variable]:
-    """Return what a state knows of its variables, by name."""
-    index = Tables(state).entry("vars")
+    """Return the descriptions of the variables of a state, sorted by name."""
+    index = WorkspaceTables(state).entry("vars")
     entries = index.items() if isinstance(index, dict) else ()
     return [_variable(str(name), entry) for name, entry in sorted(entries)]
 
@@ -163,19 +121,15 @@ def _variable(name: str, entry: dict[str, Any]) -> Variable:
 
 
 def _hint(entry: dict[str, Any]) -> str:
-    """Return what somebody has to do who wants this variable."""
+    """Return how to get the value of a variable."""
     kind = entry.get("kind")
     if kind == "lost":
         return str(entry.get("hint") or "make it again")
     if kind == "resource":
-        return f"{entry.get('factory')} makes it anew in each process, when it is first used"
+        return f"{entry.get('factory')} makes it again in each process, when it is first used"
     if kind == "module":
-        needed = " ".join(str(entry[word]) for word in ("module", "version") if word in entry)
+        needed = " ".join(str(entry[key]) for key in ("module", "version") if key in entry)
         return f"it needs {needed} where the steps run"
     if kind == "object":
         return "look at it in a step, or get(name, trusted=True) if you trust what ran"
     return ""
-
-
-def _article(kind: str) -> str:
-    return "an object" if kind == "object" else f"a {kind}"

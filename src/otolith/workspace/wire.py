@@ -1,27 +1,34 @@
-"""One end of a line between a host and a worker: typed messages, with file descriptors beside them.
+"""One end of a socket between a host and a worker: typed messages, file descriptors, sealed memory.
 
     8 bytes      the length of the body, big-endian; the highest bit: the body is in memory
-    body         MessagePack; absent if it is in sealed memory, whose descriptor comes along last
-    descriptors  with the first byte, and with no other
+    body         MessagePack; absent if it is in sealed memory, whose descriptor is the last one
+    descriptors  attached to the first byte, and to no other
 
-Rules that hold against a sender that means harm:
+Rules that hold against a hostile sender:
 
-1. Nothing waits for the sender. `poll` takes in what has arrived, and `send` hands out what the
-   line takes; both leave the rest for later if the line is a non-blocking one. Who waits, and for
-   how long, is decided by whoever owns the line, beside its clock and its other lines.
+1. Nothing waits for the sender. `poll` takes what has arrived and `send` writes what the socket
+   accepts; on a non-blocking socket both leave the rest for later. The owner of the socket decides
+   how long to wait, together with its clock and its other sockets.
 2. Memory grows with what has arrived. A length is compared with the limit and reserves nothing.
-3. Descriptors that nobody expects are closed: those that come with a later byte by the kernel,
-   those that are too many or come with a broken message here.
-4. What is not a message of the expected types is `Invalid`, and then the line is of no use.
+3. Unexpected descriptors are closed: those that come with a later byte by the kernel, those that
+   are too many or come with a broken message here.
+4. What is not a message of the expected types is `Invalid`; the socket cannot be used after that.
+5. Memory from a process that is not trusted is checked before it is read (`check_sealed`): it must
+   be memory and not a pipe, file or folder; sealed, so that nobody can change it while it is read;
+   as long as announced; and fully allocated. A sparse memory costs its maker nothing, and a reader
+   all of it.
 """
 
 from __future__ import annotations
 
 import array
+import fcntl
+import mmap
 import os
 import socket
+import stat
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -29,67 +36,145 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from otolith.errors import Invalid, Unavailable
-from otolith.workspace.sealed_memory import check_sealed, mapped, seal
 
 _HEADER_BYTES = 8
 _MOST_FDS = 8
-_LONG_BYTES = 1 << 20
-"""From this length on a message goes through memory that is handed over, which is faster."""
-
+_LONG_BYTES = 1 << 20  # from this length on a message is sent as sealed memory, which is faster
 _IN_MEMORY = 1 << 63
-_PIECE_BYTES = 1 << 18
-_TURN_BYTES = 4 << 20
-"""So much is taken in before whoever polls has a look at the clock again."""
-
+_READ_BYTES = 1 << 18
+_POLL_BYTES = 4 << 20  # `poll` returns after reading so much, so that its caller sees the clock
 _CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+
+_SEALS = 0x1 | 0x2 | 0x4 | 0x8  # no more sealing, shrinking, growing or writing
+_ADD_SEALS, _GET_SEALS = 1033, 1034
+_BLOCK_BYTES = 512  # the unit of st_blocks, whatever the file system
+_BUFFERS_PER_WRITE = 512  # the kernel takes up to 1,024 in one call
 
 Received = TypeVar("Received")
 
 
-class Message(msgspec.Struct, tag=True, frozen=True):
-    """What is sent."""
+class WireMessage(msgspec.Struct, tag=True, frozen=True):
+    """The base of all messages; their classes are in `protocol.py`."""
 
 
-class Gone(Unavailable):
-    """The other side has hung up."""
+class PeerGone(Unavailable):
+    """The process at the other end has closed its socket or has ended."""
 
     kind = "worker_gone"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, hint="start a new one")
+
+
+# Sealed memory
+
+
+def seal(parts: Iterable[Sequence[bytes]]) -> tuple[int, int]:
+    """Return a descriptor of sealed memory that holds these bytes, and their number.
+
+    Raises:
+        OSError: there is not enough memory.
+    """
+    descriptor = os.memfd_create("otolith", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        size = sum(_write_all(descriptor, buffers) for buffers in parts)
+        fcntl.fcntl(descriptor, _ADD_SEALS, _SEALS)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor, size
+
+
+def check_sealed(descriptor: int, size: int) -> None:
+    """Refuse what is not sealed memory of this size, before anything is mapped or copied.
+
+    Raises:
+        ValueError: it is something else, is not sealed, or has another size.
+    """
+    status = os.fstat(descriptor)
+    try:
+        seals = fcntl.fcntl(descriptor, _GET_SEALS) if stat.S_ISREG(status.st_mode) else None
+    except OSError:  # a file system without seals
+        seals = None
+    if seals is None:
+        raise ValueError("the descriptor is not one of memory")
+    if seals & _SEALS != _SEALS:
+        raise ValueError("the memory is not sealed: it can still be written to")
+    if size < 1 or status.st_size != size:
+        raise ValueError(f"the memory has {status.st_size:,} bytes, announced were {size:,}")
+    if status.st_blocks * _BLOCK_BYTES < size:
+        raise ValueError("the memory is sparse: most of it is not allocated")
+
+
+def read_sealed(descriptor: int, sizes: Sequence[int]) -> list[bytes]:
+    """Return the bytes in sealed memory, cut into pieces of these sizes.
+
+    Raises:
+        ValueError: it is not sealed, or its size is not the sum of the sizes.
+    """
+    size = sum(sizes)
+    check_sealed(descriptor, size if min(sizes, default=0) > 0 else 0)
+    pieces, start = [], 0
+    with _map(descriptor, size) as memory:
+        for each in sizes:
+            pieces.append(memory[start : start + each])
+            start += each
+    return pieces
+
+
+def _map(descriptor: int, size: int) -> mmap.mmap:
+    """Map memory that was checked: memory that is not sealed can vanish while it is read."""
+    return mmap.mmap(descriptor, size, prot=mmap.PROT_READ)
+
+
+def _write_all(descriptor: int, buffers: Sequence[bytes]) -> int:
+    for start in range(0, len(buffers), _BUFFERS_PER_WRITE):
+        some = buffers[start : start + _BUFFERS_PER_WRITE]
+        written = os.writev(descriptor, some)
+        if written < sum(map(len, some)):  # more than the kernel takes in one call
+            rest = memoryview(b"".join(some))[written:]
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+    return sum(map(len, buffers))
+
+
+# Messages
 
 
 @dataclass
 class _Outgoing:
-    """A message on its way out: what is left of it, and what goes with its first byte."""
+    """A message that is being sent: the bytes left, and the descriptors for its first byte."""
 
     rest: memoryview
     fds: list[int]
     owned: list[int]  # closed when the first byte is out
 
-    def step(self, line: socket.socket) -> bool:
-        """Hand out as much as the line takes; tell whether that was all."""
-        passed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", self.fds))]
-        count = line.sendmsg([self.rest], passed if self.fds else [])
+    def send_some(self, line: socket.socket) -> bool:
+        """Send as much as the socket accepts; tell whether that was all."""
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", self.fds))]
+        count = line.sendmsg([self.rest], rights if self.fds else [])
         if count:
             self.fds = []
             self.close()
         self.rest = self.rest[count:]
         return not self.rest
 
-    def keep(self) -> None:
-        """Have descriptors of our own: the sender may close its own before they are sent."""
+    def own_descriptors(self) -> None:
+        """Duplicate the descriptors: the sender may close its own before they are sent."""
         self.fds = [fd if fd in self.owned else os.dup(fd) for fd in self.fds]
         self.owned = list(self.fds)
 
     def close(self) -> None:
-        """Close what was only to be sent."""
+        """Close the descriptors that belong to this message."""
         owned, self.owned = self.owned, []
-        _close(owned)
+        _close_all(owned)
 
 
 class Wire(Generic[Received]):
-    """One end of a line over which messages of some types come in.
+    """One end of a socket on which messages of certain types arrive.
 
-    No message may be longer than `limit_bytes`, and none may bring more than `most_fds`
-    descriptors, the one of its own memory included.
+    A message may not be longer than `limit_bytes`, and may not have more than `most_fds`
+    descriptors, including the one of its own memory.
     """
 
     def __init__(
@@ -110,113 +195,115 @@ class Wire(Generic[Received]):
         self._body = bytearray()
         self._fds: list[int] = []
 
-    # Sending
-
     @property
     def has_unsent(self) -> bool:
-        """Whether something waits until the other side reads."""
+        """Whether a part of a message waits until the other side reads."""
         return bool(self._outgoing)
 
-    def send(self, message: Message, fds: Sequence[int] = ()) -> None:
-        """Send a message, and copies of descriptors. On a non-blocking line the rest may wait.
+    def send(self, message: WireMessage, fds: Sequence[int] = ()) -> None:
+        """Send a message, and copies of descriptors. On a non-blocking socket the rest may wait.
 
         Raises:
-            Gone: nobody is there any more.
+            PeerGone: the other side has closed its socket.
         """
-        self._outgoing.append(self._packed(message, list(fds)))
+        self._outgoing.append(self._pack(message, list(fds)))
         try:
             self.flush()
         finally:
             if self._outgoing:
-                self._outgoing[-1].keep()
+                self._outgoing[-1].own_descriptors()
 
     def flush(self) -> bool:
         """Send what waits, as far as the other side reads; tell whether all is sent.
 
         Raises:
-            Gone: nobody is there any more.
+            PeerGone: the other side has closed its socket.
         """
         try:
             while self._outgoing:
-                if self._outgoing[0].step(self.line):
+                if self._outgoing[0].send_some(self.line):
                     self._outgoing.popleft()
         except BlockingIOError:
             return False
         except OSError as error:
-            raise Gone(f"the other side has hung up: {error}", hint="start a new one") from error
+            raise PeerGone(f"the other side has hung up: {error}") from error
         return True
 
-    def _packed(self, message: Message, fds: list[int]) -> _Outgoing:
+    def _pack(self, message: WireMessage, fds: list[int]) -> _Outgoing:
         body = self._encode(message)
         if len(body) < _LONG_BYTES or not hasattr(os, "memfd_create"):
             return _Outgoing(memoryview(len(body).to_bytes(_HEADER_BYTES, "big") + body), fds, [])
         try:
             memory, size = seal([[body]])
         except OSError as error:
-            raise Gone(f"no memory for a message: {error}", hint="start a new one") from error
+            raise PeerGone(f"there is no memory for a message: {error}") from error
         header = (size | _IN_MEMORY).to_bytes(_HEADER_BYTES, "big")
         return _Outgoing(memoryview(header), [*fds, memory], [memory])
 
-    # Receiving
-
     def receive(self) -> tuple[Received, list[int]]:
-        """Wait for a message on a blocking line; return it with the descriptors that came along.
+        """Wait for a message on a blocking socket; return it with its descriptors.
 
         Raises:
-            Gone: nobody is there any more, or not in the time that the line has.
-            Invalid: what came is no message.
+            PeerGone: the other side has closed its socket, or the socket has timed out.
+            Invalid: what arrived is not a message.
         """
         while (found := self.poll()) is None:
             pass
         return found
 
     def poll(self) -> tuple[Received, list[int]] | None:
-        """Take in what has arrived; return a message if one is complete, else None.
+        """Read what has arrived; return a message if one is complete, else None.
 
         Raises:
-            Gone: nobody is there any more.
-            Invalid: what came is no message.
+            PeerGone: the other side has closed its socket.
+            Invalid: what arrived is not a message.
         """
         try:
-            return self._taken()
+            return self._read_message()
         except BlockingIOError:
             return None
         except OSError as error:
-            self._drop()
-            if isinstance(error, Gone):
+            self._discard_partial()
+            if isinstance(error, PeerGone):
                 raise
-            raise Gone(f"the other side has hung up: {error}", hint="start a new one") from error
+            raise PeerGone(f"the other side has hung up: {error}") from error
         except BaseException:
-            self._drop()
+            self._discard_partial()
             raise
 
-    def _taken(self) -> tuple[Received, list[int]] | None:
-        taken = 0
-        while taken < _TURN_BYTES:
-            taken += self._take_header()
-            if len(self._header) < _HEADER_BYTES:
-                continue
-            size = self._checked_size()
+    def _read_message(self) -> tuple[Received, list[int]] | None:
+        read_bytes = 0
+        while read_bytes < _POLL_BYTES:
+            missing = _HEADER_BYTES - len(self._header)
+            if missing:
+                # The kernel closes descriptors that come with a later byte.
+                piece = self.line.recv(missing) if self._header else self._read_first_bytes()
+                read_bytes += self._add(self._header, piece)
+                if len(self._header) < _HEADER_BYTES:
+                    continue
+            size = int.from_bytes(self._header, "big")
+            length = size & ~_IN_MEMORY
+            if length > self.limit_bytes:
+                raise Invalid(
+                    f"a message may have {self.limit_bytes:,} bytes, this one has {length:,}",
+                    hint="keep less in one step",
+                )
             if size & _IN_MEMORY:
-                return self._complete(self._from_memory(size & ~_IN_MEMORY))
+                return self._complete(self._decode_memory(length))
             if len(self._body) < size:
-                taken += self._take_body(size - len(self._body))
+                piece = self.line.recv(min(size - len(self._body), _READ_BYTES))
+                read_bytes += self._add(self._body, piece)
             if len(self._body) == size:
-                return self._complete(self._decoded(self._body))
+                return self._complete(self._decode_body(self._body))
         return None
 
-    def _take_header(self) -> int:
-        missing = _HEADER_BYTES - len(self._header)
-        if not missing:
-            return 0
-        # The kernel closes descriptors that come with a later byte.
-        piece = self.line.recv(missing) if self._header else self._first_bytes()
+    def _add(self, buffer: bytearray, piece: bytes) -> int:
         if not piece:
-            raise Gone("the other side has hung up", hint="start a new one")
-        self._header += piece
+            raise PeerGone("the other side has hung up")
+        buffer += piece
         return len(piece)
 
-    def _first_bytes(self) -> bytes:
+    def _read_first_bytes(self) -> bytes:
         room = socket.CMSG_SPACE(self._most_fds * array.array("i").itemsize)
         piece, ancillary, flags, _ = self.line.recvmsg(_HEADER_BYTES, room, _CLOSE_ON_EXEC)
         fds = array.array("i")
@@ -225,73 +312,56 @@ class Wire(Generic[Received]):
                 fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
         self._fds = list(fds)
         if flags & socket.MSG_CTRUNC or len(fds) > self._most_fds:
-            raise _no_message(f"it brings more than {self._most_fds} descriptors")
+            raise _bad_message(f"it has more than {self._most_fds} descriptors")
         return piece
 
-    def _take_body(self, missing: int) -> int:
-        piece = self.line.recv(min(missing, _PIECE_BYTES))
-        if not piece:
-            raise Gone("the other side has hung up in mid-sentence", hint="start a new one")
-        self._body += piece
-        return len(piece)
-
-    def _checked_size(self) -> int:
-        size = int.from_bytes(self._header, "big")
-        if size & ~_IN_MEMORY > self.limit_bytes:
-            raise Invalid(
-                f"a message of {size & ~_IN_MEMORY:,} bytes is too long,"
-                f" it may have {self.limit_bytes:,}",
-                hint="keep less in one step",
-            )
-        return size
-
-    def _from_memory(self, size: int) -> Received:
+    def _decode_memory(self, size: int) -> Received:
         if not self._fds:
-            raise _no_message("it says that it is in memory, and brings none")
+            raise _bad_message("its body should be in memory, but no descriptor is attached")
         memory = self._fds.pop()
         try:
             check_sealed(memory, size)
-            with mapped(memory, size) as body:
-                return self._decoded(body)
+            with _map(memory, size) as body:
+                return self._decode_body(body)
         except (ValueError, OSError) as error:
             if isinstance(error, Invalid):
                 raise
-            raise _no_message(str(error)) from None
+            raise _bad_message(str(error)) from None
         finally:
             os.close(memory)
 
-    def _decoded(self, body: Any) -> Received:
+    def _decode_body(self, body: Any) -> Received:
         try:
             found: Received = self._decode(body)
         except (msgspec.MsgspecError, ValueError, RecursionError, MemoryError) as error:
-            raise _no_message(str(error)) from None
+            raise _bad_message(str(error)) from None
         return found
 
     def _complete(self, message: Received) -> tuple[Received, list[int]]:
         fds, self._fds = self._fds, []
-        self._drop()
+        self._discard_partial()
         return message, fds
 
-    def _drop(self) -> None:
-        """Forget what has arrived of a message."""
+    def _discard_partial(self) -> None:
+        """Forget the message that is being received, and close its descriptors."""
         fds, self._fds = self._fds, []
-        _close(fds)
+        _close_all(fds)
         self._header, self._body = bytearray(), bytearray()
 
     def close(self) -> None:
-        """Hang up; what has not been sent yet is not sent."""
-        self._drop()
+        """Close the socket; messages that were not sent yet are dropped."""
+        self._discard_partial()
         for outgoing in self._outgoing:
             outgoing.close()
         self._outgoing.clear()
         self.line.close()
 
 
-def _no_message(why: str) -> Invalid:
-    return Invalid(f"this is no message: {why}", hint="do not write to the line")
+def _bad_message(why: str) -> Invalid:
+    return Invalid(f"this is not a valid message: {why}", hint="do not write to the socket")
 
 
-def _close(fds: Sequence[int]) -> None:
+def _close_all(fds: Sequence[int]) -> None:
     for fd in fds:
         with suppress(OSError):
             os.close(fd)

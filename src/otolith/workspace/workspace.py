@@ -1,13 +1,20 @@
 """Workspace: variables, imports and files that outlive the process that made them.
 
-The host side. It checks what is asked for before anything is run, stages the work folder, lets a
-worker run a step on the state, takes over what the worker hands over, and commits all of it
-together. It never unpickles, but for `load`, which the user asks for by `get(name, trusted=True)`.
+This is the host side. One step is, in this order:
+
+    1. check the arguments, before anything runs;
+    2. make work folder and state equal (`work_folder.py`), and commit the user's edits;
+    3. let a worker run the code on the state (`step_runner.py`);
+    4. check what the worker sends (`result_check.py`) and stage it, with the files of the folder;
+    5. sign new pickles, and commit everything together.
+
+A step that cannot be committed leaves state and folder as they were. The host never unpickles,
+except for `get(name, trusted=True)`, which the user asks for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from keyword import iskeyword
 from pathlib import Path
 from types import TracebackType
@@ -15,126 +22,63 @@ from typing import Any, Self
 
 from otolith.codecs import Codecs
 from otolith.core import WORKSPACE, Branch, Commit, Merge, Target
-from otolith.errors import BadValue, Error, Invalid, MergeConflict
-from otolith.types import Hash
-from otolith.workspace.answers import Answers, FromState, Sign
+from otolith.errors import BadValue, Denied, Error, Invalid, KeyNotFound, MergeConflict, NotKept
 from otolith.workspace.diff import Difference, workspace_diff
-from otolith.workspace.inputs import InputValues, gift_of
-from otolith.workspace.protocol import Done, Failure, Run
+from otolith.workspace.inputs import InputValues, input_values
+from otolith.workspace.protocol import Run, StepFailure, WorkerResult
 from otolith.workspace.result_check import TABLES, verify_result
-from otolith.workspace.step import Files, OnOutput, Output, Picture, Runner, Step
-from otolith.workspace.step_exchange import StepEnd, over_disk_limit
-from otolith.workspace.variables import Readable
+from otolith.workspace.step import (
+    FileChanges,
+    OutputListener,
+    Picture,
+    Runner,
+    Step,
+    StepOutput,
+)
+from otolith.workspace.step_runner import StepEnd, StepRunner, over_disk_limit
+from otolith.workspace.variables import Variable, WorkspaceTables, variables_in
 from otolith.workspace.work_folder import UntrackedFiles, WorkFolder, branch_folder
 from otolith.workspace.worker.pickle_context import use
 from otolith.workspace.worker.remote_state import Shadow
 from otolith.workspace.worker.variables import Variables
-from otolith.workspace.worker_host import StepRunner
-from otolith.workspace.worker_pool import WorkerPool
+from otolith.workspace.worker_requests import LocalHost, RequestHandler, Sign
 
 _DEEPEST = 50
-OURS = frozenset({"ok", "sandbox", "stopped"})
-"""What a workspace says of each step: whether it went well, where it ran, what ended it."""
+_RESERVED_META = frozenset({"ok", "sandbox", "stopped"})
+"""The meta that a workspace adds to the commit of each step."""
 
 
-def check_code(code: str) -> None:
-    """Refuse what is no text.
+class Workspace:
+    """The variables and files of a session, and the way to run code on them.
 
-    Raises:
-        Invalid: it holds half a character, as bytes do that were not decoded as what they are.
+    step = workspace.run("x = 1")    # a commit
+    workspace["x"]                   # 1
     """
-    try:
-        code.encode()
-    except UnicodeEncodeError as error:
-        line = code.count("\n", 0, error.start) + 1
-        raise Invalid(f"line {line} of the code is no text", hint="read it as UTF-8") from None
-
-
-def check_meta(meta: Mapping[str, Any] | None) -> None:
-    """Refuse what a commit could not keep, before anything is run.
-
-    Raises:
-        Invalid: a word of it is one that a workspace says itself.
-        BadValue: it is not plain data.
-    """
-    if meta is None:
-        return
-    if not _is_plain(dict(meta)):
-        raise BadValue(
-            "the meta of a step is not plain data",
-            hint="use None, bool, numbers, str, bytes, and lists and str-keyed dicts of them",
-        )
-    if taken := sorted(OURS & meta.keys()):
-        raise Invalid(
-            f"{taken[0]!r} in the meta of a step is what a workspace says of it",
-            hint=f"choose another word than {', '.join(sorted(OURS))}",
-        )
-
-
-def _is_plain(value: object, depth: int = 0) -> bool:
-    """Tell whether this is the same after it was written and read, as a commit sees it."""
-    if type(value) is dict and depth < _DEEPEST:
-        return all(type(key) is str and _is_plain(part, depth + 1) for key, part in value.items())
-    if type(value) is list and depth < _DEEPEST:
-        return all(_is_plain(part, depth + 1) for part in value)
-    return value is None or type(value) in (bool, int, float, str, bytes)
-
-
-class LocalHost:
-    """What a worker would ask a host for, asked in the same process."""
-
-    def __init__(self, answers: Answers) -> None:
-        self._answers = answers
-
-    def read(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
-        """Return the objects that are there."""
-        found = zip(hashes, self._answers.read(list(hashes)), strict=True)
-        return {hash: data for hash, data in found if data is not None}
-
-    def map(self, cell: bytes) -> None:
-        """Map nothing: what is loaded here belongs to the user's process."""
-
-    def hand(self, objects: Sequence[bytes]) -> bool:
-        """Hand nothing over: nothing is kept of what is done here."""
-        return False
-
-    def vouches(self, place: str, cell: bytes, signature: bytes) -> bool:
-        """Tell whether a pickle was signed by this repo."""
-        return self._answers.vouches(place, cell, signature)
-
-
-def load(answers: Answers, config: bytes, roots: dict[str, bytes], name: str) -> object:
-    """Return a variable, unpickled after its signature was checked."""
-    host, codecs = LocalHost(answers), Codecs()
-    shadow = Shadow(host, config, codecs)
-    shadow.start(roots)
-    variables = Variables(shadow, host, codecs, {})
-    variables.namespace["__name__"] = "__main__"
-    variables.namespace["__builtins__"] = __builtins__
-    with use(variables.world):
-        return variables.namespace[name]
-
-
-_GIVE_DATA = "hand over data, or the path of a file that the code reads"
-
-
-class Workspace(Readable):
-    """The variables and files of a session, and a way to run code on them."""
 
     def __init__(
         self, state: Branch, folder: str | Path, *, sign: Sign, runner: Runner | None = None
     ) -> None:
-        super().__init__(state)
+        self.state = state
         self.runner = runner or Runner()
         self.path = Path(folder).resolve()
-        _check_folder(self.path, state)
+        store = getattr(state.cells.objects.stored.store, "path", None)
+        if isinstance(store, str) and self.path in Path(store).resolve().parents:
+            raise Invalid(
+                f"the store is inside of {self.path}, and cannot be part of itself",
+                hint="choose a folder that does not hold it",
+            )
         self.path.mkdir(parents=True, exist_ok=True)
         self._sign = sign
-        self._premises = WorkFolder(self.path, state)
-        self._answers = FromState(state, sign)
-        self._foreman = StepRunner(
-            state, self.path, self.runner, self._answers, on_start=self._premises.begin_sandbox
+        self._tables = WorkspaceTables(state)
+        self._folder = WorkFolder(self.path, state)
+        self._requests = RequestHandler(state, sign)
+        self._steps = StepRunner(
+            state, self.path, self.runner, self._requests, on_start=self._folder.begin_sandbox
         )
+
+    def __repr__(self) -> str:
+        head = self.state.head.id[:10] if self.state.head is not None else "no commit"
+        return f"<Workspace {self.state.name} {head} in {self.path}>"
 
     # Running
 
@@ -144,227 +88,294 @@ class Workspace(Readable):
         *,
         message: str | None = None,
         meta: Mapping[str, Any] | None = None,
-        on_output: OnOutput | None = None,
+        on_output: OutputListener | None = None,
     ) -> Step:
-        """Run code as the next step, and commit what it did; `meta` goes into the commit.
+        """Run code as the next step and commit what it did; `meta` goes into the commit.
 
-        A step that fails is committed too, with what it did before it failed; `undo` takes it back.
-        A step whose process dies leaves the state as it was. So does one that is left by an
-        exception of this process, such as a Ctrl-C; `interrupt` is the way to keep what it reached.
+        A step that fails is committed too, with what it did before it failed; `undo` reverts it.
+        A step whose process dies does not change the state. Neither does one that is left by an
+        exception of this process, such as a Ctrl-C; `interrupt` is the way to keep what it has
+        done.
 
         Raises:
-            Invalid: code or meta cannot be kept, or the work folder has files that are in no
+            Invalid: code or meta cannot be stored, or the work folder has files that are in no
                 commit.
+            BadValue: meta is not plain data.
         """
-        check_meta(meta)
-        check_code(code)
-        return self._step(code, message=message, meta=meta, on_output=on_output)
+        _check_meta(meta)
+        _check_code(code)
+        return self._run_step(code, message=message, meta=meta, on_output=on_output)
 
     def put(self, **values: object) -> Commit:
         """Set variables: data as data, other objects as pickles that are loaded in the sandbox.
 
         Raises:
-            BadValue: one of them cannot be handed over, or not be kept; then none of them is set.
+            BadValue: one of them cannot be sent or stored; then none of them is set.
         """
         for name in values:
             if not name.isidentifier() or iskeyword(name):
                 raise Invalid(f"{name!r} cannot name a variable", hint="use an identifier")
-        message = f"put {', '.join(values)}"
-        step = self._step("", put=gift_of(values, self.state), message=message)
-        if step.commit is None:  # data may hold objects that are none, such as a column of enums
-            gift = gift_of(values, self.state, are_objects=True)
-            step = self._step("", put=gift, message=message)
-        if step.commit is None:
-            why = step.error.message if step.error is not None else "it failed"
-            raise BadValue(f"cannot set {', '.join(values)}: {why}", hint=_GIVE_DATA)
-        return step.commit
+        names, error = ", ".join(values), None
+        # What looks like data may hold objects that are not, such as a column of enums: try twice.
+        for are_objects in (False, True):
+            inputs = input_values(values, self.state, are_objects=are_objects)
+            step = self._run_step("", put=inputs, message=f"put {names}")
+            if step.commit is not None:
+                return step.commit
+            error = step.error
+        raise BadValue(
+            f"cannot set {names}: {error.message if error is not None else 'it failed'}",
+            hint="send data, or the path of a file that the code reads",
+        )
 
     def interrupt(self) -> bool:
-        """Interrupt the step that runs: from another thread, or from a signal handler.
+        """Interrupt the running step, from another thread or from a signal handler.
 
-        It gets a KeyboardInterrupt, and is committed as failed with what it reached. Tells whether
-        there was a step to interrupt.
+        It gets a KeyboardInterrupt, and is committed as failed with what it has done. Tells whether
+        a step was running.
         """
-        return self._foreman.ask("interrupted")
+        return self._steps.request_stop("interrupted")
 
     def kill(self) -> bool:
-        """End the process of the step that runs: nothing of the step is kept.
+        """End the process of the running step, of which nothing is stored then.
 
-        From another thread, or from a signal handler. Tells whether there was a step to end.
+        From another thread or from a signal handler. Tells whether a step was running.
         """
-        return self._foreman.ask("killed")
+        return self._steps.request_stop("killed")
 
-    def _step(
+    def _run_step(
         self,
         code: str,
         *,
         message: str | None = None,
         meta: Mapping[str, Any] | None = None,
-        on_output: OnOutput | None = None,
+        on_output: OutputListener | None = None,
         put: InputValues | None = None,
     ) -> Step:
         self.restore()
-        limit = self.runner.output_bytes
-        output = Output("stdout", limit_bytes=limit, listener=on_output)
-        errors = Output("stderr", limit_bytes=limit, listener=on_output)
+        output = StepOutput.limited(self.runner.output_bytes, on_output)
         cells, pickled = put or InputValues({}, b"")
-        number = self._tables.number + 1
+        number = self._tables.step_number + 1
         order = Run(code, number, self._tables.roots(), put=cells, pickled=pickled)
-        self._premises.enter()
+        self._folder.begin_step()
         try:
-            folder_bytes = self._premises.taken_bytes
-            ending = self._foreman.work(order, output, errors, folder_bytes=folder_bytes)
+            end = self._steps.run(order, output, folder_bytes=self._folder.disk_bytes)
         except BaseException:
-            self._premises.take_back()
+            self._folder.undo_step()
             raise
-        refused = None if put is None else _not_taken(ending.done)
-        if refused is not None:
-            self._foreman.dismiss()
-            ending = StepEnd(None, why=refused)
-        if ending.done is None:
-            return self._lost_step(ending, output, errors)
-        try:
-            verify_result(self.state, ending.done, ending.arrived)
-        except Error as error:
-            self._foreman.dismiss()
-            lost = self._lost_step(StepEnd(None, why=error.message), output, errors)
-            self.state.discard()
-            return lost
-        files = self._premises.capture(limit_bytes=self.runner.disk_bytes)
-        if files is None:
-            self._foreman.dismiss()
-            ending = StepEnd(None, "over disk limit", over_disk_limit(self.runner))
-            self.state.discard()
-            return self._lost_step(ending, output, errors)
-        message = message or _title(code)
-        return self._committed(ending, files, (output, errors), message, dict(meta or {}))
+        files = None
+        if end.result is not None:
+            end, files = self._stage(end, end.result, is_put=put is not None)
+        if end.result is None or files is None:
+            return self._lost_step(end, output)
+        self._sign_pickles(end.result)
+        failure = self._failure(end.result.failure, end)
+        self._store_output(end.result, failure, output)
+        details = {"ok": end.result.ok, "sandbox": self._steps.sandbox}
+        if end.stopped is not None:
+            details["stopped"] = end.stopped
+        commit = self.state.commit(
+            message or _title(code), kind="run", meta={**(meta or {}), **details}
+        )
+        self._folder.step_committed()
+        self._steps.step_committed(commit.id, end.result.modules)
+        return self._committed_step(commit, end, failure, files, output)
 
-    def _committed(
+    def _stage(
+        self, end: StepEnd, result: WorkerResult, *, is_put: bool
+    ) -> tuple[StepEnd, FileChanges | None]:
+        """Stage what a worker has sent and the files of the folder; or return why not."""
+        refused = _put_failure(result) if is_put else None
+        if refused is not None:
+            self._steps.dismiss_worker()
+            return StepEnd(None, why=refused), None
+        try:
+            verify_result(self.state, result, end.early)
+        except Error as error:
+            end = StepEnd(None, why=error.message)
+        else:
+            files = self._folder.capture(limit_bytes=self.runner.disk_bytes)
+            if files is not None:
+                return end, files
+            end = StepEnd(None, "over disk limit", over_disk_limit(self.runner))
+        self._steps.dismiss_worker()
+        self.state.discard()
+        return end, None
+
+    def _store_output(
         self,
-        ending: StepEnd,
-        files: Files,
-        printed: tuple[Output, Output],
-        message: str,
-        meta: dict[str, Any],
-    ) -> Step:
-        done = ending.done
-        assert done is not None
-        output, errors = printed
-        self._sign_pickles(done)
-        said = {"stdout": output.text(), "stderr": errors.text()}
-        if done.value is not None:
-            said["shown"] = done.value
-        failure = self._told(done.failure, ending)
+        result: WorkerResult,
+        failure: StepFailure | None,
+        output: StepOutput,
+    ) -> None:
+        record = {"stdout": output.stdout.text(), "stderr": output.stderr.text()}
+        if result.value is not None:
+            record["shown"] = result.value
         if failure is not None:
-            said["error"] = failure.traceback
-        self.state.write_reserved((WORKSPACE, "output"), self.state.cells.put(said))
-        ours = {"ok": done.ok, "sandbox": self._foreman.sandbox}
-        if ending.stopped is not None:
-            ours["stopped"] = ending.stopped
-        commit = self.state.commit(message, kind="run", meta=meta | ours)
-        self._premises.leave()
-        self._foreman.arrived(commit.id, done.modules)
+            record["error"] = failure.traceback
+        self.state.write_reserved((WORKSPACE, "output"), self.state.cells.put(record))
+
+    def _committed_step(
+        self,
+        commit: Commit,
+        end: StepEnd,
+        failure: StepFailure | None,
+        files: FileChanges,
+        output: StepOutput,
+    ) -> Step:
+        result = end.result
+        assert result is not None
         return Step(
-            ok=done.ok,
+            ok=result.ok,
             value=self._tables.entry("last", "value"),
-            shown=done.value,
-            stdout=output.text(),
-            stderr=errors.text(),
+            shown=result.value,
+            stdout=output.stdout.text(),
+            stderr=output.stderr.text(),
             error=failure,
-            created=tuple(name for name in done.created if name not in done.lost),
-            changed=tuple(name for name in done.changed if name not in done.lost),
-            deleted=tuple(done.deleted),
-            lost=done.lost,
+            created=tuple(name for name in result.created if name not in result.lost),
+            changed=tuple(name for name in result.changed if name not in result.lost),
+            deleted=tuple(result.deleted),
+            lost=result.lost,
             files=files,
-            figures=tuple(Picture(figure.png) for figure in done.figures),
+            figures=tuple(Picture(figure.png) for figure in result.figures),
             commit=commit,
-            timing=done.seconds,
-            sandbox=self._foreman.sandbox,
-            loaded=tuple(done.loaded),
-            stopped=ending.stopped,
+            timing=result.seconds,
+            sandbox=self._steps.sandbox,
+            loaded=tuple(result.loaded),
+            stopped=end.stopped,
         )
 
-    def _told(self, failure: Failure | None, ending: StepEnd) -> Failure | None:
-        """Say why a step was interrupted."""
-        if failure is None or ending.stopped is None or failure.message:
+    def _lost_step(self, end: StepEnd, output: StepOutput) -> Step:
+        """Return a step of which nothing is stored, after its files were put back."""
+        return Step(
+            ok=False,
+            value=None,
+            shown=None,
+            stdout=output.stdout.text(),
+            stderr=output.stderr.text(),
+            error=StepFailure("WorkerDied", end.why, end.why),
+            files=self._folder.undo_step(),
+            sandbox=self._steps.sandbox,
+            stopped=end.stopped,
+        )
+
+    def _failure(self, failure: StepFailure | None, end: StepEnd) -> StepFailure | None:
+        """Return the failure of a step; that of an interrupted one says why."""
+        if failure is None or end.stopped is None or failure.message:
             return failure
         why = "it was interrupted"
-        if ending.stopped == "timed out":
+        if end.stopped == "timed out":
             why = f"it took longer than {self.runner.wall_seconds:g} s"
-        return Failure(failure.type, why, failure.traceback, failure.line)
+        return StepFailure(failure.type, why, failure.traceback, failure.line)
 
-    def _lost_step(self, ending: StepEnd, output: Output, errors: Output) -> Step:
-        """Return a step of which nothing is left: state and files are what they were."""
-        files = self._premises.take_back()
-        failure = Failure("WorkerDied", ending.why, ending.why)
-        return Step(
-            ok=False, value=None, shown=None, stdout=output.text(), stderr=errors.text(),
-            error=failure, created=(), changed=(), deleted=(), lost={}, files=files, figures=(),
-            commit=None, timing={}, sandbox=self._foreman.sandbox, stopped=ending.stopped,
-        )  # fmt: skip
-
-    def _sign_pickles(self, done: Done) -> None:
-        for place in done.pickles:
+    def _sign_pickles(self, result: WorkerResult) -> None:
+        """Sign new pickles, and drop the signatures of those that are gone."""
+        for place in result.pickles:
             table, _, key = place.partition("/")
-            cell = self.state.cell_at((WORKSPACE, table, key)) if table in TABLES else None
+            cell = self._tables.cell(table, key) if table in TABLES else None
             if cell is not None:
                 signature = self._sign(place, self.state.cells.settle(cell))
                 signed = self.state.cells.put(signature)
                 self.state.write_reserved((WORKSPACE, "signatures", place), signed)
         for place in self._tables.names("signatures"):
             table, _, key = place.partition("/")
-            if self.state.cell_at((WORKSPACE, table, key)) is None:
+            if self._tables.cell(table, key) is None:
                 self.state.write_reserved((WORKSPACE, "signatures", place), None)
 
     # Reading
+
+    def vars(self) -> list[Variable]:
+        """Return the descriptions of all variables. Nothing is unpickled."""
+        return variables_in(self.state)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._tables.cell("vars", name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tables.names("vars"))
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a variable that is data.
+
+        Raises:
+            KeyNotFound: there is none.
+            NotKept: it could not be stored.
+            Denied: it is a pickle; `get(name, trusted=True)` loads it all the same.
+        """
+        entry = self._tables.entry("vars", name)
+        if entry is None:
+            raise KeyNotFound(f"there is no variable {name}", hint="see vars()")
+        if entry["kind"] == "data":
+            return self._tables.entry("data", name)
+        if entry["kind"] == "lost":
+            raise NotKept(
+                f"{name} could not be stored: it was a {entry['type']}, and {entry['why']}",
+                hint=entry.get("hint", ""),
+            )
+        article = "an" if entry["kind"] == "object" else "a"
+        raise Denied(
+            f"{name} is a {entry['type']}, stored as {article} {entry['kind']}:"
+            " it is not loaded into this process",
+            hint="look at it in a step, or get(name, trusted=True) if you trust what ran",
+        )
 
     def get(self, name: str, default: Any = None, *, trusted: bool = False) -> Any:
         """Return a variable, or the default if there is none.
 
         With `trusted`, what is not data is unpickled in this process, after its signature was
-        checked: whoever wrote the code of the steps can then run code here.
+        checked: the author of the code of the steps can then run code here.
         """
         if name not in self:
             return default
-        entry = self._tables.entry("vars", name)
-        if not trusted or entry["kind"] in ("data", "lost"):
+        if not trusted or self._tables.entry("vars", name)["kind"] in ("data", "lost"):
             return self[name]
-        return load(self._answers, self._tables.config(), self._tables.roots(), name)
+        host, codecs = LocalHost(self._requests), Codecs()
+        shadow = Shadow(host, self._tables.config(), codecs)
+        shadow.start(self._tables.roots())
+        variables = Variables(shadow, host, codecs, {})
+        variables.namespace["__name__"] = "__main__"
+        variables.namespace["__builtins__"] = __builtins__
+        with use(variables.world):
+            return variables.namespace[name]
 
     # History
 
     def undo(self) -> Commit | None:
-        """Take the last step back: the state, and the work folder with it.
+        """Revert the last step: the state, and the work folder with it.
 
         What was put into the folder since that step stays there.
         """
-        self._premises.move_in()
-        edited = self._premises.edited()
+        self._folder.enter()
+        edited = self._folder.edited()
         commit = self.state.undo()
-        self._foreman.dismiss()
-        self._premises.follow(edited)
+        self._steps.dismiss_worker()
+        self._folder.follow(edited)
         return commit
 
     def resource(self, name: str, *, factory: str) -> Commit:
-        """Let a variable be made anew in each process, by a function, instead of being kept.
+        """Have each process make a variable by calling a function, instead of storing it.
 
         `factory` names the function, as "package.module:function"; it is called without arguments,
         in the worker, when the variable is first used.
+
+        Raises:
+            Invalid: `name` or `factory` is not of that form.
         """
-        place, _, function = factory.partition(":")
-        parts = [*place.split("."), *function.split(".")]
+        module, _, function = factory.partition(":")
+        parts = [*module.split("."), *function.split(".")]
         if not name.isidentifier() or not all(part.isidentifier() for part in parts):
-            raise Invalid(f"{factory!r} names no function", hint='say "package.module:function"')
-        put = self.state.cells.put
-        number = self._tables.number
+            raise Invalid(
+                f"{factory!r} does not name a function", hint='use "package.module:function"'
+            )
+        put, number = self.state.cells.put, self._tables.step_number
         entry = {"kind": "resource", "type": "resource", "factory": factory, "step": number}
         self.state.write_reserved((WORKSPACE, "resources", name), put(factory))
         self.state.write_reserved((WORKSPACE, "vars", name), put(entry))
-        self._foreman.dismiss()
+        self._steps.dismiss_worker()
         return self.state.commit(f"resource {name}", kind="run")
 
     def fork(self, name: str, *, at: Target = "@") -> Workspace:
-        """Return a workspace of a new branch, with a work folder of its own."""
+        """Return a workspace of a new branch, with its own work folder."""
         folder = branch_folder(self.path.parent, name)
         return Workspace(self.state.fork(name, at=at), folder, sign=self._sign, runner=self.runner)
 
@@ -377,7 +388,7 @@ class Workspace(Readable):
         return workspace_diff(self.state, old, new)
 
     def merge(self, other: str | Workspace) -> Merge:
-        """Take in what another branch did: variables as values, frames by column, files.
+        """Merge another branch: variables as values, frames by column, files.
 
         What both sides changed in different ways is a conflict: see `state.conflicts`.
 
@@ -387,9 +398,9 @@ class Workspace(Readable):
         name = other.state.name if isinstance(other, Workspace) else other
         self.restore()
         merged = self.state.merge(name)
-        self._foreman.dismiss()
+        self._steps.dismiss_worker()
         try:
-            self._premises.follow({})
+            self._folder.follow({})
         except Invalid as clash:
             (self.state.discard if merged.commit is None else self.state.undo)()
             hint = "rename one of the two, and merge again"
@@ -402,24 +413,24 @@ class Workspace(Readable):
             return self.state.log(limit=limit)
         return self.state.log(limit=limit, path=(WORKSPACE, "vars", var))
 
-    def restore(self, *, strangers: UntrackedFiles = "refuse") -> Files:
-        """Make work folder and state agree; a step does it before it runs.
+    def restore(self, *, untracked: UntrackedFiles = "refuse") -> FileChanges:
+        """Make work folder and state equal, as each step does before it runs.
 
         At first, the folder is made what the state says. Files that are in no commit are never
-        removed: where the state has no files, or is as it was when it left this folder, they become
-        part of the state, by a commit of their own; so do those that are put there later. In other
-        cases `strangers` says what to do with them: "refuse", "adopt" or "discard".
+        removed: where the state has no files, or is as it was when it left this folder, they are
+        committed by themselves; so are those that are put there later. In other cases `untracked`
+        says what to do with them: "refuse", "adopt" or "discard".
 
         Raises:
-            Invalid: there are such files, and nobody has said what to do with them.
+            Invalid: there are such files, and `untracked` is "refuse".
         """
-        self.state.refresh()  # another process may have gone back, or on
-        return self._premises.settle(strangers)
+        self.state.refresh()  # another process may have moved the branch
+        return self._folder.synchronize(untracked)
 
     def close(self) -> None:
         """End all processes."""
-        self._foreman.close()
-        self._answers.close()
+        self._steps.close()
+        self._requests.close()
 
     def __enter__(self) -> Self:
         return self
@@ -432,27 +443,48 @@ class Workspace(Readable):
     ) -> None:
         self.close()
 
-    @property
-    def _crew(self) -> WorkerPool | None:
-        return self._foreman.crew
 
-
-def _check_folder(path: Path, state: Branch) -> None:
-    store = getattr(state.cells.objects.stored.store, "path", None)
-    if isinstance(store, str) and path in Path(store).resolve().parents:
+def _check_code(code: str) -> None:
+    """Refuse code with half a character, as in bytes that were decoded as something else."""
+    try:
+        code.encode()
+    except UnicodeEncodeError as error:
+        line = code.count("\n", 0, error.start) + 1
         raise Invalid(
-            f"the store is inside of {path}, and cannot be part of itself",
-            hint="choose a folder that does not hold it",
+            f"line {line} of the code is not valid text", hint="read it as UTF-8"
+        ) from None
+
+
+def _check_meta(meta: Mapping[str, Any] | None) -> None:
+    """Refuse meta that a commit could not store, before anything runs."""
+    if meta is None:
+        return
+    if not _is_plain(dict(meta)):
+        raise BadValue(
+            "the meta of a step is not plain data",
+            hint="use None, bool, numbers, str, bytes, and lists and str-keyed dicts of them",
+        )
+    if reserved := sorted(_RESERVED_META & meta.keys()):
+        raise Invalid(
+            f"the workspace itself sets {reserved[0]!r} in the meta of a step",
+            hint=f"use other keys than {', '.join(sorted(_RESERVED_META))}",
         )
 
 
-def _not_taken(done: Done | None) -> str | None:
-    """Return why variables that were given could not be set, or could not be kept."""
-    if done is None:
-        return None
-    if done.failure is not None:
-        return f"{done.failure.type}: {done.failure.message}"
-    return next((f"{name}: {lost}" for name, lost in done.lost.items()), None)
+def _is_plain(value: object, depth: int = 0) -> bool:
+    """Tell whether a commit returns exactly this value after it was written and read."""
+    if type(value) is dict and depth < _DEEPEST:
+        return all(type(key) is str and _is_plain(part, depth + 1) for key, part in value.items())
+    if type(value) is list and depth < _DEEPEST:
+        return all(_is_plain(part, depth + 1) for part in value)
+    return value is None or type(value) in (bool, int, float, str, bytes)
+
+
+def _put_failure(result: WorkerResult) -> str | None:
+    """Return why variables of `put` could not be set, or could not be stored."""
+    if result.failure is not None:
+        return f"{result.failure.type}: {result.failure.message}"
+    return next((f"{name}: {lost}" for name, lost in result.lost.items()), None)
 
 
 def _title(code: str) -> str:

@@ -191,7 +191,7 @@ def test_an_argument_that_does_not_fit_is_named(begun, given, named):
     "option",
     [
         ["--sandbox", "docker"], ["--image", "x"], ["--memory", "1K"], ["--wall", "1"],
-        ["--network"], ["--folder", "x"], ["--strangers", "adopt"], ["--figures", "x"],
+        ["--network"], ["--folder", "x"], ["--untracked", "adopt"], ["--figures", "x"],
         ["--from", "7"], ["--fresh"], ["--keep-going"],
     ],
 )  # fmt: skip

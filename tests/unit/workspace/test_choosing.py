@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from otolith import Disk, Versioned
-from otolith.workspace import Runner, ladder
-from otolith.workspace.sandbox import landlock, plain_path
+from otolith.workspace import Runner, sandbox_status
+from otolith.workspace.sandbox import landlock, path_inside
 
 # Without an installed bwrap there is nothing to fall back from.
 NEEDS_BUBBLEWRAP = pytest.mark.skipif(
-    dict(ladder())["bubblewrap"] is not None, reason="bubblewrap does not work here"
+    dict(sandbox_status())["bubblewrap"] is not None, reason="bubblewrap does not work here"
 )
 STEP = """
 import otolith, warnings
@@ -25,8 +25,8 @@ with otolith.open("agent.db") as repo, repo.session("a").workspace() as workspac
     print(step.sandbox, step.value)
 """
 CHOICE = """
-from otolith.workspace.sandbox import choose
-print(choose().name)
+from otolith.workspace.sandbox import choose_sandbox
+print(choose_sandbox().name)
 """
 
 
@@ -81,16 +81,16 @@ def test_a_path_is_made_plain_as_the_system_would_follow_it(tmp_path: Path) -> N
     (tmp_path / "real" / "deep").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "real" / "deep")
     (tmp_path / "real" / "python").symlink_to("elsewhere")
-    assert plain_path(tmp_path / "link" / ".." / "python") == tmp_path / "real" / "python"
-    assert plain_path(tmp_path / "link" / "..") == tmp_path / "real"
-    assert plain_path(tmp_path / "link" / "python") == tmp_path / "link" / "python"
+    assert path_inside(tmp_path / "link" / ".." / "python") == tmp_path / "real" / "python"
+    assert path_inside(tmp_path / "link" / "..") == tmp_path / "real"
+    assert path_inside(tmp_path / "link" / "python") == tmp_path / "link" / "python"
 
 
 @pytest.mark.parametrize("rung", ["bubblewrap", "landlock"])
 def test_a_step_cannot_end_or_stop_the_process_that_forks_workers(
     tmp_path: Path, rung: str
 ) -> None:
-    reason = dict(ladder())[rung]
+    reason = dict(sandbox_status())[rung]
     if reason is None and rung == "landlock" and landlock.version() < 6:
         reason = "this Landlock does not know signals"
     if reason is not None:
@@ -100,10 +100,10 @@ def test_a_step_cannot_end_or_stop_the_process_that_forks_workers(
         state.workspace(runner=Runner(sandbox=rung), folder=tmp_path / "work") as workspace,
     ):
         workspace.run("import os, signal")
-        crew = workspace._foreman.crew
-        assert crew is not None
-        first = crew._process
+        pool = workspace._steps.pool
+        assert pool is not None
+        first = pool._process
         for name in ("SIGKILL", "SIGSTOP"):
             workspace.run(f"os.kill(os.getppid(), signal.{name})")
             assert workspace.run("40 + 2").value == 42
-        assert crew._process is first, "it was not started again"
+        assert pool._process is first, "it was not started again"

@@ -9,7 +9,7 @@ import pytest
 
 from otolith import Disk, Versioned
 from otolith.errors import Invalid
-from otolith.workspace import Runner, Workspace, ladder
+from otolith.workspace import Runner, Workspace, sandbox_status
 from otolith.workspace.disk_watch import DiskWatch
 from tests.patience import HANG_SECONDS
 
@@ -113,7 +113,7 @@ def test_no_limit_is_no_limit(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", ["/tmp", "/dev/shm"])
 def test_memory_that_looks_like_a_disk_has_the_same_limit(tmp_path: Path, place: str) -> None:
-    reason = dict(ladder())["bubblewrap"]
+    reason = dict(sandbox_status())["bubblewrap"]
     if reason is not None:
         pytest.skip(f"bubblewrap does not work here: {reason}")
     runner = Runner(sandbox="bubblewrap", disk_bytes=LIMIT)
@@ -128,9 +128,7 @@ def test_memory_that_looks_like_a_disk_has_the_same_limit(tmp_path: Path, place:
 
 
 def test_a_folder_is_not_walked_unless_the_disk_has_lost_as_much(tmp_path: Path) -> None:
-    watch = DiskWatch(
-        tmp_path, before_bytes=0, limit_bytes=1 << 50, kept_bytes=1 << 30, processes=list
-    )
+    watch = DiskWatch(tmp_path, before_bytes=0, limit_bytes=1 << 50, processes=list)
     for _ in range(3):
         watch.next_look = 0
         assert not watch.is_over()

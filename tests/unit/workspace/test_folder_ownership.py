@@ -12,10 +12,9 @@ import pytest
 
 from otolith import Disk, Versioned
 from otolith.errors import Busy
-from otolith.workspace import Runner
-from otolith.workspace import folder_ownership as ownership_module
-from otolith.workspace.folder_ownership import Ownership
+from otolith.workspace import Runner, work_folder
 from otolith.workspace.sandbox import ProcessId, identify
+from otolith.workspace.work_folder import FolderOwnership
 from tests.patience import HANG_SECONDS
 
 
@@ -33,7 +32,7 @@ def dead() -> ProcessId:
     return named
 
 
-def note(ownership: Ownership, host: ProcessId, sandbox: list[ProcessId]) -> None:
+def note(ownership: FolderOwnership, host: ProcessId, sandbox: list[ProcessId]) -> None:
     """Note processes as a host does that runs a step and is killed."""
     ownership._processes = lambda: [host, *sandbox]  # type: ignore[method-assign]
     ownership.note(is_running=True)
@@ -47,33 +46,33 @@ def test_a_sandbox_that_does_not_end_by_itself_is_ended(tmp_path: Path) -> None:
         ) as left,
     ):
         assert left.stdout is not None
-        below = identify(int(left.stdout.readline()))
+        descendants = identify(int(left.stdout.readline()))
         above = identify(left.pid)
         assert above is not None
-        assert below is not None
-        note(Ownership(tmp_path, state), dead(), [above])
+        assert descendants is not None
+        note(FolderOwnership(tmp_path, state), dead(), [above])
 
-        Ownership(tmp_path, state).wait_for_predecessor(patience_seconds=0.05)
+        FolderOwnership(tmp_path, state).wait_for_predecessor(patience_seconds=0.05)
 
         assert not above.is_alive
-        assert not below.is_alive
+        assert not descendants.is_alive
 
 
 def test_a_sandbox_that_cannot_be_ended_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ownership_module, "end_processes", lambda *_, **__: False)
+    monkeypatch.setattr(work_folder, "end_processes", lambda *_, **__: False)
     with Versioned(Disk(tmp_path / "agent.db")) as state, sleeping() as left:
-        note(Ownership(tmp_path, state), dead(), [left])
+        note(FolderOwnership(tmp_path, state), dead(), [left])
         with pytest.raises(Busy, match=f"still runs in .*: {left.pid}"):
-            Ownership(tmp_path, state).wait_for_predecessor()
+            FolderOwnership(tmp_path, state).wait_for_predecessor()
 
 
 def test_a_number_that_another_process_has_now_means_nobody(tmp_path: Path) -> None:
     with Versioned(Disk(tmp_path / "agent.db")) as state, sleeping() as other:
         stranger = ProcessId(other.pid, "born at another time")
-        note(Ownership(tmp_path, state), dead(), [stranger])
-        Ownership(tmp_path, state).wait_for_predecessor(patience_seconds=0.05)
+        note(FolderOwnership(tmp_path, state), dead(), [stranger])
+        FolderOwnership(tmp_path, state).wait_for_predecessor(patience_seconds=0.05)
         assert other.is_alive
 
 
@@ -99,9 +98,9 @@ def test_nobody_is_left_when_a_workspace_is_closed_whose_fork_server_was_stopped
         stays = "import os\nif os.fork() == 0:\n    os.setsid()\n    while True: pass"
         stopped = f"{stays}\nimport signal; os.kill(os.getppid(), signal.SIGSTOP)"
         assert workspace.run(stopped).ok
-        crew = workspace._foreman.crew
-        assert crew is not None
-        left = [identify(pid) for pid in crew.processes()]
+        pool = workspace._steps.pool
+        assert pool is not None
+        left = [identify(pid) for pid in pool.processes()]
         assert left
     deadline = monotonic() + HANG_SECONDS
     while any(each is not None and each.is_alive for each in left):

@@ -10,7 +10,7 @@ import pytest
 from otolith import Disk, Versioned
 from otolith.errors import Invalid, Untrusted
 from otolith.workspace import Runner, Workspace
-from otolith.workspace.protocol import Done, Handed
+from otolith.workspace.protocol import NewObject, WorkerResult
 from otolith.workspace.result_check import verify_result
 
 
@@ -98,7 +98,7 @@ def test_a_resource_is_made_anew_in_each_process(workspace: Workspace) -> None:
 
 @pytest.mark.parametrize("factory", ["nothing", "a:b c", ":f", "os:system('x')"])
 def test_a_factory_must_be_a_name(workspace: Workspace, factory: str) -> None:
-    with pytest.raises(Invalid, match="names no function"):
+    with pytest.raises(Invalid, match="does not name a function"):
         workspace.resource("x", factory=factory)
 
 
@@ -124,8 +124,8 @@ def test_an_object_signed_by_somebody_else_is_not_loaded(
             theirs.get("c", trusted=True)
 
 
-def done(cells: dict[str, bytes | None], objects: list[Handed]) -> Done:
-    return Done(
+def done(cells: dict[str, bytes | None], objects: list[NewObject]) -> WorkerResult:
+    return WorkerResult(
         ok=True, value=None, value_type=None, failure=None, was_interrupted=False, cells=cells,
         objects=objects, created=[], changed=[], deleted=[], lost={}, loaded=[], pickles=[],
         figures=[], modules=[], seconds={},
@@ -136,10 +136,10 @@ FORGED = {
     "a table of its own": done({"config": b"\x80"}, []),
     "signatures": done({"signatures": b"\x80"}, []),
     "a table that is no map": done({"data": b"\x93\x01\x02\x03"}, []),
-    "an object of no kind": done({}, [Handed(b"Zrubbish")]),
-    "an empty object": done({}, [Handed(b"")]),
-    "a node that is cut short": done({}, [Handed(b"m\x00\x05")]),
-    "a value that is not canonical": done({}, [Handed(b"p\xd9\x01a")]),
+    "an object of no kind": done({}, [NewObject(b"Zrubbish")]),
+    "an empty object": done({}, [NewObject(b"")]),
+    "a node that is cut short": done({}, [NewObject(b"m\x00\x05")]),
+    "a value that is not canonical": done({}, [NewObject(b"p\xd9\x01a")]),
     "a link to nothing": done({"data": b"\xc1\x01" + bytes(32) + b"\x01\xa0\x8d\x06"}, []),
     "a cell that is no cell": done({"data": b"\xc1"}, []),
     "no cell at all": done({"data": b""}, []),

@@ -11,7 +11,8 @@ import pytest
 import otolith
 from otolith.errors import Corrupt
 from otolith.workspace import Runner
-from otolith.workspace.work_folder import Folder, folder_name
+from otolith.workspace.folder_files import FolderFiles
+from otolith.workspace.work_folder import folder_name
 
 PLAIN = {"data": b"from elsewhere", "mode": 0o644}
 NAMES = [
@@ -69,7 +70,7 @@ def test_a_name_that_leads_elsewhere_is_refused_and_nothing_is_written(state, tm
     before = everything(tmp_path)
 
     with pytest.raises(Corrupt, match="outside of the work folder"):
-        Folder(work).restore(state)
+        FolderFiles(work).restore(state)
 
     assert everything(tmp_path) == before
 
@@ -95,7 +96,7 @@ def test_a_step_is_refused_as_well_and_files_beside_the_folder_stay(state, tmp_p
 @pytest.mark.parametrize("mode", [0o4755, 0o6777, 0o2750, 0o777, 0o100755, -1, 0o644, 0o000])
 def test_of_a_mode_only_whether_it_can_be_run_is_taken_over(state, tmp_path, mode):
     forged(state, {"f": {"data": b"x", "mode": mode}})
-    Folder(tmp_path).restore(state)
+    FolderFiles(tmp_path).restore(state)
 
     found = stat.S_IMODE(os.lstat(tmp_path / "f").st_mode)
     assert found & ~0o755 == 0
@@ -121,12 +122,12 @@ def test_a_link_that_leaves_is_not_made_and_stays_in_the_state(
     work = tmp_path / "work"
     work.mkdir()
     forged(state, {name: {"link": target}, "other": PLAIN})
-    folder = Folder(work)
+    folder = FolderFiles(work)
     folder.restore(state)
 
     assert (work / name).is_symlink() is is_made
     assert (work / "other").read_bytes() == b"from elsewhere"
-    assert folder.look(state).files.removed == ()
+    assert folder.compare(state).changes.removed == ()
 
 
 def test_a_link_in_the_folder_is_never_followed_when_files_are_put_back(state, tmp_path):
@@ -136,7 +137,7 @@ def test_a_link_in_the_folder_is_never_followed_when_files_are_put_back(state, t
     (outside / "f").write_text("mine")
     (work / "a").symlink_to(outside)
     forged(state, {"a/f": PLAIN})
-    Folder(work).restore(state)
+    FolderFiles(work).restore(state)
 
     assert (outside / "f").read_text() == "mine"
     assert (work / "a" / "f").read_bytes() == b"from elsewhere"
@@ -147,8 +148,8 @@ def test_a_link_in_the_folder_is_never_followed_when_files_are_put_back(state, t
 )
 def test_what_is_no_file_is_refused(state, tmp_path, content):
     forged(state, {"f": content})
-    with pytest.raises(Corrupt, match="no file"):
-        Folder(tmp_path / "work").restore(state)
+    with pytest.raises(Corrupt, match="is not a file"):
+        FolderFiles(tmp_path / "work").restore(state)
 
 
 # ---------------------------------------------------------------- sessions and branches

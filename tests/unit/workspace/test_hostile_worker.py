@@ -18,7 +18,7 @@ import pytest
 
 from otolith import Disk, Versioned
 from otolith.core import cell_claims, claims
-from otolith.workspace import Runner, Step, Workspace, ladder
+from otolith.workspace import Runner, Step, Workspace, sandbox_status
 from tests.patience import HANG_SECONDS, seconds
 
 RUNGS = (
@@ -118,7 +118,7 @@ ENDLESS = {
 def workspace(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Workspace]:
-    reason = dict(ladder()).get(request.param)
+    reason = dict(sandbox_status()).get(request.param)
     if reason is not None:
         pytest.skip(f"{request.param} does not work here: {reason}")
     path = tmp_path_factory.mktemp("hostile")
@@ -142,7 +142,7 @@ def _largest_object(workspace: Workspace) -> tuple[bytes, int]:
     found: dict[bytes, int] = {}
     while waiting:
         hash = waiting.pop()
-        data = workspace._answers.read([hash])[0] or b""
+        data = workspace._requests.read_within([hash])[0] or b""
         found[hash] = len(data)
         waiting += [bytes(claim.hash) for claim in claims(data)]
     hash = max(found, key=lambda name: found[name])
@@ -234,7 +234,7 @@ def test_a_worker_that_says_it_is_done_and_goes_on_is_ended(workspace: Workspace
 
 
 def _names(workspace: Workspace) -> list[str]:
-    crew = workspace._foreman.crew
-    assert crew is not None
-    files = [Path(f"/proc/{pid}/comm") for pid in crew.processes()]
+    pool = workspace._steps.pool
+    assert pool is not None
+    files = [Path(f"/proc/{pid}/comm") for pid in pool.processes()]
     return [file.read_text(encoding="utf-8").strip() for file in files if file.exists()]

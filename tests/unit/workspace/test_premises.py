@@ -80,7 +80,7 @@ def test_strangers_in_a_folder_that_the_session_does_not_know_are_refused(
             workspace.run("1")
         with pytest.raises(Invalid):
             workspace.undo()
-    assert 'strangers="adopt"' in raised.value.hint
+    assert 'untracked="adopt"' in raised.value.hint
     assert files(folder) == PROJECT
 
 
@@ -97,7 +97,7 @@ def test_strangers_can_be_adopted(opened: Open, folder: Path, tmp_path: Path) ->
     with opened(tmp_path / "first") as workspace:
         workspace.run("open('data.csv', 'w').write('ours'); open('more', 'w').write('m')")
     with opened(folder) as workspace:
-        workspace.restore(strangers="adopt")
+        workspace.restore(untracked="adopt")
         assert workspace.run("open('data.csv').read(), open('more').read()").value == (
             "a\n1\n", "m",
         )  # fmt: skip
@@ -109,13 +109,13 @@ def test_strangers_can_be_discarded(opened: Open, folder: Path, tmp_path: Path) 
     with opened(tmp_path / "first") as workspace:
         workspace.run("open('data.csv', 'w').write('ours')")
     with opened(folder) as workspace:
-        workspace.restore(strangers="discard")
+        workspace.restore(untracked="discard")
     assert files(folder) == {"data.csv": "ours"}
 
 
 def test_a_word_for_strangers_that_is_not_known_is_refused(opened: Open, folder: Path) -> None:
-    with opened(folder) as workspace, pytest.raises(Invalid, match="strangers='eat'"):
-        workspace.restore(strangers="eat")  # type: ignore[arg-type]
+    with opened(folder) as workspace, pytest.raises(Invalid, match="untracked='eat'"):
+        workspace.restore(untracked="eat")  # type: ignore[arg-type]
 
 
 def test_what_the_user_edits_between_sessions_is_taken_in(opened: Open, folder: Path) -> None:

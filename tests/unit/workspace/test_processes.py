@@ -15,7 +15,7 @@ from time import monotonic, sleep
 import pytest
 
 from otolith import Disk, Versioned
-from otolith.workspace import Runner, Workspace, ladder
+from otolith.workspace import Runner, Workspace, sandbox_status
 from tests.patience import HANG_SECONDS, seconds
 
 MOST = 20
@@ -59,7 +59,7 @@ PLACES = [
 @pytest.fixture(params=PLACES)
 def workspace(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Workspace]:
     rung, mode = request.param
-    reason = dict(ladder())[rung]
+    reason = dict(sandbox_status())[rung]
     if reason is not None:
         pytest.skip(f"{rung} does not work here: {reason}")
     runner = Runner(sandbox=rung, mode=mode, wall_seconds=seconds(10), processes=MOST)
@@ -108,12 +108,12 @@ def test_a_fork_bomb_ends_with_its_step_and_leaves_nobody(
 def test_what_has_died_without_a_word_is_started_again(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    crew = workspace._foreman.crew
-    assert crew is not None
-    assert crew._process is not None
-    workspace._foreman.dismiss()
-    crew._dismiss_spare()
-    died, line = crew._process, crew.control
+    pool = workspace._steps.pool
+    assert pool is not None
+    assert pool._process is not None
+    workspace._steps.dismiss_worker()
+    pool._drop_prepared()
+    died, line = pool._process, pool.control
     assert line is not None
     died.kill()
     died.wait()

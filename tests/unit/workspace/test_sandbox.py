@@ -15,7 +15,15 @@ from typing import Any
 import pytest
 
 from otolith.errors import Invalid, Unsupported
-from otolith.workspace.sandbox import Limits, Place, bubblewrap, by_name, choose, ladder, seccomp
+from otolith.workspace.sandbox import (
+    ResourceLimits,
+    SandboxSpec,
+    base,
+    choose_sandbox,
+    kernel,
+    sandbox_by_name,
+    sandbox_status,
+)
 from tests.patience import HANG_SECONDS
 from tests.unit.workspace import container_image
 
@@ -30,7 +38,7 @@ import json, os, sys
 from pathlib import Path
 told = json.loads(sys.argv[1])
 sys.path[:] = told["path"]
-from otolith.workspace.sandbox import Limits, Place, by_name
+from otolith.workspace.sandbox import ResourceLimits, SandboxSpec, sandbox_by_name
 work = Path(told["work"])
 if told["user"] is not None:
     import ctypes, sysconfig
@@ -38,11 +46,12 @@ if told["user"] is not None:
     os.setgroups([])
     os.setresgid(*[told["user"]] * 3)
     os.setresuid(*[told["user"]] * 3)
-by_name(told["name"]).enter(Place(work, tuple(map(Path, told["readable"])), told["network"]))
+spec = SandboxSpec(work, tuple(map(Path, told["readable"])), told["network"])
+sandbox_by_name(told["name"]).enter(spec)
 
 def attempt(program, limits):
     try:
-        Limits(**limits).apply()
+        ResourceLimits(**limits).apply()
         exec(program, {"told": told, "work": work})
     except BaseException as error:
         return f"{type(error).__name__}: {error}"
@@ -156,12 +165,9 @@ ODD = {"clone3": "call(435, 0, 0)", "x32": "call(0x40000000 + 39)"}
 _NAME = f"otolith-{uuid.uuid4().hex}"
 SACRED = [
     *(Path(folder, _NAME) for folder in (Path.home(), "/etc", "/usr/lib", "/tmp", ROOT)),
-    *(
-        Path(folder, _NAME)
-        for folder in (sys.prefix, sys.base_prefix, Path(bubblewrap.__file__).parent)
-    ),
+    *(Path(folder, _NAME) for folder in (sys.prefix, sys.base_prefix, Path(base.__file__).parent)),
 ]
-CHANGED = [bubblewrap.__file__, os.path.realpath(sys.executable), json.__file__]
+CHANGED = [base.__file__, os.path.realpath(sys.executable), json.__file__]
 
 ORDINARY_LIFE = {
     "write here": "open('note', 'w').write('x'); open(work / 'note', 'a').write('y')",
@@ -185,25 +191,41 @@ ORDINARY_LIFE = {
 
 
 SPENDING = {
-    "much memory": (Limits(memory_bytes=64 << 20), "bytearray(256 << 20)", "MemoryError"),
-    "some memory": (Limits(memory_bytes=64 << 20), "bytearray(16 << 20)", "done"),
-    "time": (Limits(cpu_seconds=1), "while True: pass", "ended with -24"),
-    "a long file": (Limits(file_bytes=9), "work.joinpath('f').write_bytes(bytes(10))", "OSError"),
-    "a short file": (Limits(file_bytes=9), "work.joinpath('g').write_bytes(bytes(9))", "done"),
-    "many files": (Limits(open_files=8), "x = [open('/dev/null') for _ in 'x' * 9]", "OSError"),
-    "core": (Limits(), "import resource as r; assert r.getrlimit(r.RLIMIT_CORE) == (0, 0)", "done"),
+    "much memory": (ResourceLimits(memory_bytes=64 << 20), "bytearray(256 << 20)", "MemoryError"),
+    "some memory": (ResourceLimits(memory_bytes=64 << 20), "bytearray(16 << 20)", "done"),
+    "time": (ResourceLimits(cpu_seconds=1), "while True: pass", "ended with -24"),
+    "a long file": (
+        ResourceLimits(file_bytes=9),
+        "work.joinpath('f').write_bytes(bytes(10))",
+        "OSError",
+    ),
+    "a short file": (
+        ResourceLimits(file_bytes=9),
+        "work.joinpath('g').write_bytes(bytes(9))",
+        "done",
+    ),
+    "many files": (
+        ResourceLimits(open_files=8),
+        "x = [open('/dev/null') for _ in 'x' * 9]",
+        "OSError",
+    ),
+    "core": (
+        ResourceLimits(),
+        "import resource as r; assert r.getrlimit(r.RLIMIT_CORE) == (0, 0)",
+        "done",
+    ),
 }
 
 
 def _rung(name):
-    reason = dict(ladder())[name]
+    reason = dict(sandbox_status())[name]
     if reason is not None:
         pytest.skip(f"{name} does not work here: {reason}")
     if name not in CONTAINERS:
-        yield choose(name)
+        yield choose_sandbox(name)
         return
     try:
-        yield choose(name, image=container_image.image(name))
+        yield choose_sandbox(name, image=container_image.image(name))
     except (OSError, subprocess.CalledProcessError, Unsupported) as error:
         pytest.skip(f"{name} runs no container here: {error}")
     finally:
@@ -277,8 +299,8 @@ def siege(world, tmp_path_factory):
 def attacks(sandbox):
     programs = {name: text for attack in ATTACKS.values() for name, text in attack.items()}
     if sandbox.name in WALLS:
-        names = [*seccomp.REFUSED, *seccomp.OTHERS]
-        numbers = {name: seccomp.number(name, seccomp.machine() or "x86_64") for name in names}
+        names = [*kernel.REFUSED, *kernel.OTHERS]
+        numbers = {name: kernel.number(name, kernel.machine() or "x86_64") for name in names}
         programs |= {name: program.format(**numbers) for name, program in REFUSED.items()}
         programs |= {str(path): f"open({str(path)!r}, 'x')" for path in SACRED}
         programs |= {path: f"open({path!r}, 'r+b')" for path in CHANGED}
@@ -292,7 +314,7 @@ def start(sandbox, work, programs, *, environment=None, keep_fds=(), **told):
     told = usual | told
     pairs = {name: (p if isinstance(p, tuple) else (p, {})) for name, p in programs.items()}
     told |= {"name": sandbox.name, "work": str(work), "path": sys.path, "programs": pairs}
-    place = Place(work, tuple(Path(each) for each in told["readable"]), bool(told["network"]))
+    place = SandboxSpec(work, tuple(Path(each) for each in told["readable"]), bool(told["network"]))
     argv = [sys.executable, "-I", "-c", INSIDE, json.dumps(told)]
     environment = environment or {}
     return subprocess.Popen(
@@ -352,7 +374,7 @@ def test_clone3_is_said_to_be_missing_so_that_threads_fall_back(walls, siege):
     assert siege(walls)["clone3"] == "OSError: [Errno 38] Function not implemented"
 
 
-@pytest.mark.skipif(seccomp.machine() != "x86_64", reason="x32 is a second ABI of x86_64 only")
+@pytest.mark.skipif(kernel.machine() != "x86_64", reason="x32 is a second ABI of x86_64 only")
 def test_a_call_of_a_foreign_abi_ends_the_process(walls, siege):
     assert siege(walls)["x32"] == "ended with -31"
 
@@ -390,7 +412,7 @@ def test_what_is_readable_can_be_read_and_not_written(walls, tmp_path):
 def test_a_network_that_was_asked_for_is_there_and_is_not_promised_away(rung, world, tmp_path):
     if rung.name in CONTAINERS:
         pytest.skip("the listener is on the loopback of the host, which a container does not share")
-    online = choose(rung.name, network=True)
+    online = choose_sandbox(rung.name, network=True)
     programs = {name: TOOLS + program for name, program in ATTACKS["network"].items()}
 
     outcomes = run(online, tmp_path, programs, **world, network=True)
@@ -404,7 +426,7 @@ def test_a_network_that_was_asked_for_is_there_and_is_not_promised_away(rung, wo
 
 def test_a_place_with_a_network_is_refused_by_a_sandbox_without_one(walls, tmp_path):
     with pytest.raises(Invalid, match="without a network"):
-        walls.command(["true"], Place(tmp_path, network=True), environment={}, keep_fds=())
+        walls.command(["true"], SandboxSpec(tmp_path, network=True), environment={}, keep_fds=())
 
 
 def test_a_socket_that_was_inherited_works_inside(rung, tmp_path):
@@ -425,7 +447,7 @@ def test_nobody_else_holds_a_socket_that_was_inherited(rung, tmp_path):
     fds = [others.fileno(), theirs.fileno()]  # not in order: each keeps its number all the same
     program = f"import os; os.close({fds[1]}); os.read({fds[0]}, 1); raise SystemExit(7)"
     argv = [sys.executable, "-I", "-c", program]
-    command = rung.command(argv, Place(tmp_path), environment={}, keep_fds=fds)
+    command = rung.command(argv, SandboxSpec(tmp_path), environment={}, keep_fds=fds)
     with ours, more, subprocess.Popen(command, env={}, pass_fds=fds, cwd=tmp_path) as process:
         theirs.close()
         others.close()
@@ -472,7 +494,7 @@ for name in glob.glob("/proc/[0-9]*/environ"):
         pass
 """
     argv = [sys.executable, "-I", "-c", look]
-    command = walls.command(argv, Place(tmp_path), environment={"GIVEN": "1"}, keep_fds=())
+    command = walls.command(argv, SandboxSpec(tmp_path), environment={"GIVEN": "1"}, keep_fds=())
 
     said = subprocess.check_output(command, env=os.environ | {"HUSH": "hush"}, timeout=HANG_SECONDS)
 
@@ -530,35 +552,35 @@ def test_a_fork_bomb_stops_at_the_limit(name, tmp_path_factory):
 
 
 def test_a_limit_that_the_kernel_does_not_hold_is_said_to_be_ignored():
-    asked = Limits(processes=5, memory_bytes=1 << 30, cpu_seconds=1)
+    asked = ResourceLimits(processes=5, memory_bytes=1 << 30, cpu_seconds=1)
 
     assert asked.ignored() == (("processes",) if os.getuid() == 0 else ())
-    assert Limits().ignored() == ()
+    assert ResourceLimits().ignored() == ()
 
 
 def test_auto_takes_the_best_rung_that_works():
-    works = [name for name, reason in ladder() if reason is None and name not in CONTAINERS]
+    works = [name for name, reason in sandbox_status() if reason is None and name not in CONTAINERS]
 
-    assert choose().name == works[0]
-    assert choose().name != "limits" or dict(ladder())["bubblewrap"] is not None
+    assert choose_sandbox().name == works[0]
+    assert choose_sandbox().name != "limits" or dict(sandbox_status())["bubblewrap"] is not None
 
 
 def test_the_ladder_names_every_rung_best_first():
-    assert tuple(name for name, _ in ladder()) == RUNGS
+    assert tuple(name for name, _ in sandbox_status()) == RUNGS
 
 
 def test_a_rung_that_is_asked_for_and_missing_is_an_error_with_a_next_move(tmp_path):
     """In an interpreter of its own, which finds no programs and has not tried any rung yet."""
     program = """
 import sys
-from otolith.workspace.sandbox import choose, ladder
+from otolith.workspace.sandbox import choose_sandbox
 from otolith.errors import Unsupported
 for name in ("bubblewrap", "docker", "podman"):
     try:
-        choose(name, image="any")
+        choose_sandbox(name, image="any")
     except Unsupported as error:
         print(name, "|", error.message, "|", error.hint)
-print(choose().name)
+print(choose_sandbox().name)
 """
     said = subprocess.run(
         [sys.executable, "-c", program],
@@ -584,7 +606,8 @@ def test_a_rung_that_is_there_and_broken_says_what_it_said(tmp_path):
         "#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2; exit 1\n"
     )
     broken.chmod(0o755)
-    program = "from otolith.workspace.sandbox import ladder; print(dict(ladder())['bubblewrap'])"
+    program = "from otolith.workspace import sandbox_status\n"
+    program += "print(dict(sandbox_status())['bubblewrap'])"
 
     said = subprocess.run(
         [sys.executable, "-c", program],
@@ -599,37 +622,40 @@ def test_a_rung_that_is_there_and_broken_says_what_it_said(tmp_path):
 
 
 def test_an_unknown_rung_is_invalid():
-    for ask in (choose, by_name):
+    for ask in (choose_sandbox, sandbox_by_name):
         with pytest.raises(Invalid, match="there is no sandbox 'jail'"):
             ask("jail")
 
 
 def test_a_container_without_an_image_is_not_run(tmp_path):
     with pytest.raises(Invalid, match="needs an image"):
-        by_name("docker").command(["true"], Place(tmp_path), environment={}, keep_fds=())
+        sandbox_by_name("docker").command(
+            ["true"], SandboxSpec(tmp_path), environment={}, keep_fds=()
+        )
     with pytest.raises((Invalid, Unsupported)):
-        choose("docker")
+        choose_sandbox("docker")
 
 
 @pytest.mark.parametrize("path", [Path("here"), Path("/")])
 def test_a_place_is_absolute_and_smaller_than_the_machine(path, tmp_path):
     for place in ({"work": path}, {"work": tmp_path, "readable": (path,)}):
         with pytest.raises(Invalid):
-            Place(**place)
+            SandboxSpec(**place)
 
 
 def test_a_place_has_to_be_there(rung, tmp_path):
     with pytest.raises(Invalid, match="there is no folder"):
-        rung.command(["true"], Place(tmp_path / "gone"), environment={}, keep_fds=())
+        rung.command(["true"], SandboxSpec(tmp_path / "gone"), environment={}, keep_fds=())
 
 
 def test_on_another_system_only_limits_are_left():
     program = """
 import os, shutil, subprocess, sys, sysconfig, tempfile, otolith.session
 sys.platform = "darwin"
-from otolith.workspace.sandbox import Limits, choose, ladder
-print(choose().name, [name for name, reason in ladder() if reason is None])
-print(any(choose().stops.values()), Limits(processes=5, memory_bytes=9, cpu_seconds=9).ignored())
+from otolith.workspace.sandbox import ResourceLimits, choose_sandbox, sandbox_status
+limits = ResourceLimits(processes=5, memory_bytes=9, cpu_seconds=9)
+print(choose_sandbox().name, [name for name, reason in sandbox_status() if reason is None])
+print(any(choose_sandbox().stops.values()), limits.ignored())
 """
     assert subprocess.check_output([sys.executable, "-c", program], text=True).splitlines() == [
         "limits ['limits']",
@@ -641,9 +667,9 @@ def test_where_there_are_no_limits_there_is_no_sandbox():
     program = """
 import sys
 sys.platform, sys.modules["resource"] = "win32", None
-from otolith.workspace.sandbox import Limits, choose
+from otolith.workspace.sandbox import ResourceLimits, choose_sandbox
 from otolith.errors import Unsupported
-for attempt in (choose, Limits().apply):
+for attempt in (choose_sandbox, ResourceLimits().apply):
     try:
         attempt()
     except Unsupported as error:
@@ -664,11 +690,11 @@ def test_a_link_is_shown_hop_by_hop(tmp_path):
     (tmp_path / "hop").symlink_to("real/python")
     (tmp_path / "first").symlink_to("hop")
 
-    assert bubblewrap.cover([tmp_path / "first"]) == [tmp_path / "first", tmp_path / "hop", real]
+    assert base.minimal_cover([tmp_path / "first"]) == [tmp_path / "first", tmp_path / "hop", real]
 
 
 def test_nothing_shown_to_an_interpreter_shows_the_home_or_the_project():
-    shown = [*bubblewrap.system(network=True), *bubblewrap.interpreter()]
+    shown = [*base.system_files(network=True), *base.interpreter_files()]
 
     assert not any(Path.home().is_relative_to(path) or ROOT.is_relative_to(path) for path in shown)
 
@@ -682,7 +708,7 @@ def test_numbers_of_system_calls_are_those_of_the_kernel_headers():
         for line in header.read_text().splitlines()
         if line.startswith("#define __NR_")
     )
-    ours = seccomp.REFUSED | seccomp.OTHERS
+    ours = kernel.REFUSED | kernel.OTHERS
 
     assert {n: x86 for n, (x86, _) in ours.items() if n in defined and int(defined[n]) != x86} == {}
 

@@ -110,14 +110,14 @@ def test_an_interrupt_that_comes_before_the_code_is_not_lost(
 ) -> None:
     """As a signal handler would, while the first worker of all is being made."""
     with state.workspace(runner=Runner(sandbox="limits"), folder=tmp_path / "work") as workspace:
-        foreman = workspace._foreman  # to be there between its first move and its second
-        make, asked = foreman._crew_here, list[bool]()
+        steps = workspace._steps  # to be there between its first move and its second
+        make, asked = steps._pool_for_folder, list[bool]()
 
-        def crew_here() -> object:
+        def pool_for_folder() -> object:
             asked.append(workspace.interrupt())
             return make()
 
-        foreman._crew_here = crew_here  # type: ignore[method-assign, assignment]
+        steps._pool_for_folder = pool_for_folder  # type: ignore[method-assign, assignment]
         step = workspace.run("import time\ntime.sleep(600)\nx = 1")
     assert asked == [True]
     assert (step.stopped, "x" in workspace) == ("interrupted", False)

@@ -22,7 +22,7 @@ from otolith.cli.options import GlobalOptions
 from otolith.cli.terminal import emit, json_option, table
 from otolith.errors import Error, StoreNotFound
 from otolith.text import size_text
-from otolith.workspace import ladder
+from otolith.workspace import sandbox_status
 
 _NEEDED = ("apsw", "blake3", "click", "cloudpickle", "msgspec", "xxhash", "zstandard")
 _MOUNTS = Path("/proc/self/mountinfo")
@@ -81,7 +81,7 @@ def _findings(options: GlobalOptions) -> Iterator[Diagnosis]:
 
 def _sandbox() -> Diagnosis:
     """Name the sandbox that steps of a workspace run in here, and why not in a better one."""
-    rungs = dict(ladder())
+    rungs = dict(sandbox_status())
     containers = [name for name in ("docker", "podman") if rungs.pop(name) is None]
     best = next(name for name, problem in rungs.items() if problem is None)
     says = f"steps run in {best}"

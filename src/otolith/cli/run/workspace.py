@@ -42,7 +42,7 @@ _OPTIONS = (
         "--folder", metavar="DIR", help="The work folder.  [default: one beside the store]"
     ),
     click.option(
-        "--strangers", default="refuse", type=click.Choice(["refuse", "adopt", "discard"]),
+        "--untracked", default="refuse", type=click.Choice(["refuse", "adopt", "discard"]),
         help="What to do with files in the folder that are in no commit.  [default: refuse]",
     ),
 )  # fmt: skip
@@ -65,7 +65,7 @@ class RunnerOptions:
     memory: str | None
     network: bool
     folder: str | None
-    strangers: Literal["refuse", "adopt", "discard"]
+    untracked: Literal["refuse", "adopt", "discard"]
 
     def runner(self, mode: Literal["cold", "warm"]) -> Runner:
         """Return the runner that these options describe.
@@ -129,10 +129,10 @@ def open_workspace(
         folder = None if given is None else options.directory / given
         with state.workspace(runner=runner, folder=folder) as workspace:
             try:
-                workspace.restore(strangers=runner_options.strangers)
+                workspace.restore(untracked=runner_options.untracked)
             except Invalid as error:
-                hint = "`--strangers adopt` adds them to the session, "
-                hint += "`--strangers discard` removes them"
+                hint = "`--untracked adopt` adds them to the session, "
+                hint += "`--untracked discard` removes them"
                 raise with_terminal_hint(Invalid(error.message, hint=hint)) from None
             yield OpenWorkspace(state, workspace)
 

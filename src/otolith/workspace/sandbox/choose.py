@@ -1,6 +1,6 @@
-"""Whether a rung works here, found out by running a program in it that tests the walls.
+"""The choice of a sandbox: the best one that works here, or the one that the user names.
 
-The ladder of rungs, and which one a worker gets: the best that works, or the one asked for.
+Whether a sandbox works is found out by running a program in it that tries to break out.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from pathlib import Path
 
 from otolith.errors import Invalid, Unsupported
 from otolith.workspace.sandbox import limits
-from otolith.workspace.sandbox.base import READ, Place, Sandbox
-from otolith.workspace.sandbox.bubblewrap import PROGRAM, Bubblewrap, plain_path, python_path
+from otolith.workspace.sandbox.base import READ, Sandbox, SandboxSpec, path_inside, python_path
+from otolith.workspace.sandbox.bubblewrap import PROGRAM, Bubblewrap
 from otolith.workspace.sandbox.container import PROGRAMS, Container
-from otolith.workspace.sandbox.landlock import Bare, Landlock
-from otolith.workspace.sandbox.seccomp import machine
+from otolith.workspace.sandbox.kernel import machine
+from otolith.workspace.sandbox.landlock import Landlock
 
 _TIMEOUT_SECONDS = 30.0
-_HOLDS, _LEAKS = "the walls hold", "it does not keep a file outside the work folder from being read"
+_HOLDS, _LEAKS = "it holds", "it does not keep a file outside the work folder from being read"
 
 # It writes into its folder, which must be possible, and reads what lies beside it, which must not.
-_PROGRAM = f"""
+_PROBE = f"""
 import json, sys
 from pathlib import Path
-told = json.loads(sys.argv[1])
-sys.path[:] = told["path"]
-from otolith.workspace.sandbox import Place, by_name
-work = Path(told["work"])
-by_name(told["name"]).enter(Place(work, network=told["network"]))
+job = json.loads(sys.argv[1])
+sys.path[:] = job["path"]
+from otolith.workspace.sandbox import SandboxSpec, sandbox_by_name
+work = Path(job["work"])
+sandbox_by_name(job["name"]).enter(SandboxSpec(work, network=job["network"]))
 (work / "written").write_text("by the probe")
 try:
     (work.parent / "secret").read_text()
@@ -43,52 +43,137 @@ else:
     print({_LEAKS!r})
 """
 
+# Best first, each with what to do for a user who has named it and cannot have it.
+_HINTS = {
+    "docker": "install and start docker, check the image with `docker run`, or choose 'auto'",
+    "podman": "install podman, check the image with `podman run`, or choose 'auto'",
+    "bubblewrap": (
+        "apt-get install bubblewrap (or dnf, pacman, apk); if it is there, allow user namespaces: "
+        "sysctl kernel.apparmor_restrict_unprivileged_userns=0; or choose 'landlock'"
+    ),
+    "landlock": "use Linux 5.13 or newer started with lsm=landlock,...; or choose 'auto'",
+    "limits": "run workers on Linux",
+}
 
-def missing(name: str) -> str | None:
-    """Say what a rung lacks before it could even be tried; None if nothing."""
-    if name == "limits":
-        return None if limits.available() else "this system has no resource limits"
-    if sys.platform != "linux":
-        return f"{name} walls are made by Linux, and this is {sys.platform}"
-    if machine() is None:
-        return "there is no system call filter for this architecture"
-    if name == "bubblewrap" and shutil.which(PROGRAM) is None:
-        return f"{PROGRAM} is not installed"
-    return _no_server(name) if name in PROGRAMS else None
+
+def choose_sandbox(
+    name: str = "auto", *, network: bool = False, image: str | None = None
+) -> Sandbox:
+    """Return the best sandbox that works here, or the one of this name.
+
+    A container is considered only when there is an image to run. A named sandbox that does not work
+    is an error, never replaced by another. With "auto", a better one that is installed and does not
+    work is a warning; that it is not installed is reported by `otolith doctor`.
+
+    Raises:
+        Unsupported: the named sandbox does not work here, or none does.
+        Invalid: the name is unknown, or a container has no image.
+    """
+    if name != "auto":
+        return _named(name, network=network, image=image)
+    broken: list[str] = []
+    for each in _HINTS:
+        if each in PROGRAMS and image is None:
+            continue
+        reason = failure_reason(each, network=network, image=image)
+        if reason is None:
+            if broken and each not in PROGRAMS:  # of two containers one is enough
+                better = "; ".join(broken)
+                warnings.warn(
+                    f"steps run in the {each} sandbox, because better ones do not work: {better}",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+            return sandbox_by_name(each, network=network, image=image)
+        if each in PROGRAMS or _missing(each) is None:
+            broken.append(f"{each}: {reason}")
+    raise Unsupported("no sandbox works here", hint="run workers on Linux, or in WSL")
 
 
-def failure(sandbox: Sandbox, *, network: bool) -> str | None:
-    """Run the program in the sandbox; return what went wrong, or None."""
+def _named(name: str, *, network: bool, image: str | None) -> Sandbox:
+    sandbox = sandbox_by_name(name, network=network, image=image)
+    reason = failure_reason(name, network=network, image=image)
+    if reason is not None:
+        raise Unsupported(f"the {name} sandbox does not work here: {reason}", hint=_HINTS[name])
+    if name in PROGRAMS and image is None:
+        raise Invalid(
+            f"{name} needs an image to run",
+            hint="choose_sandbox(..., image=...), for instance image='python:3.12-slim'",
+        )
+    return sandbox
+
+
+def sandbox_status() -> list[tuple[str, str | None]]:
+    """Return every sandbox, best first, with why it does not work here, or None if it does."""
+    return [(name, failure_reason(name, network=False, image=None)) for name in _HINTS]
+
+
+def sandbox_by_name(name: str, *, network: bool = False, image: str | None = None) -> Sandbox:
+    """Return the sandbox of this name, whether or not it works.
+
+    Raises:
+        Invalid: the name is unknown.
+    """
+    match name:
+        case "docker" | "podman":
+            return Container(name, network, image)
+        case "bubblewrap":
+            return Bubblewrap(name, network)
+        case "landlock":
+            return Landlock(name, network)
+        case "limits":
+            return limits.LimitsOnly(name, network)
+    known = ", ".join(_HINTS)
+    raise Invalid(f"there is no sandbox {name!r}", hint=f"choose 'auto' or one of {known}")
+
+
+@functools.cache
+def failure_reason(name: str, *, network: bool, image: str | None) -> str | None:
+    """Return why a sandbox does not work here; None if it was tried and works.
+
+    Of a container without an image only its server can be tried.
+    """
+    reason = _missing(name)
+    if reason is not None or (name in PROGRAMS and image is None):
+        return reason
+    sandbox = sandbox_by_name(name, network=network, image=image)
     if not sandbox.stops[READ]:
-        return None  # it claims no walls, so there is nothing to test
+        return None  # it does not promise to hide files, so there is nothing to test
     with tempfile.TemporaryDirectory(prefix="otolith-probe-") as folder:
         (Path(folder) / "secret").write_text("of the host", encoding="ascii")
         work = Path(folder) / "work"
         work.mkdir()
-        said = _run(_command(sandbox, Place(work, network=network)))
-    return None if said == _HOLDS else said
+        job = {
+            "name": name,
+            "work": str(work),
+            "network": network,
+            "path": [str(path_inside(entry)) for entry in sys.path if entry],
+        }
+        argv = [python_path(), "-I", "-c", _PROBE, json.dumps(job)]
+        spec = SandboxSpec(work, network=network)
+        printed = _run(sandbox.command(argv, spec, environment={}, keep_fds=()))
+    return None if printed == _HOLDS else printed
 
 
-def _command(sandbox: Sandbox, place: Place) -> list[str]:
-    told = {
-        "name": sandbox.name,
-        "work": str(place.work),
-        "network": place.network,
-        "path": [str(plain_path(entry)) for entry in sys.path if entry],
-    }
-    argv = [python_path(), "-I", "-c", _PROGRAM, json.dumps(told)]
-    return sandbox.command(argv, place, environment={}, keep_fds=())
-
-
-def _no_server(program: str) -> str | None:
-    if shutil.which(program) is None:
+def _missing(name: str) -> str | None:
+    """Return what a sandbox lacks before it can be tried; None if nothing."""
+    if name == "limits":
+        return None if limits.available() else "this system has no resource limits"
+    if sys.platform != "linux":
+        return f"{name} needs Linux, and this is {sys.platform}"
+    if machine() is None:
+        return "there is no system call filter for this architecture"
+    program = PROGRAM if name == "bubblewrap" else name
+    if name != "landlock" and shutil.which(program) is None:
         return f"{program} is not installed"
-    said = _run([program, "version", "--format", _HOLDS])
-    return None if said == _HOLDS else said
+    if name in PROGRAMS:
+        printed = _run([program, "version", "--format", _HOLDS])  # its server has to answer
+        return None if printed == _HOLDS else printed
+    return None
 
 
 def _run(command: list[str]) -> str:
-    """Return the last line that a command printed, of its errors if it printed any."""
+    """Return the last line that a command printed, of its errors if it failed."""
     try:
         done = subprocess.run(  # noqa: S603  our own command
             command,
@@ -101,101 +186,6 @@ def _run(command: list[str]) -> str:
         return f"{command[0]} did not answer in {_TIMEOUT_SECONDS:g} seconds"
     except OSError as error:
         return f"{command[0]}: {error.strerror}"
-    said = (done.stdout if done.returncode == 0 else done.stderr).decode(errors="replace")
-    lines = said.strip().splitlines()
+    printed = (done.stdout if done.returncode == 0 else done.stderr).decode(errors="replace")
+    lines = printed.strip().splitlines()
     return lines[-1] if lines else f"{Path(command[0]).name} ended with {done.returncode}"
-
-
-# Best first, each with the next move for somebody who asked for it and cannot have it.
-_LADDER = {
-    "docker": "install and start docker, check the image with `docker run`, or choose 'auto'",
-    "podman": "install podman, check the image with `podman run`, or choose 'auto'",
-    "bubblewrap": (
-        "apt-get install bubblewrap (or dnf, pacman, apk); if it is there, allow user namespaces: "
-        "sysctl kernel.apparmor_restrict_unprivileged_userns=0; or choose 'landlock'"
-    ),
-    "landlock": "use Linux 5.13 or newer started with lsm=landlock,...; or choose 'auto'",
-    "limits": "run workers on Linux",
-}
-
-
-def choose(name: str = "auto", *, network: bool = False, image: str | None = None) -> Sandbox:
-    """Return the best rung that works here, or the one of this name.
-
-    A container is considered only when there is an image to run. A rung that was asked for and
-    does not work is an error, never replaced by another. With "auto", one that is there and does
-    not work is a warning.
-    """
-    if name != "auto":
-        return _asked_for(name, network=network, image=image)
-    broken: list[str] = []
-    for rung in _LADDER:
-        if rung in PROGRAMS and image is None:
-            continue
-        reason = why_not(rung, network=network, image=image)
-        if reason is None:
-            _tell_of(broken, rung)
-            return by_name(rung, network=network, image=image)
-        if rung in PROGRAMS or missing(rung) is None:
-            broken.append(f"{rung}: {reason}")
-    raise Unsupported("no sandbox works here", hint="run workers on Linux, or in WSL")
-
-
-def _tell_of(broken: list[str], chosen: str) -> None:
-    """Warn that something better is installed, or was asked for, and does not work.
-
-    Of two containers one is enough. That something is not installed is told by `otolith doctor`.
-    """
-    if broken and chosen not in PROGRAMS:
-        warnings.warn(
-            f"steps run in the {chosen} sandbox, because better ones do not work here:"
-            f" {'; '.join(broken)}",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-
-
-def ladder() -> list[tuple[str, str | None]]:
-    """Return every rung, best first, and None if it works here, else why it does not."""
-    return [(rung, why_not(rung, network=False, image=None)) for rung in _LADDER]
-
-
-def by_name(name: str, *, network: bool = False, image: str | None = None) -> Sandbox:
-    """Return the rung of this name without asking whether it works."""
-    match name:
-        case "docker" | "podman":
-            return Container(name, image, network)
-        case "bubblewrap":
-            return Bubblewrap(network)
-        case "landlock":
-            return Landlock(network)
-        case "limits":
-            return Bare(network)
-        case _:
-            known = ", ".join(_LADDER)
-            raise Invalid(f"there is no sandbox {name!r}", hint=f"choose 'auto' or one of {known}")
-
-
-@functools.cache
-def why_not(name: str, *, network: bool, image: str | None) -> str | None:
-    """Say why a rung does not work here; None if it was tried and does.
-
-    Of a container without an image only its server can be tried.
-    """
-    reason = missing(name)
-    if reason is not None or (name in PROGRAMS and image is None):
-        return reason
-    return failure(by_name(name, network=network, image=image), network=network)
-
-
-def _asked_for(name: str, *, network: bool, image: str | None) -> Sandbox:
-    sandbox = by_name(name, network=network, image=image)
-    reason = why_not(name, network=network, image=image)
-    if reason is not None:
-        raise Unsupported(f"the {name} sandbox does not work here: {reason}", hint=_LADDER[name])
-    if name in PROGRAMS and image is None:
-        raise Invalid(
-            f"{name} needs an image to run",
-            hint="choose(..., image=...), for instance image='python:3.12-slim'",
-        )
-    return sandbox

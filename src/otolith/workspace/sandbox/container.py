@@ -1,8 +1,9 @@
-"""The top rung: a container of Docker or Podman, from an image that somebody has chosen.
+"""The strongest sandbox: a container of Docker or Podman, from an image that the user chooses.
 
 The image brings the system; this interpreter, its packages and otolith are mounted into it at their
-own paths, so the image needs a C library they can run with and nothing else. A daemon inherits no
-descriptors and a killed client stops no container; `container_init.py` makes up for both.
+own paths, so the image needs a C library they can run with and nothing else. A daemon does not
+inherit descriptors, and killing its client does not stop a container: `container_init.py` does
+both.
 """
 
 from __future__ import annotations
@@ -13,108 +14,88 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from otolith.errors import Invalid
-from otolith.workspace.sandbox import bubblewrap, kernel, seccomp
-from otolith.workspace.sandbox.base import Place, keep_word, promises
+from otolith.workspace.sandbox.base import (
+    Sandbox,
+    SandboxSpec,
+    interpreter_files,
+    minimal_cover,
+    python_path,
+)
 
 PROGRAMS = ("docker", "podman")
 
-_HANDOVER = Path(__file__).with_name("container_init.py")
-_WALLS = (
+_INIT = Path(__file__).with_name("container_init.py")
+_ISOLATION = (
     *("run", "--rm", "--interactive", "--pull=never", "--read-only"),
     *("--cap-drop=ALL", "--security-opt=no-new-privileges", "--pids-limit=1024"),
     # Otherwise SELinux hides the mounted folders, and the cure for that relabels the user's files.
     "--security-opt=label=disable",
 )
-# Of the user's environment, for the client; no more, because a command line is seen by everybody.
-_TO_FIND_THE_SERVER = (
+# Of the user's environment, for the client; no more, because every user can see a command line.
+_CLIENT_VARIABLES = (
     *("PATH", "HOME", "USER", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
     *("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH"),
     *("CONTAINER_HOST", "CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF", "DBUS_SESSION_BUS_ADDRESS"),
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
+@dataclass(frozen=True)
+class Container(Sandbox):
     """A container that lives as long as the program that was started for it."""
 
-    name: str
-    image: str | None
-    network: bool = False
-
-    @property
-    def end_seconds(self) -> float:
-        return 10.0  # there is a server in between, and a client that must not be killed before
-
-    @property
-    def stops(self) -> Mapping[str, bool]:
-        return promises(network=self.network)
+    image: str | None = None
+    # There is a server in between, and a client that must not be killed before.
+    end_seconds: ClassVar[float] = 10.0
 
     def command(
         self,
         argv: Sequence[str],
-        place: Place,
+        spec: SandboxSpec,
         *,
         environment: Mapping[str, str],
         keep_fds: Sequence[int],
     ) -> list[str]:
-        """Return the call of the launcher that starts the container and hands descriptors in."""
-        keep_word(self, place)
+        """Return the call of the program that starts the container and passes descriptors in."""
+        self._check(spec)
         job = {
-            "work": str(place.work),
-            "client": self._client(place, environment),
+            "work": str(spec.work),
+            "client": self._client(spec, environment),
             "client_environment": {
-                name: os.environ[name] for name in _TO_FIND_THE_SERVER if name in os.environ
+                name: os.environ[name] for name in _CLIENT_VARIABLES if name in os.environ
             },
             "fds": [fd for fd in keep_fds if fd > 2],  # the client carries the first three itself
             "argv": list(argv),
         }
-        return [bubblewrap.python_path(), "-I", "-S", str(_HANDOVER), "outside", json.dumps(job)]
+        return [python_path(), "-I", "-S", str(_INIT), "outside", json.dumps(job)]
 
-    def last_processes(self, started: int) -> list[int]:
-        return [started]  # it waits for the container
-
-    def enter(self, place: Place) -> None:
-        kernel.refuse_new_privileges()
-        kernel.filter_calls(seccomp.socket_families(network=place.network, private_files=True))
-
-    def enter_worker(self) -> None:
-        return
-
-    def _client(self, place: Place, environment: Mapping[str, str]) -> list[str]:
+    def _client(self, spec: SandboxSpec, environment: Mapping[str, str]) -> list[str]:
         if self.image is None:
             raise Invalid(
                 f"{self.name} needs an image to run",
-                hint="choose(..., image=...), for instance image='python:3.12-slim'",
+                hint="choose_sandbox(..., image=...), for instance image='python:3.12-slim'",
             )
-        program = shutil.which(self.name) or self.name
-        variables = [f"--env={name}={value}" for name, value in environment.items()]
-        started = [
-            f"--entrypoint={bubblewrap.python_path()}",
-            self.image,
-            "-I",
-            "-S",
-            str(_HANDOVER),
-        ]
-        return [program, *_WALLS, *self._who(), *_where(place), *variables, *started]
-
-    def _who(self) -> Iterator[str]:
-        """Run as the user outside, so that the files in the work folder are the user's."""
-        yield f"--user={os.getuid()}:{os.getgid()}"
+        # As the user outside, so that the files in the work folder are the user's.
+        user = [f"--user={os.getuid()}:{os.getgid()}"]
         if self.name == "podman" and os.getuid() != 0:
-            yield "--userns=keep-id"
+            user.append("--userns=keep-id")
+        variables = [f"--env={name}={value}" for name, value in environment.items()]
+        program = shutil.which(self.name) or self.name
+        start = [f"--entrypoint={python_path()}", self.image, "-I", "-S", str(_INIT)]
+        return [program, *_ISOLATION, *user, *_mounts(spec), *variables, *start]
 
 
-def _where(place: Place) -> Iterator[str]:
-    if not place.network:
+def _mounts(spec: SandboxSpec) -> Iterator[str]:
+    if not spec.network:
         yield "--network=none"
-    yield "--tmpfs=/tmp" if place.disk_bytes is None else f"--tmpfs=/tmp:size={place.disk_bytes}"
-    yield f"--workdir={place.work}"
-    for path in bubblewrap.cover([*bubblewrap.interpreter(), *place.readable]):
-        if path != place.work:
+    yield "--tmpfs=/tmp" if spec.disk_bytes is None else f"--tmpfs=/tmp:size={spec.disk_bytes}"
+    yield f"--workdir={spec.work}"
+    for path in minimal_cover([*interpreter_files(), *spec.readable]):
+        if path != spec.work:
             yield f"{_mount(path)},readonly"
-    yield _mount(place.work)
+    yield _mount(spec.work)
 
 
 def _mount(path: Path) -> str:

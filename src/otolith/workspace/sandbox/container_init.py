@@ -1,13 +1,13 @@
-"""A program with two halves that carries open descriptors into a container and ends it in time.
+"""A program with two halves that passes open descriptors into a container and ends it in time.
 
-`outside` is started by the host in the container's stead. It listens on a Unix socket in the work
-folder, starts the client of Docker or Podman, and sends the descriptors to whoever calls.
-`inside` is the first process of the container. It calls, puts the descriptors under their numbers,
-and starts the program that was asked for.
+`outside` is started by the host in place of the container. It listens on a Unix socket in the work
+folder, starts the client of Docker or Podman, and sends the descriptors to the process that
+connects. `inside` is the first process of the container. It connects, gives the descriptors their
+numbers, and starts the requested program.
 
 The connection is open as long as `outside` lives, and the host that has started it. Whatever ends
 one of them, a kill included, ends the connection; then `inside` ends all others in the container,
-and exits. So `outside` is there until nobody is left in the container, unless it is killed itself.
+and exits. So `outside` lives until no process is left in the container, unless it is killed.
 
 Both halves run as a bare script (`python -I -S`): an image need not hold more than an interpreter,
 and the environment of the worker says nothing about where otolith is.
@@ -33,7 +33,7 @@ _SET_DUMPABLE = 4
 
 
 class Job(TypedDict):
-    """What `outside` is told."""
+    """The argument of `outside`."""
 
     work: str
     client: list[str]
@@ -43,31 +43,31 @@ class Job(TypedDict):
 
 
 def outside(job: Job) -> int:
-    """Start the container, hand the descriptors over, and return the container's exit code."""
+    """Start the container, send the descriptors, and return the container's exit code."""
     host = os.pidfd_open(os.getppid())
     os.chdir(job["work"])  # the address of a socket is short; a path from here always fits
-    door = Path(f".otolith-{os.getpid()}")
-    told = json.dumps({"door": str(door), "fds": job["fds"], "argv": job["argv"]})
+    address = Path(f".otolith-{os.getpid()}")
+    job_inside = json.dumps({"address": str(address), "fds": job["fds"], "argv": job["argv"]})
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind(str(door))
+        listener.bind(str(address))
         try:
             listener.listen(1)
             client = subprocess.Popen(  # noqa: S603  the caller's own command
-                [*job["client"], "inside", told], env=job["client_environment"]
+                [*job["client"], "inside", job_inside], env=job["client_environment"]
             )
-            caller = _caller(listener, client)
+            connection = _accept(listener, client)
         finally:
-            door.unlink()
-    if caller is not None:
-        socket.send_fds(caller, [b"."], job["fds"])
+            address.unlink()
+    if connection is not None:
+        socket.send_fds(connection, [b"."], job["fds"])
         _close(job["fds"])
-        _wait_for_one(client, host)
-        caller.close()
+        _wait_for_end(client, host)
+        connection.close()
     code = client.wait()
     return code if code >= 0 else 128 - code
 
 
-def _wait_for_one(client: subprocess.Popen[bytes], host: int) -> None:
+def _wait_for_end(client: subprocess.Popen[bytes], host: int) -> None:
     """Return when the container or the host has ended."""
     ended = os.pidfd_open(client.pid)
     try:
@@ -76,8 +76,8 @@ def _wait_for_one(client: subprocess.Popen[bytes], host: int) -> None:
         os.close(ended)
 
 
-def _caller(listener: socket.socket, client: subprocess.Popen[bytes]) -> socket.socket | None:
-    """Wait for the call from inside; None if the container ended before it called."""
+def _accept(listener: socket.socket, client: subprocess.Popen[bytes]) -> socket.socket | None:
+    """Wait for the connection from inside; None if the container ended before that."""
     ended = os.pidfd_open(client.pid)
     try:
         ready, _, _ = select.select([listener.fileno(), ended], [], [])
@@ -87,35 +87,35 @@ def _caller(listener: socket.socket, client: subprocess.Popen[bytes]) -> socket.
 
 
 def _close(fds: list[int]) -> None:
-    """Let go of what was passed on: a socket has an end only when nobody holds it any more."""
+    """Close descriptors that were sent: a socket ends only when no process holds it any more."""
     for fd in fds:
         os.close(fd)
 
 
-def inside(door: str, fds: list[int], argv: list[str]) -> int:
+def inside(address: str, fds: list[int], argv: list[str]) -> int:
     """Start the program with the descriptors in place, and end with it or with the connection."""
     # A worker must not write into this process: it has no filter on its system calls.
     ctypes.CDLL(None).prctl(_SET_DUMPABLE, 0, 0, 0, 0)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.connect(door)
+        connection.connect(address)
         received = socket.recv_fds(connection, 1, len(fds))[1]
-        woken = _wake_on_child()
+        woken = _wake_when_child_ends()
         worker = os.fork()
         if worker == 0:
-            _become(argv, _above(received, fds), fds)
+            _exec(argv, _move_above(received, fds), fds)
         _close(received)
-        return _watch(worker, connection, woken)
+        return _wait_for_worker(worker, connection, woken)
 
 
-def _wake_on_child() -> int:
+def _wake_when_child_ends() -> int:
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake)
-    signal.signal(signal.SIGCHLD, lambda *_: None)  # a signal that is ignored wakes nobody
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # an ignored signal would not wake it
     return woken
 
 
-def _above(received: list[int], wanted: list[int]) -> list[int]:
+def _move_above(received: list[int], wanted: list[int]) -> list[int]:
     """Move descriptors out of the range of the wanted numbers, so that none overwrites another."""
     least = max(wanted, default=2) + 1
     moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, least) for fd in received]
@@ -123,7 +123,7 @@ def _above(received: list[int], wanted: list[int]) -> list[int]:
     return moved
 
 
-def _become(argv: list[str], received: list[int], wanted: list[int]) -> None:
+def _exec(argv: list[str], received: list[int], wanted: list[int]) -> None:
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for fd, number in zip(received, wanted, strict=True):
@@ -135,7 +135,7 @@ def _become(argv: list[str], received: list[int], wanted: list[int]) -> None:
         os._exit(_KILLED)
 
 
-def _watch(worker: int, connection: socket.socket, woken: int) -> int:
+def _wait_for_worker(worker: int, connection: socket.socket, woken: int) -> int:
     while True:
         ready, _, _ = select.select([connection.fileno(), woken], [], [])
         if connection.fileno() in ready:
@@ -148,7 +148,7 @@ def _watch(worker: int, connection: socket.socket, woken: int) -> int:
 
 
 def _end_others() -> None:
-    """End everybody else in the container, and return when they have ended."""
+    """End all other processes in the container, and return when they have ended."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)
     with contextlib.suppress(ChildProcessError):
@@ -157,7 +157,10 @@ def _end_others() -> None:
 
 
 def _reap(worker: int) -> int | None:
-    """Bury every child that has ended: the first process inherits the orphans of all others."""
+    """Wait for every child that has ended: process 1 inherits the orphans of all others.
+
+    Return the exit code of the worker, if it is among them.
+    """
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -172,5 +175,5 @@ def _reap(worker: int) -> int | None:
 
 if __name__ == "__main__":
     role, text = sys.argv[1:]
-    told = json.loads(text)
-    sys.exit(outside(told) if role == "outside" else inside(**told))
+    job = json.loads(text)
+    sys.exit(outside(job) if role == "outside" else inside(**job))

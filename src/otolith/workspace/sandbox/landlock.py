@@ -1,16 +1,12 @@
-"""The rung that needs nothing installed: Landlock for files and signals, seccomp for the rest.
+"""The sandbox that needs nothing installed: Landlock for files and signals, seccomp for the rest.
 
 The process confines itself, so there are no namespaces: it sees the machine's process list and the
 names of its files. Landlock has no rules about modes and owners, and a filter cannot see paths, so
 a worker can still `chmod` what the user owns. Shared memory is one folder for the whole machine,
-and locks between processes live in it. All of that is said in `stops`.
+and locks between processes live in it. `stops` says all of that.
 
-Landlock: the rules that the kernel keeps about files, TCP ports and signals of a process.
-
-Everything a version of Landlock can handle is handled, so it is refused unless a rule allows it.
-What a version cannot handle stays open; `landlock.py` says what that means for the promises.
-
-The lowest rung: no walls, only the limits of `limits.py` and no way up to new privileges.
+Everything that a version of Landlock can handle is handled, so it is refused unless a rule allows
+it. What a version cannot handle stays open.
 """
 
 from __future__ import annotations
@@ -18,22 +14,19 @@ from __future__ import annotations
 import os
 import stat
 import struct
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from otolith.workspace.sandbox import bubblewrap, kernel, seccomp
+from otolith.workspace.sandbox import kernel
 from otolith.workspace.sandbox.base import (
     MEMORY,
     MODES,
-    PRIVILEGES,
-    PROMISES,
     SEE,
     SIGNAL,
-    Place,
-    keep_word,
-    promises,
+    Sandbox,
+    SandboxSpec,
+    interpreter_files,
+    system_files,
 )
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = (1 << bit for bit in range(4))
@@ -49,7 +42,7 @@ _SIGNALS = 0b10
 READ = _READ_FILE | _READ_DIR
 RUN = READ | _EXECUTE
 USE = _READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV
-OWN = (1 << 16) - 1 - _MAKE_CHAR - _MAKE_BLOCK  # a device is a door to the whole disk
+OWN = (1 << 16) - 1 - _MAKE_CHAR - _MAKE_BLOCK  # a device gives access to the whole disk
 
 _ON_A_FILE = _EXECUTE | USE  # the kernel takes no other rights for what is not a folder
 _ASK_VERSION, _RULE_PATH_BENEATH = 1, 1
@@ -66,7 +59,11 @@ def version() -> int:
 def restrict(allowed: Iterable[tuple[Path, int]], *, network: bool) -> None:
     """Bind this thread and its children to these paths, each with what may be done beneath it."""
     here = version()
-    ruleset = _make(here, network=network)
+    tcp = 0 if network else _BIND_AND_CONNECT_TCP
+    fields = [_handled(here), tcp, _ABSTRACT_SOCKETS_AND_SIGNALS]
+    known = 1 if here < 4 else 2 if here < 6 else 3
+    wanted = struct.pack(f"={known}Q", *fields[:known])
+    ruleset = kernel.call("landlock_create_ruleset", wanted, len(wanted), 0)
     try:
         for path, rights in allowed:
             _allow(ruleset, path, rights & _handled(here))
@@ -75,8 +72,8 @@ def restrict(allowed: Iterable[tuple[Path, int]], *, network: bool) -> None:
         os.close(ruleset)
 
 
-def keep_signals_below() -> None:
-    """From now on this process signals itself and what it starts, not who has started it."""
+def _confine_signals() -> None:
+    """Let this process signal only itself and what it starts, not the one that started it."""
     if version() >= _SIGNALS_SINCE:
         wanted = struct.pack("=3Q", 0, 0, _SIGNALS)
         ruleset = kernel.call("landlock_create_ruleset", wanted, len(wanted), 0)
@@ -84,14 +81,6 @@ def keep_signals_below() -> None:
             kernel.call("landlock_restrict_self", ruleset, 0)
         finally:
             os.close(ruleset)
-
-
-def _make(version: int, *, network: bool) -> int:
-    tcp = 0 if network else _BIND_AND_CONNECT_TCP
-    fields = [_handled(version), tcp, _ABSTRACT_SOCKETS_AND_SIGNALS]
-    known = 1 if version < 4 else 2 if version < 6 else 3
-    wanted = struct.pack(f"={known}Q", *fields[:known])
-    return kernel.call("landlock_create_ruleset", wanted, len(wanted), 0)
 
 
 def _handled(version: int) -> int:
@@ -116,109 +105,41 @@ _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"
 _SIGNALS_SINCE, _TRUNCATE_SINCE = 6, 3
 
 
-@dataclass(frozen=True, slots=True)
-class Landlock:
-    """A process that shuts the doors behind itself."""
+class Landlock(Sandbox):
+    """A process that confines itself."""
 
-    network: bool = False
+    def _broken_promises(self) -> Collection[str]:
+        open_signals = {SIGNAL} if version() < _SIGNALS_SINCE else set()
+        return {SEE, MODES, MEMORY} | open_signals
 
-    @property
-    def name(self) -> str:
-        return "landlock"
-
-    @property
-    def end_seconds(self) -> float:
-        return 0.5
-
-    @property
-    def stops(self) -> Mapping[str, bool]:
-        broken = {SEE, MODES, MEMORY}
-        if version() < _SIGNALS_SINCE:
-            broken.add(SIGNAL)
-        return promises(network=self.network, broken=broken)
-
-    def command(
-        self,
-        argv: Sequence[str],
-        place: Place,
-        *,
-        environment: Mapping[str, str],
-        keep_fds: Sequence[int],
-    ) -> list[str]:
-        keep_word(self, place)
-        return list(argv)
-
-    def last_processes(self, started: int) -> list[int]:
-        return [started]  # it ends all that it has forked first
-
-    def enter(self, place: Place) -> None:
+    def enter(self, spec: SandboxSpec) -> None:
+        """Confine the running process by Landlock and the call filter."""
         # The order matters: the bounding set is dropped by a right that is dropped next, Landlock
         # asks for no_new_privs, and the filter comes last because it refuses much from then on.
         kernel.drop_capabilities()
         kernel.refuse_new_privileges()
-        restrict(_allowed(place), network=place.network)
-        families = seccomp.socket_families(network=place.network, private_files=False)
-        old = version() < _TRUNCATE_SINCE  # then nothing but the filter stops `truncate`
-        kernel.filter_calls(families, refused=["truncate"] if old else [])
+        restrict(_allowed(spec), network=spec.network)
+        families = kernel.socket_families(network=spec.network, private_files=False)
+        is_old = version() < _TRUNCATE_SINCE  # then nothing but the filter stops `truncate`
+        kernel.filter_calls(families, refused=["truncate"] if is_old else [])
 
     def enter_worker(self) -> None:
-        """Go behind a second wall: the first one has the fork server on this side of it."""
-        keep_signals_below()
+        """Add a second ruleset: the first one allows signals to the fork server."""
+        _confine_signals()
 
 
-def _allowed(place: Place) -> Iterator[tuple[Path, int]]:
+def _allowed(spec: SandboxSpec) -> Iterator[tuple[Path, int]]:
     for path in (
-        *bubblewrap.system(network=place.network),
-        *bubblewrap.interpreter(),
-        *place.readable,
+        *system_files(network=spec.network),
+        *interpreter_files(),
+        *spec.readable,
     ):
         yield path, RUN
     # All of it, because a rule for /proc/self would be one for the process that makes the rule, and
     # the workers are its children. Memory and environments of others stay closed: Landlock lets
-    # nobody look into a process that is less confined.
+    # no process look into one that is less confined.
     yield Path("/proc"), READ
     for device in _DEVICES:
         yield Path(device), USE
     yield Path("/dev/shm"), OWN  # noqa: S108  semaphores of multiprocessing live there
-    yield place.work, OWN
-
-
-@dataclass(frozen=True, slots=True)
-class Bare:
-    """Code in it can do whatever the user can; it is for code that is trusted but may run away."""
-
-    network: bool = False
-
-    @property
-    def name(self) -> str:
-        return "limits"
-
-    @property
-    def end_seconds(self) -> float:
-        return 0.5
-
-    @property
-    def stops(self) -> Mapping[str, bool]:
-        kept = {PRIVILEGES} if sys.platform == "linux" else set()
-        return promises(network=self.network, broken=set(PROMISES) - kept)
-
-    def command(
-        self,
-        argv: Sequence[str],
-        place: Place,
-        *,
-        environment: Mapping[str, str],
-        keep_fds: Sequence[int],
-    ) -> list[str]:
-        keep_word(self, place)
-        return list(argv)
-
-    def last_processes(self, started: int) -> list[int]:
-        return [started]  # it ends all that it has forked first
-
-    def enter(self, place: Place) -> None:
-        if sys.platform == "linux":
-            kernel.refuse_new_privileges()
-
-    def enter_worker(self) -> None:
-        return
+    yield spec.work, OWN

@@ -1,10 +1,14 @@
-"""What one worker may use up: memory, processor time, file sizes, processes, open files."""
+"""Resource limits of a worker, and the sandbox that has nothing else.
+
+The kernel counts memory, processor time, file sizes, processes and open files.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -12,17 +16,19 @@ from pathlib import Path
 from types import ModuleType
 
 from otolith.errors import Unsupported
+from otolith.workspace.sandbox import kernel
+from otolith.workspace.sandbox.base import PRIVILEGES, PROMISES, Sandbox, SandboxSpec
 
 # Loaded here and not in each worker; Windows has none.
 _RESOURCE = import_module("resource") if find_spec("resource") else None
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits of one worker; `None` means no limit.
+class ResourceLimits:
+    """The limits of one worker; `None` means without limit.
 
-    Memory and processes are counted from where the worker stands when they are applied: a forked
-    worker has its interpreter and its imports mapped already, and that is not its doing.
+    Memory and processes are counted from the moment when the limits are applied: a forked worker
+    has its interpreter and its imports mapped already.
     """
 
     memory_bytes: int | None = None
@@ -32,27 +38,32 @@ class Limits:
     open_files: int | None = None
 
     def apply(self) -> None:
-        """Bind the calling process, for good: in the worker, after the fork."""
+        """Limit the calling process for the rest of its life: in the worker, after the fork.
+
+        Raises:
+            Unsupported: this system has no resource limits.
+        """
         if _RESOURCE is None:
             raise Unsupported("this system has no resource limits", hint="run workers on Linux")
         _lower(_RESOURCE, "RLIMIT_CORE", 0, 0)  # a core dump is the worker's memory on the disk
-        for kind, soft, hard in self._asked():
+        for kind, soft, hard in self._wanted():
             _lower(_RESOURCE, kind, soft, hard)
 
     def ignored(self) -> tuple[str, ...]:
-        """Name the limits asked for that this system will not hold.
+        """Return the names of limits that this system will not enforce.
 
-        Linux counts no processes of the real root; other systems do not say what is in use now.
+        Linux does not count processes of the real root; other systems do not report current use.
         """
         asked = [name for name in ("memory_bytes", "processes") if getattr(self, name) is not None]
         if sys.platform != "linux":
             return tuple(asked)
         return tuple(name for name in asked if name == "processes" and _is_real_root())
 
-    def _asked(self) -> Iterator[tuple[str, int, int]]:
+    def _wanted(self) -> Iterator[tuple[str, int, int]]:
         on_linux = sys.platform == "linux"
         if self.memory_bytes is not None and on_linux:
-            most = _mapped_bytes() + self.memory_bytes
+            pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+            most = pages * os.sysconf("SC_PAGESIZE") + self.memory_bytes
             yield "RLIMIT_AS", most, most
         if self.cpu_seconds is not None:
             # The soft one is a signal that can be caught, the hard one is the end.
@@ -67,12 +78,12 @@ class Limits:
 
 
 def available() -> bool:
-    """Whether this system has resource limits at all."""
+    """Tell whether this system has resource limits at all."""
     return _RESOURCE is not None
 
 
 def _lower(resource: ModuleType, kind: str, soft: int, hard: int) -> None:
-    """Set a limit, but never above what somebody has set already."""
+    """Set a limit, but never above one that is set already."""
     number = getattr(resource, kind)
     ceiling = resource.getrlimit(number)[1]
     if ceiling != resource.RLIM_INFINITY:
@@ -80,32 +91,19 @@ def _lower(resource: ModuleType, kind: str, soft: int, hard: int) -> None:
     resource.setrlimit(number, (min(soft, hard), hard))
 
 
-def _mapped_bytes() -> int:
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    return pages * os.sysconf("SC_PAGESIZE")
-
-
 def _tasks_of_this_user() -> int:
     """Count threads, as the kernel does, of the user's processes that can be seen from here."""
-    mine = os.getuid()
-    total = 0
-    with os.scandir("/proc") as entries:
-        for entry in entries:
-            if entry.name.isdigit():
-                total += _threads(entry.path, mine)
+    mine, total = os.getuid(), 0
+    for name in os.listdir("/proc"):  # noqa: PTH208  a Path for each would cost more
+        if name.isdigit():
+            with suppress(OSError):  # it has ended by now
+                threads = os.stat(f"/proc/{name}/task")  # noqa: PTH116  as above
+                total += threads.st_nlink - 2 if threads.st_uid == mine else 0
     return total
 
 
-def _threads(process: str, owner: int) -> int:
-    try:
-        folder = os.stat(f"{process}/task")  # noqa: PTH116  a Path a process would cost more
-    except OSError:  # it ended while we looked
-        return 0
-    return folder.st_nlink - 2 if folder.st_uid == owner else 0
-
-
 def _is_real_root() -> bool:
-    """Whether the user here is the root outside as well: a user namespace may rename others."""
+    """Tell whether this user is root outside as well: a user namespace may rename others."""
     uid = os.getuid()
     try:
         names = Path("/proc/self/uid_map").read_text(encoding="ascii")
@@ -116,3 +114,15 @@ def _is_real_root() -> bool:
         if inside <= uid < inside + count:
             return outside + uid - inside == 0
     return False
+
+
+class LimitsOnly(Sandbox):
+    """No isolation: code can do whatever the user can. For trusted code that may run away."""
+
+    def _broken_promises(self) -> Collection[str]:
+        return set(PROMISES) - ({PRIVILEGES} if sys.platform == "linux" else set())
+
+    def enter(self, spec: SandboxSpec) -> None:
+        """Refuse new privileges, which is all that this sandbox promises."""
+        if sys.platform == "linux":
+            kernel.refuse_new_privileges()

@@ -1,7 +1,8 @@
-"""Processes: who is below one, which one a number means, and how all of them are ended.
+"""Processes: the descendants of one, its identity beyond its number, and how all are ended.
 
-A process that forks twice and leaves its session is found all the same: the fork server takes in
-whoever loses its parent (`kernel.adopt_orphans`), so all that a step has started stays below it.
+A process that forks twice and leaves its session is found all the same: one that loses its parent
+becomes a child of the fork server (`kernel.adopt_orphans`), so all that a step has started stays
+below it.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ _END_SECONDS = 5.0
 _MOST_ROUNDS = 1000
 
 
-def below(pid: int, *, spared: Collection[int] = ()) -> list[int]:
-    """Return the processes that descend from one; not those that are spared, nor any below them."""
-    children_of = _look_up()
+def descendants(pid: int, *, spared: Collection[int] = ()) -> list[int]:
+    """Return the processes that descend from one, without those that are spared and theirs."""
+    children_of = _child_finder()
     found: list[int] = []
     waiting = [pid]
     while waiting:
@@ -34,19 +35,19 @@ def below(pid: int, *, spared: Collection[int] = ()) -> list[int]:
 
 
 def children(pid: int) -> list[int]:
-    """Return the processes that one has started, and that have not been buried yet."""
-    return _look_up()(pid)
+    """Return the processes that one has started and has not waited for."""
+    return _child_finder()(pid)
 
 
-def end_below(pid: int, *, spared: Collection[int] = ()) -> None:
+def end_descendants(pid: int, *, spared: Collection[int] = ()) -> None:
     """End all processes below one, and return when they have ended, or after some seconds.
 
-    All are stopped first: who is stopped starts no other. A signal takes effect a little later than
-    it is sent, and until then a process may go on writing to files.
+    All are stopped first: a stopped process does not start others. A signal takes effect a little
+    later than it is sent, and until then a process may continue to write to files.
     """
     seen: set[int] = set()
     for _ in range(_MOST_ROUNDS):
-        new = [each for each in below(pid, spared=spared) if each not in seen]
+        new = [each for each in descendants(pid, spared=spared) if each not in seen]
         if not new:
             break
         seen.update(new)
@@ -56,17 +57,17 @@ def end_below(pid: int, *, spared: Collection[int] = ()) -> None:
 
 
 def has_ended(pid: int) -> bool:
-    """Tell whether no thread of a process runs any more; it may wait to be buried by its parent."""
+    """Tell whether no thread of a process runs any more; its parent may not have waited for it."""
     try:
-        said = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return True
-    is_dead = said.rpartition(")")[2].split()[0] in ("Z", "X")
-    return is_dead and len(_entries(f"/proc/{pid}/task")) <= 1
+    is_dead = text.rpartition(")")[2].split()[0] in ("Z", "X")
+    return is_dead and len(_list_folder(f"/proc/{pid}/task")) <= 1
 
 
 class ProcessId(NamedTuple):
-    """One process, and no later one that has been given the same number."""
+    """One process, told apart from a later one with the same number by its start."""
 
     pid: int
     born: str
@@ -78,14 +79,14 @@ class ProcessId(NamedTuple):
 
 
 def identify(pid: int) -> ProcessId | None:
-    """Return which process has a number now; None if none has, or nobody can say."""
+    """Return the process that has a number now; None if there is none, or it is unknown."""
     try:
-        said = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         # Ticks since the machine was started, in which namespace, since which start of it.
-        ticks = said.rpartition(")")[2].split()[19]
-        return ProcessId(pid, f"{ticks} {Path('/proc/self/ns/pid').readlink()} {_boot()}")
+        ticks = text.rpartition(")")[2].split()[19]
+        return ProcessId(pid, f"{ticks} {Path('/proc/self/ns/pid').readlink()} {_boot_id()}")
     except (OSError, IndexError):
-        return _listed_by_ps(pid) if sys.platform != "linux" else None
+        return _identify_by_ps(pid) if sys.platform != "linux" else None
 
 
 def end_processes(processes: Iterable[ProcessId], *, patience_seconds: float) -> bool:
@@ -99,13 +100,13 @@ def end_processes(processes: Iterable[ProcessId], *, patience_seconds: float) ->
         return True
     for each in waited:
         if each.is_alive:
-            end_below(each.pid)
+            end_descendants(each.pid)
             _signal_all([each.pid], signal.SIGKILL)
     return _wait_until(are_gone, patience_seconds)
 
 
 def _wait_until(is_true: Callable[[], bool], limit_seconds: float) -> bool:
-    """Wait for what no descriptor tells of; tell whether it came true in time."""
+    """Poll for what no descriptor reports; tell whether it became true in time."""
     deadline, pause = monotonic() + limit_seconds, 0.0005
     while not is_true():
         if monotonic() > deadline:
@@ -116,19 +117,19 @@ def _wait_until(is_true: Callable[[], bool], limit_seconds: float) -> bool:
 
 
 @functools.cache
-def _boot() -> str:
+def _boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
-def _listed_by_ps(pid: int) -> ProcessId | None:
-    """Return what systems without a /proc know of a process."""
+def _identify_by_ps(pid: int) -> ProcessId | None:
+    """Identify a process on a system without /proc."""
     try:
-        said = subprocess.run(  # noqa: S603  our own command
+        text = subprocess.run(  # noqa: S603  our own command
             ["/bin/ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, check=False
         ).stdout
     except OSError:
         return None
-    return ProcessId(pid, said.decode(errors="replace").strip()) if said.strip() else None
+    return ProcessId(pid, text.decode(errors="replace").strip()) if text.strip() else None
 
 
 def _signal_all(pids: Iterable[int], number: int) -> None:
@@ -137,23 +138,23 @@ def _signal_all(pids: Iterable[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def _look_up() -> Callable[[int], list[int]]:
-    """Return what finds children: the kernel's own lists where it has them, else all processes."""
+def _child_finder() -> Callable[[int], list[int]]:
+    """Return a function that finds children: by the kernel's lists, or else by all processes."""
     me = os.getpid()
     if Path(f"/proc/{me}/task/{me}/children").exists():
-        return _listed
+        return _kernel_children
     born: dict[int, list[int]] = {}
-    for entry in _entries("/proc"):
+    for entry in _list_folder("/proc"):
         if entry.isdigit() and (parent := _parent(entry)) is not None:
             born.setdefault(parent, []).append(int(entry))
     return lambda pid: born.get(pid, [])
 
 
-def _listed(pid: int) -> list[int]:
-    """Return the children of a process; each of its threads has a list of its own."""
+def _kernel_children(pid: int) -> list[int]:
+    """Return the children of a process; each of its threads has its own list."""
     found: list[int] = []
-    for task in _entries(f"/proc/{pid}/task"):
-        with suppress(OSError):  # it ended while we looked
+    for task in _list_folder(f"/proc/{pid}/task"):
+        with suppress(OSError):  # it has ended by now
             listed = Path(f"/proc/{pid}/task/{task}/children").read_text(encoding="ascii")
             found += map(int, listed.split())
     return found
@@ -161,13 +162,13 @@ def _listed(pid: int) -> list[int]:
 
 def _parent(pid: str) -> int | None:
     try:
-        said = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    return int(said.rpartition(")")[2].split()[1])  # a name may have anything in it
+    return int(text.rpartition(")")[2].split()[1])  # a name may have anything in it
 
 
-def _entries(folder: str) -> list[str]:
+def _list_folder(folder: str) -> list[str]:
     try:
         return os.listdir(folder)  # noqa: PTH208  a Path for each would cost more
     except OSError:

@@ -22,18 +22,26 @@ from contextlib import suppress
 from pathlib import Path
 
 from otolith.workspace.protocol import (
-    Ended,
+    EndOrphans,
     Fork,
-    Forked,
     FromForkServer,
-    Learn,
+    ImportModules,
     Ready,
     Signal,
-    Sweep,
     ToForkServer,
+    WorkerEnded,
+    WorkerStarted,
 )
-from otolith.workspace.sandbox import Limits, Place, Sandbox, below, by_name, end_below, kernel
-from otolith.workspace.wire import Gone, Wire
+from otolith.workspace.sandbox import (
+    ResourceLimits,
+    Sandbox,
+    SandboxSpec,
+    descendants,
+    end_descendants,
+    kernel,
+    sandbox_by_name,
+)
+from otolith.workspace.wire import PeerGone, Wire
 from otolith.workspace.worker.worker import live
 
 _COUNT_SECONDS = 0.1
@@ -43,10 +51,10 @@ def main(arguments: list[str]) -> None:
     """Serve a host until it hangs up."""
     descriptor, sandbox, work, network, most = arguments
     line = socket.socket(fileno=int(descriptor))
-    walls = by_name(sandbox)
-    walls.enter(Place(Path(work), network=network == "1"))
+    walls = sandbox_by_name(sandbox)
+    walls.enter(SandboxSpec(Path(work), network=network == "1"))
     wire: Wire[ToForkServer] = Wire(line, ToForkServer)
-    limits = Limits(processes=int(most) if most else None)
+    limits = ResourceLimits(processes=int(most) if most else None)
     server = ForkServer(
         wire, walls, most=limits.processes if "processes" in limits.ignored() else None
     )
@@ -83,12 +91,12 @@ class ForkServer:
         with selectors.DefaultSelector() as waiting:
             waiting.register(self._wire.line, selectors.EVENT_READ, self._obey)
             waiting.register(self._woken, selectors.EVENT_READ, self._reap)
-            with suppress(Gone):
+            with suppress(PeerGone):
                 while True:
                     is_counting = self._most is not None and self._workers
                     _call_all(waiting.select(_COUNT_SECONDS if is_counting else None))
                     self._count()
-        end_below(os.getpid())
+        end_descendants(os.getpid())
 
     def _obey(self) -> None:
         order, fds = self._wire.receive()
@@ -96,9 +104,9 @@ class ForkServer:
             self._fork(fds)
         elif isinstance(order, Signal) and order.pid in self._workers:
             os.kill(order.pid, order.number)
-        elif isinstance(order, Sweep):
+        elif isinstance(order, EndOrphans):
             self._sweep()
-        elif isinstance(order, Learn):
+        elif isinstance(order, ImportModules):
             for name in order.modules:
                 _import(name)
 
@@ -110,7 +118,7 @@ class ForkServer:
         for fd in fds:
             os.close(fd)
         self._workers[pid] = ""
-        self._tell(Forked(pid))
+        self._tell(WorkerStarted(pid))
 
     def _be_worker(self, line: int, output: int, errors: int) -> None:
         """Become a worker: this never returns."""
@@ -129,7 +137,7 @@ class ForkServer:
             os.close(errors)
             live(socket.socket(fileno=line))
             code = 0
-        except Gone:
+        except PeerGone:
             code = 0
         except BaseException:  # noqa: BLE001  # it must not come back as a second fork server
             traceback.print_exc()
@@ -147,20 +155,20 @@ class ForkServer:
                 if pid in self._workers:
                     why = self._workers.pop(pid)
                     self._sweep()  # what it started ends with it
-                    self._tell(Ended(pid, os.waitstatus_to_exitcode(status), why))
+                    self._tell(WorkerEnded(pid, os.waitstatus_to_exitcode(status), why))
 
     def _sweep(self) -> None:
         """End whoever has lost its parent; what a living worker has started stays."""
-        end_below(os.getpid(), spared=self._workers.keys())
+        end_descendants(os.getpid(), spared=self._workers.keys())
 
     def _count(self) -> None:
         """End the step that has started too many processes."""
-        if self._most is None or len(below(os.getpid())) - len(self._workers) <= self._most:
+        if self._most is None or len(descendants(os.getpid())) - len(self._workers) <= self._most:
             return
-        parents = (pid for pid in self._workers if below(pid))
+        parents = (pid for pid in self._workers if descendants(pid))
         worker = next(parents, next(iter(self._workers)))
         self._workers[worker] = f"it started more than {self._most:,} processes"
-        end_below(os.getpid(), spared=self._workers.keys() - {worker})
+        end_descendants(os.getpid(), spared=self._workers.keys() - {worker})
 
     def _tell(self, message: FromForkServer) -> None:
         self._wire.send(message)

@@ -38,7 +38,7 @@ from otolith.state.tracking.shared_objects import (
     view_in,
 )
 from otolith.types import CHUNK_BYTES, Piece, Raw, Tag
-from otolith.workspace.worker.remote_store import Host
+from otolith.workspace.protocol import Host
 
 WORTH_BYTES = 1 << 20
 """From this length on it pays to map: below, reading the chunks is as fast."""

@@ -18,9 +18,9 @@ from otolith.codecs import Codecs
 from otolith.core import ALIASES, Backend, Cells, Path
 from otolith.errors import BadValue
 from otolith.state.tracked_branch import TrackedBranch
-from otolith.workspace.protocol import Handed
+from otolith.workspace.protocol import Host, NewObject
 from otolith.workspace.worker.mapped_memory import MappingCells, Mappings
-from otolith.workspace.worker.remote_store import HandingBuffer, Host, RemoteStore
+from otolith.workspace.worker.remote_store import HandingBuffer, RemoteStore
 from otolith.workspace.worker.value_traits import with_traits
 
 TABLES = (ALIASES, "ambient", "classes", "code", "data", "last", "objects", "signatures", "vars")
@@ -166,13 +166,13 @@ class Shadow(TrackedBranch):
         now = {name: self.cell(name) for name in TABLES}
         return {name: cell for name, cell in now.items() if cell != self._tops.get(name)}
 
-    def made(self, tops: dict[str, bytes | None]) -> list[Handed]:
+    def made(self, tops: dict[str, bytes | None]) -> list[NewObject]:
         """Return the new objects that the host needs for these cells and does not have yet."""
         objects = self.cells.objects
         needed = objects.needed([cell for cell in tops.values() if cell is not None])
         if isinstance(objects, HandingBuffer):
             needed = objects.rest(needed)
-        return [Handed(new.data, new.base) for new in needed]
+        return [NewObject(new.data, new.base) for new in needed]
 
     def settle(self, tops: dict[str, bytes | None]) -> None:
         """Take what was handed over for stored."""

@@ -8,34 +8,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Protocol
 
 from otolith.core import Buffer, digest, is_leaf
 from otolith.errors import Invalid, ReadOnly
 from otolith.stores import Batch, Capabilities, Move, Object, Usage
 from otolith.types import Hash
 from otolith.workspace.protocol import (
+    CheckSignature,
+    EarlyObjects,
     FromWorker,
-    Handing,
+    Host,
     Map,
-    Mapped,
-    Objects,
+    MemoryReply,
+    ObjectsReply,
     Read,
+    SignatureReply,
     ToWorker,
-    Vouch,
-    Vouched,
 )
-from otolith.workspace.sealed_memory import seal
-from otolith.workspace.wire import Wire
-
-
-class Host(Protocol):
-    """What a session asks for: objects, memory, and whether a pickle can be trusted."""
-
-    def read(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]: ...
-    def map(self, cell: bytes) -> tuple[int, int] | None: ...
-    def vouches(self, place: str, cell: bytes, signature: bytes) -> bool: ...
-    def hand(self, objects: Sequence[bytes]) -> bool: ...
+from otolith.workspace.wire import Wire, seal
 
 
 class RemoteHost:
@@ -50,7 +40,7 @@ class RemoteHost:
         rest = list(hashes)
         while rest:  # an answer has a limit
             answer, _ = self._ask(Read(list(rest)))
-            if not isinstance(answer, Objects) or not answer.found:
+            if not isinstance(answer, ObjectsReply) or not answer.found:
                 raise _unexpected(answer)
             pairs = zip(rest, answer.found, strict=False)
             found |= {hash: data for hash, data in pairs if data is not None}
@@ -61,24 +51,24 @@ class RemoteHost:
     def map(self, cell: bytes) -> tuple[int, int] | None:
         """Return a descriptor of raw bytes in one piece, and how many; None if that is refused."""
         answer, fds = self._ask(Map(cell))
-        if not isinstance(answer, Mapped):
+        if not isinstance(answer, MemoryReply):
             raise _unexpected(answer)
         return (fds[0], answer.size_bytes) if fds else None
 
-    def vouches(self, place: str, cell: bytes, signature: bytes) -> bool:
+    def is_signed(self, place: str, cell: bytes, signature: bytes) -> bool:
         """Tell whether a pickle was signed by the host."""
-        answer, _ = self._ask(Vouch(place, cell, signature))
-        if not isinstance(answer, Vouched):
+        answer, _ = self._ask(CheckSignature(place, cell, signature))
+        if not isinstance(answer, SignatureReply):
             raise _unexpected(answer)
         return answer.is_signed
 
-    def hand(self, objects: Sequence[bytes]) -> bool:
+    def send_early(self, objects: Sequence[bytes]) -> bool:
         """Hand over objects ahead of the rest; tell whether that can be done here."""
         if not hasattr(os, "memfd_create"):
             return False
         descriptor, _ = seal([objects])
         try:
-            self.wire.send(Handing(list(map(len, objects))), [descriptor])
+            self.wire.send(EarlyObjects(list(map(len, objects))), [descriptor])
         finally:
             os.close(descriptor)
         return True
@@ -177,5 +167,5 @@ class HandingBuffer(Buffer):
 
     def _hand(self) -> None:
         some, self._waiting, self._waiting_bytes = self._waiting, [], 0
-        if self.host is not None and self.host.hand([new.data for new in some]):
+        if self.host is not None and self.host.send_early([new.data for new in some]):
             self._handed.update(new.hash for new in some)

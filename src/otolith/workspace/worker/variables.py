@@ -22,12 +22,12 @@ from typing import Any
 from otolith.codecs import Codecs
 from otolith.errors import Untrusted
 from otolith.types import Piece, Raw
+from otolith.workspace.protocol import Host
 from otolith.workspace.worker import pickler
 from otolith.workspace.worker.classes import Classes
 from otolith.workspace.worker.namespace import Namespace
 from otolith.workspace.worker.pickle_context import World
 from otolith.workspace.worker.remote_state import Shadow
-from otolith.workspace.worker.remote_store import Host
 from otolith.workspace.worker.sources import Sources
 
 
@@ -141,7 +141,7 @@ class Variables:
         signature = self.shadow.entry("signatures", place)
         if cell is None:
             raise LostVariable(f"{place} is not kept here: the workspace is damaged, run fsck")
-        if not isinstance(signature, bytes) or not self._host.vouches(place, cell, signature):
+        if not isinstance(signature, bytes) or not self._host.is_signed(place, cell, signature):
             raise Untrusted(
                 f"{place} was not signed by this repo: it was not loaded",
                 hint="bring the key that it was signed with (OTOLITH_KEY)",

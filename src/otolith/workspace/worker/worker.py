@@ -26,9 +26,17 @@ from otolith.errors import BadValue, Invalid
 from otolith.state.tracking.fingerprints import is_fixed
 from otolith.state.tracking.shared_objects import is_array
 from otolith.types import Tagged
-from otolith.workspace.protocol import Begin, Done, Failure, Figure, Ran, Run, ToWorker
-from otolith.workspace.sandbox import Limits
-from otolith.workspace.wire import Gone, Wire
+from otolith.workspace.protocol import (
+    CodeFinished,
+    Figure,
+    Run,
+    StartSession,
+    StepFailure,
+    ToWorker,
+    WorkerResult,
+)
+from otolith.workspace.sandbox import ResourceLimits
+from otolith.workspace.wire import PeerGone, Wire
 from otolith.workspace.worker.capture import Capture
 from otolith.workspace.worker.captured import describe, type_name
 from otolith.workspace.worker.namespace import Namespace
@@ -48,7 +56,7 @@ class Outcome:
     """How a step ended."""
 
     value: Any = None
-    failure: Failure | None = None
+    failure: StepFailure | None = None
     was_interrupted: bool = False
     figures: list[Figure] = field(default_factory=list)
 
@@ -92,7 +100,7 @@ def _hold_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def failure_of(error: BaseException) -> Failure:
+def failure_of(error: BaseException) -> StepFailure:
     """Return what is told of an exception: of its frames, those of the session's code."""
     trace = error.__traceback__
     while trace is not None and not trace.tb_frame.f_code.co_filename.startswith("<step "):
@@ -104,7 +112,7 @@ def failure_of(error: BaseException) -> Failure:
     where = [frame.lineno for frame in lines.stack if frame.filename.startswith("<step ")]
     if isinstance(error, SyntaxError):
         where = [error.lineno]
-    return Failure(
+    return StepFailure(
         type=type(error).__qualname__,
         message=_message(error),
         traceback=_text(lambda: "".join(lines.format())),
@@ -209,15 +217,15 @@ def live(line: socket.socket) -> None:
     """Do what the host says until it hangs up."""
     wire: Wire[ToWorker] = Wire(line, ToWorker)
     begin, _ = wire.receive()
-    if not isinstance(begin, Begin):
+    if not isinstance(begin, StartSession):
         raise Invalid(f"a worker begins with Begin, not {type(begin).__name__}", hint="a bug")
     _renew_streams()
-    Limits(*begin.limits).apply()
+    ResourceLimits(*begin.limits).apply()
     worker = Worker(RemoteHost(wire), begin)
     while True:
         try:
             order, _ = wire.receive()
-        except Gone:
+        except PeerGone:
             return
         if isinstance(order, Run):
             wire.send(worker.run(order))
@@ -226,14 +234,14 @@ def live(line: socket.socket) -> None:
 class Worker:
     """One session in one process."""
 
-    def __init__(self, host: RemoteHost, begin: Begin) -> None:
+    def __init__(self, host: RemoteHost, begin: StartSession) -> None:
         self._host = host
         self._begin = begin
         sys.path.insert(0, begin.work)
         self._ambience = Ambience(begin.work)
         self._variables: Variables | None = None
 
-    def run(self, order: Run) -> Done:
+    def run(self, order: Run) -> WorkerResult:
         """Run one step and capture what it did."""
         began = perf_counter()
         variables = self._entered(order)
@@ -241,7 +249,7 @@ class Worker:
         ready = perf_counter()
         outcome = refused or execute(order.code, variables.namespace, variables.sources)
         ran = perf_counter()
-        self._host.wire.send(Ran())
+        self._host.wire.send(CodeFinished())
         loaded = sorted(variables.index.keys() - variables.namespace.cold)
         self._ambience.look()
         captured = Capture(variables, order.step).run()
@@ -256,7 +264,7 @@ class Worker:
             "capture": perf_counter() - ran,
         }
         value = outcome.value
-        return Done(
+        return WorkerResult(
             ok=outcome.failure is None,
             value=None if value is None else show(value, most=self._begin.shown_chars),
             value_type=None if value is None else type_name(value),
@@ -279,7 +287,7 @@ class Worker:
         if order.roots is not None or self._variables is None:
             codecs = SessionCodecs()
             shadow = Shadow(self._host, self._begin.config, codecs)
-            shadow.start(order.roots or {}, order.along)
+            shadow.start(order.roots or {}, order.preloaded)
             variables = Variables(shadow, self._host, codecs, self._begin.resources)
             dict.__setitem__(variables.namespace, "__name__", "__main__")
             dict.__setitem__(variables.namespace, "__builtins__", __builtins__)
