@@ -80,17 +80,17 @@ REFUSED = {
         "f = open('f', 'wb'); f.write(b'x' * 100); f.flush()\n"
         "with_fds(head(100 | MEMORY), os.open('f', os.O_RDONLY))",
     "more descriptors than there can be":
-        "for _ in range(200): with_fds(message('Ran'), *[1] * 8)",
+        "for _ in range(200): with_fds(message('CodeFinished'), *[1] * 8)",
     "descriptors with a message that has none": "with_fds(message('Read', hashes=[]), 1)",
-    "objects without memory": "line.send(message('Handing', sizes=[5]))",
-    "objects in a pipe": "with_fds(message('Handing', sizes=[5]), 1)",
-    "objects that are only long": "with_fds(message('Handing', sizes=[1 << 30]), memory(1 << 30))",
-    "objects over the limit": "with_fds(message('Handing', sizes=[9 << 30]), memory(9 << 30))",
-    "objects of no size": "with_fds(message('Handing', sizes=[2**62, 5 - 2**62]), memory(5))",
-    "an object that is none": "with_fds(message('Handing', sizes=[5]), memory(5, b'hello'))\n"
-        "line.send(message('Handing', sizes=[]))",
+    "objects without memory": "line.send(message('EarlyObjects', sizes=[5]))",
+    "objects in a pipe": "with_fds(message('EarlyObjects', sizes=[5]), 1)",
+    "objects only long": "with_fds(message('EarlyObjects', sizes=[1 << 30]), memory(1 << 30))",
+    "objects over the limit": "with_fds(message('EarlyObjects', sizes=[9 << 30]), memory(9 << 30))",
+    "objects of no size": "with_fds(message('EarlyObjects', sizes=[2**62, 5 - 2**62]), memory(5))",
+    "an object that is none": "with_fds(message('EarlyObjects', sizes=[5]), memory(5, b'hello'))\n"
+        "line.send(message('EarlyObjects', sizes=[]))",
     "a hash that is none": "line.send(message('Read', hashes=[b'x']))",
-    "two ends of the code": "line.send(message('Ran') * 2)",
+    "two ends of the code": "line.send(message('CodeFinished') * 2)",
     "half a message, and then the end": "line.send(head(50) + b'x' * 10)\nos._exit(0)",
 }  # fmt: skip
 # What would never end.
@@ -100,7 +100,7 @@ ENDLESS = {
     "a message byte by byte": "line.send(head(1 << 30))\nfor_ever(lambda: line.send(b'x'))",
     "a header byte by byte": "for_ever(lambda: line.send(bytes(1)), pause=1)",
     "questions whose answers it does not read":
-        "ask = message('Vouch', place='x', cell=b'x', signature=b'y' * 1000)\n"
+        "ask = message('CheckSignature', place='x', cell=b'x', signature=b'y' * 1000)\n"
         "for_ever(lambda: line.sendall(ask), pause=0)",
     "large answers that it does not read":
         "ask = message('Read', hashes=[big_hash] * (800_000 // big_length))\n"
@@ -110,7 +110,7 @@ ENDLESS = {
         "for_ever(lambda: line.sendall(message('Map', cell=os.urandom(200))), pause=0)",
     "objects one by one":
         "m = memory(5, b'p\\xc4\\x02hi')\n"
-        "for_ever(lambda: with_fds(message('Handing', sizes=[5]), m), pause=0)",
+        "for_ever(lambda: with_fds(message('EarlyObjects', sizes=[5]), m), pause=0)",
 }  # fmt: skip
 
 
