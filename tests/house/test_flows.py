@@ -9,7 +9,7 @@ MOST_FILES = {
     "reopen a store": 26,
     'state["a"], first read': 18,
     'conversation.context(8000, for_="openai")': 27,
-    'workspace.run("x = 1"), in the host': 41,
+    'workspace.run("x = 1"), in the host': 38,
     'machine.send("stop")': 20,
     "then state.commit()": 14,
     "one orchestrator step with a tool call": 60,
