@@ -1,4 +1,4 @@
-"""Terms: the words of a text as they are compared, in whatever script it is written.
+"""Terms: the words of a text as search compares them, in any script.
 
 Case, accents and a plural s do not matter. Where words are not set apart by spaces, as in Chinese,
 Japanese, Thai, Lao, Khmer and Burmese, a sign is a word; so it is in Korean, where endings are
@@ -18,7 +18,7 @@ _SIGNS = (
 )
 _SIGN = re.compile(_SIGNS)
 _WORD = re.compile(rf"{_SIGNS}|(?:(?!{_SIGNS})[^\W_]|[\u0900-\u0963\u0966-\u0dff])+")
-"""The vowels of Indian scripts are no letters by themselves, but part of a word."""
+"""Vowel signs of Indian scripts are not letters for `re`, but belong to a word."""
 
 _PLAIN = re.compile(r"[^\W_]+")
 _APART = {0x3099, 0x309A}

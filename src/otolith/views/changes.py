@@ -1,4 +1,9 @@
-"""Change report: what an agent said, planned, noted and did between two commits, in lines."""
+"""Change report: what an agent said, planned, noted and did between two commits, in lines.
+
+Messages, the goal, the plan, notes, calls of tools and runs are compared by what they mean: a
+message that only got another time or count of tokens, or a call that only took longer, has not
+changed. Subtrees that are the same in both commits are not read.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,21 @@
 """Candidates: what a phrase may mean, each with a score and reasons.
 
-Every score is a product of factors from 0 to a little over 1: how well the candidate agrees with
-the phrase, how it was mentioned, by whom, and how many messages ago. The factors are listed below;
-they were chosen with the dialogues of `tests/unit/conversation/development.py`, and adjusted with
-public ones, see `docs/explanation/topics-and-references.md`.
+Rules:
+
+1. A *pronoun* means something recent that agrees with it. What was named or picked counts more than
+   a noun, a noun more than an item of a list that was only shown; the user's words more than the
+   assistant's; what a sentence begins with more than what it mentions in passing.
+2. A *noun* means what is called so: by that noun, by a word of its name, by a synonym, or by the
+   noun of the list it was picked from. If nothing is, it may mean what was named lately, with a low
+   score. Distance matters less than for a pronoun.
+3. A *place or comparison* picks from the latest list; older lists, rows in a sentence, and things
+   that only look like a list count less.
+4. Distance is counted in messages of the current topic; other topics are further away.
+
+Every score is a product of factors from 0 to a little over 1, so that a candidate that fails one
+rule badly cannot win by the others. The factors were chosen with the dialogues of
+`tests/unit/conversation/development.py`, and adjusted with public ones, see
+`docs/explanation/topics-and-references.md`.
 """
 
 from __future__ import annotations

@@ -88,6 +88,9 @@ class Entity:
         """The role that mentioned it first."""
         return self.mentions[0].source if self.mentions else "variable"
 
+    def __repr__(self) -> str:
+        return f"<Entity {self.label!r}, a {self.type}, {len(self.mentions)} mentions>"
+
     def __str__(self) -> str:
         return self.label
 

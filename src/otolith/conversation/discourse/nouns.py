@@ -1,8 +1,16 @@
 """Mentions in running text: names, nouns and values, in English and German.
 
-A phrase is a determiner, then adjectives and nouns or a name, up to a word that ends it. In English
-every word ends a phrase that `words.toml` lists as a verb or a small word, and names are written
-with capitals; in German all nouns are. That is rough: a candidate shows the words it was found by.
+A phrase is a determiner, then adjectives and nouns or a name, up to a word that ends it:
+
+    Open | the old report | and send | it | to | my sister Julia | .
+
+In English every word ends a phrase that `words.toml` lists as a verb or a small word, and names are
+written with capitals. In German all nouns are, and the article or the ending tells the gender. What
+is in no list is taken for a noun. That is wrong now and then, and can be seen: a candidate shows
+the words it was found by.
+
+Values (prices, dates, files) and lists are found first; the words in them belong to no phrase. A
+noun and the name right after it are one mention, and what is named one after the other is a row.
 """
 
 from __future__ import annotations

@@ -1,4 +1,19 @@
-"""Phrases that refer to something, parsed: "it", "the last two", "the cheapest one"."""
+"""Phrases that refer to something, parsed into what they ask for.
+
+    it, she, those, dort            pronoun: agrees in number, gender and type
+    the hotel, die Firma            definite: a noun
+    that file, diese Datei          demonstrative: a noun, and recent
+    Bristol                         name
+    the second one, number 3        ordinal: a place, or a mark, in a list
+    the last two                    ordinal, with a count
+    the cheapest, der frühere       superlative: the least or the most of a measure
+    the one with breakfast          described: an item that has these words
+    both, all three hotels          several: a whole list
+    the other two, the next one     other, next, previous, middle: beside what was picked
+
+The forms of a list are tried first, in the order of `parse_reference`: "the last message" is a
+place in a list before it is a noun.
+"""
 
 from __future__ import annotations
 
@@ -46,37 +61,6 @@ class ReferenceQuery:
     is_german: bool = False
 
 
-def _pronouns() -> dict[str, ReferenceQuery]:
-    def query(number: str, *genders: str, types: tuple[str, ...] = ()) -> ReferenceQuery:
-        return ReferenceQuery("pronoun", number, genders, types)
-
-    def german(number: str, *genders: str, types: tuple[str, ...] = ()) -> ReferenceQuery:
-        return ReferenceQuery("pronoun", number, genders, types, is_german=True)
-
-    times = ("date", "time")
-    table = {
-        "he him his himself": query("singular", "m", types=("person",)),
-        "she her hers herself": query("singular", "f", types=("person",)),
-        "it its itself this that": query("singular"),
-        "they them their theirs themselves these those": query("plural"),
-        "there here": query("singular", types=("place",)),
-        "then": query("singular", types=times),
-        "er ihn ihm sein seine seinen seinem seiner seines dieser diesen den dessen der": german(
-            "singular", "m"
-        ),
-        "sie ihr ihre ihren ihrem ihrer diese die deren": german("", "f", "plural"),
-        "ihnen denen": german("plural"),
-        "es": german("singular", "n"),
-        "das dies dieses diesem": german("singular", "n", "any"),
-        "dem": german("singular", "m", "n"),
-        "dort dorthin dahin da hier": german("singular", types=("place",)),
-        "dann": german("singular", types=times),
-        "davon damit dafür darauf darüber dazu daran dabei darin": german("", "m", "f", "n", "any"),
-    }
-    return {word: asked for words, asked in table.items() for word in words.split()}
-
-
-_PRONOUNS = _pronouns()
 _ONES = {"that one": "that", "this one": "this", "these ones": "these", "those ones": "those"}
 _LEADING = re.compile(
     r"^(?:(?:and|or|but|what about|how about|und|oder|aber|was ist mit|wie wäre(?:'s| es) mit)\b"
@@ -129,7 +113,7 @@ def parse_reference(phrase: str, *, german: bool = False) -> ReferenceQuery | No
     if not text:
         return None
     text = _LEADING.sub("", text) or "it"
-    pronoun = _PRONOUNS.get(_ONES.get(text, text))
+    pronoun = _pronouns().get(_ONES.get(text, text))
     if pronoun is not None:
         return pronoun
     for parse in (_several, _superlative, _ordinal, _position, _described):
@@ -137,6 +121,18 @@ def parse_reference(phrase: str, *, german: bool = False) -> ReferenceQuery | No
         if asked is not None:
             return asked
     return _noun(_LEADING.sub("", phrase.strip()), german=german)
+
+
+@cache
+def _pronouns() -> dict[str, ReferenceQuery]:
+    """Return what each pronoun asks for."""
+    found: dict[str, ReferenceQuery] = {}
+    for row in word_table("pronouns"):
+        genders, types = tuple(row.get("genders", "").split()), tuple(row.get("types", "").split())
+        number, is_german = row.get("number", ""), row.get("is_german", False)
+        query = ReferenceQuery("pronoun", number, genders, types, is_german=is_german)
+        found |= dict.fromkeys(row["words"].split(), query)
+    return found
 
 
 def _last_noun(text: str) -> str:

@@ -112,6 +112,10 @@ class Topic:
         """How often the conversation returned to it."""
         return len(self.spans) - 1
 
+    def __repr__(self) -> str:
+        spans = ", ".join(f"{span.start}-{span.stop - 1}" for span in self.spans)
+        return f"<Topic {self.label!r}, {self.status}, messages {spans}>"
+
     def __contains__(self, message: object) -> bool:
         return isinstance(message, int) and any(s.start <= message < s.stop for s in self.spans)
 
@@ -162,6 +166,7 @@ class _Vocabulary:
     fields: dict[str, float] = field(default_factory=dict)
 
     def read(self, text: str, weight: float) -> None:
+        """Add the words of a text, each with a weight."""
         words = Counter(x for x in content_words(text) if x not in stem_list("filler"))
         said = _Vocabulary()
         for word, count in words.items():
@@ -172,6 +177,7 @@ class _Vocabulary:
         self.add(said)
 
     def add(self, said: _Vocabulary) -> None:
+        """Add what was said; the fields of what was said before fade."""
         self.words.update(said.words)
         self.fields = {
             name: self.fields.get(name, 0.0) * _FIELD_DECAY + said.fields.get(name, 0.0)
@@ -199,14 +205,17 @@ class _Rarity:
         self._spellings: dict[str, Counter[str]] = {}
 
     def add_turn(self, words: Iterable[str]) -> None:
+        """Count the words of a settled turn."""
         self._turns += 1
         self._counts.update(set(words))
 
     def add_text(self, text: str) -> None:
+        """Remember how words are written."""
         for word in words_in(text):
             self._spellings.setdefault(stem(word.text), Counter())[word.text] += 1
 
     def weight(self, word: str) -> float:
+        """Return how much a word says: more if it is rare in the conversation, or long."""
         rare = math.log(1 + (self._turns + 2) / (self._counts[word] + 1))
         return rare * (0.4 if word.isdigit() else 0.6 + 0.1 * min(len(word), 8))
 
@@ -216,6 +225,7 @@ class _Rarity:
         return max(seen.items(), key=lambda each: (each[1], each[0]))[0] if seen else word
 
     def keywords(self, words: Mapping[str, float]) -> tuple[str, ...]:
+        """Return the words that say most about a topic."""
         listed = [word for word in words if not word.isdigit() and len(word) > 2]
         listed.sort(key=lambda word: (-words[word] * self.weight(word), word))
         return tuple(map(self.spelling, listed[:_KEYWORDS]))
@@ -254,6 +264,7 @@ class _Turn:
     """What the answer before did: it "asks" something back, or it "ends" a matter."""
 
     def read(self, text: str, *, is_user: bool) -> None:
+        """Add a message; only the user's words have cues and introduce things."""
         self.all.read(text, 1.0 if is_user else _REPLY)
         if is_user:
             self.asked.read(text, 1.0)
@@ -338,6 +349,9 @@ class Segmenter:
         self._count = 0
         self._time = 0
         self._reply_act = ""
+
+    def __repr__(self) -> str:
+        return f"<Segmenter of {self._count} messages>"
 
     def add(self, message: Message) -> None:
         """Add the next message."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, TypeAlias
 
@@ -34,6 +34,7 @@ from otolith.conversation.discourse.topics import (
     text_of,
     texts_of,
 )
+from otolith.conversation.discourse.word_lists import cue_pattern
 from otolith.conversation.message import Message, Role
 from otolith.errors import BadValue
 from otolith.text.words import content_words, is_german
@@ -42,20 +43,6 @@ _MIN_SCORE, _MAX_CANDIDATES, _MAX_TRACKERS = 0.02, 10, 8
 _SURE, _AHEAD = 0.45, 1.15
 """A reference is followed if its best answer has this score, and is so much ahead of the next."""
 
-_REFERENCE = re.compile(
-    r"\b(?:the|that|der|die|das|den|dem)\s+"
-    r"(?:(?:first|second|third|fourth|fifth|sixth|last|former|latter|other|next|cheapest|fastest|"
-    r"earliest|latest|shortest|longest|newest|oldest|best|closest|nearest|biggest|largest|smallest|"
-    r"most expensive|most recent|highest[ -]rated|\d+(?:st|nd|rd|th))"
-    r"(?:\s+(?:one|option|two|three|[a-z]+))?|[\w:.-]+ one\b|one (?:with|from|in|at|by) [\w :.-]+|"
-    r"(?:erst|zweit|dritt|viert|fünft|letzt|ander|billigst|günstigst|teuerst|schnellst|frühest|"
-    r"spätest|kürzest|best|größt|kleinst)e[nrsm]?)"
-    r"|\b(?:option|number|nummer|nr\.?|variante)\s+(?:\d{1,2}|[a-h])\b"
-    r"|\b(?:he|him|his|she|her|it|its|them|they|their|er|ihn|ihm|sie|that one|this one)\b"
-    r"|(?<![^.!?\n] )\b(?:der|die|das|den)\b"
-    r"(?= (?:nehm|will|möcht|hätt|buch|kauf|find|mag|klingt|ist|wär))",
-    re.IGNORECASE,
-)
 _CLAUSE = re.compile(
     "[.,;:!?\\n\u2013\u2014]"
     r"|\b(?:and|but|or|so|because|when|if|while|that|und|aber|oder|weil|wenn|dass|denn)\b",
@@ -118,6 +105,10 @@ class Tracker:
             self._add_text(read, text if tool is None else "", at, source, base)
             base += len(text) + 1
 
+    def __repr__(self) -> str:
+        entities = len(self.register.entities)
+        return f"<Tracker of {len(self.clock)} messages, {entities} entities>"
+
     def situation(
         self,
         moment: Moment,
@@ -135,9 +126,10 @@ class Tracker:
         """Register what a text mentions and follow what it refers to, in its order."""
         mentions = [placed(each, at, source, base) for each in read.mentions]
         entities: dict[int, TrackedEntity] = {}
+        references = cue_pattern("references", r"\b").finditer(text)
         events: list[tuple[int, int, Any]] = [
             *((each.start, 1, number) for number, each in enumerate(mentions)),
-            *((base + found.start(), 0, found) for found in _REFERENCE.finditer(text)),
+            *((base + found.start(), 0, found) for found in references),
         ]
         for _, is_mention, event in sorted(events, key=lambda each: each[:2]):
             if is_mention:
@@ -160,7 +152,7 @@ class Tracker:
             entity = _clear_answer(candidates_for(asked, self.situation(mention.moment)))
             if entity is not None:
                 form = "reference" if entity.lists else "noun"
-                self.register.touch(entity, _as_form(mention, form))
+                self.register.touch(entity, replace(mention, form=form))
                 return entity
         return self.register.place(mention)
 
@@ -174,11 +166,6 @@ class Tracker:
         entity = _clear_answer(candidates_for(asked, now))
         if entity is not None:
             self.register.touch(entity, Mention(*moment, found.group(), source, "reference"))
-
-
-def _as_form(mention: Mention, form: str) -> Mention:
-    at, start, text, source = mention.message, mention.start, mention.text, mention.source
-    return Mention(at, start, text, source, form, mention.is_first, mention.is_aside)
 
 
 def _clear_answer(found: Sequence[ScoredEntities]) -> TrackedEntity | None:
