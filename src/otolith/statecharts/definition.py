@@ -346,6 +346,7 @@ class _Validation:
                 waiting += [each for each in target.initial.targets if each in self._states]
 
     def _check_targets(self, transition: Transition, state: State) -> None:
+        """The targets of a transition exist, and can be active at once."""
         place = transition.place or _place(state)
         for target in transition.targets:
             if target not in self._states:

@@ -356,6 +356,7 @@ class EffectRunner:
         return None if function is None else EffectHandler(function)
 
     def _carry_out(self, pending: PendingEffect, handler: EffectHandler) -> None:
+        """Call the handler of an effect, as often as it may be, and commit the outcome."""
         effect = pending.effect
         if self.on_progress is not None:
             self.on_progress(effect)
@@ -383,6 +384,7 @@ class EffectRunner:
         self._fail(pending)
 
     def _finish(self, effect: Effect, result: Any) -> None:
+        """Remove an effect that happened, and send the answer of a service to the chart."""
         self.machine.change_outbox({effect.key: None})
         if effect.kind == "invoke":
             answer = ChartEvent(f"done.invoke.{effect.id}", result, invokeid=effect.id)
@@ -410,6 +412,7 @@ class EffectRunner:
 
 
 def _call(handler: EffectHandler, effect: Effect) -> Any:
+    """Call a handler; the result of an async one is awaited, up to its timeout."""
     result = handler.function(effect)
     if not inspect.isawaitable(result):
         return result

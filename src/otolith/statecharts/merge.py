@@ -33,7 +33,7 @@ _RESOLVER = "lifecycle"
 _ABSENT = object()
 
 
-class _BothChanged(Exception):
+class _Divergence(Exception):
     """Both sides changed the same thing in different ways."""
 
 
@@ -66,13 +66,14 @@ class MachineMerger:
             charts = {side.snapshot.chart for side in sides}
             chart = self._charts.get(charts.pop()) if len(charts) == 1 else None
             return NotImplemented if chart is None else _merge(chart, *sides).to_data()
-        except (_BothChanged, Error):
+        except (_Divergence, Error):
             return NotImplemented
 
 
 def _merge(
     chart: Chart, base: StoredMachine, ours: StoredMachine, theirs: StoredMachine
 ) -> StoredMachine:
+    """Return both sides as one machine; raise an `Error` if the chart refuses a replayed event."""
     their_events = theirs.log[len(base.log) :]
     log = [*ours.log, *their_events]
     outbox = _merge_by_key(base.outbox, ours.outbox, theirs.outbox)
@@ -80,7 +81,7 @@ def _merge(
         snapshot = _merge_by_region(chart, base.snapshot, ours.snapshot, theirs.snapshot)
         if _is_stable(chart, snapshot):
             return StoredMachine(snapshot, log, outbox)
-    except _BothChanged:
+    except _Divergence:
         pass
     steps = _replay(chart, ours.snapshot, their_events)
     asked = Counter(
@@ -98,8 +99,12 @@ def _merge(
 def _merge_by_region(
     chart: Chart, base: ChartSnapshot, ours: ChartSnapshot, theirs: ChartSnapshot
 ) -> ChartSnapshot:
+    """Return the snapshot in which each region, variable, timer and child is from its side.
+
+    Events that wait in a queue have an order, which two sides cannot share: they are replayed.
+    """
     if base.queue or ours.queue or theirs.queue:
-        raise _BothChanged
+        raise _Divergence
     compiled = chart.compiled
     masks = [compiled.mask_of(side.configuration) for side in (base, ours, theirs)]
     return ours._replace(
@@ -126,7 +131,7 @@ def _merge_masks(node: StateNode, base: int, ours: int, theirs: int) -> int:
     in_all = base & ours & theirs
     children = [child for child in node.children if in_all & child.bit]
     if not children or not in_all & node.bit or (node.kind != "parallel" and len(children) != 1):
-        raise _BothChanged
+        raise _Divergence
     mask = node.bit
     for child in children:
         mask |= _merge_masks(child, base, ours, theirs)
@@ -202,11 +207,12 @@ def _merge_by_id(base: tuple[Any, ...], ours: tuple[Any, ...], theirs: tuple[Any
 
 
 def _merge_value(base: Any, ours: Any, theirs: Any) -> Any:
+    """Return the value of the side that changed it; raise `_Divergence` if both did."""
     if _is_same(ours, theirs) or _is_same(theirs, base):
         return ours
     if _is_same(ours, base):
         return theirs
-    raise _BothChanged
+    raise _Divergence
 
 
 def _is_same(one: object, other: object) -> bool:

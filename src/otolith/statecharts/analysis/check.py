@@ -52,7 +52,7 @@ from otolith.statecharts.engine.compiled_chart import (
 )
 from otolith.statecharts.engine.microstep import plan_microstep
 from otolith.statecharts.engine.session import SYSTEM_NAMES
-from otolith.statecharts.expressions import References
+from otolith.statecharts.expressions import ExpressionReferences
 
 
 def undeclared(model: CompiledChart) -> Iterator[Finding]:
@@ -87,7 +87,7 @@ def _used(model: CompiledChart, part: Part) -> Iterator[tuple[str, str]]:
     """Yield the names that a part needs, and what it does with them."""
     value: Any = part.value
     if isinstance(value, Expression):
-        found = references_of(value.text, value.dialect) or References()
+        found = references_of(value.text, value.dialect) or ExpressionReferences()
         for name in sorted(found.variables | found.context_fields):
             yield name, f"{value.text} reads {name}"
     elif isinstance(value, Assign):
@@ -275,7 +275,7 @@ def _missing(model: CompiledChart, part: Part) -> Iterator[Finding]:
     elif isinstance(value, Invoke):
         yield from _missing_service(model, part)
     elif isinstance(value, Expression):
-        found = references_of(value.text, value.dialect) or References()
+        found = references_of(value.text, value.dialect) or ExpressionReferences()
         for name in sorted(found.states - model.nodes.keys()):
             words = f"{value.text} asks for {name}, which is no state of this chart"
             yield Finding("unknown_state", "warning", state, words, "check the name", place)

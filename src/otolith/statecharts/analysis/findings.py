@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from otolith.statecharts.definition import Definition, Expression, Guard, NamedGuard, State
 from otolith.statecharts.engine.compiled_chart import CompiledTransition
-from otolith.statecharts.expressions import DIALECTS, ExpressionError, Parser, References
+from otolith.statecharts.expressions import DIALECTS, ExpressionError, ExpressionReferences, Parser
 
 FindingKind: TypeAlias = Literal[
     "unreachable",
@@ -89,7 +89,7 @@ def _below(value: Any, place: str, state: str) -> Iterator[Part]:
             yield from _below(getattr(value, field.name), place, state)
 
 
-def references_of(text: str, dialect: str) -> References | None:
+def references_of(text: str, dialect: str) -> ExpressionReferences | None:
     """Return what an expression refers to; None if it cannot be parsed."""
     try:
         parser = Parser(text, DIALECTS[dialect])
@@ -100,14 +100,14 @@ def references_of(text: str, dialect: str) -> References | None:
     return parser.references
 
 
-def location_of(text: str, dialect: str) -> tuple[str, bool, References]:
+def location_of(text: str, dialect: str) -> tuple[str, bool, ExpressionReferences]:
     """Return the variable of a location, whether it is nested, and what its keys refer to."""
     try:
         parser = Parser(text, DIALECTS[dialect])
         name, steps = parser.location()
         parser.finish()
     except (ExpressionError, KeyError):
-        return "", False, References()
+        return "", False, ExpressionReferences()
     return name, bool(steps), parser.references
 
 

@@ -68,7 +68,7 @@ class Bindings:
     """The types of `send` that the host carries out."""
 
 
-class Output(NamedTuple):
+class DoneData(NamedTuple):
     """What computes the `donedata` of a state: one value, or named values."""
 
     content: ValueFunction | None
@@ -167,10 +167,10 @@ class StateNode:
         self.exit = tuple(compiler.block(block) for block in state.exit)
         self.data = tuple((datum.name, compiler.value(datum.value)) for datum in state.data)
         self.invokes = tuple(CompiledInvoke(compiler, each, bindings) for each in state.invokes)
-        self.output: Output | None = None
+        self.output: DoneData | None = None
         if state.output is not None:
             content, params = state.output.content, state.output.params
-            self.output = Output(
+            self.output = DoneData(
                 None if content is None else compiler.value(content),
                 tuple((param.name, compiler.value(param.value)) for param in params),
             )
@@ -227,6 +227,7 @@ class CompiledChart:
         return f"<CompiledChart {self.definition.name} {self.hash[:12]}>"
 
     def _compile_transitions(self, compiler: ContentCompiler, node: StateNode) -> None:
+        """Compile the transitions of a state; one with a delay waits for the event of a timer."""
         delays: list[tuple[ValueFunction, str]] = []
         for transition in node.state.transitions:
             targets = tuple(self.nodes[id] for id in transition.targets)
@@ -269,6 +270,7 @@ class CompiledChart:
         return mask
 
     def _compute_mask(self, configuration: tuple[str, ...]) -> int:
+        # A snapshot may come from elsewhere, so what it says is checked against the hierarchy.
         mask = 0
         for id in configuration:
             node = self.nodes.get(id)

@@ -99,6 +99,7 @@ def fire_next_timer(scope: StepScope, until: int) -> bool:
 
 
 def _fire(session: ChartSession, timer: Timer) -> None:
+    """Deliver the event of a timer; one for the internal queue is processed at once."""
     try:
         deliver(session, timer.event, timer.target, timer.type)
     except ChartFailure as failure:
@@ -204,6 +205,7 @@ def _finish_macrostep(session: ChartSession) -> None:
 
 
 def _invoke_all(session: ChartSession) -> None:
+    """Start the invokes of the states that were entered and not exited in this macrostep."""
     pending, session.states_to_invoke = session.states_to_invoke, 0
     for node in session.chart.nodes_of(pending):
         for number, invoke in enumerate(node.invokes):
@@ -269,4 +271,5 @@ def read_chart(text: Any) -> CompiledChart:
 
 @lru_cache(maxsize=64)
 def _read_chart(text: str) -> CompiledChart:
+    # Cached: a child is compiled again at each step otherwise, when its snapshot is restored.
     return CompiledChart(read_scxml(text), Bindings())

@@ -69,6 +69,7 @@ def deliver(session: ChartSession, event: ChartEvent, target: str | None, type: 
 
 
 def _check(session: ChartSession, name: Any, target: Any, type: Any, delay: int) -> None:
+    """Raise `ChartFailure` for arguments that a send cannot have."""
     if type is not None and not isinstance(type, str):
         raise ChartFailure(f"the type of a send must be a string, got {type!r}")
     if type not in _SCXML_TYPES and type not in session.chart.bindings.outlets:
@@ -86,6 +87,7 @@ def _check(session: ChartSession, name: Any, target: Any, type: Any, delay: int)
 
 
 def _receiver(session: ChartSession, target: str | None) -> ChartSession | None:
+    """Return the session that a target names; None if there is none."""
     if not target:
         return session
     if target == "#_parent":

@@ -106,12 +106,14 @@ class ContentCompiler:
         return self.value(payload.content)
 
     def _params(self, params: tuple[Param, ...]) -> Callable[[ChartSession], dict[str, Any]]:
+        """Return what computes named arguments."""
         if not params:
             return lambda session: EMPTY
         getters = [(param.name, self.value(param.value)) for param in params]
         return lambda session: {name: get(session) for name, get in getters}
 
     def _expression(self, expression: Expression) -> ValueFunction:
+        """Return what evaluates an expression; a failure names the text and its place."""
         dialect = DIALECTS.get(expression.dialect)
         if dialect is None:
             raise BadChart(
@@ -163,11 +165,13 @@ class ContentCompiler:
         return test
 
     def _truth(self, expression: Expression) -> GuardFunction:
+        """Return what asks whether an expression is true, in the meaning of its dialect."""
         get = self._expression(expression)
         truth = DIALECTS[expression.dialect].truth
         return lambda session: truth(get(session))
 
     def _named_guard(self, guard: NamedGuard) -> GuardFunction:
+        """Return what calls a registered guard; it may be registered after the chart is made."""
         params, name, place = self._params(guard.params), guard.name, self.place
         place_of_guard = f"{place}: guard {name}"
 
@@ -204,6 +208,7 @@ class ContentCompiler:
         return lambda session: assign(session, get(session))
 
     def _script(self, action: Script) -> ActionFunction:
+        """Return what makes the assignments of a script; a script may declare variables."""
         place = self.place
         try:
             statements = compile_script(action.text, self._dialect)
@@ -227,6 +232,10 @@ class ContentCompiler:
         )
 
     def _send(self, action: Send) -> ActionFunction:
+        """Return what evaluates the arguments of a send, in document order, and sends.
+
+        The error event of a send that fails carries its id, if the document knows that id.
+        """
         values = (action.event, action.target, action.type, action.delay)
         event, target, type, delay = (self.value(value) for value in values)
         payload, place = self.payload(action.payload), self.place
@@ -257,6 +266,7 @@ class ContentCompiler:
         return run
 
     def _cancel(self, action: Cancel) -> ActionFunction:
+        """Return what drops the timers of an id; an id without timers is fine."""
         get = self.value(action.id)
 
         def run(session: ChartSession) -> None:
@@ -282,6 +292,7 @@ class ContentCompiler:
         return run
 
     def _if(self, action: If) -> ActionFunction:
+        """Return what runs the first branch whose guard holds."""
         branches = [(self.guard(each.guard), self.block(each.actions)) for each in action.branches]
 
         def run(session: ChartSession) -> None:
@@ -294,6 +305,11 @@ class ContentCompiler:
         return run
 
     def _for_each(self, action: ForEach) -> ActionFunction:
+        """Return what runs the actions for each item of a list.
+
+        The list is frozen first, so changes made by the actions do not change the iteration. The
+        variables are declared even if the list is empty, as the standard wants.
+        """
         array, block, place = self.value(action.array), self.block(action.actions), self.place
         names = [action.item, *([action.index] if action.index else [])]
 
@@ -313,6 +329,7 @@ class ContentCompiler:
         return run
 
     def _call(self, action: Call) -> ActionFunction:
+        """Return what calls a registered action, or asks the host if there is none."""
         params, name = self._params(action.params), action.name
         place = f"{self.place}: action {name}"
 

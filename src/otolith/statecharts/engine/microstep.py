@@ -269,6 +269,7 @@ class EntrySet:
                 self._add_missing_regions(each)
 
     def _add_history(self, node: StateNode) -> None:
+        """Add the states that a history state remembers, or those of its default transition."""
         parent = node.parent
         assert parent is not None
         self.uses_history = True
@@ -280,12 +281,14 @@ class EntrySet:
             self._add_all(node.initial.targets, parent)
 
     def _add_all(self, targets: tuple[StateNode, ...], ancestor: StateNode) -> None:
+        """Add targets with their descendants first, so that ancestors see regions already added."""
         for target in targets:
             self.add_descendant_states_to_enter(target)
         for target in targets:
             self.add_ancestor_states_to_enter(target, ancestor)
 
     def _add_missing_regions(self, parallel: StateNode) -> None:
+        """Add the regions of a parallel state of which nothing is to be entered yet."""
         for child in parallel.children:
             if not self.mask & (child.bit | child.descendant_mask):
                 self.add_descendant_states_to_enter(child)

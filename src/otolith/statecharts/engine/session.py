@@ -77,27 +77,9 @@ class ChartSession:
     """One running chart in the middle of a step; also the scope that its expressions see."""
 
     __slots__ = (
-        "bound",
-        "chart",
-        "child_sessions",
-        "children",
-        "data",
-        "event",
-        "external_queue",
-        "history",
-        "id",
-        "internal_queue",
-        "invoke_id",
-        "is_silent",
-        "is_stopping",
-        "mask",
-        "output",
-        "parent",
-        "path",
-        "scope",
-        "states_to_invoke",
-        "status",
-        "timers",
+        *("bound", "chart", "child_sessions", "children", "data", "event", "external_queue"),
+        *("history", "id", "internal_queue", "invoke_id", "is_silent", "is_stopping", "mask"),
+        *("output", "parent", "path", "scope", "states_to_invoke", "status", "timers"),
     )
 
     def __init__(

@@ -1,9 +1,9 @@
 """The expression language of charts: parsed, checked against a closed list, compiled to closures.
 
-No code of a document is executed. There is no `eval`, no `exec` and no code object: a text is cut
-into tokens, read by a small parser, and becomes closures over a fixed set of operations on plain
-data. Names that start with two underscores are refused, a call must be to a function or method of a
-closed list, and numbers, texts, lists and nesting are bounded.
+No code of a document is executed, by `eval`, `exec` or a code object: a text is cut into tokens,
+read by a small parser, and becomes closures over a fixed set of operations on plain data. Names
+that start with two underscores are refused, a call must be to a function or method of a closed
+list, and numbers, texts, lists and nesting are bounded.
 
 A *dialect* is the meaning of the operators: `PYTHON` (the default) or `ECMASCRIPT` (documents that
 ask for it). Both spellings can be read in either; they differ in truth, equality, `+`, and the
@@ -28,7 +28,7 @@ from otolith.statecharts.expressions.dialects import (
     ExpressionError,
     Scope,
 )
-from otolith.statecharts.expressions.parser import Evaluate, Parser, References
+from otolith.statecharts.expressions.parser import Evaluate, ExpressionReferences, Parser
 
 __all__ = [
     "DIALECTS",
@@ -38,9 +38,9 @@ __all__ = [
     "Evaluate",
     "EvaluationError",
     "ExpressionError",
+    "ExpressionReferences",
     "Location",
     "Parser",
-    "References",
     "Scope",
     "Statement",
     "compile_expression",

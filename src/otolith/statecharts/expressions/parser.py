@@ -79,7 +79,7 @@ _END = Token("end", "the end", None, starts_line=True)
 
 
 @dataclass(slots=True)
-class References:
+class ExpressionReferences:
     """What an expression refers to."""
 
     variables: set[str] = field(default_factory=set)
@@ -140,7 +140,7 @@ class Parser:
 
     def __init__(self, text: str, dialect: Dialect) -> None:
         self.dialect = dialect
-        self.references = References()
+        self.references = ExpressionReferences()
         self.position = 0
         self._tokens = tokenize(text, dialect)
         self._depth = 0
