@@ -1,4 +1,4 @@
-"""What was said: messages, threads of them, and what of them fits into a model.
+"""Conversations: messages in threads, and what of them fits into a model.
 
     chat = state.conversation
     chat.user("Find me a flight to NYC")
@@ -6,12 +6,14 @@
     chat.tool("c1", {"flights": 3})
     chat.context(8_000, for_="openai").messages
 
-Read `message.py`, then `storage.py` for how they are kept, `context/` for what a model is sent of
-them, `formats/` for how others write them. Names are loaded when they are first asked for.
+Read `message.py` first, then `storage.py` for the stored form, `context/` for what a model is sent,
+`formats/` for the documents of providers, and `discourse/` for topics and references. Modules are
+loaded when one of their names is first used.
 
 Glossary: a *thread* is a list of messages that only grows; a *part* is text, reasoning, a call, a
-result or an attachment; a *turn* is what the user said and what followed; a *context* is what of a
-thread is sent; a *unit* goes into a context or stays out of it as one; a *counter* counts tokens.
+result or an attachment; a *turn* is a message of the user with its replies; a *context* is the part
+of a thread that is sent; a *unit* is a group of messages that a context holds as a whole or not at
+all; a *permanent* message is in every context; a *counter* counts tokens.
 """
 
 from otolith.lazy import door
@@ -83,37 +85,19 @@ __all__ = [
 ]
 
 _HOME = {
-    "Attachment": "message",
-    "Candidate": "discourse",
-    "Context": "context",
-    "Conversation": "conversation",
-    "TokenCounter": "token_counts",
-    "Extra": "message",
-    "Hit": "search",
-    "Message": "message",
-    "Part": "message",
-    "Reason": "context",
-    "Reasoning": "message",
-    "Role": "message",
-    "Span": "discourse",
-    "Summary": "summaries",
-    "Text": "message",
-    "Thread": "threads",
-    "Tokens": "message",
-    "ToolCall": "message",
-    "ToolResult": "message",
-    "Topic": "discourse",
-    "TopicStatus": "discourse",
-    "Turn": "threads",
-    "embeddings": "search",
-    "entities_of": "discourse",
-    "extractive": "summaries",
-    "read": "formats",
-    "resolve": "discourse",
-    "tokenizer": "token_counts",
-    "topics_of": "discourse",
-    "vocabulary": "token_counts",
-    "write": "formats",
+    name: module
+    for module, names in {
+        "context": "Context Reason",
+        "conversation": "Conversation",
+        "discourse": "Candidate Span Topic TopicStatus entities_of resolve topics_of",
+        "formats": "read write",
+        "message": "Attachment Extra Message Part Reasoning Role Text Tokens ToolCall ToolResult",
+        "search": "Hit embeddings",
+        "summaries": "Summary extractive",
+        "threads": "Thread Turn",
+        "token_counts": "TokenCounter tokenizer vocabulary",
+    }.items()
+    for name in names.split()
 }
 
 __getattr__ = door(__name__, _HOME)

@@ -16,7 +16,7 @@ from otolith.memory import relevance as ranking
 from otolith.memory.notes import HALF_LIFE_SECONDS, MAX_VERSIONS, Note, check_half_life, is_number
 from otolith.memory.plan import STATUSES, PlanStep, StepLike, StepState, TaskState
 from otolith.memory.relevance import NoteWords, RecalledNote, Relevance, RelevantItems
-from otolith.memory.storage import CALLS, DATA, GOAL, ID, NOTES, PLAN, STATUS, TASK, MemoryStore
+from otolith.memory.storage import CALLS, DATA, GOAL, ID, NOTES, PLAN, STATUS, TASK, StoredMemory
 from otolith.memory.tool_calls import ToolLog, ToolRecord
 from otolith.state.base import clock_of
 from otolith.text.tokens import estimate_tokens
@@ -31,7 +31,7 @@ class Notes(Mapping[str, Note]):
 
     def __init__(self, state: StateReader) -> None:
         self._state = state
-        self._store = MemoryStore(state)
+        self._store = StoredMemory(state)
 
     def __getitem__(self, key: str) -> Note:
         with self._state.lock:
@@ -80,7 +80,7 @@ class Memory:
         self.half_life_seconds = half_life_seconds
         self._clock = clock_of(state) if clock is None else clock
         self._relevance = relevance
-        self._store = MemoryStore(state)
+        self._store = StoredMemory(state)
         self._words = NoteWords()
 
     def __repr__(self) -> str:

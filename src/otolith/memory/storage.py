@@ -27,7 +27,7 @@ GOAL, TASK, DATA, PLAN, NOTES, CALLS = "goal", "task", "data", "plan", "notes", 
 ID, STATUS = "id", "status"
 
 
-class MemoryStore:
+class StoredMemory:
     """Reads and stages the parts of a memory. Callers hold the lock of the state."""
 
     def __init__(self, state: StateReader) -> None:

@@ -54,7 +54,7 @@ _MAX_SUMMARY, _MIN_SUMMARY = 1024, 32
 Messages = list[tuple[int, Message]]
 
 
-class _Grouped(NamedTuple):
+class _LogTail(NamedTuple):
     """The units that were read: all from an index on, and older permanent ones."""
 
     low: int
@@ -118,11 +118,11 @@ class ContextBuilder:
             OverBudget: the permanent messages do not fit.
         """
         low, messages = self._read_back()
-        grouped = self._group(low, messages)
-        reduced = self._reducer.fit(grouped.units) if low == 0 else None
-        cut = self._cut(grouped) if reduced is None else _Cut(reduced, 0)
+        tail = self._group(low, messages)
+        reduced = self._reducer.fit(tail.units) if low == 0 else None
+        cut = self._cut(tail) if reduced is None else _Cut(reduced, 0)
         request = self._translate(cut)
-        return self._explain(grouped, cut, request)
+        return self._explain(tail, cut, request)
 
     # Read back and group
 
@@ -139,7 +139,7 @@ class ContextBuilder:
             low, size = start, min(max(needed, _FIRST_PAGE), 4 * len(messages))
         return low, messages
 
-    def _group(self, low: int, messages: Messages) -> _Grouped:
+    def _group(self, low: int, messages: Messages) -> _LogTail:
         source, last_user = self._source, self._source.last_user
         if last_user is None:  # a list of messages has one if any of those that were read is
             users = (at for at, each in reversed(messages) if each.role is Role.USER)
@@ -151,27 +151,27 @@ class ContextBuilder:
             kept = [at for at, _ in unit.messages() if at in permanent]
             unit.is_permanent = bool(kept)
             unit.is_last_user = kept == [last_user] and last_user not in source.permanent
-        return _Grouped(low, units, reasons)
+        return _LogTail(low, units, reasons)
 
     # Cut
 
-    def _cut(self, grouped: _Grouped) -> _Cut:
+    def _cut(self, tail: _LogTail) -> _Cut:
         """Choose the unit to begin with; older ones are dropped, or replaced by a summary."""
-        units = self._reduce_to_fit(grouped)
-        if grouped.older == len(units):
+        units = self._reduce_to_fit(tail)
+        if tail.older == len(units):
             return _Cut(units, len(units))
         wants_summary = self._rules.summariser is not None or self._source.has_summaries
         reserve = min(self._room // 6, _MAX_SUMMARY) if wants_summary else 0
-        cut = self._cut_with_summary(grouped, units, reserve) if reserve > _MIN_SUMMARY else None
-        return cut or _Cut(units, stable_cut(units, *self._bounds(grouped, units, 0)))
+        cut = self._cut_with_summary(tail, units, reserve) if reserve > _MIN_SUMMARY else None
+        return cut or _Cut(units, stable_cut(units, *self._bounds(tail, units, 0)))
 
-    def _reduce_to_fit(self, grouped: _Grouped) -> list[Unit]:
+    def _reduce_to_fit(self, tail: _LogTail) -> list[Unit]:
         """Clamp harder until the last units fit beside the permanent ones; at least one must."""
         limit, keep = self._reducer.limit, max(self._rules.keep_last, 1)
-        units = self._reducer.reduce(grouped.units, limit)
+        units = self._reducer.reduce(tail.units, limit)
         while self._minimum(units, keep) > self._room and limit > MIN_CLAMP:
             limit = max(limit // 2, MIN_CLAMP)
-            units = self._reducer.reduce(grouped.units, limit)
+            units = self._reducer.reduce(tail.units, limit)
         needed = self._minimum(units, 1)
         if needed > self._room:
             needed += self._rules.budget - self._room
@@ -188,14 +188,14 @@ class ContextBuilder:
         permanent = [unit for unit in units[:-keep] if unit.is_permanent]
         return self._costs.total(permanent) + self._costs.total(units[-keep:])
 
-    def _bounds(self, grouped: _Grouped, units: list[Unit], reserve: int) -> tuple[int, int]:
+    def _bounds(self, tail: _LogTail, units: list[Unit], reserve: int) -> tuple[int, int]:
         """Return the first place from which everything fits, and the last place to begin with."""
         permanent = [unit for unit in units if unit.is_permanent]
         left = self._room - reserve - self._costs.total(permanent)
         enough = left * (1 - self._rules.slack)
         keep = max(self._rules.keep_last, 1)
         first, last, used = len(units) - 1, None, 0
-        for place in range(len(units) - 1, grouped.older - 1, -1):
+        for place in range(len(units) - 1, tail.older - 1, -1):
             used += 0 if units[place].is_permanent else self._costs.unit(units[place])
             if used > left and place < len(units) - 1:
                 break
@@ -204,11 +204,11 @@ class ContextBuilder:
                 last = place
         return first, first if last is None else last
 
-    def _cut_with_summary(self, grouped: _Grouped, units: list[Unit], reserve: int) -> _Cut | None:
+    def _cut_with_summary(self, tail: _LogTail, units: list[Unit], reserve: int) -> _Cut | None:
         """Return a cut with a summary of what is before it, if one is stored or can be made."""
         if self._minimum(units, 1) + reserve > self._room:
             return None
-        first, last = self._bounds(grouped, units, reserve)
+        first, last = self._bounds(tail, units, reserve)
         summary = self._source.find_summary(units[first].index, units[last].index)
         if summary is not None:
             stop = summary.stop
@@ -252,15 +252,15 @@ class ContextBuilder:
         groups = [[load(message) for _, message in unit.messages()] for unit in cut.sent]
         return translate(groups, self._rules.for_)
 
-    def _explain(self, grouped: _Grouped, cut: _Cut, request: ProviderRequest) -> Context:
+    def _explain(self, tail: _LogTail, cut: _Cut, request: ProviderRequest) -> Context:
         window, units, overhead = cut.window, cut.sent, self._rules.budget - self._room
-        start = window[0].index if window and (cut.first or grouped.low) else grouped.low
+        start = window[0].index if window and (cut.first or tail.low) else tail.low
         unsent = [unit for unit in cut.units[: cut.first] if not unit.is_permanent]
         missing = MissingMessages.of([*cut.permanent, *window], unsent, start)
         dropped = missing.indices()
         indices = [at for unit in units for at, _ in unit.messages()]
         losses = sorted({(indices[place], why) for place, why in request.losses.items()})
-        changes = sorted([*grouped.reasons, *reduction_reasons(grouped.units, cut.units)])
+        changes = sorted([*tail.reasons, *reduction_reasons(tail.units, cut.units)])
         return Context(
             messages=request.messages,
             tokens=self._costs.total(units) + overhead,

@@ -1,11 +1,11 @@
-"""Conversations as others write them: OpenAI (chat, responses), Anthropic, and plain transcripts.
+"""Document formats: OpenAI (chat, responses), Anthropic, and plain transcripts.
 
     messages = read(document, "anthropic")
     document = write(messages, "openai")
 
-Writing gives back what was read, all of it, if the format is the same: what has no place in a
-message is kept beside it (`unknown_fields.py`). Another format gets what it can hold; the head of
-each module says what it cannot. What is no part of a conversation (model, tools …) is not read.
+Writing a document in the format it was read from gives back all of it: fields that have no place in
+a message are stored beside it (`unknown_fields.py`). Another format gets what it can hold; the head
+of each module says what it cannot. What is not part of a conversation (model, tools …) is not read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from otolith.conversation.formats import anthropic, openai_chat, openai_responses, transcript
 from otolith.conversation.formats.unknown_fields import (
-    OF,
+    CHECKSUM,
     checksum,
     is_meta_key,
     meta_key,
@@ -27,36 +27,36 @@ from otolith.conversation.message import Message
 from otolith.errors import BadValue, Invalid
 
 
-class Format(Protocol):
-    """A way to write conversations."""
+class DocumentFormat(Protocol):
+    """A way to write conversations; a message is written as a chunk of raw messages."""
 
     NAME: str
 
     def chunks(self, document: Any) -> Iterable[list[Any]]:
-        """Yield what each message is made from."""
+        """Yield the chunk of each message of a document."""
 
     def read(self, chunk: list[Any]) -> Message:
-        """Return the message that was made into a chunk."""
+        """Return the message in a chunk."""
 
     def write(self, message: Message) -> Sequence[Any]:
-        """Return what a message is made into."""
+        """Return the chunk of a message; empty if nothing of it can be written."""
 
-    def document(self, pieces: Sequence[list[Any]]) -> Any:
-        """Return the document that pieces make up."""
+    def document(self, chunks: Sequence[list[Any]]) -> Any:
+        """Return the document made of chunks."""
 
 
 FORMATS: dict[str, Any] = {
     each.NAME: each for each in (openai_chat, openai_responses, anthropic, transcript)
 }
-__all__ = ["FORMATS", "Format", "read", "without_unknown_fields", "write", "write_message"]
+__all__ = ["FORMATS", "DocumentFormat", "read", "without_unknown_fields", "write", "write_message"]
 
 
 def read(document: Any, format: str) -> list[Message]:
     """Return the messages of a document: that of the request, or the list of messages in it.
 
     Raises:
-        Invalid: no format has this name.
-        BadValue: it is not a document of this format; it says which message is not.
+        Invalid: the format is unknown.
+        BadValue: the document is not of this format; the error names the message.
     """
     form = _format(format)
     messages: list[Message] = []
@@ -71,48 +71,50 @@ def read(document: Any, format: str) -> list[Message]:
     return messages
 
 
+def _read(form: DocumentFormat, chunk: list[Any]) -> Message:
+    message = form.read(chunk)
+    written = list(form.write(message))
+    unknown = unknown_fields(written, chunk)
+    if unknown is None:
+        return message
+    return replace(message, meta={meta_key(form.NAME): unknown | {CHECKSUM: checksum(written)}})
+
+
 def write(messages: Iterable[Message], format: str) -> Any:
     """Return messages as a document of a format.
 
     Raises:
-        Invalid: no format has this name.
+        Invalid: the format is unknown.
     """
     form = _format(format)
     return form.document([write_message(message, form) for message in messages])
 
 
-def write_message(message: Message, form: Format) -> list[Any]:
-    """Return what a message is made into, with what was beyond it when it was read."""
-    made = list(form.write(message))
-    left = message.meta.get(meta_key(form.NAME)) if message.meta else None
-    if not isinstance(left, Mapping) or left.get(OF, checksum(made)) != checksum(made):
-        return made  # somebody has changed the message since, and this belongs to what it was
+def write_message(message: Message, form: DocumentFormat) -> list[Any]:
+    """Return the chunk of a message, with the unknown fields it was read with."""
+    written = list(form.write(message))
+    unknown = message.meta.get(meta_key(form.NAME)) if message.meta else None
+    if not isinstance(unknown, Mapping):
+        return written
+    if unknown.get(CHECKSUM, checksum(written)) != checksum(written):
+        return written  # the message was changed since: its unknown fields belong to the old one
     try:
-        found: list[Any] = restore_fields(made, left)
+        restored: list[Any] = restore_fields(written, unknown)
     except (LookupError, TypeError, AttributeError):
-        return made  # as before, of a message that was kept without a mark
-    return found
+        return written  # as before, in a message that was stored without a checksum
+    return restored
 
 
 def without_unknown_fields(message: Message) -> Message:
-    """Return a message that is about to be changed without what it was beside its parts."""
+    """Return a message that is about to be changed without its unknown fields."""
     if not any(map(is_meta_key, message.meta)):
         return message
     meta = {key: value for key, value in message.meta.items() if not is_meta_key(key)}
     return replace(message, meta=meta)
 
 
-def _read(form: Format, chunk: list[Any]) -> Message:
-    message = form.read(chunk)
-    made = list(form.write(message))
-    left = unknown_fields(made, chunk)
-    if left is None:
-        return message
-    return replace(message, meta={meta_key(form.NAME): left | {OF: checksum(made)}})
-
-
-def _format(name: str) -> Format:
-    form: Format | None = FORMATS.get(name)
+def _format(name: str) -> DocumentFormat:
+    form: DocumentFormat | None = FORMATS.get(name)
     if form is None:
-        raise Invalid(f"{name!r} is no format", hint=f"use one of {', '.join(FORMATS)}")
+        raise Invalid(f"unknown format {name!r}", hint=f"use one of {', '.join(FORMATS)}")
     return form

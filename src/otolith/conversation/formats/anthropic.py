@@ -1,8 +1,8 @@
 """Anthropic's messages: `{"system": …, "messages": [{"role": "user", "content": …}, …]}`.
 
-What it cannot hold of other formats is left out or changed: reasoning without a signature, parts
-that only another provider understands, names of speakers; a later system message becomes a user's,
-in <system> tags; an attachment that is no picture, PDF or text, or not the user's or a tool's,
+It cannot hold: reasoning without a signature, parts that only another provider understands, and
+names of speakers. A system message after the first becomes a user message in <system> tags. An
+attachment that is not a picture, PDF or text, or that is not in a message of the user or a tool,
 becomes a line that names it, as does one in the result of a tool that failed.
 """
 
@@ -21,6 +21,7 @@ from otolith.conversation.formats.parts import (
     decode_base64,
     message_list,
     read_call,
+    read_content,
     read_role,
     refusal_text,
     single_text,
@@ -39,11 +40,11 @@ from otolith.conversation.message import (
 from otolith.frozen import thaw
 
 NAME = "anthropic"
-_TEXT = "text/plain"
+_PLAIN_TEXT = "text/plain"
 
 
 def chunks(document: Any) -> Iterator[list[Any]]:
-    """Yield what each message is made from; the system prompt is the first."""
+    """Yield the chunk of each message; the system prompt is the first."""
     if isinstance(document, Mapping):
         if "system" in document:
             yield [{"role": "system", "content": document["system"]}]
@@ -52,21 +53,21 @@ def chunks(document: Any) -> Iterator[list[Any]]:
         yield [raw]
 
 
-def document(pieces: Sequence[list[Any]]) -> dict[str, Any]:
-    """Return the document that these pieces make up; only the first can be the system prompt."""
-    raws = [raw for piece in pieces for raw in piece]
-    systems = []
+def document(chunks: Sequence[list[Any]]) -> dict[str, Any]:
+    """Return the document made of chunks; the first system messages are the system prompt."""
+    raws = [raw for chunk in chunks for raw in chunk]
+    prompts = []
     while raws and raws[0]["role"] == "system":
-        systems.append(raws.pop(0)["content"])
-    out: dict[str, Any] = {"messages": [_in_tags(r) if r["role"] == "system" else r for r in raws]}
-    if len(systems) == 1:
-        return {"system": systems[0]} | out
-    blocks = [block for content in systems for block in as_blocks(content)]
-    return {"system": blocks} | out if systems else out
+        prompts.append(raws.pop(0)["content"])
+    messages = {"messages": [_in_tags(raw) if raw["role"] == "system" else raw for raw in raws]}
+    if len(prompts) == 1:
+        return {"system": prompts[0]} | messages
+    blocks = [block for content in prompts for block in as_blocks(content)]
+    return {"system": blocks} | messages if prompts else messages
 
 
 def as_blocks(content: Any) -> list[Any]:
-    """Return content as blocks, whether it is text or blocks already."""
+    """Return content as a list of blocks, whether it is text or blocks already."""
     return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
 
 
@@ -79,14 +80,10 @@ def _in_tags(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read(chunk: list[Any]) -> Message:
-    """Return the message that was made into a chunk."""
+    """Return the message in a chunk."""
     (raw,) = chunk
     content = raw.get("content")
-    parts: tuple[Part, ...] = ()
-    if isinstance(content, str):
-        parts = (Text(content),) if content else ()
-    elif isinstance(content, list):
-        parts = tuple(map(_part, content))
+    parts = read_content(content, _part) if isinstance(content, str | list) else ()
     role = {"system": Role.SYSTEM, "assistant": Role.ASSISTANT}.get(read_role(raw), Role.USER)
     if role is Role.USER and parts and all(isinstance(part, ToolResult) for part in parts):
         role = Role.TOOL
@@ -94,149 +91,126 @@ def read(chunk: list[Any]) -> Message:
 
 
 def _part(raw: Mapping[str, Any]) -> Part:
+    """Return the part in a block; an `Extra` if its type or a field of it is unknown."""
     kind = raw.get("type")
-    known = _READERS.get(kind) if isinstance(kind, str) else None
-    found = None if known is None else known(raw)
-    return Extra(f"{NAME}:{kind}", dict(raw)) if found is None else found
+    part: Part | None = None
+    if kind == "text" and isinstance(raw.get("text"), str):
+        part = Text(raw["text"])
+    elif kind == "thinking":
+        text, signature = raw.get("thinking"), raw.get("signature", "")
+        if isinstance(text, str) and isinstance(signature, str):
+            part = Reasoning(text, signature)
+    elif kind == "tool_use":
+        arguments = raw.get("input")
+        part = read_call(
+            raw["id"], raw["name"], compact_json({} if arguments is None else arguments)
+        )
+    elif kind == "tool_result":
+        content = raw.get("content", "")
+        result = content if isinstance(content, str) else read_content(content, _part)
+        part = ToolResult(raw["tool_use_id"], result, is_error=raw.get("is_error") is True)
+    elif kind in ("image", "document"):
+        part = _attachment(raw, kind)
+    return Extra(f"{NAME}:{kind}", dict(raw)) if part is None else part
 
 
-def _text(raw: Mapping[str, Any]) -> Part | None:
-    return Text(raw["text"]) if isinstance(raw.get("text"), str) else None
-
-
-def _thinking(raw: Mapping[str, Any]) -> Part | None:
-    text, signature = raw.get("thinking"), raw.get("signature", "")
-    is_known = isinstance(text, str) and isinstance(signature, str)
-    return Reasoning(str(text), signature) if is_known else None
-
-
-def _tool_use(raw: Mapping[str, Any]) -> Part | None:
-    given = raw.get("input")
-    return read_call(raw["id"], raw["name"], compact_json({} if given is None else given))
-
-
-def _tool_result(raw: Mapping[str, Any]) -> Part | None:
-    content = raw.get("content", "")
-    said = content if isinstance(content, str) else tuple(map(_part, content or ()))
-    return ToolResult(raw["tool_use_id"], said, is_error=raw.get("is_error") is True)
-
-
-def _source(raw: Mapping[str, Any]) -> Part | None:
-    source, kind = raw.get("source"), raw.get("type")
+def _attachment(raw: Mapping[str, Any], kind: str) -> Attachment | None:
+    """Return the attachment in a block; None if it could not be written back as it is."""
+    source, title = raw.get("source"), raw.get("title")
     if not isinstance(source, dict):
         return None
-    name = raw.get("title") if isinstance(raw.get("title"), str) else ""
-    if source.get("type") == "base64" and isinstance(source.get("data"), str):
-        data, media = decode_base64(source["data"]), source.get("media_type")
-        if data is None or not isinstance(media, str) or not _fits(kind, media):
+    name = title if isinstance(title, str) else ""
+    data, url, media_type = source.get("data"), source.get("url"), source.get("media_type")
+    if source.get("type") == "base64" and isinstance(data, str):
+        content = decode_base64(data)
+        if content is None or not isinstance(media_type, str) or not _is_sent(kind, media_type):
             return None
-        return Attachment(media, data=data, name=name or "")
-    if source.get("type") == "text" and isinstance(source.get("data"), str):
-        is_text = kind == "document" and source.get("media_type") == _TEXT
-        if not is_text or not _is_whole(source["data"]):
-            return None
-        return Attachment(_TEXT, source["data"].encode(), name=name or "")
-    if source.get("type") == "url" and isinstance(source.get("url"), str):
-        return Attachment("image/*" if kind == "image" else PDF, url=source["url"], name=name or "")
+        return Attachment(media_type, data=content, name=name)
+    if source.get("type") == "text" and isinstance(data, str):
+        is_text = kind == "document" and media_type == _PLAIN_TEXT
+        is_utf8 = data.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in data)
+        return Attachment(_PLAIN_TEXT, data.encode(), name=name) if is_text and is_utf8 else None
+    if source.get("type") == "url" and isinstance(url, str):
+        return Attachment("image/*" if kind == "image" else PDF, url=url, name=name)
     return None
 
 
-def _fits(kind: Any, media: str) -> bool:
-    return media in PICTURES if kind == "image" else media == PDF
-
-
-def _is_whole(text: str) -> bool:
-    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
-
-
-_READERS = {
-    "text": _text,
-    "thinking": _thinking,
-    "tool_use": _tool_use,
-    "tool_result": _tool_result,
-    "image": _source,
-    "document": _source,
-}
+def _is_sent(kind: str, media_type: str) -> bool:
+    """Return whether the bytes of a type are sent in a block of a kind."""
+    return media_type in PICTURES if kind == "image" else media_type == PDF
 
 
 # Writing
 
 
 def write(message: Message) -> list[dict[str, Any]]:
-    """Return a message as it is sent; results come before anything else."""
+    """Return the chunk of a message; results come before anything else."""
     others = [part for part in message.parts if not isinstance(part, ToolResult)]
-    results = [_block(part, message.role) for part in (*message.results, *others)]
-    said = [block for block in results if block is not None]
-    if not said:
+    blocks = _blocks((*message.results, *others), message.role)
+    if not blocks:
         return []
     role = {Role.ASSISTANT: "assistant", Role.SYSTEM: "system"}.get(message.role, "user")
-    return [{"role": role, "content": single_text(said) or said}]
+    return [{"role": role, "content": single_text(blocks) or blocks}]
+
+
+def _blocks(parts: Sequence[Part], role: Role) -> list[dict[str, Any]]:
+    found = (_block(part, role) for part in parts)
+    return [block for block in found if block is not None]
 
 
 def _block(part: Part, role: Role) -> dict[str, Any] | None:
     if isinstance(part, Text):
-        return _said(part.text)
+        return _text_block(part.text)
     if isinstance(part, Reasoning):
-        return _written_thinking(part)
+        if not part.signature or "from" in part.extra:
+            return None  # without its signature the API refuses it
+        return {"type": "thinking", "thinking": part.text, "signature": part.signature}
     if isinstance(part, ToolCall):
         is_text = part.raw and not part.arguments
         given = {"input": part.raw} if is_text else thaw(part.arguments)
         return {"type": "tool_use", "id": part.id, "name": part.name, "input": given}
     if isinstance(part, ToolResult):
-        return _written_result(part)
+        return _result_block(part)
     if isinstance(part, Attachment):
-        return _written_attachment(part) if role in _SHOWING else _said(attachment_line(part))
-    return dict(thaw(part.data)) if part.type.startswith(f"{NAME}:") else _said(refusal_text(part))
+        block = _attachment_block(part) if role in (Role.USER, Role.TOOL) else None
+        return _text_block(attachment_line(part)) if block is None else block
+    if part.type.startswith(f"{NAME}:"):
+        return dict(thaw(part.data))
+    return _text_block(refusal_text(part))
 
 
-_SHOWING = (Role.USER, Role.TOOL)
-
-
-def _said(text: str) -> dict[str, Any] | None:
+def _text_block(text: str) -> dict[str, Any] | None:
     return {"type": "text", "text": text} if text and not text.isspace() else None
 
 
-def _written_thinking(part: Reasoning) -> dict[str, Any] | None:
-    if not part.signature or "from" in part.extra:
-        return None  # without its signature the API refuses it
-    return {"type": "thinking", "thinking": part.text, "signature": part.signature}
-
-
-def _written_result(result: ToolResult) -> dict[str, Any]:
+def _result_block(result: ToolResult) -> dict[str, Any]:
     raw: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.call_id}
     if isinstance(result.content, str):
         raw |= {"content": result.content} if result.content else {}
     elif result.is_error and not all(isinstance(part, Text) for part in result.content):
-        raw["content"] = content_text(result.content)  # one that failed has nothing but text
+        raw["content"] = content_text(result.content)  # a failed tool has nothing but text
     else:
-        blocks = (_block(part, Role.TOOL) for part in result.content)
-        raw["content"] = [block for block in blocks if block is not None]
+        raw["content"] = _blocks(result.content, Role.TOOL)
     return raw | ({"is_error": True} if result.is_error else {})
 
 
-def _written_attachment(part: Attachment) -> dict[str, Any] | None:
-    kind = "image" if part.media_type.startswith("image/") else "document"
-    source = _written_source(part, kind)
-    if source is None:
-        return _said(attachment_line(part))
+def _attachment_block(part: Attachment) -> dict[str, Any] | None:
+    media_type = part.media_type
+    kind = "image" if media_type.startswith("image/") else "document"
+    source: dict[str, Any]
+    if part.data is None:
+        if not part.url or (kind != "image" and media_type != PDF):
+            return None
+        source = {"type": "url", "url": part.url}
+    elif _is_sent(kind, media_type):
+        data = base64.b64encode(part.data).decode()
+        source = {"type": "base64", "media_type": media_type, "data": data}
+    elif media_type.startswith("text/"):
+        try:
+            source = {"type": "text", "media_type": _PLAIN_TEXT, "data": part.data.decode()}
+        except UnicodeDecodeError:
+            return None
+    else:
+        return None
     title = {"title": part.name} if part.name and kind == "document" else {}
     return {"type": kind, "source": source} | title
-
-
-def _written_source(part: Attachment, kind: str) -> dict[str, Any] | None:
-    media = part.media_type
-    if part.data is None:
-        return {"type": "url", "url": part.url} if part.url and _can_fetch(kind, media) else None
-    if _fits(kind, media):
-        data = base64.b64encode(part.data).decode()
-        return {"type": "base64", "media_type": media, "data": data}
-    if not media.startswith("text/"):
-        return None
-    try:
-        return {"type": "text", "media_type": _TEXT, "data": part.data.decode()}
-    except UnicodeDecodeError:
-        return None
-
-
-def _can_fetch(kind: str, media: str) -> bool:
-    return kind == "image" or media == PDF

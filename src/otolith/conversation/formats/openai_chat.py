@@ -1,9 +1,9 @@
 """OpenAI's chat completions: `{"messages": [{"role": …, "content": …}, …]}`.
 
-What it cannot hold of other formats is left out: reasoning (the API takes none), whether a tool
-failed (it says "Error: " instead), and parts that only another provider understands. An attachment
-that is not the user's becomes a line that names it. Calls as they were before tools (`function`)
-are kept for this format alone, since they have no ids.
+It cannot hold: reasoning (the API takes none), whether a tool failed (the text begins with "Error"
+instead), and parts that only another provider understands. An attachment outside a user message
+becomes a line that names it. Calls in the form before tools (`function_call`) have no ids; they are
+stored for this format alone.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from otolith.conversation.formats.parts import (
+    OPENAI_ROLES,
     arguments_json,
     attachment_line,
     content_text,
     data_url,
+    error_text,
     message_list,
     read_attachment,
     read_call,
+    read_content,
     read_role,
     refusal_text,
     single_text,
@@ -38,58 +41,56 @@ from otolith.conversation.message import (
 from otolith.frozen import thaw
 
 NAME = "openai"
-_ROLES = {"system": Role.SYSTEM, "developer": Role.SYSTEM, "assistant": Role.ASSISTANT}
 _SOUNDS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
-_THOUGHT = "reasoning_content"
-"""What some servers of this format call reasoning."""
-
-_BESIDE = ("function_call", "audio")
-"""What an assistant says beside its content."""
-
-_NO_NAME = re.compile(r"[\s<|\\/>]+")
-_LONGEST_NAME = 64
+_SOUND_FORMATS = {media_type: name for name, media_type in _SOUNDS.items()}
+_REASONING = "reasoning_content"
+"""The field of some servers of this format for reasoning."""
+_EXTRA_FIELDS = ("function_call", "audio")
+"""Fields of an assistant's message beside its content."""
+_EXTRA_TYPES = {f"{NAME}:{field}": field for field in _EXTRA_FIELDS}
+_NOT_IN_NAMES = re.compile(r"[\s<|\\/>]+")
+_MAX_NAME_LETTERS = 64
 
 
 def chunks(document: Any) -> Iterator[list[Any]]:
-    """Yield what each message is made from."""
+    """Yield the chunk of each message."""
     for raw in message_list(document["messages"] if isinstance(document, Mapping) else document):
         yield [raw]
 
 
-def document(pieces: Sequence[list[Any]]) -> dict[str, Any]:
-    """Return the document that these pieces make up."""
-    return {"messages": [raw for piece in pieces for raw in piece]}
+def document(chunks: Sequence[list[Any]]) -> dict[str, Any]:
+    """Return the document made of chunks."""
+    return {"messages": [raw for chunk in chunks for raw in chunk]}
 
 
 # Reading
 
 
 def read(chunk: list[Any]) -> Message:
-    """Return the message that was made into a chunk."""
+    """Return the message in a chunk."""
     (raw,) = chunk
-    said_by = read_role(raw)
+    role_name = read_role(raw)
     name = raw.get("name") if isinstance(raw.get("name"), str) else ""
-    if said_by == "tool" and isinstance(raw.get("tool_call_id"), str):
+    if role_name == "tool" and isinstance(raw.get("tool_call_id"), str):
         content = raw.get("content")
-        said = content if isinstance(content, str) else tuple(map(_part, content or ()))
-        return Message(Role.TOOL, (ToolResult(raw["tool_call_id"], said),), name=name or "")
-    role = _ROLES.get(said_by, Role.USER)
+        result = content if isinstance(content, str) else read_content(content, _part)
+        return Message(Role.TOOL, (ToolResult(raw["tool_call_id"], result),), name=name or "")
+    role = OPENAI_ROLES.get(role_name, Role.USER)
     return Message(role, tuple(_parts(raw, role)), name=name or "")
 
 
 def _parts(raw: Mapping[str, Any], role: Role) -> Iterator[Part]:
-    content = raw.get("content")
-    if role is Role.ASSISTANT and isinstance(raw.get(_THOUGHT), str):
-        yield Reasoning(raw[_THOUGHT], extra={"from": _THOUGHT})
-    if isinstance(content, str):
-        yield from [Text(content)] if content else []
-    elif isinstance(content, list):
-        yield from map(_part, content)
-    if role is Role.ASSISTANT:
+    is_assistant, content = role is Role.ASSISTANT, raw.get("content")
+    if is_assistant and isinstance(raw.get(_REASONING), str):
+        yield Reasoning(raw[_REASONING], extra={"from": _REASONING})
+    if isinstance(content, str | list):
+        yield from read_content(content, _part)
+    if is_assistant:
         if isinstance(raw.get("refusal"), str):
             yield Extra(f"{NAME}:refusal", {"type": "refusal", "refusal": raw["refusal"]})
-        beside = ((name, raw.get(name)) for name in _BESIDE)
-        yield from (Extra(f"{NAME}:{name}", told) for name, told in beside if told)
+        for field in _EXTRA_FIELDS:
+            if raw.get(field):
+                yield Extra(f"{NAME}:{field}", raw[field])
         yield from map(_call, raw.get("tool_calls") or ())
 
 
@@ -106,9 +107,8 @@ def _part(raw: Mapping[str, Any]) -> Part:
             if sound.data is not None:
                 return Attachment(_SOUNDS[inner["format"]], data=sound.data)
         if kind == "file" and isinstance(inner.get("file_data"), str):
-            return read_attachment(
-                inner["file_data"], "application/*", name=inner.get("filename") or ""
-            )
+            name = inner.get("filename") or ""
+            return read_attachment(inner["file_data"], "application/*", name)
     return Extra(f"{NAME}:{kind}", dict(raw))
 
 
@@ -124,70 +124,64 @@ def _call(raw: Mapping[str, Any]) -> ToolCall:
 
 
 def write(message: Message) -> list[dict[str, Any]]:
-    """Return a message as it is sent; each result of a tool is one by itself."""
-    out = [_result(result) for result in message.results]
-    said = [each for part in message.parts for each in _content(part, message.role)]
+    """Return the chunk of a message; each tool result is a raw message by itself."""
+    chunk = [_write_result(result) for result in message.results]
+    blocks = [block for part in message.parts for block in _blocks(part, message.role)]
     raw: dict[str, Any] = {"role": str(message.role)}
     raw |= {"name": speaker_name(message.name)} if message.name else {}
-    text = single_text(said)
-    raw["content"] = (said or None) if text is None else text
+    text = single_text(blocks)
+    raw["content"] = (blocks or None) if text is None else text
     if message.calls:
-        raw["tool_calls"] = list(map(_written_call, message.calls))
-    beside = dict(_told_beside(message))
-    if said or message.calls or beside.keys() - {_THOUGHT}:
-        out.append(raw | beside)
-    return out
+        raw["tool_calls"] = list(map(_write_call, message.calls))
+    fields = dict(_fields(message))
+    if blocks or message.calls or fields.keys() - {_REASONING}:
+        chunk.append(raw | fields)
+    return chunk
 
 
-def _told_beside(message: Message) -> Iterator[tuple[str, Any]]:
-    """Yield what a message says that is neither content nor a call of a tool."""
+def _fields(message: Message) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a message beside its content and its calls."""
     for part in message.parts:
-        if isinstance(part, Reasoning) and part.extra.get("from") == _THOUGHT:
-            yield _THOUGHT, part.text
-        elif isinstance(part, Extra) and part.type in _FIELDS:
-            yield _FIELDS[part.type], thaw(part.data)
-
-
-_FIELDS = {f"{NAME}:{name}": name for name in _BESIDE}
+        if isinstance(part, Reasoning) and part.extra.get("from") == _REASONING:
+            yield _REASONING, part.text
+        elif isinstance(part, Extra) and part.type in _EXTRA_TYPES:
+            yield _EXTRA_TYPES[part.type], thaw(part.data)
 
 
 def speaker_name(name: str) -> str:
-    """Return a name that the API takes for a speaker."""
-    return _NO_NAME.sub("_", name)[:_LONGEST_NAME]
+    """Return a name that the API takes for the author of a message."""
+    return _NOT_IN_NAMES.sub("_", name)[:_MAX_NAME_LETTERS]
 
 
-def _content(part: Part, role: Role) -> Iterator[dict[str, Any]]:
+def _blocks(part: Part, role: Role) -> Iterator[dict[str, Any]]:
     if isinstance(part, Text):
         yield {"type": "text", "text": part.text}
     elif isinstance(part, Attachment):
+        is_user = role is Role.USER
         yield (
-            _attachment(part)
-            if role is Role.USER
-            else {"type": "text", "text": attachment_line(part)}
+            _write_attachment(part) if is_user else {"type": "text", "text": attachment_line(part)}
         )
-    elif isinstance(part, Extra) and part.type not in _FIELDS:
+    elif isinstance(part, Extra) and part.type not in _EXTRA_TYPES:
         if part.type.startswith(f"{NAME}:"):
             yield dict(thaw(part.data))
-        elif said := refusal_text(part):
+        elif refusal := refusal_text(part):
             kind = "refusal" if role is Role.ASSISTANT else "text"
-            yield {"type": kind, kind: said}
+            yield {"type": kind, kind: refusal}
 
 
-def _attachment(part: Attachment) -> dict[str, Any]:
-    kind = part.media_type
-    url = data_url(part)
+def _write_attachment(part: Attachment) -> dict[str, Any]:
+    kind, url = part.media_type, data_url(part)
     if kind.startswith("image/") and url:
         return {"type": "image_url", "image_url": {"url": url}}
-    sounds = {media: name for name, media in _SOUNDS.items()}
-    if kind in sounds and part.data is not None:
-        sound = {"data": url.partition(",")[2], "format": sounds[kind]}
-        return {"type": "input_audio", "input_audio": sound}
     if part.data is None:
         return {"type": "text", "text": attachment_line(part)}
+    if kind in _SOUND_FORMATS:
+        sound = {"data": url.partition(",")[2], "format": _SOUND_FORMATS[kind]}
+        return {"type": "input_audio", "input_audio": sound}
     return {"type": "file", "file": {"file_data": url, "filename": part.name or "file"}}
 
 
-def _written_call(call: ToolCall) -> dict[str, Any]:
+def _write_call(call: ToolCall) -> dict[str, Any]:
     if call.extra.get("type") == "custom":
         inner = {"name": call.name, "input": call.raw}
         return {"id": call.id, "type": "custom", "custom": inner}
@@ -195,11 +189,11 @@ def _written_call(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": inner}
 
 
-def _result(result: ToolResult) -> dict[str, Any]:
-    said: Any = content_text(result.content)
+def _write_result(result: ToolResult) -> dict[str, Any]:
+    content: Any = content_text(result.content)
     texts = [part.text for part in result.content if isinstance(part, Text)]
     if texts and len(texts) == len(result.content):
-        said = [{"type": "text", "text": text} for text in texts]
-    if result.is_error and isinstance(said, str):
-        said = said if said.startswith("Error") else f"Error: {said}"
-    return {"role": "tool", "tool_call_id": result.call_id, "content": said}
+        content = [{"type": "text", "text": text} for text in texts]
+    elif result.is_error:
+        content = error_text(content)
+    return {"role": "tool", "tool_call_id": result.call_id, "content": content}

@@ -1,6 +1,6 @@
-"""Attachments as addresses that hold their own bytes, and JSON that calls are given.
+"""Parts as text, JSON and data URLs: what the formats have in common.
 
-Parts in words, for formats that have nothing else to say them with.
+A format that cannot hold a part says it in words: `part_text` returns the words of any part.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from otolith.conversation.message import (
@@ -17,6 +17,7 @@ from otolith.conversation.message import (
     Extra,
     Part,
     Reasoning,
+    Role,
     Text,
     ToolCall,
     ToolResult,
@@ -28,84 +29,101 @@ from otolith.frozen import thaw
 PDF = "application/pdf"
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """The types of pictures that all providers take."""
+OPENAI_ROLES = {"system": Role.SYSTEM, "developer": Role.SYSTEM, "assistant": Role.ASSISTANT}
 
-_DATA = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,", re.ASCII)
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,", re.ASCII)
 
 
-def single_text(said: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return the text, if one part of text is all that is said; it may be sent as it is."""
-    if len(said) != 1 or said[0].keys() != {"type", "text"} or said[0]["type"] != "text":
-        return None
-    text = said[0]["text"]
-    return text if isinstance(text, str) else None
+# Reading
 
 
 def message_list(document: Any) -> Iterable[Any]:
     """Return the messages of a document.
 
     Raises:
-        BadValue: this is no list of them.
+        BadValue: it is not a list of them.
     """
     if isinstance(document, str | bytes | Mapping) or not isinstance(document, Iterable):
-        raise BadValue(f"a {type(document).__name__} is no list of messages", hint="give a list")
+        kind = type(document).__name__
+        raise BadValue(f"messages must be a list, got a {kind}", hint="give a list")
     return document
 
 
 def read_role(raw: Mapping[str, Any]) -> str:
-    """Return the role that a message has.
+    """Return the role of a message.
 
     Raises:
         BadValue: it has none.
     """
     role = raw.get("role")
     if not isinstance(role, str):
-        raise BadValue(f"a message with the role {role!r}", hint="say who speaks")
+        raise BadValue(f"the role of a message must be a text, got {role!r}", hint="add a role")
     return role
 
 
-def data_url(attachment: Attachment) -> str:
-    """Return an address that holds the bytes, or the one that the attachment has."""
-    if attachment.data is None:
-        return attachment.url
-    return f"data:{attachment.media_type};base64,{base64.b64encode(attachment.data).decode()}"
+def read_content(content: Any, read_part: Callable[[Any], Part]) -> tuple[Part, ...]:
+    """Return content as parts: a text, a list of parts, or nothing."""
+    if isinstance(content, str):
+        return (Text(content),) if content else ()
+    return tuple(map(read_part, content or ()))
 
 
-def read_attachment(url: str, media_type: str, **more: Any) -> Attachment:
-    """Return the attachment at an address; one that holds its own bytes is opened."""
-    begun = _DATA.match(url)
-    data = None if begun is None else decode_base64(url[begun.end() :])
-    if begun is None or data is None:
-        return Attachment(media_type, url=url, **more)
-    return Attachment(begun[1], data=data, **more)
+def read_call(id: str, name: str, arguments: object) -> ToolCall:
+    """Return a call whose arguments are a text: the JSON of an object, or something else.
+
+    Raises:
+        BadValue: the arguments are not a text.
+    """
+    if not isinstance(arguments, str):
+        kind = type(arguments).__name__
+        raise BadValue(f"arguments must be a text, got a {kind}", hint="give their JSON")
+    found = parse_json_object(arguments) if arguments else {}
+    is_compact = found is not None and (not found or compact_json(found) == arguments)
+    return ToolCall(id, name, found or {}, "" if is_compact else arguments)
+
+
+def read_attachment(url: str, media_type: str, name: str = "") -> Attachment:
+    """Return the attachment at an address; the bytes of a data URL are decoded."""
+    start = _DATA_URL.match(url)
+    data = None if start is None else decode_base64(url[start.end() :])
+    if start is None or data is None:
+        return Attachment(media_type, url=url, name=name)
+    return Attachment(start[1], data=data, name=name)
 
 
 def decode_base64(text: str) -> bytes | None:
-    """Return the bytes of base64; None if it is not."""
+    """Return the bytes of base64; None if it is not valid."""
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         return None
 
 
-def read_call(id: str, name: str, given: str, extra: Mapping[str, Any] | None = None) -> ToolCall:
-    """Return a call whose arguments came as text: JSON of an object, or something else."""
-    if not isinstance(given, str):
-        raise BadValue(f"arguments are a {type(given).__name__}, not text", hint="give their JSON")
-    more = {} if extra is None else dict(extra)
-    arguments = parse_json_object(given) if given else {}
-    is_as_written = arguments is not None and (not arguments or compact_json(arguments) == given)
-    return ToolCall(id, name, arguments or {}, "" if is_as_written else given, more)
+# Writing
+
+
+def single_text(blocks: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return the text of content that is one block of text; it may be sent as a string."""
+    if len(blocks) != 1 or blocks[0].keys() != {"type", "text"} or blocks[0]["type"] != "text":
+        return None
+    text = blocks[0]["text"]
+    return text if isinstance(text, str) else None
+
+
+def data_url(attachment: Attachment) -> str:
+    """Return a data URL with the bytes of an attachment, or the address that it has."""
+    if attachment.data is None:
+        return attachment.url
+    return f"data:{attachment.media_type};base64,{base64.b64encode(attachment.data).decode()}"
 
 
 def arguments_json(call: ToolCall) -> str:
     """Return the arguments of a call as text."""
-    if call.raw:
-        return call.raw
-    return compact_json(thaw(call.arguments))
+    return call.raw or compact_json(thaw(call.arguments))
 
 
 def compact_json(value: Any) -> str:
-    """Return JSON in which the same value is always the same text."""
+    """Return JSON in which equal values have equal texts."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -116,22 +134,27 @@ def attachment_line(attachment: Attachment) -> str:
 
 
 def refusal_text(part: Part) -> str:
-    """Return the words of a model that would not, of whichever provider; else nothing."""
+    """Return the text of a model's refusal, whatever its provider; empty for other parts."""
     if not isinstance(part, Extra) or part.type.rpartition(":")[2] != "refusal":
         return ""
-    said = part.data.get("refusal") if isinstance(part.data, dict) else None
-    return said if isinstance(said, str) else ""
+    text = part.data.get("refusal") if isinstance(part.data, dict) else None
+    return text if isinstance(text, str) else ""
 
 
 def content_text(content: str | tuple[Part, ...]) -> str:
-    """Return what a tool answered, in words."""
+    """Return the content of a tool result in words."""
     if isinstance(content, str):
         return content
     return "\n".join(filter(None, map(part_text, content)))
 
 
+def error_text(text: str) -> str:
+    """Return the text of a failed tool, marked as such for formats that have no flag for it."""
+    return text if text.startswith("Error") else f"Error: {text}"
+
+
 def part_text(part: Part) -> str:
-    """Return a part in words; reasoning is not said aloud."""
+    """Return a part in words; reasoning has none."""
     if isinstance(part, Text):
         return part.text
     if isinstance(part, Reasoning):
@@ -139,19 +162,12 @@ def part_text(part: Part) -> str:
     if isinstance(part, ToolCall):
         return f"[call {part.name} {arguments_json(part)}]"
     if isinstance(part, ToolResult):
-        return (
-            f"Error: {content_text(part.content)}" if part.is_error else content_text(part.content)
-        )
+        text = content_text(part.content)
+        return f"Error: {text}" if part.is_error else text
     if isinstance(part, Attachment):
         return attachment_line(part)
-    return _of_extra(part)
-
-
-def _of_extra(part: Extra) -> str:
-    """Return the text in a part of another provider, or what it is."""
     data = thaw(part.data)
-    if isinstance(data, dict):
-        for key in ("refusal", "text"):
-            if isinstance(data.get(key), str):
-                return str(data[key])
+    for key in ("refusal", "text") if isinstance(data, dict) else ():
+        if isinstance(data.get(key), str):
+            return str(data[key])
     return f"[{part.type} {compact_json(data)}]"
