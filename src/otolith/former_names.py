@@ -213,6 +213,7 @@ _MODULES = {
     "otolith.codecs.arrays.memory": "otolith.codecs.numpy",
     "otolith.codecs.arrow_arrays": "otolith.codecs.arrow.arrays",
     "otolith.codecs.asstored": "otolith.codecs.placeholders",
+    "otolith.codecs.columns": "otolith.codecs.registry",
     "otolith.codecs.custom": "otolith.codecs.registry",
     "otolith.codecs.exact": "otolith.codecs.base",
     "otolith.codecs.families": "otolith.codecs.models",
@@ -223,7 +224,7 @@ _MODULES = {
     "otolith.codecs.ondemand": "otolith.codecs.registry",
     "otolith.codecs.opaque": "otolith.codecs.placeholders",
     "otolith.codecs.pickled": "otolith.codecs.pickles",
-    "otolith.codecs.unchanging": "otolith.codecs.columns",
+    "otolith.codecs.unchanging": "otolith.codecs.registry",
     "otolith.core.archive": "otolith.core.backend",
     "otolith.core.handles.base": "otolith.core.handles",
     "otolith.core.handles.blobs": "otolith.core.handles",
@@ -276,6 +277,11 @@ _RENAMED: dict[str, str] = {
     "otolith.conversation.context.source:Rules": "otolith.conversation.context.source:ContextRules",
     "otolith.conversation.context.source:Source": "otolith.conversation.context.source:MessageSource",  # noqa: E501
     "otolith.conversation.discourse.phrases:Asked": "otolith.conversation.discourse.phrases:ReferenceQuery",  # noqa: E501
+    "otolith.codecs.migrations:moved": "otolith.codecs.migrations:moved_class",
+    "otolith.codecs.migrations:way": "otolith.codecs.migrations:migration_path",
+    "otolith.codecs.pickles:Pickled": "otolith.codecs.pickles:PickleCodec",
+    "otolith.codecs.pickles:derive": "otolith.codecs.pickles:derive_key",
+    "otolith.codecs.placeholders:AsStored": "otolith.codecs.placeholders:InertCodecs",
     "otolith.conversation.storage:Bookmark": "otolith.conversation.storage:IncrementalResult",
     "otolith.conversation.token_counts:Anchor": "otolith.conversation.token_counts:ProviderCount",
     "otolith.conversation.token_counts:Counter": "otolith.conversation.token_counts:TokenCounter",

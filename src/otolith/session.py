@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
 from blake3 import blake3
 
 from otolith import conversation, core, environment, memory, statecharts, workspace
-from otolith.codecs import Codecs, derive
+from otolith.codecs import Codecs, derive_key
 from otolith.core import (
     WORKSPACE,
     Backend,
@@ -506,4 +506,4 @@ class Repo(BareRepo):
 
     def _key(self) -> bytes:
         """Return the signing key of this repo: derived from the user's secret and the salt."""
-        return derive(self._secret(), self.salt.to_bytes(8, "big"))
+        return derive_key(self._secret(), self.salt.to_bytes(8, "big"))

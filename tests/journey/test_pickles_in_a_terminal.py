@@ -104,7 +104,7 @@ def trap(tmp_path, monkeypatch):
         state["long"] = Trap(1, weight=200_000)
         state["deep"] = {"list": [Trap(1), 2], "plain": 1}
         state["keyed"] = {1: Trap(1)}
-        state["lost"] = Lost("builtins:generator", "cannot keep a generator", "keep the result")
+        state["lost"] = Lost("builtins:generator", "cannot store a generator", "store the result")
         state.commit("one")
         other = state.fork("other")
         state["short"] = Trap(2)
@@ -171,7 +171,7 @@ def test_type_and_size_are_shown_instead(trap):
 
 
 def test_what_was_lost_is_shown_as_such(trap):
-    assert "<lost: generator, cannot keep a generator>" in run("show main~1")
+    assert "<lost: generator, cannot store a generator>" in run("show main~1")
 
 
 def _stored(ref: str, path: str) -> object:

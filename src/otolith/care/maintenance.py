@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from otolith.codecs import AsStored
+from otolith.codecs import InertCodecs
 from otolith.core import (
     BareRepo,
     Claim,
@@ -139,7 +139,7 @@ class _Inspection:
         self._repo = repo
         store = repo.store
         self._store = store.uncached() if isinstance(store, IntegrityChecker) else store
-        self._encoding = Encoding(AsStored())
+        self._encoding = Encoding(InertCodecs())
         self._replica = replica
         self._progress = progress
         self._report = Report(level)
@@ -249,7 +249,9 @@ class _Inspection:
     @cached_property
     def _uncached_repo(self) -> BareRepo:
         repo = self._repo
-        return BareRepo(self._store, codec=AsStored(), clock=repo.clock, author="", entropy=bytes)
+        return BareRepo(
+            self._store, codec=InertCodecs(), clock=repo.clock, author="", entropy=bytes
+        )
 
     def _malformed(self, hash: Hash, message: str) -> None:
         self._report.problems.append(Problem("malformed", hash.hex(), message))

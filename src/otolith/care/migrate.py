@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from otolith.codecs import Codecs, Opaque, migrate, way
+from otolith.codecs import Codecs, Opaque, migrate, migration_path
 from otolith.core import (
     BareRepo,
     Branch,
@@ -421,7 +421,7 @@ class _BranchMigration(Branch):
         stale = StaleValue(_RECORD, str(record.get("name")), version if type(version) is int else 0)
         try:
             kind, name, version = self._model(stale.name)
-            list(way(kind, stale.version, version))
+            list(migration_path(kind, stale.version, version))
             if version < stale.version:
                 raise UnknownType(
                     f"{name} has version {version} here", hint="a newer program wrote this"

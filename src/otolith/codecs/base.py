@@ -1,35 +1,34 @@
 """The Codec contract: values of one family, lowered to plainer data and lifted back.
 
-The core keeps *plain data* by itself: None, bool, int of 64 bits, float, str, bytes, list, and
-dict with any plain hashable key. Everything else is lowered one step at a time to a `Tagged`:
-a code and data that is plainer than the value. The parts of that data may need lowering again;
-whoever asked does the walking, and lifts bottom up, so that a codec sees parts already lifted.
+The core stores *plain data* by itself: None, bool, int of 64 bits, float, str, bytes, list, and
+dict with any plain hashable key. Everything else is lowered one step at a time to a `Tagged`: a
+code and data that is plainer than the value. The parts of that data may need lowering again; the
+caller walks over them, and lifts bottom up, so that a codec sees parts already lifted.
 
-Which codec a value belongs to is decided by its exact type and once per type: `lowering` gives
-the function that lowers all values of a type, and whoever asks keeps it.
+Rules that every codec keeps
+1. The exact type of a value decides which codec it belongs to, once per type: `lowering` returns
+   the function that lowers all values of a type, and the caller caches it.
+2. What is lifted equals what was lowered, in type and content (`identical`).
+3. Lowering is canonical: equal values of one type give the same data, whatever their history.
+4. Stored data may be damaged or hostile. It is checked before a library sees it; what does not fit
+   raises Corrupt, and nothing in it makes code run or memory be allocated.
+5. What a code is lowered to never changes: hashes depend on it (`docs/reference/format-v1.md`).
 
-Whether two values are the same in every respect, and whether data has the form it must have.
-
-`==` is too generous: `1 == True == 1.0` and `0.0 == -0.0`; and NaN is not even equal to itself. For
-data that must come back as it went in, all of these matter. Order matters in lists and tuples, not
-in dicts and sets.
-
-Codecs whose data is a dict that names its type, one form for each type of a library.
-
-The form of a type is the set of its keys: all of them are there, nothing else is, and each has data
-of the kind that is expected. A library's constructors are forgiving and bend what they are given
-into shape; what is bent would not be lowered to what was stored, so forms are checked first.
+`FormCodec` is the codec of a library: a table of `FormLayout`s, one for each type. A *form* is a
+dict that names its type and has exactly the parts of its layout, each of the expected kind. The
+constructors of libraries are forgiving and bend what they are given into shape; what is bent would
+not be lowered to what was stored, so forms are checked first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, time, timezone
 from decimal import Decimal
 from enum import Enum, Flag
 from math import copysign
 from pathlib import PurePath
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -37,7 +36,7 @@ from otolith.errors import Corrupt, MissingExtra, UnknownType
 from otolith.types import Tag, Tagged
 
 Lowering: TypeAlias = Callable[[Any], Tagged]
-"""Lowers a value of the one type it was made for. Raises BadValue if that value cannot be kept."""
+"""Lowers a value of the one type it was made for; raises BadValue if it cannot be stored."""
 
 
 class Codec(Protocol):
@@ -49,21 +48,19 @@ class Codec(Protocol):
         ...
 
     def lowering(self, kind: type) -> Lowering | None:
-        """Return what lowers values of exactly this type, or None if it is another codec's.
-
-        Lowering is canonical: equal values of one type give the same data, whatever their history.
+        """Return the function that lowers values of exactly this type, or None if not this family.
 
         Raises:
-            BadValue: the type is of this family but its values cannot be kept; says why.
+            BadValue: the type is of this family but its values cannot be stored.
         """
         ...
 
     def lift(self, code: int, data: object) -> object:
-        """Return the value that was lowered to this. `data` has been lifted already.
+        """Return the value that was lowered to this code and data; its parts are lifted already.
 
         Raises:
             UnknownType: the type it names is not known here, or has changed.
-            Corrupt: the data is not what this code needs.
+            Corrupt: the data does not fit the code.
         """
         ...
 
@@ -76,7 +73,11 @@ DERIVED = frozenset({CACHED_HASH, "__orig_class__"})
 
 
 def identical(left: object, right: object) -> bool:
-    """Tell whether both have the same type and content, all the way down."""
+    """Return whether two values have the same type and content, all the way down.
+
+    `==` is too generous: `1 == True == 1.0` and `0.0 == -0.0`; and NaN is not even equal to itself.
+    Order matters in lists and tuples, not in dicts and sets.
+    """
     if left is right:
         return True
     if type(left) is not type(right):
@@ -84,37 +85,14 @@ def identical(left: object, right: object) -> bool:
     for kinds, same in _RULES:
         if isinstance(left, kinds):
             return bool(same(left, right))
-    return _same_object(left, right)
-
-
-def parts(data: object, what: str, *kinds: type) -> list[Any]:
-    """Return data as a list whose parts are of exactly these types, `object` meaning any.
-
-    Raises:
-        Corrupt: it is something else.
-    """
-    if type(data) is list and len(data) == len(kinds) and all(map(_is_a, data, kinds)):
-        return data
-    names = ", ".join("any" if kind is object else kind.__name__ for kind in kinds)
-    raise Corrupt(f"{what} is not kept as [{names}]", hint=VERIFY)
-
-
-def _is_a(part: object, kind: type) -> bool:
-    return kind is object or type(part) is kind
+    mine, other = _attributes(left), _attributes(right)
+    return _same_dict(mine, other) if mine or other else bool(left == right)
 
 
 def _same_float(left: float, right: float) -> bool:
     if left != left:
         return right != right
     return left == right and copysign(1.0, left) == copysign(1.0, right)
-
-
-def _same_complex(left: complex, right: complex) -> bool:
-    return _same_float(left.real, right.real) and _same_float(left.imag, right.imag)
-
-
-def _same_sequence(left: Any, right: Any) -> bool:
-    return len(left) == len(right) and all(map(identical, left, right))
 
 
 def _same_dict(left: dict[Any, Any], right: dict[Any, Any]) -> bool:
@@ -131,26 +109,9 @@ def _same_dict(left: dict[Any, Any], right: dict[Any, Any]) -> bool:
     return True
 
 
-def _same_set(left: Any, right: Any) -> bool:
-    return _same_dict(dict.fromkeys(left), dict.fromkeys(right))
-
-
 def _same_clock(left: Any, right: Any) -> bool:
-    shown = left.replace(tzinfo=None) == right.replace(tzinfo=None)
-    return shown and left.fold == right.fold and identical(left.tzinfo, right.tzinfo)
-
-
-def _same_timezone(left: Any, right: Any) -> bool:
-    return bool(left.__getinitargs__() == right.__getinitargs__())
-
-
-def _same_decimal(left: Decimal, right: Decimal) -> bool:
-    return left.as_tuple() == right.as_tuple()
-
-
-def _same_object(left: object, right: object) -> bool:
-    mine, other = _attributes(left), _attributes(right)
-    return _same_dict(mine, other) if mine or other else left == right
+    same_time = left.replace(tzinfo=None) == right.replace(tzinfo=None)
+    return same_time and left.fold == right.fold and identical(left.tzinfo, right.tzinfo)
 
 
 def _attributes(value: object) -> dict[str, object]:
@@ -165,32 +126,51 @@ def _attributes(value: object) -> dict[str, object]:
 
 _ABSENT = object()
 _RULES: tuple[tuple[Any, Any], ...] = (
-    (Flag, lambda left, right: left.value == right.value),  # unknown bits make a new one
+    (Flag, lambda a, b: a.value == b.value),  # unknown bits make a new one
     (Enum, lambda *_: False),
     (float, _same_float),
-    (complex, _same_complex),
-    ((list, tuple), _same_sequence),
+    (complex, lambda a, b: _same_float(a.real, b.real) and _same_float(a.imag, b.imag)),
+    ((list, tuple), lambda a, b: len(a) == len(b) and all(map(identical, a, b))),
     (dict, _same_dict),
-    ((set, frozenset), _same_set),
+    ((set, frozenset), lambda a, b: _same_dict(dict.fromkeys(a), dict.fromkeys(b))),
     ((datetime, time), _same_clock),
-    (timezone, _same_timezone),
-    (Decimal, _same_decimal),
+    (timezone, lambda a, b: a.__getinitargs__() == b.__getinitargs__()),
+    (Decimal, lambda a, b: a.as_tuple() == b.as_tuple()),
     # The text of a path, because Windows paths are equal whatever the case of their letters.
-    (PurePath, lambda left, right: str(left) == str(right)),
-    (ZoneInfo, lambda left, right: left.key == right.key),
-    ((bool, int, str, bytes, bytearray, UUID), lambda left, right: left == right),
+    (PurePath, lambda a, b: str(a) == str(b)),
+    (ZoneInfo, lambda a, b: a.key == b.key),
+    ((bool, int, str, bytes, bytearray, UUID), lambda a, b: a == b),
 )
 
 
-Form: TypeAlias = dict[str, Any]
-Forming: TypeAlias = Callable[[Any], Form]
-"""Gives the form of a value of the one type it was made for."""
+def parts(data: object, what: str, *kinds: type) -> list[Any]:
+    """Return data as a list whose parts are of exactly these types, `object` meaning any.
 
-Reading: TypeAlias = Callable[[Form], object]
-"""Gives the value of a form."""
+    Raises:
+        Corrupt: it is something else.
+    """
+    if type(data) is list and len(data) == len(kinds) and starts_with(data, kinds):
+        return data
+    names = ", ".join("any" if kind is object else kind.__name__ for kind in kinds)
+    raise Corrupt(f"{what} is not stored as [{names}]", hint=VERIFY)
+
+
+def starts_with(data: list[Any], kinds: Iterable[type]) -> bool:
+    """Return whether the first parts of a list are of exactly these types."""
+    return all(kind is object or type(part) is kind for part, kind in zip(data, kinds))  # noqa: B905
+
+
+def require(holds: object, problem: str) -> None:
+    """Raise Corrupt with this message, unless something holds of stored data."""
+    if not holds:
+        raise Corrupt(problem, hint=VERIFY)
+
+
+Form: TypeAlias = dict[str, Any]
+Kind: TypeAlias = type | tuple[type, ...]
 
 # What constructors raise for data they were not made for.
-_MISFITS = (
+_MISFITS: tuple[type[BaseException], ...] = (
     TypeError,
     ValueError,
     LookupError,
@@ -203,73 +183,119 @@ _MISFITS = (
 )
 
 
-class Forms:
-    """The codec of one library."""
+class FormLayout(NamedTuple):
+    """How values of one type of a library are stored, and made again.
+
+    `parts` are the names and kinds of the parts of a form. By default they are read from attributes
+    of the same names; otherwise `lower` returns them for a value. `lift` is called with them, in
+    this order, after they were checked. Without `parts`, `lower` returns and `lift` takes the whole
+    form. Without `name`, the form is named like the type. With `subclasses`, values of derived
+    types are stored in the same way.
+
+        FormLayout(pd.Interval, pd.Interval, {"left": object, "right": object, "closed": str})
+    """
+
+    kind: Kind
+    lift: Callable[..., object]
+    parts: Mapping[str, Kind] | None = None
+    lower: Callable[[Any], Form] | None = None
+    name: str = ""
+    subclasses: bool = False
+
+    def lowering(self, code: int) -> Lowering:
+        """Return the function that lowers values to this code."""
+        name, lower, names = self.form_name, self.lower, tuple(self.parts or ())
+        if self.parts is None and lower is not None:
+            whole = lower
+            return lambda value: Tagged(code, whole(value))
+        if lower is None:
+            return lambda value: Tagged(
+                code, {"type": name, **{part: getattr(value, part) for part in names}}
+            )
+        some = lower
+        return lambda value: Tagged(code, {"type": name, **some(value)})
+
+    @property
+    def form_name(self) -> str:
+        """The name under "type" in a form."""
+        return self.name or self.kinds[0].__name__
+
+    @property
+    def kinds(self) -> tuple[type, ...]:
+        """The types whose values are stored so."""
+        return self.kind if isinstance(self.kind, tuple) else (self.kind,)
+
+    def read(self, form: Form) -> object:
+        """Return the value of a form."""
+        return self.lift(form) if self.parts is None else self.lift(*check(form, **self.parts))
+
+
+class FormCodec:
+    """The codec of one library: a layout for each of its types."""
 
     def __init__(
-        self, code: Tag, lower: Mapping[type, Forming], lift: Mapping[str, Reading]
+        self,
+        code: Tag,
+        layouts: Iterable[FormLayout],
+        *,
+        misfits: tuple[type[BaseException], ...] = (),
     ) -> None:
         self._code = code
-        self._lower = lower
-        self._lift = lift
+        self._layouts = tuple(layouts)
+        self._by_kind = {kind: layout for layout in self._layouts for kind in layout.kinds}
+        self._by_name = {layout.form_name: layout for layout in self._layouts}
+        self._misfits = _MISFITS + misfits
 
     @property
     def codes(self) -> frozenset[int]:
+        """The one code of the library."""
         return frozenset({self._code})
 
     def lowering(self, kind: type) -> Lowering | None:
-        form = self._lower.get(kind)
-        if form is None:
-            return None
-        code = self._code
-
-        def lower(value: object) -> Tagged:
-            return Tagged(code, form(value))
-
-        return lower
+        """Return the function that lowers values of this type, if it has a layout."""
+        layout = self._by_kind.get(kind)
+        if layout is None:
+            derived = (each for each in self._layouts if each.subclasses)
+            layout = next((each for each in derived if issubclass(kind, each.kind)), None)
+        return None if layout is None else layout.lowering(self._code)
 
     def lift(self, code: int, data: object) -> object:
+        """Return the value of a form."""
         name = data.get("type") if type(data) is dict else None
         if type(data) is not dict or type(name) is not str:
             raise Corrupt(f"a value with the code {code} does not name its type", hint=VERIFY)
-        read = self._lift.get(name)
-        if read is None:
+        layout = self._by_name.get(name)
+        if layout is None:
             raise UnknownType(
                 f"values of the type {name[:80]!r} with the code {code} are not known here",
                 hint="upgrade otolith: a newer one wrote this",
             )
         try:
-            return read(data)
+            return layout.read(data)
         except ImportError as error:
             raise MissingExtra(
                 f"a {name} needs more than is installed: {error}",
                 hint="pip install 'otolith[data]', or read with opaque=True",
             ) from error
-        except _MISFITS as error:
-            raise Corrupt(f"the data of a {name} does not fit: {error}", hint=VERIFY) from error
+        except self._misfits as error:
+            raise Corrupt(
+                f"the data of a {name} does not fit: {error!s:.200}", hint=VERIFY
+            ) from error
 
 
-def check(form: Form, **kinds: type | tuple[type, ...]) -> list[Any]:
+def check(form: Form, **kinds: Kind) -> list[Any]:
     """Return the parts of a form in this order, `object` meaning any kind.
 
     Raises:
-        Corrupt: a part is missing, or of another kind, or one too many is there.
+        Corrupt: a part is missing, of another kind, or too many.
     """
     if form.keys() != {"type", *kinds}:
-        raise Corrupt(f"a {form['type']} is kept with {sorted(map(str, form))}", hint=VERIFY)
+        raise Corrupt(
+            f"a {form['type']} is stored with the parts {sorted(map(str, form))}", hint=VERIFY
+        )
     for name, kind in kinds.items():
         if not isinstance(form[name], kind) or (kind is int and type(form[name]) is not int):
             raise Corrupt(
                 f"the {name} of a {form['type']} is a {type(form[name]).__name__}", hint=VERIFY
             )
     return [form[name] for name in kinds]
-
-
-def demand(holds: object, what: str) -> None:
-    """Refuse data of which something that must hold does not.
-
-    Raises:
-        Corrupt: it does not hold.
-    """
-    if not holds:
-        raise Corrupt(what, hint=VERIFY)

@@ -1,19 +1,18 @@
-"""Many strings as a few buffers: their lengths, what is missing, and their UTF-8 in groups of rows.
+"""Raw bytes as they are read back, and many strings as a few buffers.
 
-    lengths   array of uint32     bytes of each string, 0 where one is missing
-    missing   None, or array of uint8     0 a string, or a number for what stands in its place
-    groups    list of raw bytes   the UTF-8 of each 8,192 strings, joined
+A codec that lowers to `Raw` is given a list of chunks when it lifts, or a `Piece` of memory where
+the chunks were joined already. A store may have been written by anyone, so nothing is allocated
+because a header says so: first the chunks are counted, then the header is compared with the count.
+
+Strings (the form never changes, see `docs/reference/format-v1.md`)
+
+    lengths   array of uint32             bytes of each string, 0 where one is missing
+    missing   None, or array of uint8     0 for a string, or a number for what is in its place
+    groups    list of raw bytes           the UTF-8 of each 8,192 strings, joined
 
 A list of a million strings would be a million values; this is about a hundred. Rows are grouped so
 that a string that grows moves only the strings of its group. A lone surrogate is encoded as if it
 were a character.
-
-Raw bytes as they are read back: a list of chunks, weighed before memory is made for it.
-
-A codec that lowers to `Raw` is given a list of bytes when it lifts, or a `Piece` of memory where
-somebody has put them together already. A store may have been written by anyone, so nothing is
-allocated because a header says so: first the chunks are weighed, then what the header promises is
-compared with their weight.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from otolith.codecs.base import VERIFY, Form, demand
+from otolith.codecs.base import VERIFY, Form, require
 from otolith.errors import BadValue, Corrupt
 from otolith.types import CHUNK_BYTES, Piece, Raw
 
 
-def weigh(chunks: object) -> int:
+def count_bytes(chunks: object) -> int:
     """Return how many bytes the chunks have together.
 
     Raises:
@@ -39,12 +38,12 @@ def weigh(chunks: object) -> int:
     if type(chunks) is Piece:
         return chunks.view.nbytes
     if type(chunks) is not list or any(type(chunk) is not bytes for chunk in chunks):
-        raise Corrupt("raw bytes are not kept as a list of bytes", hint=VERIFY)
+        raise Corrupt("raw bytes are not stored as a list of bytes", hint=VERIFY)
     if not chunks:
         return 0
     last = len(chunks[-1])
     if any(len(chunk) != CHUNK_BYTES for chunk in chunks[:-1]) or not 0 < last <= CHUNK_BYTES:
-        raise Corrupt("raw bytes are cut at other places than they should be", hint=VERIFY)
+        raise Corrupt("raw bytes are not cut into chunks of the right size", hint=VERIFY)
     return (len(chunks) - 1) * CHUNK_BYTES + last
 
 
@@ -54,7 +53,7 @@ def gather(chunks: object, *, size: int | None = None) -> bytearray | memoryview
     Raises:
         Corrupt: they are not raw bytes, or not `size` of them.
     """
-    weight = weigh(chunks)
+    weight = count_bytes(chunks)
     if size is not None and weight != size:
         raise Corrupt(f"{size} raw bytes are announced and {weight} are there", hint=VERIFY)
     if type(chunks) is Piece:
@@ -63,13 +62,13 @@ def gather(chunks: object, *, size: int | None = None) -> bytearray | memoryview
     return bytearray().join(parts)
 
 
-def pour(chunks: object, memory: memoryview) -> None:
+def copy_chunks(chunks: object, memory: memoryview) -> None:
     """Fill memory, a view of bytes, with the bytes of all chunks.
 
     Raises:
         Corrupt: they are not raw bytes, or not as many as there is memory.
     """
-    weight = weigh(chunks)
+    weight = count_bytes(chunks)
     if weight != memory.nbytes:
         raise Corrupt(f"{memory.nbytes} bytes are announced and {weight} are there", hint=VERIFY)
     if type(chunks) is Piece:
@@ -121,7 +120,7 @@ def folded(
 ) -> Form:
     """Return the form of strings of which the buffers are known."""
     if lengths.size and lengths.max() > _LONGEST:
-        raise BadValue("cannot keep a string of 4 GiB in an array", hint="keep it as a value")
+        raise BadValue("cannot store a string of 4 GiB in an array", hint="store it as a value")
     gaps = missing if missing.any() else None
     return {"lengths": lengths.astype(_LENGTHS), "missing": gaps, "groups": groups}
 
@@ -149,20 +148,20 @@ def ends_of(form: Form, *, gaps: int) -> tuple[npt.NDArray[np.int64], npt.NDArra
         Corrupt: they do not fit together.
     """
     lengths, missing, groups = form["lengths"], form["missing"], form["groups"]
-    demand(_is_column(lengths, _LENGTHS), "the lengths of strings are not an array of uint32")
+    require(_is_column(lengths, _LENGTHS), "the lengths of strings are not an array of uint32")
     if missing is not None:
         fits = _is_column(missing, np.dtype(np.uint8)) and len(missing) == len(lengths)
-        demand(fits and 0 < missing.max() <= gaps, "what is missing among strings is unclear")
-        demand(not lengths[missing != 0].any(), "a missing string has a length")
+        require(fits and 0 < missing.max() <= gaps, "what is missing among strings is unclear")
+        require(not lengths[missing != 0].any(), "a missing string has a length")
     ends = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=ends[1:])
     if type(groups) is Piece:  # all of them, put together
-        demand(weigh(groups) == ends[-1], "strings and their lengths do not fit")
+        require(count_bytes(groups) == ends[-1], "strings and their lengths do not fit")
         return ends, missing
-    demand(type(groups) is list, "the groups of strings are not a list")
+    require(type(groups) is list, "the groups of strings are not a list")
     bounds = [*ends[:-1:GROUP_ROWS].tolist(), int(ends[-1])]
     sizes = [stop - start for start, stop in pairwise(bounds)]
-    demand(list(map(weigh, groups)) == sizes, "strings and their lengths do not fit")
+    require(list(map(count_bytes, groups)) == sizes, "strings and their lengths do not fit")
     return ends, missing
 
 

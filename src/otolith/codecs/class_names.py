@@ -1,9 +1,9 @@
-"""How a class is named in stored data, and found again without importing anything.
+"""The names of classes in stored data, and the way back without importing anything.
 
-A class is named "module:Qualname", or as it was registered; one that a migration says has moved is
-found by its former name too. Any other is looked up in modules that are already imported, through
-their own dictionaries only: neither an import nor a module's `__getattr__` can run because of
-a name that was read from a store.
+A class is named "module:Qualname", or as it was registered; one that a migration declares to have
+moved is found by its former name too. Any other is looked up in modules that are already imported,
+through their dictionaries only: neither an import nor a module's `__getattr__` can run because of a
+name that was read from a store.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import sys
 from collections.abc import Iterable
 from types import ModuleType
 
-from otolith.codecs.migrations import full_name, moved
+from otolith.codecs.migrations import full_name, moved_class
 from otolith.errors import BadValue, Exists, UnknownType
 from otolith.former_names import today
 
 
-class Names:
-    """The names of classes, those that were registered first."""
+class ClassNames:
+    """The names of classes: registered ones, then those of imported modules."""
 
     def __init__(self) -> None:
         self._kinds: dict[str, type] = {}
@@ -46,14 +46,14 @@ class Names:
         if registered := self._names.get(kind):
             return registered
         name = full_name(kind)
-        heir = moved(name) or kind
+        heir = moved_class(name) or kind
         if "<locals>" not in name and heir is kind and _imported(name) is not None:
             return name
         why = "is local to a function" if "<locals>" in name else "is not found by that name"
         if heir is not kind:
             why = f"has the name that {full_name(heir)} had formerly"
         raise BadValue(
-            f"cannot keep a {name}: the class {why}",
+            f"cannot store a {name}: the class {why}",
             hint="define it at the top level of its module, or give it a name with register_model",
         )
 
@@ -63,7 +63,7 @@ class Names:
         Raises:
             UnknownType: it is neither registered nor imported.
         """
-        found = self._kinds.get(name) or moved(name) or _imported(name)
+        found = self._kinds.get(name) or moved_class(name) or _imported(name)
         if found is None:
             name = today(name)
             found = _imported(name)
@@ -81,7 +81,7 @@ def _imported(name: str) -> type | None:
     if not isinstance(module, ModuleType):
         return None
     first, *rest = qualname.split(".")
-    # Past the module's own __getattribute__: asking a lazily loaded module for anything loads it.
+    # Not by getattr: it would load a lazily loaded module.
     found = ModuleType.__getattribute__(module, "__dict__").get(first)
     for part in rest:
         found = vars(found).get(part) if isinstance(found, type) else None

@@ -1,4 +1,4 @@
-"""Migrations: how the fields of a model that were stored become those of its class of today.
+"""Migrations: functions that turn stored fields of an older model class into current ones.
 
 They are declared beside the class, and hold for the whole process:
 
@@ -7,7 +7,7 @@ They are declared beside the class, and hold for the whole process:
         return {"name": fields["name"], "rating": fields["stars"] * 2.0}
 
 A value of version 1 that is read where `Hotel.__otolith_version__` is 3 goes through the migration
-from 1 and then through the one that starts where that ended. Nothing is guessed: a version
+from 1 and then through the one that starts where it ended. Nothing is guessed: a version
 that no migration starts from is an error.
 """
 
@@ -38,7 +38,7 @@ class Migration(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Where the function is defined, as people look for it."""
+        """The module and name of the function."""
         function = self.function
         return f"{function.__module__}.{getattr(function, '__qualname__', repr(function))}"
 
@@ -52,11 +52,11 @@ def migration(
 ) -> Callable[[Step], Step]:
     """Declare that a function turns the fields of version `old` of a model into those of `new`.
 
-    `formerly` names what the class was stored as before it moved, as "module:Qualname".
+    `formerly` are the names that the class had before it moved, as "module:Qualname".
 
     Raises:
         Invalid: the versions are not ints, 1 or more, the second the higher.
-        Exists: another function migrates from this version, or a former name is another class's.
+        Exists: another function migrates from this version, or another class has a former name.
     """
     if type(old) is not int or type(new) is not int or not 1 <= old < new:
         raise Invalid(
@@ -86,20 +86,21 @@ def _check_free(model: type, step: Migration, names: tuple[str, ...]) -> None:
         other = _MOVED.get(name, model)
         if full_name(other) != full_name(model):
             raise Exists(
-                f"{name} is declared to be {full_name(other)} now", hint="a name has one heir"
+                f"{name} is declared to be a former name of {full_name(other)}",
+                hint="declare a former name for one class only",
             )
 
 
-def moved(name: str) -> type | None:
-    """Return the class that migrations say was stored under this name formerly."""
+def moved_class(name: str) -> type | None:
+    """Return the class that migrations declare to have been stored under this name, or None."""
     return _MOVED.get(name)
 
 
-def way(model: type, old: int, new: int) -> Iterator[Migration]:
+def migration_path(model: type, old: int, new: int) -> Iterator[Migration]:
     """Yield the migrations that lead from one version to another.
 
     Raises:
-        UnknownType: a version on the way is not there to start from, or is passed over.
+        UnknownType: no migration starts from a version on the path, or one skips the last version.
     """
     known = _STEPS.get(model, {})
     at = old
@@ -117,12 +118,12 @@ def way(model: type, old: int, new: int) -> Iterator[Migration]:
 
 
 def migrate(model: type, fields: Fields, *, old: int, new: int) -> Fields:
-    """Return fields that were stored with one version as the migrations make them of another.
+    """Take fields that were stored with one version through the migrations to another.
 
     Raises:
-        UnknownType: there is no way from one to the other, or a migration fails; says which.
+        UnknownType: there is no path from one to the other, or a migration fails.
     """
-    for step in list(way(model, old, new)):
+    for step in list(migration_path(model, old, new)):
         try:
             found: object = step.function(dict(fields))
         except _MISFITS as error:

@@ -1,6 +1,6 @@
-"""Instances of model classes, kept as data with the name and the schema version of their class.
+"""Instances of model classes, stored with the name and the schema version of their class.
 
-The form is seen by hashes and never changes (`docs/reference/format-v1.md`):
+Form (it never changes, see `docs/reference/format-v1.md`)
 
     MODEL  [type name, version, fields]          dataclass, attrs, msgspec Struct, namedtuple
            [type name, version, fields, rest]    pydantic; rest is [names of fields that were set,
@@ -14,10 +14,10 @@ A stored name finds a class only among those registered or imported, and only a 
 family is ever made from it. A class that has changed is an error, unless an upgrade was registered
 or migrations were declared for it; never a guess.
 
-The families of model classes, told apart by what their classes carry, none of them imported.
-
-A family says which fields a class has, what else of an instance must be kept, and how to make an
-instance from those without running the code that checks or completes new ones.
+A *family* is one way of writing models: pydantic, msgspec, attrs, dataclass, namedtuple. It is
+recognised by attributes of the class, without importing the library. It says which fields a class
+has, what else of an instance must be stored, and how to make an instance from those without running
+the code that checks or completes new ones.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
 from otolith.codecs.base import CACHED_HASH, DERIVED, VERIFY, Lowering, parts
-from otolith.codecs.class_names import Names
-from otolith.codecs.migrations import migrate, way
+from otolith.codecs.class_names import ClassNames
+from otolith.codecs.migrations import migrate, migration_path
 from otolith.errors import BadValue, Corrupt, UnknownType
 from otolith.types import Tag, Tagged
 
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: clear for classes that are written in C
 
 
-class Family(NamedTuple):
+class ModelFamily(NamedTuple):
     """One way of writing model classes."""
 
     name: str
     fields: Callable[[Any], tuple[str, ...] | None]
     """The fields of a class, or None if it is not of this family."""
     make: Callable[[Any, dict[str, Any], Any], object]
-    """An instance from its class, its fields, and what `rest` gave."""
+    """An instance, from its class, its fields, and what `rest` returned."""
     rest: Callable[[Any], object] | None = None
-    """What is kept of an instance beside its fields, where there is more."""
-    renew: Callable[[Any, Stored, dict[str, Any]], Stored] | None = None
-    """What is made of the rest when migrations have made something else of the fields."""
+    """What is stored of an instance beside its fields, where there is more."""
+    renew: Callable[[Any, StoredModel, dict[str, Any]], StoredModel] | None = None
+    """The fields and rest to use after migrations have changed the fields."""
 
 
-class Stored(NamedTuple):
-    """What of an instance is stored: its fields, and the rest where its family has one."""
+class StoredModel(NamedTuple):
+    """The stored parts of an instance: its fields, and the rest where its family has one."""
 
     fields: dict[str, Any]
     rest: Any = None
@@ -64,7 +64,7 @@ class Stored(NamedTuple):
         return {**extra, **self.fields} if type(extra) is dict else dict(self.fields)
 
 
-def family_of(kind: type) -> tuple[Family, tuple[str, ...]] | None:
+def family_of(kind: type) -> tuple[ModelFamily, tuple[str, ...]] | None:
     """Return the family and the fields of a class, or None if it is not a model."""
     for family in _FAMILIES:
         fields = family.fields(kind)
@@ -176,8 +176,8 @@ def _make_pydantic(kind: Any, fields: dict[str, Any], rest: object) -> object:
     return value
 
 
-def _renew_pydantic(kind: Any, stored: Stored, found: dict[str, Any]) -> Stored:
-    """Sort what migrations made into fields and extra ones; what is new counts as set."""
+def _renew_pydantic(kind: Any, stored: StoredModel, found: dict[str, Any]) -> StoredModel:
+    """Divide the result of migrations into fields and extra ones; new ones count as set."""
     before = stored.named()
     former = stored.rest if stored.rest is not None else [sorted(before), None, None]
     given, _, private = parts(former, "what was set in a model", list, object, object)
@@ -186,20 +186,19 @@ def _renew_pydantic(kind: Any, stored: Stored, found: dict[str, Any]) -> Stored:
     now_given = sorted(name for name in found if name in given or name not in before)
     keeps_extra = extra or _may_have_extra(kind, set())
     rest = [now_given, extra if keeps_extra else None, _renewed_private(kind, private)]
-    return Stored(fields, rest)
+    return StoredModel(fields, rest)
 
 
 def _renewed_private(kind: Any, stored: object) -> dict[str, Any] | None:
-    """Keep the private attributes there still are, and start the new ones as a new model does."""
+    """Return the private attributes that still exist, and defaults for the new ones."""
     known = {} if _is_root_model(kind) else kind.__private_attributes__
-    kept = {name: stored[name] for name in known if name in stored} if type(stored) is dict else {}
-    fresh = {name: known[name].get_default() for name in known if name not in kept}
-    kept |= {name: part for name, part in fresh.items() if not _is_undefined(part)}
-    return kept if known else None
-
-
-def _is_undefined(part: object) -> bool:
-    return type(part).__name__ == "PydanticUndefinedType"
+    former = stored if type(stored) is dict else {}
+    private = {name: former[name] for name in known if name in former}
+    for name in known.keys() - private.keys():
+        default = known[name].get_default()
+        if type(default).__name__ != "PydanticUndefinedType":
+            private[name] = default
+    return private if known else None
 
 
 def _check_named(kind: Any, named: object, *, allowed: Callable[[Any, set[str]], bool]) -> None:
@@ -228,34 +227,34 @@ def _is_root_model(kind: Any) -> bool:
 
 
 _FAMILIES = (
-    Family("pydantic", _pydantic, _make_pydantic, _pydantic_rest, _renew_pydantic),
-    Family("msgspec", _struct, _make_struct),
-    Family("attrs", _attrs, _make_attrs),
-    Family("dataclass", _dataclass, _make_bare),
-    Family("namedtuple", _namedtuple, _make_namedtuple),
+    ModelFamily("pydantic", _pydantic, _make_pydantic, _pydantic_rest, _renew_pydantic),
+    ModelFamily("msgspec", _struct, _make_struct),
+    ModelFamily("attrs", _attrs, _make_attrs),
+    ModelFamily("dataclass", _dataclass, _make_bare),
+    ModelFamily("namedtuple", _namedtuple, _make_namedtuple),
 )
 
 
 Upgrade: TypeAlias = Callable[[int, dict[str, Any]], dict[str, Any]]
-"""Turns the fields stored with an older version, given first, into those of the class of today."""
+"""Turns the fields stored with an older version, given first, into current fields."""
 
 
-class Shape(NamedTuple):
-    """What is known of a model class, worked out once."""
+class ModelShape(NamedTuple):
+    """The properties of a model class, computed once."""
 
     kind: type
     version: int
-    family: Family
+    family: ModelFamily
     fields: tuple[str, ...]
     known: frozenset[str]
 
 
-class Models:
-    """Lowers and lifts instances of model classes."""
+class ModelCodec:
+    """The codec of instances of model classes."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: ClassNames) -> None:
         self._names = names
-        self._shapes: dict[type, Shape] = {}
+        self._shapes: dict[type, ModelShape] = {}
         self._upgrades: dict[type, Upgrade] = {}
 
     @property
@@ -263,7 +262,7 @@ class Models:
         return frozenset({Tag.MODEL})
 
     def upgrade(self, kind: type, upgrade: Upgrade) -> None:
-        """Use this for stored fields that are not those of the class of today."""
+        """Use this for stored fields that are not those of the current class."""
         self._upgrades[kind] = upgrade
 
     def lowering(self, kind: type) -> Lowering | None:
@@ -279,34 +278,36 @@ class Models:
         name, version, fields, *rest = parts(data, "a model", *kinds)
         if version < 1 or any(type(field) is not str for field in fields):
             raise Corrupt(f"the model {name} has a bad version or bad field names", hint=VERIFY)
-        shape = self._found(name)
-        stored = self._of_today(shape, name, version, Stored(fields, rest[0] if rest else None))
+        shape = self._shape_named(name)
+        stored = self._current(shape, name, version, StoredModel(fields, rest[0] if rest else None))
         return shape.family.make(shape.kind, stored.fields, stored.rest)
 
     def today(
         self, name: str, version: int, fields: Collection[str], *, has_rest: bool
     ) -> tuple[str, int] | None:
-        """Return the name and version such an instance would get today, None if it has them.
+        """Return the name and version such an instance would get now, None if it has them.
 
         Raises:
             UnknownType: its class is not known, or has changed and nothing says how.
         """
-        shape = self._found(name)
+        shape = self._shape_named(name)
         wrong = _difference(shape, version, fields, has_rest=has_rest)
         if wrong and shape.kind not in self._upgrades:
             if version >= shape.version:
                 raise _changed(name, wrong)
-            list(way(shape.kind, version, shape.version))
+            list(migration_path(shape.kind, version, shape.version))
         today = self._names.name_of(shape.kind)
         return (today, shape.version) if wrong or today != name else None
 
-    def _found(self, name: str) -> Shape:
+    def _shape_named(self, name: str) -> ModelShape:
         shape = self._shape(self._names.find(name))
         if shape is None:
-            raise _changed(name, "is no model here")
+            raise _changed(name, "is not a model here")
         return shape
 
-    def _of_today(self, shape: Shape, name: str, version: int, stored: Stored) -> Stored:
+    def _current(
+        self, shape: ModelShape, name: str, version: int, stored: StoredModel
+    ) -> StoredModel:
         wrong = _difference(shape, version, stored.fields, has_rest=stored.rest is not None)
         if not wrong:
             return stored
@@ -319,22 +320,22 @@ class Models:
         if type(found) is not dict:
             raise _changed(name, f"has an upgrade that returned {found!r}, not a dict of fields")
         renew = shape.family.renew
-        today = renew(shape.kind, stored, found) if renew else Stored(found)
+        today = renew(shape.kind, stored, found) if renew else StoredModel(found)
         wrong = _difference(shape, shape.version, today.fields, has_rest=renew is not None)
         if wrong:
             raise _changed(name, f"{wrong}, after its migration from version {version}")
         return today
 
-    def _shape(self, kind: type) -> Shape | None:
+    def _shape(self, kind: type) -> ModelShape | None:
         shape = self._shapes.get(kind)
         if shape is None and (found := family_of(kind)):
             family, fields = found
-            shape = Shape(kind, _version(kind), family, fields, frozenset(fields))
+            shape = ModelShape(kind, _version(kind), family, fields, frozenset(fields))
             self._shapes[kind] = shape
         return shape
 
 
-def _lowering(shape: Shape, name: str) -> Lowering:
+def _lowering(shape: ModelShape, name: str) -> Lowering:
     fields, known, version = shape.fields, shape.known, shape.version
     code, rest_of = Tag.MODEL, shape.family.rest
 
@@ -342,7 +343,7 @@ def _lowering(shape: Shape, name: str) -> Lowering:
         try:
             parts = {field: getattr(value, field) for field in fields}
         except AttributeError as error:
-            raise BadValue(f"cannot keep a {name}: a field was never set: {error}") from error
+            raise BadValue(f"cannot store a {name}: a field was never set: {error}") from error
         own = getattr(value, "__dict__", None)
         if own and not own.keys() <= known:
             _refuse_strays(shape.kind, name, own.keys() - known)
@@ -357,12 +358,12 @@ def _refuse_strays(kind: type, name: str, strays: set[str]) -> None:
         owner = next((vars(base)[stray] for base in kind.__mro__ if stray in vars(base)), None)
         if not isinstance(owner, cached_property):
             raise BadValue(
-                f"cannot keep a {name}: its attribute {stray!r} is not a field",
+                f"cannot store a {name}: its attribute {stray!r} is not a field",
                 hint="make it a field, or register a codec for the class",
             )
 
 
-def _refuse_hidden_slots(shape: Shape) -> None:
+def _refuse_hidden_slots(shape: ModelShape) -> None:
     if shape.family.name not in {"dataclass", "namedtuple"}:
         return  # The others make slots of their own, for what they can compute again.
     for base in shape.kind.__mro__:
@@ -370,7 +371,7 @@ def _refuse_hidden_slots(shape: Shape) -> None:
         names = {slots} if isinstance(slots, str) else set(slots)
         if hidden := names - shape.known - {"__dict__", "__weakref__"}:
             raise BadValue(
-                f"cannot keep a {shape.kind.__module__}:{shape.kind.__qualname__}:"
+                f"cannot store a {shape.kind.__module__}:{shape.kind.__qualname__}:"
                 f" its slot {min(hidden)!r} is not a field",
                 hint="make it a field, or register a codec for the class",
             )
@@ -386,7 +387,7 @@ def _version(kind: type) -> int:
     return version
 
 
-def _difference(shape: Shape, version: int, fields: Collection[str], *, has_rest: bool) -> str:
+def _difference(shape: ModelShape, version: int, fields: Collection[str], *, has_rest: bool) -> str:
     if version != shape.version:
         return f"has version {shape.version} here and was stored with version {version}"
     if missing := shape.known.difference(fields):

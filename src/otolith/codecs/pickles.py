@@ -1,6 +1,6 @@
-"""Objects that no other codec keeps: pickled where that is allowed, signed, loaded only if signed.
+"""Objects that no other codec takes: pickled where that is allowed, and signed.
 
-The form is seen by hashes and never changes (`docs/reference/format-v1.md`):
+Form (it never changes, see `docs/reference/format-v1.md`)
 
     PICKLE  [type name, signature, head, buffers]
 
@@ -9,11 +9,11 @@ The form is seen by hashes and never changes (`docs/reference/format-v1.md`):
     head        raw bytes: a pickle of protocol 5
     buffers     list of raw bytes: the buffers that the pickle refers to, in order
 
-Whoever can make a pickle can run code in whoever loads it. So bytes are loaded only after their
-signature was found to be that of the key at hand, and a `Pickled` without a key loads nothing.
-
-Pickles are not canonical: equal objects may have different ones. But an object that is not changed
-gives the same bytes again as long as it lives, which is what finding changes needs.
+Rules
+1. A pickle can run any code in the process that loads it. So bytes are loaded only after their
+   signature was found to be that of the current key, and a codec without a key loads nothing.
+2. Pickles are not canonical: equal objects may have different ones. But an object that is not
+   changed gives the same bytes again as long as it lives, which is what change detection needs.
 """
 
 from __future__ import annotations
@@ -26,32 +26,30 @@ from typing import Any, NamedTuple, TypeAlias
 from blake3 import blake3
 
 from otolith.codecs.base import VERIFY, Lowering, parts
-from otolith.codecs.placeholders import refuse_own, unloadable, unpicklable
+from otolith.codecs.placeholders import cannot_pickle, cannot_unpickle, refuse_handles
 from otolith.errors import Corrupt, Denied, Invalid, Untrusted
 from otolith.former_names import today
 from otolith.types import CHUNK_BYTES, Raw, Tag, Tagged
 
 Key: TypeAlias = Callable[[], bytes]
-"""Gives the 32 bytes to sign with. It is called when the first pickle comes by, and not before."""
+"""Returns the 32 bytes to sign with; called when the first pickle is made or read."""
 
 KEY_BYTES = 32
 
 _PROTOCOL = 5
-_INLINE_BUFFER_BYTES = (
-    4096  # a shorter buffer stays in the pickle: it would be no object of its own
-)
+_INLINE_BUFFER_BYTES = 4096  # a shorter buffer stays in the pickle
 _KEY_CONTEXT = "otolith 2026-11 key that signs the pickles of one repo"
 _DOMAIN = b"otolith pickle 1"
 
 
-def derive(secret: bytes, repo_id: bytes) -> bytes:
-    """Return the key of one repo, made from a secret: what it signs is foreign everywhere else."""
+def derive_key(secret: bytes, repo_id: bytes) -> bytes:
+    """Return the key of one repo, from a secret: what it signs is not trusted in other repos."""
     _check_key(secret)
     return blake3(secret + repo_id, derive_key_context=_KEY_CONTEXT).digest()
 
 
-class _Stored(NamedTuple):
-    """The data of a pickle, as lists of chunks."""
+class _SignedPickle(NamedTuple):
+    """The parts of a stored pickle, as lists of chunks."""
 
     name: str
     signature: bytes
@@ -59,8 +57,8 @@ class _Stored(NamedTuple):
     buffers: list[list[bytes]]
 
 
-class Pickled:
-    """Lowers values of every class, and lifts what its own key has signed."""
+class PickleCodec:
+    """The codec of pickles: lowers values of every class, lifts what its key has signed."""
 
     def __init__(self, key: Key | None = None) -> None:
         self._key = key
@@ -73,7 +71,7 @@ class Pickled:
     def lowering(self, kind: type) -> Lowering | None:
         if self._key is None:
             return None
-        refuse_own(kind)
+        refuse_handles(kind)
         name = f"{kind.__module__}:{kind.__qualname__}"
 
         def lower(value: object) -> Tagged:
@@ -84,7 +82,7 @@ class Pickled:
         return lower
 
     def lift(self, code: int, data: object) -> object:
-        stored = _stored(data)
+        stored = _parse(data)
         if self._key is None:
             raise Denied(
                 f"a pickled value of type {stored.name} is stored here, and may not be unpickled",
@@ -94,12 +92,12 @@ class Pickled:
         if not self._is_signed(stored):
             raise Untrusted(
                 f"a pickled value of type {stored.name} was signed with another key:"
-                " somebody else wrote it, or it was altered; it was not loaded",
+                " another user wrote it, or it was altered; it was not loaded",
                 hint="bring the key it was signed with (OTOLITH_KEY), or read with opaque=True",
             )
         return _load(stored)
 
-    def _is_signed(self, stored: _Stored) -> bool:
+    def _is_signed(self, stored: _SignedPickle) -> bool:
         from hmac import compare_digest  # it loads OpenSSL, which most processes do without
 
         signature = _sign(self._signing_key(), stored.name, [stored.head, *stored.buffers])
@@ -115,7 +113,7 @@ class Pickled:
 def _check_key(key: object) -> bytes:
     if not isinstance(key, bytes) or len(key) != KEY_BYTES:
         raise Invalid(
-            f"a key that signs pickles is {KEY_BYTES} bytes, and this is something else",
+            f"a key that signs pickles must have {KEY_BYTES} bytes",
             hint="os.urandom(32) makes one",
         )
     return key
@@ -135,17 +133,17 @@ def _dump(value: object) -> tuple[bytes, list[memoryview]]:
     try:
         return pickle.dumps(value, _PROTOCOL, buffer_callback=keep_inside), buffers
     except Exception as error:  # __reduce__ is the user's, and may raise anything
-        raise unpicklable(type(value), error) from error
+        raise cannot_pickle(type(value), error) from error
 
 
-def _load(stored: _Stored) -> object:
+def _load(stored: _SignedPickle) -> object:
     # A bytearray for each: what was writable must be writable again, and pickle makes the rest
     # read-only by itself.
     buffers = [bytearray().join(chunks) for chunks in stored.buffers]
     try:
         return _Unpickler(io.BytesIO(b"".join(stored.head)), buffers=buffers).load()
     except Exception as error:  # imports and __setstate__ may raise anything
-        raise unloadable(stored.name, error) from error
+        raise cannot_unpickle(stored.name, error) from error
 
 
 class _Unpickler(pickle.Unpickler):
@@ -170,11 +168,11 @@ def _sign(key: bytes, name: str, pieces: Iterable[list[bytes] | list[memoryview]
     return hasher.digest()
 
 
-def _stored(data: object) -> _Stored:
+def _parse(data: object) -> _SignedPickle:
     name, signature, head, buffers = parts(data, "a pickled value", str, bytes, list, list)
     if len(signature) != KEY_BYTES or not head or not all(map(_is_raw, (head, *buffers))):
-        raise Corrupt(f"the pickled value of type {name} is not whole", hint=VERIFY)
-    return _Stored(name, signature, head, buffers)
+        raise Corrupt(f"the pickled value of type {name} is incomplete", hint=VERIFY)
+    return _SignedPickle(name, signature, head, buffers)
 
 
 def _is_raw(chunks: object) -> bool:

@@ -1,14 +1,14 @@
-"""Images of Pillow, kept as their pixels.
+"""Images of Pillow, stored as their pixels.
 
-The form is seen by hashes and never changes (`docs/reference/format-v1.md`):
+Form (it never changes, see `docs/reference/format-v1.md`)
 
     IMAGE  {"mode": str, "size": [width, height], "pixels": raw bytes,
             "palette": None or [mode, bytes], "info": {str: plain data}}
 
 Pixels are rows from the top, without padding, in the byte order of the mode's name. What comes back
-is an `Image.Image`, whatever file the image came from: the format of a file is no part of a
-picture. Of an animation, the frame that is shown is kept. Of `info`, what is plain data is kept
-(transparency, resolution, gamma, comments, profiles, Exif); a plugin's own objects are not.
+is an `Image.Image`, whatever file the image came from: the format of a file is not part of a
+picture. Of an animation, the current frame is stored. Of `info`, plain data is stored
+(transparency, resolution, gamma, comments, profiles, Exif); objects of plugins are not.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _UNREADABLE = (OSError, SyntaxError, UnidentifiedImageError, ValueError, EOFErro
 _KEYS = {"mode", "size", "pixels", "palette", "info"}
 
 
-class Images:
-    """Lowers and lifts images."""
+class ImageCodec:
+    """The codec of images."""
 
     @property
     def codes(self) -> frozenset[int]:
@@ -47,7 +47,7 @@ class Images:
 
     def lift(self, code: int, data: object) -> object:
         if type(data) is not dict or data.keys() != _KEYS:
-            raise Corrupt("an image is not kept as its parts", hint=VERIFY)
+            raise Corrupt("an image is not stored as its parts", hint=VERIFY)
         mode, (width, height) = data["mode"], _size(data["size"])
         if type(mode) is not str or mode not in _BITS:
             raise UnknownType(f"images of the mode {mode!r:.40} are not known here")
@@ -63,18 +63,18 @@ def _lower(value: Image.Image) -> Tagged:
         value.load()
     except _UNREADABLE as error:
         raise BadValue(
-            f"cannot keep an image whose file cannot be read: {error}", hint="load() it first"
+            f"cannot store an image whose file cannot be read: {error}", hint="load() it first"
         ) from error
     if value.mode not in _BITS:
         raise BadValue(
-            f"cannot keep an image of the mode {value.mode}", hint="convert() it to another mode"
+            f"cannot store an image of the mode {value.mode}", hint="convert() it to another mode"
         )
     data = {
         "mode": value.mode,
         "size": list(value.size),
         "pixels": Raw(value.tobytes() if all(value.size) else b""),
         "palette": _palette(value),
-        "info": {key: _plain(part) for key, part in value.info.items() if _is_kept(key, part)},
+        "info": {key: _plain(part) for key, part in value.info.items() if _is_storable(key, part)},
     }
     return Tagged(Tag.IMAGE, data)
 
@@ -117,12 +117,12 @@ def _set_palette(image: Image.Image, data: object) -> None:
 
 
 def _plain_info(data: object) -> dict[str | tuple[int, int], Any]:
-    if type(data) is not dict or not all(_is_kept(*pair) for pair in data.items()):
+    if type(data) is not dict or not all(_is_storable(*pair) for pair in data.items()):
         raise Corrupt("the info of an image is not plain data", hint=VERIFY)
     return dict(data)
 
 
-def _is_kept(key: object, part: object) -> bool:
+def _is_storable(key: object, part: object) -> bool:
     return isinstance(key, str) and _is_plain(part, 0)
 
 
@@ -138,7 +138,7 @@ def _is_plain(part: object, depth: int) -> bool:
 
 
 def _plain(part: Any) -> Any:
-    """Return plain data in its own types: text from a PNG is of a type made from str."""
+    """Return plain data in built-in types: text from a PNG is of a subclass of str."""
     if isinstance(part, str):
         return str.__str__(part)
     if isinstance(part, list | tuple):
@@ -146,4 +146,4 @@ def _plain(part: Any) -> Any:
     return {key: _plain(each) for key, each in part.items()} if isinstance(part, dict) else part
 
 
-CODEC = Images()
+CODEC = ImageCodec()

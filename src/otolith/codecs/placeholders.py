@@ -1,38 +1,34 @@
-"""What is said about a value that cannot be kept, or not be read: its type, and the way out.
+"""Stand-ins for values that cannot be stored or read, and the errors that explain why.
 
-What stands where a value could not be kept: its type, why, and what to do instead.
+    Lost          left by a commit in the place of a value that could not be stored
+    Opaque        a stored value whose type is not known here; storing it again loses nothing
+    InertCodecs   codecs that lift plain data, and everything else to an Opaque
 
-The form is seen by hashes and never changes (`docs/reference/format-v1.md`):
+Form (it never changes, see `docs/reference/format-v1.md`)
 
     LOST  [type name, why, hint]    three texts; the hint may be empty
 
-A value whose type is not known here, held so that nothing of it is lost.
-
-Values as they are stored, for whoever checks a store: no class is looked up, no code is run.
-
-What is made of plain data alone (tuples, sets, dates and the like) is lifted, so that it can be
-lowered again and compared. Everything else is an Opaque of which only the outline is looked at:
-a model may be migrated, an array copied and a pickle loaded when they are read, and none of this
-has a place in a check.
+`InertCodecs` are for checking a store. Tuples, sets, dates and the like are lifted, so that they
+can be lowered again and compared. Of everything else only the outline is checked: a model may be
+migrated, an array copied and a pickle loaded when they are read, and a check must do none of that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from traceback import format_exception_only
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
-from otolith.codecs.base import VERIFY, Lowering, identical, parts
-from otolith.codecs.plain import Plain
+from otolith.codecs.base import VERIFY, Lowering, identical, parts, starts_with
+from otolith.codecs.plain import PlainCodec
 from otolith.errors import BadValue, Corrupt, UnknownType
 from otolith.types import Tag, Tagged
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A value that was skipped when its state was committed; only this is left of it."""
+    """The placeholder of a value that was skipped when its state was committed."""
 
     type_name: str
     why: str
@@ -40,7 +36,7 @@ class Lost:
 
     @classmethod
     def of(cls, value: object, error: BadValue) -> Lost:
-        """Return what stands for a value that was refused."""
+        """Return the placeholder of a value that was refused."""
         kind = type(value)
         return cls(f"{kind.__module__}:{kind.__qualname__}", error.message, error.hint)
 
@@ -48,30 +44,30 @@ class Lost:
         return f"<lost: {self.type_name.replace(':', '.')}, {self.why}>"
 
 
-class Losses:
-    """Lowers and lifts what stands for lost values."""
+class LostCodec:
+    """The codec of `Lost`."""
 
     @property
     def codes(self) -> frozenset[int]:
         return frozenset({Tag.LOST})
 
     def lowering(self, kind: type) -> Lowering | None:
-        return _lower if kind is Lost else None
+        return _lower_lost if kind is Lost else None
 
     def lift(self, code: int, data: object) -> object:
         return Lost(*parts(data, "a lost value", str, str, str))
 
 
-def _lower(value: Lost) -> Tagged:
+def _lower_lost(value: Lost) -> Tagged:
     return Tagged(Tag.LOST, [value.type_name, value.why, value.hint])
 
 
 @dataclass(frozen=True, eq=False)
 class Opaque:
-    """What was stored for a value of an unknown type; lowering it gives exactly that again.
+    """The stored form of a value of an unknown type; lowering it returns exactly that.
 
     Two of them are equal only if they would be stored alike, and all can be keys of a dict,
-    because the value each one stands for may have been one.
+    because the value may have been one.
     """
 
     tagged: Tagged
@@ -94,7 +90,7 @@ class Opaque:
 
     @property
     def fields(self) -> object:
-        """The content: of a model a dict of its fields, of anything else what it was lowered to."""
+        """The content: of a model a dict of its fields, of anything else its stored form."""
         code, data = self.tagged
         if code in (Tag.MODEL, Tag.CUSTOM) and isinstance(data, list):
             return data[2]
@@ -107,7 +103,7 @@ class Opaque:
 
     @property
     def size_bytes(self) -> int:
-        """How long the raw bytes in it are, taken together."""
+        """The length of all raw bytes in it."""
         return _size(self.tagged.data)
 
     def __eq__(self, other: object) -> bool:
@@ -123,7 +119,7 @@ class Opaque:
 
 
 def lower_opaque(value: Opaque) -> Tagged:
-    """Return what was stored."""
+    """Return the stored form."""
     return value.tagged
 
 
@@ -139,9 +135,9 @@ def _hash(value: object) -> int:
     if isinstance(value, dict):
         return hash(frozenset((_hash(key), _hash(part)) for key, part in value.items()))
     if isinstance(value, list | tuple):
-        return hash(tuple(_hashes(value)))
+        return hash(tuple(map(_hash, value)))
     if isinstance(value, set | frozenset):
-        return hash(frozenset(_hashes(value)))
+        return hash(frozenset(map(_hash, value)))
     # A NaN hashes by its address; two that are stored alike must hash alike.
     if isinstance(value, Decimal):
         return hash(value.as_tuple())
@@ -153,40 +149,35 @@ def _hash(value: object) -> int:
         return hash(type(value))
 
 
-def _hashes(parts: Iterable[object]) -> Iterable[int]:
-    return (_hash(part) for part in parts)
-
-
 _NAMED = (type, FunctionType, BuiltinFunctionType, MethodType)
 _PLAIN = (dict, list, tuple, set, frozenset, str, bytes, bytearray, bool, int, float, complex)
 _CONVERT = "convert it to plain data, make its class a dataclass, or register a codec for it"
 _ALLOW = ', or allow pickle="signed"'
-_RESULT = "keep the result, not the handle: what was read, or what is needed to open it again"
-_OWN = "otolith."
-_LONGEST_REASON = 300
+_RESULT = "store the result, not the handle: what was read, or what is needed to open it again"
+_REASON_LIMIT = 300
 
 
-def refuse(kind: type) -> BadValue:
-    """Return the error for values of a type that nobody keeps."""
-    way_out = _only_way_out(kind)
-    hint = _way_out(kind) + _ALLOW if way_out is None else way_out
-    return BadValue(f"cannot keep a {_name(kind)}", hint=hint)
+def cannot_store(kind: type) -> BadValue:
+    """Return the error for values of a type that no codec takes."""
+    hint = _only_hint(kind) or _hint(kind) + _ALLOW
+    return BadValue(f"cannot store a {_name(kind)}", hint=hint)
 
 
-def refuse_own(kind: type) -> None:
-    """Refuse what otolith hands out to work with: a state does not contain its own store."""
-    if str(kind.__module__).startswith(_OWN) and not issubclass(kind, BaseException):
+def refuse_handles(kind: type) -> None:
+    """Raise BadValue for handles of otolith, such as sessions."""
+    if str(kind.__module__).startswith("otolith.") and not issubclass(kind, BaseException):
         raise BadValue(
-            f"cannot keep a {_name(kind)}", hint="keep the values in it, or its name, not a handle"
+            f"cannot store a {_name(kind)}",
+            hint="store the values in it, or its name, not a handle",
         )
 
 
-def unpicklable(kind: type, error: Exception) -> BadValue:
+def cannot_pickle(kind: type, error: Exception) -> BadValue:
     """Return the error for a value that could not be pickled."""
-    return BadValue(f"cannot keep a {_name(kind)}: {_reason(error)}", hint=_advice(kind, error))
+    return BadValue(f"cannot store a {_name(kind)}: {_reason(error)}", hint=_advice(kind, error))
 
 
-def unloadable(type_name: str, error: Exception) -> UnknownType:
+def cannot_unpickle(type_name: str, error: Exception) -> UnknownType:
     """Return the error for a pickle that could not be loaded."""
     return UnknownType(
         f"a pickled value of type {type_name} could not be loaded: {_reason(error)}",
@@ -196,35 +187,36 @@ def unloadable(type_name: str, error: Exception) -> UnknownType:
 
 def _advice(kind: type, error: Exception) -> str:
     if isinstance(error, RecursionError):
-        return "it is nested too deeply, or has no end: keep its parts in a list or a dict"
+        return "it is nested too deeply, or has no end: store its parts in a list or a dict"
     if isinstance(error, RuntimeError) and "changed" in _reason(error):
-        return "something else changed it meanwhile: keep a copy, or commit when it is at rest"
+        return "it was changed concurrently: store a copy, or commit when nothing changes it"
     if issubclass(kind, (type, FunctionType)):
-        return "only what has a name at the top level of its module can be kept: define it there"
-    return _only_way_out(kind) or (
-        "leave what cannot be kept out of its __getstate__, convert it to plain data,"
+        return "only what has a name at the top level of its module can be stored: define it there"
+    return _only_hint(kind) or (
+        "leave what cannot be stored out of its __getstate__, convert it to plain data,"
         " or register a codec for it"
     )
 
 
-def _only_way_out(kind: type) -> str | None:
-    """Return what to do about values that not even a pickle can keep."""
-    if _is_handle(kind):
+def _only_hint(kind: type) -> str | None:
+    """Return what to do about values that cannot even be pickled, or None."""
+    names = {base.__name__ for base in kind.__mro__}
+    if names & _HANDLES or hasattr(kind, "__next__") or hasattr(kind, "__await__"):
         return _RESULT
     if kind is memoryview:
         return "convert it with bytes(...)"
     if issubclass(kind, ModuleType):
-        return "keep its name, not the thing itself"
+        return "store its name, not the object"
     return None
 
 
-def _way_out(kind: type) -> str:
+def _hint(kind: type) -> str:
     if str(kind.__module__).partition(".")[0] == "numpy":
-        return "keep the arrays and numbers it is made of"
+        return "store the arrays and numbers it is made of"
     if issubclass(kind, BaseException):
-        return "keep what it says: str(error), or a dict of what matters"
+        return "store its text: str(error), or a dict of what matters"
     if issubclass(kind, _NAMED):
-        return "keep its name, not the thing itself"
+        return "store its name, not the object"
     for plain in _PLAIN:
         if issubclass(kind, plain):
             return (
@@ -240,13 +232,8 @@ def _name(kind: type) -> str:
 
 def _reason(error: Exception) -> str:
     # Not str(error): the exception is the user's, and its __str__ may raise as well.
-    said = format_exception_only(error)[0].partition("\n")[0]
-    return said if len(said) <= _LONGEST_REASON else said[: _LONGEST_REASON - 1] + "…"
-
-
-def _is_handle(kind: type) -> bool:
-    names = {base.__name__ for base in kind.__mro__}
-    return bool(names & _HANDLES) or hasattr(kind, "__next__") or hasattr(kind, "__await__")
+    text = format_exception_only(error)[0].partition("\n")[0]
+    return text if len(text) <= _REASON_LIMIT else text[: _REASON_LIMIT - 1] + "…"
 
 
 _HANDLES = {
@@ -255,7 +242,7 @@ _HANDLES = {
 }  # fmt: skip
 
 
-# What the list that these are kept as begins with.
+# The types at the start of the list that these are stored as.
 _OUTLINES: dict[int, tuple[type, ...]] = {
     Tag.ENUM: (str,),
     Tag.MODEL: (str, int, dict),
@@ -265,11 +252,11 @@ _OUTLINES: dict[int, tuple[type, ...]] = {
 }
 
 
-class AsStored:
-    """Lifts what is stored to something that is lowered to exactly that again, or refuses it."""
+class InertCodecs:
+    """Codecs that lift a stored form to a value that is lowered to exactly that form again."""
 
     def __init__(self) -> None:
-        self._plain = Plain()
+        self._plain = PlainCodec()
 
     def lower(self, value: object) -> Tagged:
         """Return the value one step plainer."""
@@ -277,28 +264,20 @@ class AsStored:
             return lower_opaque(value)
         lowering = self._plain.lowering(type(value))
         if lowering is None:
-            raise refuse(type(value))
+            raise cannot_store(type(value))
         return lowering(value)
 
     def lift(self, code: int, data: object) -> object:
-        """Return what stands for the value.
+        """Return the value if it is plain, an Opaque otherwise.
 
         Raises:
-            Corrupt: no value is kept like this.
+            Corrupt: no value has this form.
         """
         if code in self._plain.codes:
             return self._plain.lift(code, data)
-        _check_outline(code, data)
+        outline = _OUTLINES.get(code)
+        if outline is not None and not (
+            type(data) is list and len(data) >= len(outline) and starts_with(data, outline)
+        ):
+            raise Corrupt(f"the data of a {Tag(code).name.lower()} is incomplete", hint=VERIFY)
         return Opaque(Tagged(code, data))
-
-
-def _check_outline(code: int, data: object) -> None:
-    outline = _OUTLINES.get(code, ())
-    if not outline:
-        return
-    if type(data) is not list or len(data) < len(outline) or not all(map(_is_a, data, outline)):
-        raise Corrupt(f"the data of a {Tag(code).name.lower()} is not whole", hint=VERIFY)
-
-
-def _is_a(part: object, kind: type) -> bool:
-    return kind is object or type(part) is kind

@@ -1,6 +1,6 @@
-"""Python's own value types beyond plain data, each in one canonical form.
+"""Python's own value types beyond plain data, each in one canonical form, and enumerations.
 
-The forms are seen by hashes and never change (`docs/reference/format-v1.md`):
+Forms (they never change, see `docs/reference/format-v1.md`)
 
     BIGINT     bytes        an int outside -2**63 .. 2**64-1: two's complement, big endian, shortest
     TEXT       bytes        a str with lone surrogates: UTF-8 that lets each surrogate pass
@@ -13,16 +13,6 @@ The forms are seen by hashes and never change (`docs/reference/format-v1.md`):
     PATH       [int, str]   0 PurePosixPath, 1 PureWindowsPath, 2 PosixPath, 3 WindowsPath; its str
     COMPLEX    [float, float]   real, imaginary
     BYTEARRAY  bytes        the content
-
-Moments (DATETIME, DATE, TIME, TIMEDELTA) are in `moments`.
-
-Only exact types are taken: a subclass may carry more than its base can hold. What a UUID says about
-how it was generated (`is_safe`) is not kept, being no part of its value. A concrete path of the
-other platform comes back as the pure path of its flavour.
-
-Dates, times of day, instants and spans, with their zones, each in one canonical form.
-
-The forms are seen by hashes and never change (`docs/reference/format-v1.md`):
 
     DATE       int                   days; 0001-01-01 is 1
     TIMEDELTA  [int, int, int]       days, seconds 0..86399, microseconds 0..999999
@@ -37,15 +27,16 @@ The forms are seen by hashes and never change (`docs/reference/format-v1.md`):
                [int, str]            a fixed offset with a name
                str                   the key of an IANA zone, as `zoneinfo.ZoneInfo` takes it
 
-The time is always what the clock shows, never converted: a rule of a zone may change after a value
-was kept, and the value must not.
+    ENUM       [type name, str, value]      a member that has a name
+               [type name, [str...], int]   flags combined: the names of those set, sorted, all bits
 
-Members of enumerations, kept by name, with the value to notice when its meaning has changed.
-
-The form is seen by hashes and never changes (`docs/reference/format-v1.md`):
-
-    ENUM  [type name, str, value]      a member that has a name
-          [type name, [str...], int]   flags combined: the names of those set, sorted, and all bits
+Rules
+1. Only exact types are taken: a subclass may carry more than its base can hold.
+2. A time is what the clock shows, never converted: the rules of a zone may change after a value was
+   stored, and the value must not.
+3. A member is stored by name, with its value to notice when its meaning has changed.
+4. How a UUID was generated (`is_safe`) is not part of its value. A concrete path of the other
+   platform comes back as the pure path of its flavour.
 """
 
 from __future__ import annotations
@@ -60,7 +51,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from otolith.codecs.base import VERIFY, Lowering, identical, parts
-from otolith.codecs.class_names import Names
+from otolith.codecs.class_names import ClassNames
 from otolith.errors import BadValue, Corrupt, UnknownType
 from otolith.types import Tag, Tagged
 
@@ -68,14 +59,14 @@ _EPOCH = datetime(1970, 1, 1)
 _EPOCH_DAY = _EPOCH.toordinal()
 _DAY = 86_400_000_000
 
-# Looking up a member of Tag each time would take as long as all the rest.
+# Constants: looking up a member of Tag each time would take as long as all the rest.
 _DATE, _TIME, _DATETIME, _TIMEDELTA = Tag.DATE, Tag.TIME, Tag.DATETIME, Tag.TIMEDELTA
 _FIRST, _LAST = date.min.toordinal(), date.max.toordinal()
 
 
 def _lift_date(data: object) -> date:
     if type(data) is not int or not _FIRST <= data <= _LAST:
-        raise Corrupt("a date is not kept as a day between the years 1 and 9999", hint=VERIFY)
+        raise Corrupt("a date is not stored as a day between the years 1 and 9999", hint=VERIFY)
     return date.fromordinal(data)
 
 
@@ -97,7 +88,7 @@ def _lower_datetime(value: datetime) -> Tagged:
     zone = value.tzinfo
     if zone is None and not value.fold:
         return Tagged(_DATETIME, clock)
-    return Tagged(_DATETIME, [clock, value.fold, _lower_zone(zone)])
+    return Tagged(_DATETIME, [clock, value.fold, lower_zone(zone)])
 
 
 def _lift_datetime(data: object) -> datetime:
@@ -114,7 +105,7 @@ def _lower_time(value: time) -> Tagged:
     zone = value.tzinfo
     if zone is None and not value.fold:
         return Tagged(_TIME, clock)
-    return Tagged(_TIME, [clock, value.fold, _lower_zone(zone)])
+    return Tagged(_TIME, [clock, value.fold, lower_zone(zone)])
 
 
 def _lift_time(data: object) -> time:
@@ -136,32 +127,30 @@ def _parts(data: object, what: str) -> tuple[int, int, tzinfo | None]:
     clock, fold, zone = parts(data, f"a {what}", int, int, object)
     if fold not in (0, 1) or (fold == 0 and zone is None):
         raise Corrupt(f"a {what} is not in its canonical form", hint=VERIFY)
-    return clock, fold, None if zone is None else _lift_zone(zone)
+    return clock, fold, None if zone is None else lift_zone(zone)
 
 
-def _lower_zone(zone: tzinfo | None) -> object:
+def lower_zone(zone: tzinfo | None) -> object:
+    """Return the form of a zone, or raise BadValue."""
     if zone is None:
         return None
     if zone is UTC:
         return 0
     if type(zone) is timezone:
-        return _lower_offset(zone)
+        # Only this distinguishes a name that was given from one that is made up when asked for.
+        offset, *name = zone.__getinitargs__()  # type: ignore[attr-defined]
+        clock = offset // timedelta(microseconds=1)
+        return [clock, name[0]] if name else clock
     if type(zone) is ZoneInfo and zone.key is not None:
         return zone.key
     raise BadValue(
-        f"cannot keep a time zone of type {type(zone).__module__}.{type(zone).__qualname__}",
+        f"cannot store a time zone of type {type(zone).__module__}.{type(zone).__qualname__}",
         hint="use zoneinfo.ZoneInfo with a key, or a fixed offset (datetime.timezone)",
     )
 
 
-def _lower_offset(zone: timezone) -> object:
-    # The only way to tell a name that was given from the one that is made up when asked for.
-    offset, *name = zone.__getinitargs__()  # type: ignore[attr-defined]
-    clock = offset // timedelta(microseconds=1)
-    return [clock, name[0]] if name else clock
-
-
-def _lift_zone(zone: object) -> tzinfo:
+def lift_zone(zone: object) -> tzinfo:
+    """Return the zone of a form, or raise Corrupt or UnknownType."""
     if type(zone) is str:
         return _find_zone(zone)
     if type(zone) is int:
@@ -186,21 +175,6 @@ def _find_zone(key: str) -> tzinfo:
         ) from error
 
 
-LOWER: dict[type, Lowering] = {
-    date: lambda value: Tagged(_DATE, value.toordinal()),
-    timedelta: _lower_timedelta,
-    datetime: _lower_datetime,
-    time: _lower_time,
-}
-
-LIFT: dict[int, Callable[[object], object]] = {
-    Tag.DATE: _lift_date,
-    Tag.TIMEDELTA: _lift_timedelta,
-    Tag.DATETIME: _lift_datetime,
-    Tag.TIME: _lift_time,
-}
-
-
 # The caller's decimal context could change the letter of an exponent or silence a bad literal.
 _EXACT = Context(capitals=1, traps=[InvalidOperation])
 
@@ -209,8 +183,8 @@ _PATHS: tuple[type[PurePath], ...] = (*_PURE, PosixPath, WindowsPath)
 _HERE = type(Path())
 
 
-class Plain:
-    """Lowers and lifts the types in the table above."""
+class PlainCodec:
+    """The codec of Python's own value types."""
 
     @property
     def codes(self) -> frozenset[int]:
@@ -224,7 +198,6 @@ class Plain:
 
 
 def _lowering(code: Tag, form: Callable[[Any], object]) -> Lowering:
-    # Looking up a member of Tag each time would take as long as all the rest.
     def lower(value: object) -> Tagged:
         return Tagged(code, form(value))
 
@@ -244,10 +217,6 @@ def _lift_int(data: object) -> int:
     return value
 
 
-def _lower_text(value: str) -> Tagged:
-    return Tagged(Tag.TEXT, value.encode("utf-8", "surrogatepass"))
-
-
 def _lift_text(data: object) -> str:
     raw = _bytes(data, "str")
     try:
@@ -261,19 +230,19 @@ def _lift_text(data: object) -> str:
 
 def _lift_tuple(data: object) -> tuple[object, ...]:
     if type(data) is not list:
-        raise Corrupt("a tuple is not kept as a list", hint=VERIFY)
+        raise Corrupt("a tuple is not stored as a list", hint=VERIFY)
     return tuple(data)
 
 
 def _elements(data: object) -> dict[Any, None]:
     if type(data) is not dict or any(value is not None for value in data.values()):
-        raise Corrupt("a set is not kept as a dict of its elements", hint=VERIFY)
+        raise Corrupt("a set is not stored as a dict of its elements", hint=VERIFY)
     return data
 
 
 def _lift_decimal(data: object) -> Decimal:
     if type(data) is not str:
-        raise Corrupt("a Decimal is not kept as a str", hint=VERIFY)
+        raise Corrupt("a Decimal is not stored as a str", hint=VERIFY)
     try:
         value = Decimal(data, _EXACT)
     except InvalidOperation as error:
@@ -296,7 +265,7 @@ def _path_lowering(number: int) -> Lowering:
     def lower(value: PurePath) -> Tagged:
         text = str(value)
         if number % 2 and pure(text).parts != value.parts:
-            raise BadValue(f"cannot keep {value!r}: its text reads as another path")
+            raise BadValue(f"cannot store {value!r}: its text reads as another path")
         return Tagged(Tag.PATH, [number, text])
 
     return lower
@@ -313,10 +282,6 @@ def _lift_path(data: object) -> PurePath:
     return kind(text) if issubclass(_HERE, kind) else pure
 
 
-def _lift_complex(data: object) -> complex:
-    return complex(*parts(data, "a complex", float, float))
-
-
 def _bytes(data: object, what: str) -> bytes:
     if type(data) is not bytes:
         raise Corrupt(f"the data of a {what} is not bytes", hint=VERIFY)
@@ -325,7 +290,7 @@ def _bytes(data: object, what: str) -> bytes:
 
 _LOWER: dict[type, Lowering] = {
     int: _lower_int,
-    str: _lower_text,
+    str: _lowering(Tag.TEXT, lambda value: value.encode("utf-8", "surrogatepass")),
     tuple: _lowering(Tag.TUPLE, list),
     set: _lowering(Tag.SET, dict.fromkeys),
     frozenset: _lowering(Tag.FROZENSET, dict.fromkeys),
@@ -334,7 +299,10 @@ _LOWER: dict[type, Lowering] = {
     complex: _lowering(Tag.COMPLEX, lambda value: [value.real, value.imag]),
     bytearray: _lowering(Tag.BYTEARRAY, bytes),
     **{kind: _path_lowering(number) for number, kind in enumerate(_PATHS)},
-    **LOWER,
+    date: lambda value: Tagged(_DATE, value.toordinal()),
+    timedelta: _lower_timedelta,
+    datetime: _lower_datetime,
+    time: _lower_time,
 }
 
 _LIFT: dict[int, Callable[[object], object]] = {
@@ -346,16 +314,19 @@ _LIFT: dict[int, Callable[[object], object]] = {
     Tag.DECIMAL: _lift_decimal,
     Tag.UUID: _lift_uuid,
     Tag.PATH: _lift_path,
-    Tag.COMPLEX: _lift_complex,
+    Tag.COMPLEX: lambda data: complex(*parts(data, "a complex", float, float)),
     Tag.BYTEARRAY: lambda data: bytearray(_bytes(data, "bytearray")),
-    **LIFT,
+    Tag.DATE: _lift_date,
+    Tag.TIMEDELTA: _lift_timedelta,
+    Tag.DATETIME: _lift_datetime,
+    Tag.TIME: _lift_time,
 }
 
 
-class Enums:
-    """Lowers and lifts members of Enum and all that derive from it."""
+class EnumCodec:
+    """The codec of members of Enum and its subclasses."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: ClassNames) -> None:
         self._names = names
 
     @property
@@ -368,7 +339,7 @@ class Enums:
         type_name, code = self._names.name_of(kind), Tag.ENUM
 
         def lower(value: Enum) -> Tagged:
-            return Tagged(code, [type_name, _called(value), value._value_])
+            return Tagged(code, [type_name, _stored_name(value), value._value_])
 
         return lower
 
@@ -384,15 +355,11 @@ class Enums:
         return _combined(kind, type_name, called, value)
 
 
-def _called(value: Enum) -> str | list[str]:
+def _stored_name(value: Enum) -> str | list[str]:
     name = value._name_
     if name in type(value).__members__:
         return name
-    return sorted(flag._name_ for flag in type(value) if _is_set(flag, value))
-
-
-def _is_set(flag: Enum, value: Enum) -> bool:
-    return bool(flag._value_ & value._value_)
+    return sorted(flag._name_ for flag in type(value) if flag._value_ & value._value_)
 
 
 def _named(kind: type[Enum], type_name: str, name: str, value: object) -> Enum:
@@ -406,9 +373,9 @@ def _named(kind: type[Enum], type_name: str, name: str, value: object) -> Enum:
 
 def _check_flags(type_name: str, names: object, value: object) -> None:
     if type(names) is not list or any(type(name) is not str for name in names):
-        raise Corrupt(f"flags of {type_name} are not kept with their names", hint=VERIFY)
+        raise Corrupt(f"flags of {type_name} are not stored with their names", hint=VERIFY)
     if type(value) is not int:
-        raise Corrupt(f"flags of {type_name} are not kept with their bits", hint=VERIFY)
+        raise Corrupt(f"flags of {type_name} are not stored with their bits", hint=VERIFY)
 
 
 def _combined(kind: type[Enum], type_name: str, names: list[str], value: int) -> Enum:
@@ -418,7 +385,7 @@ def _combined(kind: type[Enum], type_name: str, names: list[str], value: int) ->
         member = kind(value)
     except (ValueError, TypeError) as error:
         raise _changed(type_name, f"does not take the bits {value}") from error
-    if type(member) is not kind or member._value_ != value or _called(member) != names:
+    if type(member) is not kind or member._value_ != value or _stored_name(member) != names:
         raise _changed(type_name, f"has other names for the bits {value}")
     return member
 

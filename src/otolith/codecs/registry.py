@@ -1,34 +1,34 @@
-"""All codecs behind one face: what the core is given to lower and lift with.
+"""All codecs as one: the object that the core is given to lower and lift with.
 
-A type is asked for once; afterwards its lowering is one lookup in a dict. The registry is a codec
-itself, whose family is everything that can be kept.
+`Codecs` asks its codecs in order which one takes a type, once for each type; afterwards lowering is
+one lookup in a dict. The order is: plain values, lost values, registered types, enumerations,
+models, other libraries, and last pickles, which take everything.
 
-Types of one's own, lowered and lifted by functions that were registered for them.
-
-The form is seen by hashes and never changes (`docs/reference/format-v1.md`):
+Registered types have a form that never changes (`docs/reference/format-v1.md`)
 
     CUSTOM  [registered name, version, data]    version is an int, 1 or more
 
-Codecs of other people's libraries, each imported when a value of its library first comes by.
+The codec of a library is imported when a value of that library is first stored or read
+(`LazyCodec`). A value whose class comes from `numpy` can only exist where numpy is imported
+already, so asking for its lowering never imports a library that was not in use. Lifting may.
 
-A codec's module imports its library at the top, as any module would; this one decides when. A
-value whose class comes from `numpy` can only exist where numpy is imported already, so asking for
-its lowering never imports a library that was not in use. Lifting may: whoever reads an array wants
-an array.
+Frames of pandas, Arrow and polars can be read one column at a time (`column`, `labels`): a frame is
+lowered to a dict with its columns in a list under "columns"; the rest is its *head*.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from importlib import import_module
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from otolith.codecs.base import VERIFY, Codec, Lowering, parts
-from otolith.codecs.class_names import Names
-from otolith.codecs.models import Models, Upgrade
-from otolith.codecs.pickles import Key, Pickled
-from otolith.codecs.placeholders import Losses, Lost, Opaque, lower_opaque, refuse
-from otolith.codecs.plain import Enums, Plain
+from otolith.codecs.class_names import ClassNames
+from otolith.codecs.models import ModelCodec, Upgrade
+from otolith.codecs.pickles import Key, PickleCodec
+from otolith.codecs.placeholders import Lost, LostCodec, Opaque, cannot_store, lower_opaque
+from otolith.codecs.plain import EnumCodec, PlainCodec
 from otolith.errors import (
     BadValue,
     Corrupt,
@@ -45,8 +45,8 @@ from otolith.types import Tag, Tagged
 _MISFITS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
 
 
-class Registered(NamedTuple):
-    """How one type is kept."""
+class CustomType(NamedTuple):
+    """A registered type: its stored name and version, and the functions of its codec."""
 
     kind: type
     name: str
@@ -55,19 +55,19 @@ class Registered(NamedTuple):
     lifts: Mapping[int, Callable[[Any], object]]
 
 
-class Customs:
+class CustomCodec:
     """Lowers and lifts values of registered types."""
 
     def __init__(self) -> None:
-        self._by_kind: dict[type, Registered] = {}
-        self._by_name: dict[str, Registered] = {}
+        self._by_kind: dict[type, CustomType] = {}
+        self._by_name: dict[str, CustomType] = {}
 
     @property
     def codes(self) -> frozenset[int]:
         return frozenset({Tag.CUSTOM})
 
-    def register(self, entry: Registered) -> None:
-        """Keep values of this type from now on.
+    def register(self, entry: CustomType) -> None:
+        """Store values of this type from now on.
 
         Raises:
             Exists: the name or the type is already registered.
@@ -76,7 +76,7 @@ class Customs:
         if entry.name in self._by_name or entry.kind in self._by_kind:
             raise Exists(
                 f"{entry.name!r} or its type {entry.kind.__qualname__} is already registered",
-                hint="register each type once, under a name of its own",
+                hint="register each type once, under a different name",
             )
         if not entry.name or any(type(each) is not int or each < 1 for each in entry.lifts):
             raise Invalid(
@@ -105,7 +105,7 @@ class Customs:
             ) from error
 
     def today(self, name: str, version: int) -> tuple[str, int] | None:
-        """Return the name and version such a value would get today, None if it has them.
+        """Return the name and version such a value would get now, None if it has them.
 
         Raises:
             UnknownType: it is not registered, or not for this version.
@@ -129,7 +129,7 @@ class Customs:
         return entry.lifts[version]
 
 
-def _lowering(entry: Registered) -> Lowering:
+def _lowering(entry: CustomType) -> Lowering:
     def lower(value: object) -> Tagged:
         try:
             data = entry.lower(value)
@@ -145,8 +145,8 @@ def _lowering(entry: Registered) -> Lowering:
     return lower
 
 
-class OnDemand(NamedTuple):
-    """A codec that is not imported yet: the values it keeps are those of one library."""
+class LazyCodec(NamedTuple):
+    """The codec of a library, imported when it is first needed."""
 
     library: str
     module: str
@@ -176,31 +176,34 @@ class OnDemand(NamedTuple):
         return cast("Codec", module.CODEC)
 
 
-DATA: tuple[OnDemand, ...] = (
-    OnDemand("numpy", "otolith.codecs.numpy", Tag.ARRAY, "data"),
-    OnDemand("pandas", "otolith.codecs.pandas", Tag.FRAME, "data"),
-    OnDemand("pyarrow", "otolith.codecs.arrow", Tag.TABLE, "data"),
-    OnDemand("polars", "otolith.codecs.polars", Tag.POLARS, "data"),
-    OnDemand("scipy", "otolith.codecs.scipy", Tag.SPARSE, "data"),
-    OnDemand("torch", "otolith.codecs.torch", Tag.TENSOR, "torch"),
-    OnDemand("PIL", "otolith.codecs.pillow", Tag.IMAGE, "images"),
+LIBRARIES: tuple[LazyCodec, ...] = (
+    LazyCodec("numpy", "otolith.codecs.numpy", Tag.ARRAY, "data"),
+    LazyCodec("pandas", "otolith.codecs.pandas", Tag.FRAME, "data"),
+    LazyCodec("pyarrow", "otolith.codecs.arrow", Tag.TABLE, "data"),
+    LazyCodec("polars", "otolith.codecs.polars", Tag.POLARS, "data"),
+    LazyCodec("scipy", "otolith.codecs.scipy", Tag.SPARSE, "data"),
+    LazyCodec("torch", "otolith.codecs.torch", Tag.TENSOR, "torch"),
+    LazyCodec("PIL", "otolith.codecs.pillow", Tag.IMAGE, "images"),
 )
 
 
 T = TypeVar("T")
 
-_KEPT_BY_CORE = (type(None), bool, int, float, str, bytes, list, dict)
+_STORED_BY_CORE = (type(None), bool, int, float, str, bytes, list, dict)
 
 
 class Codecs:
-    """Lowers and lifts every value that can be kept.
+    """Lowers and lifts every value that can be stored.
 
     With `opaque`, a value whose type is not known here is lifted to an `Opaque` instead of raising
     UnknownType: for tools that read what they did not write. Pickles that may not be loaded are
     lifted to one as well.
 
-    With `pickle="signed"`, an object that nothing else keeps is pickled and signed with the 32
-    bytes that `key` gives when they are first needed; only what they signed is ever unpickled.
+    With `pickle="signed"`, an object that no other codec takes is pickled and signed with the 32
+    bytes that `key` returns when they are first needed; only what they signed is ever unpickled.
+
+        codecs = Codecs()
+        codecs.register(Money, name="money", lower=lambda m: m.cents, lift=Money)
     """
 
     def __init__(
@@ -211,19 +214,19 @@ class Codecs:
         key: Key | None = None,
     ) -> None:
         self._opaque = opaque
-        self._names = Names()
-        self._models = Models(self._names)
-        self._customs = Customs()
-        plain = Plain()
+        self._names = ClassNames()
+        self._models = ModelCodec(self._names)
+        self._customs = CustomCodec()
+        plain = PlainCodec()
         self._reserved = plain
         self._codecs: tuple[Codec, ...] = (
             plain,
-            Losses(),
+            LostCodec(),
             self._customs,
-            Enums(self._names),
+            EnumCodec(self._names),
             self._models,
-            *DATA,
-            Pickled(_leave(pickle, key)),  # the last, because it takes everything
+            *LIBRARIES,
+            PickleCodec(_pickle_key(pickle, key)),
         )
         self._by_code = {code: codec for codec in self._codecs for code in codec.codes}
         self._lowerings: dict[type, Lowering] = {Opaque: lower_opaque}
@@ -237,19 +240,19 @@ class Codecs:
         """Return the value one step plainer.
 
         Raises:
-            BadValue: it cannot be kept; the message says why and what to do.
+            BadValue: it cannot be stored; the message says why and what to do.
         """
         kind = type(value)
         lowering = self._lowerings.get(kind) or self.lowering(kind)
         if lowering is None:
-            raise refuse(kind)
+            raise cannot_store(kind)
         return lowering(value)
 
     def lowering(self, kind: type) -> Lowering | None:
-        """Return what lowers values of exactly this type, or None if they cannot be kept.
+        """Return the function that lowers values of exactly this type, or None if there is none.
 
         Raises:
-            BadValue: the type is of a known family but its values cannot be kept.
+            BadValue: the type is of a known family but its values cannot be stored.
         """
         for codec in self._codecs:
             if lowering := codec.lowering(kind):
@@ -263,7 +266,7 @@ class Codecs:
         Raises:
             UnknownType: its type is not known here, or has changed.
             Denied, Untrusted: it is a pickle that may not be loaded.
-            Corrupt: the data is not what this code needs.
+            Corrupt: the data does not fit the code.
         """
         codec = self._by_code.get(code)
         try:
@@ -289,10 +292,10 @@ class Codecs:
     def today(
         self, code: int, name: str, version: int, *, fields: Collection[str], has_rest: bool = False
     ) -> tuple[str, int] | None:
-        """Return the name and version that a stored model or custom value would get today.
+        """Return the name and version that a stored model or custom value would get now.
 
-        None means that it would be stored just as it is. `fields` are the names of the fields of a
-        model; `has_rest` tells whether more was stored.
+        None means that it would be stored just the same. `fields` are the names of the fields of a
+        model; `has_rest` is whether more was stored.
 
         Raises:
             UnknownType: it could not be lifted: its type is not known here, or has changed.
@@ -311,22 +314,22 @@ class Codecs:
         version: int = 1,
         older: Mapping[int, Callable[[Any], T]] | None = None,
     ) -> None:
-        """Keep values of exactly this type, as what `lower` makes of them.
+        """Store values of exactly this type as what `lower` returns for them.
 
-        `name` is stored with each value and never changes; raise `version` when `lower` gives
-        something else than before, and leave what reads the former versions in `older`.
+        `name` is stored with each value and never changes; raise `version` when `lower` returns
+        another form than before, and pass functions that read the former versions in `older`.
 
         Raises:
-            Invalid: otolith keeps this type itself, or the name or a version is bad.
+            Invalid: otolith stores this type itself, or the name or a version is bad.
             Exists: the name or the type is already registered.
         """
-        if kind in _KEPT_BY_CORE or self._reserved.lowering(kind) or kind in (Opaque, Lost):
+        if kind in _STORED_BY_CORE or self._reserved.lowering(kind) or kind in (Opaque, Lost):
             raise Invalid(
-                f"{kind.__qualname__} is kept by otolith itself",
+                f"{kind.__qualname__} is stored by otolith itself",
                 hint="register a type of your own",
             )
         lifts = {**(older or {}), version: lift}
-        self._customs.register(Registered(kind, name, version, lower, lifts))
+        self._customs.register(CustomType(kind, name, version, lower, lifts))
         self._lowerings.pop(kind, None)
 
     def register_model(
@@ -337,11 +340,11 @@ class Codecs:
         formerly: Iterable[str] = (),
         upgrade: Upgrade | None = None,
     ) -> None:
-        """Say more about a model class or an enumeration than it says itself.
+        """Declare the stored name, former names or upgrade of a model class or an enumeration.
 
         `name` is what it is stored under instead of "module:Qualname"; `formerly` are names it is
-        found under as well; `upgrade(version, fields)` returns the fields of today for an instance
-        that was stored with an older version or with other fields, and goes before migrations.
+        found under as well; `upgrade(version, fields)` returns the current fields of an instance
+        that was stored with an older version or other fields; migrations are then not used.
 
         Raises:
             Exists: one of the names belongs to another class.
@@ -353,7 +356,7 @@ class Codecs:
         self._lowerings.pop(kind, None)
 
 
-def _leave(pickle: str, key: Key | None) -> Key | None:
+def _pickle_key(pickle: str, key: Key | None) -> Key | None:
     """Return the key to pickle with, or None if nothing may be pickled."""
     if pickle not in ("never", "signed"):
         raise Invalid(f"pickle={pickle!r} is not known", hint="use 'never' or 'signed'")
@@ -365,3 +368,39 @@ def _leave(pickle: str, key: Key | None) -> Key | None:
             hint="give key=, a function that returns 32 bytes",
         )
     return key
+
+
+FRAMES = frozenset({Tag.FRAME, Tag.TABLE, Tag.POLARS})
+"""The codes of values that have columns."""
+
+_FRAME_MODULES = {codec.code: codec.module for codec in LIBRARIES if codec.code in FRAMES}
+
+
+def labels(code: int, head: dict[str, Any]) -> list[Any]:
+    """Return the labels of the columns of a frame, in order."""
+    return cast("list[Any]", import_module(_FRAME_MODULES[Tag(code)]).labels(head))
+
+
+def column(code: int, head: dict[str, Any], position: int, data: object) -> object:
+    """Return one column of a frame: a Series of pandas or polars, or a ChunkedArray of Arrow.
+
+    Raises:
+        Corrupt: the data does not fit the head.
+    """
+    return cast("object", import_module(_FRAME_MODULES[Tag(code)]).column(head, position, data))
+
+
+def content_of(value: Any) -> object | None:
+    """Return the immutable object that has all of a value's content, if there is one.
+
+    Strings that Arrow holds are such: pandas replaces the Arrow array when a string is set, so the
+    same array means the same strings. Numbers are not: numpy may write to their memory.
+    """
+    kind = type(value)
+    if kind.__module__ != "pandas.arrays" and not kind.__module__.startswith("pandas.core.arrays"):
+        return None
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(value, pandas.arrays.ArrowStringArray):
+        return None
+    content: object = value.__arrow_array__()
+    return content

@@ -1,6 +1,6 @@
 """Tensors and parameters of torch that are in main memory, with their dtypes, devices and sizes.
 
-The form is seen by hashes and never changes (`docs/reference/format-v1.md`):
+Forms (they never change, see `docs/reference/format-v1.md`)
 
     TENSOR  {"type": "Tensor" or "Parameter", "dtype": str, "shape": [int], "device": "cpu",
              "requires_grad": bool, "grad": None or a Tensor, "data": raw bytes}
@@ -8,9 +8,9 @@ The form is seen by hashes and never changes (`docs/reference/format-v1.md`):
             {"type": "Size", "shape": [int]}
 
 A dtype is named as in torch, without the `torch.` in front. The data is that of a contiguous
-tensor, little endian; strides are not kept, nor is it whether two tensors share memory. What lies
-on another device is refused, and so is what was computed with gradients: neither can come back as
-it was. Sparse, quantised, nested and meta tensors are refused too.
+tensor, little endian; strides are not stored, nor whether two tensors share memory. A tensor on
+another device is refused, and so is one that was computed with gradients: neither can be restored.
+Sparse, quantised, nested and meta tensors are refused too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 import torch  # type: ignore[import-not-found, unused-ignore]
 
-from otolith.codecs.base import VERIFY, Form, Forms, check, demand
+from otolith.codecs.base import VERIFY, Form, FormCodec, FormLayout, check, require
 from otolith.codecs.buffers import gather
 from otolith.errors import BadValue, Corrupt, UnknownType
 from otolith.types import Raw, Tag
@@ -35,8 +35,8 @@ _DTYPES: dict[str, Any] = {name: getattr(torch, name) for name in _NAMES if hasa
 _NAMED = {dtype: name for name, dtype in _DTYPES.items()}
 
 
-def _form_tensor(value: Any) -> Form:
-    _check_kept(value)
+def _lower_tensor(value: Any) -> Form:
+    _check_storable(value)
     return {
         "type": type(value).__name__,
         "dtype": _NAMED[value.dtype],
@@ -48,25 +48,27 @@ def _form_tensor(value: Any) -> Form:
     }
 
 
-def _check_kept(value: Any) -> None:
+def _check_storable(value: Any) -> None:
     if value.device.type != "cpu":
         raise BadValue(
-            f"cannot keep a tensor that is on {value.device}", hint="keep tensor.cpu() instead"
+            f"cannot store a tensor that is on {value.device}", hint="store tensor.cpu() instead"
         )
     if value.layout is not torch.strided or value.is_quantized or value.is_nested:
         raise BadValue(
-            f"cannot keep a tensor of the layout {value.layout}, quantised or nested",
-            hint="keep tensor.to_dense() or tensor.dequantize()",
+            f"cannot store a tensor of the layout {value.layout}, quantised or nested",
+            hint="store tensor.to_dense() or tensor.dequantize()",
         )
     if value.dtype not in _NAMED:
-        raise BadValue(f"cannot keep a tensor of {value.dtype}", hint="convert it with tensor.to()")
+        raise BadValue(
+            f"cannot store a tensor of {value.dtype}", hint="convert it with tensor.to()"
+        )
     if not value.is_leaf:
         raise BadValue(
-            "cannot keep a tensor that was computed with gradients: how it was computed is lost",
-            hint="keep tensor.detach()",
+            "cannot store a tensor that was computed with gradients: how it was computed is lost",
+            hint="store tensor.detach()",
         )
     if strays := set(vars(value)) - {"_backward_hooks"}:
-        raise BadValue(f"cannot keep a tensor that has an attribute {min(strays)!r} of its own")
+        raise BadValue(f"cannot store a tensor that has an attribute {min(strays)!r}")
 
 
 def _memory(value: Any) -> memoryview:
@@ -81,41 +83,32 @@ def _memory(value: Any) -> memoryview:
     return memoryview(memory).cast("B")
 
 
-def _read_tensor(form: Form) -> Any:
+def _lift_tensor(form: Form) -> Any:
     name, shape, device, requires_grad, grad, data = check(
         form, dtype=str, shape=list, device=str, requires_grad=bool, grad=object, data=list
     )
     dtype, lengths = _dtype(name), _lengths(shape)
-    demand(device == "cpu", "a tensor is on a device that no tensor is kept from")
+    require(device == "cpu", "a tensor is stored with another device than cpu")
     memory = gather(data, size=prod(lengths) * dtype.itemsize)
-    tensor = _tensor(memory, dtype, lengths)
+    flat = torch.frombuffer(memory, dtype=dtype) if memory else torch.empty(0, dtype=dtype)
+    try:
+        tensor = flat.reshape(lengths)
+    except RuntimeError as error:
+        raise Corrupt(f"a tensor cannot have the shape {lengths!s:.60}", hint=VERIFY) from error
     differs = dtype.is_floating_point or dtype.is_complex
-    demand(differs or not requires_grad, f"a tensor of {name} has gradients")
+    require(differs or not requires_grad, f"a tensor of {name} has gradients")
     if form["type"] == "Parameter":
         tensor = torch.nn.Parameter(tensor, requires_grad=requires_grad)
     else:
         tensor.requires_grad_(requires_grad)
     if grad is not None:
         fits = type(grad) is torch.Tensor and grad.dtype == dtype and grad.shape == tensor.shape
-        demand(fits and requires_grad, "a gradient is not one of its tensor")
+        require(fits and requires_grad, "a gradient is not one of its tensor")
         tensor.grad = grad
     return tensor
 
 
-def _tensor(memory: bytearray | memoryview, dtype: Any, lengths: list[int]) -> Any:
-    flat = torch.frombuffer(memory, dtype=dtype) if memory else torch.empty(0, dtype=dtype)
-    try:
-        return flat.reshape(lengths)
-    except RuntimeError as error:
-        raise Corrupt(f"a tensor cannot have the shape {lengths!s:.60}", hint=VERIFY) from error
-
-
-def _read_dtype(form: Form) -> object:
-    return _dtype(*check(form, name=str))
-
-
-def _read_device(form: Form) -> object:
-    (name,) = check(form, name=str)
+def _lift_device(name: str) -> object:
     try:
         return torch.device(name)
     except RuntimeError as error:
@@ -124,14 +117,10 @@ def _read_device(form: Form) -> object:
         ) from error
 
 
-def _read_size(form: Form) -> object:
-    return torch.Size(_lengths(*check(form, shape=list)))
-
-
-def _form_dtype(value: Any) -> Form:
+def _lower_dtype(value: Any) -> Form:
     if value not in _NAMED:
-        raise BadValue(f"cannot keep {value}: it is not a dtype that tensors are kept with")
-    return {"type": "dtype", "name": _NAMED[value]}
+        raise BadValue(f"cannot store {value}: tensors of this dtype are not stored")
+    return {"name": _NAMED[value]}
 
 
 def _dtype(name: str) -> Any:
@@ -141,24 +130,22 @@ def _dtype(name: str) -> Any:
 
 
 def _lengths(shape: list[Any]) -> list[int]:
-    demand(all(type(n) is int and 0 <= n < 2**63 for n in shape), "a shape is not one of lengths")
+    require(all(type(n) is int and 0 <= n < 2**63 for n in shape), "a shape is not one of lengths")
     return shape
 
 
-CODEC = Forms(
+CODEC = FormCodec(
     Tag.TENSOR,
-    {
-        torch.Tensor: _form_tensor,
-        torch.nn.Parameter: _form_tensor,
-        torch.dtype: _form_dtype,
-        torch.device: lambda value: {"type": "device", "name": str(value)},
-        torch.Size: lambda value: {"type": "Size", "shape": list(value)},
-    },
-    {
-        "Tensor": _read_tensor,
-        "Parameter": _read_tensor,
-        "dtype": _read_dtype,
-        "device": _read_device,
-        "Size": _read_size,
-    },
+    (
+        FormLayout(torch.Tensor, _lift_tensor, lower=_lower_tensor),
+        FormLayout(torch.nn.Parameter, _lift_tensor, lower=_lower_tensor),
+        FormLayout(torch.dtype, _dtype, {"name": str}, _lower_dtype),
+        FormLayout(torch.device, _lift_device, {"name": str}, lambda value: {"name": str(value)}),
+        FormLayout(
+            torch.Size,
+            lambda shape: torch.Size(_lengths(shape)),
+            {"shape": list},
+            lambda value: {"shape": list(value)},
+        ),
+    ),
 )

@@ -15,7 +15,7 @@ from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from otolith.codecs import FRAMES, AsStored, Codecs, Opaque, column, labels
+from otolith.codecs import FRAMES, Codecs, InertCodecs, Opaque, column, labels
 from otolith.core import Cells, Encoding, format_path
 from otolith.errors import Corrupt, MissingExtra
 from otolith.state.tracking.fingerprints import is_fixed
@@ -346,7 +346,7 @@ class CellDescriber:
     """Describes cells of a tree, without loading what is long."""
 
     def __init__(self, cells: Cells) -> None:
-        self._cells = Cells(cells.objects, Encoding(AsStored()), cells.salt)
+        self._cells = Cells(cells.objects, Encoding(InertCodecs()), cells.salt)
         self._tables = _StoredTables(self._cells)
 
     def named(self, name: str, cell: bytes) -> NamedValue:

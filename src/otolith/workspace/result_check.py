@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
-from otolith.codecs import AsStored
+from otolith.codecs import InertCodecs
 from otolith.core import (
     WORKSPACE,
     Branch,
@@ -57,7 +57,7 @@ class ObjectCheck:
 
     def __init__(self, salt: int) -> None:
         self._salt = salt
-        self._encoding = Encoding(AsStored())
+        self._encoding = Encoding(InertCodecs())
 
     def __call__(self, data: bytes, hash: Hash | None = None) -> CheckedObject:
         """Check an object; its hash is computed if it is not given.

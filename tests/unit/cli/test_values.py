@@ -77,15 +77,15 @@ def test_a_pickle_is_shown_by_its_type_and_size():
 
 
 def test_what_was_lost_is_shown_with_the_reason():
-    lost = Lost("builtins:generator", "it cannot be kept", "keep the result")
+    lost = Lost("builtins:generator", "it cannot be stored", "store the result")
 
     assert to_json(lost) == {
         "$type": "lost",
         "value": "builtins:generator",
-        "why": "it cannot be kept",
-        "hint": "keep the result",
+        "why": "it cannot be stored",
+        "hint": "store the result",
     }
-    assert one_line(lost) == "<lost: generator, it cannot be kept>"
+    assert one_line(lost) == "<lost: generator, it cannot be stored>"
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from otolith.core import Encoding
 from otolith.errors import BadValue, Corrupt, Invalid
 from otolith.types import Tag
 
-LOST = Lost("builtins:generator", "cannot keep a generator", "keep the result")
+LOST = Lost("builtins:generator", "cannot store a generator", "store the result")
 
 
 def test_it_says_what_it_was_and_why():
-    assert repr(LOST) == "<lost: builtins.generator, cannot keep a generator>"
+    assert repr(LOST) == "<lost: builtins.generator, cannot store a generator>"
 
 
 def test_it_is_made_from_what_was_refused():
@@ -27,7 +27,7 @@ def test_it_is_made_from_what_was_refused():
 
     assert lost == Lost("builtins:generator", raised.value.message, raised.value.hint)
     assert "generator" in lost.why
-    assert "keep the result" in lost.hint
+    assert "store the result" in lost.hint
 
 
 @given(st.builds(Lost, st.text(), st.text(), st.text()))

@@ -12,7 +12,7 @@ import msgspec
 import pydantic
 import pytest
 
-from otolith.codecs import Codecs, Opaque, migrate, migration, moved
+from otolith.codecs import Codecs, Opaque, migrate, migration, moved_class
 from otolith.errors import BadValue, Exists, Invalid, UnknownType
 from otolith.types import Tag
 from tests.unit.codecs import classes as c
@@ -129,7 +129,7 @@ def test_a_class_that_moved_is_found_by_its_former_name(codecs):
     found = codecs.lift(Tag.MODEL, ["old.trip:Inn", 1, {"name": "A", "stars": 1}])
 
     assert found == Hotel("A", 2.0, "?")
-    assert moved("old.trip:Inn") is Hotel
+    assert moved_class("old.trip:Inn") is Hotel
 
 
 def test_what_is_lowered_again_has_the_name_and_version_of_today(codecs):

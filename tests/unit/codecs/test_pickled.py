@@ -21,8 +21,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import otolith
-from otolith.codecs import Codecs, Opaque, derive
-from otolith.codecs.pickles import Pickled
+from otolith.codecs import Codecs, Opaque, derive_key
+from otolith.codecs.pickles import PickleCodec
 from otolith.core import Encoding
 from otolith.errors import BadValue, Corrupt, Denied, Invalid, UnknownType, Untrusted
 from otolith.types import CHUNK_BYTES, Raw, Tag, Tagged
@@ -264,7 +264,7 @@ def test_a_key_is_32_bytes(key):
 
     assert "short" not in str(raised.value)
     with pytest.raises(Invalid, match="32 bytes"):
-        derive(key, b"repo")
+        derive_key(key, b"repo")
 
 
 def test_the_key_is_asked_for_once_and_not_before_it_is_needed():
@@ -285,7 +285,7 @@ def test_the_key_is_asked_for_once_and_not_before_it_is_needed():
 
 
 def test_without_leave_an_object_is_refused_and_leave_is_named():
-    with pytest.raises(BadValue, match="cannot keep a") as raised:
+    with pytest.raises(BadValue, match="cannot store a") as raised:
         Codecs().lower(Model())
 
     assert 'pickle="signed"' in raised.value.hint
@@ -348,10 +348,10 @@ def test_what_the_key_signed_is_loaded():
 
 
 def test_each_repo_has_a_key_of_its_own():
-    keys = {derive(secret, repo) for secret in (KEY, OTHER_KEY) for repo in (b"one", b"two")}
+    keys = {derive_key(secret, repo) for secret in (KEY, OTHER_KEY) for repo in (b"one", b"two")}
 
     assert len(keys) == 4
-    assert derive(KEY, b"one") == derive(KEY, b"one")
+    assert derive_key(KEY, b"one") == derive_key(KEY, b"one")
     assert {len(key) for key in keys} == {32}
 
 
@@ -423,12 +423,13 @@ def test_the_signature_is_what_the_format_says():
 
     assert blake3(said, key=KEY).digest() == signature
     assert (
-        derive(KEY, b"12345678") == blake3(KEY + b"12345678", derive_key_context=context).digest()
+        derive_key(KEY, b"12345678")
+        == blake3(KEY + b"12345678", derive_key_context=context).digest()
     )
 
 
 def test_the_key_is_in_no_repr_and_no_error():
-    codec = Pickled(lambda: b"a very secret sequence of bytes!")
+    codec = PickleCodec(lambda: b"a very secret sequence of bytes!")
     code, data = signed().lower(Model())
     with pytest.raises(Untrusted) as raised:
         codec.lift(code, _plain(data))
@@ -462,11 +463,11 @@ class Changer:
         (lambda: 1, "lambda", "top level"),
         (type("Local", (), {})(), "Local", "register"),
         (type("Local", (), {}), "Local", "top level"),
-        ((each for each in ""), "generator", "keep the result"),
-        (threading.Lock(), "lock", "keep the result"),
+        ((each for each in ""), "generator", "store the result"),
+        (threading.Lock(), "lock", "store the result"),
         (types, "module", "name"),
         (memoryview(b"x"), "memoryview", "bytes(...)"),
-        (sqlite3.connect(":memory:").cursor(), "Cursor", "keep the result"),
+        (sqlite3.connect(":memory:").cursor(), "Cursor", "store the result"),
         (Model(lock=threading.Lock()), "lock", "__getstate__"),
         (Hostile(lambda: _raise(ZeroDivisionError("oops"))), "oops", "register"),
         (Hostile(lambda: _raise(Mute())), "Mute", "register"),
@@ -482,7 +483,7 @@ class Changer:
     ids=range(19),
 )
 def test_what_cannot_be_pickled_is_refused_with_the_reason_and_the_way_out(value, says, way_out):
-    with pytest.raises(BadValue, match="cannot keep a") as raised:
+    with pytest.raises(BadValue, match="cannot store a") as raised:
         signed().lower(value)
 
     assert says in raised.value.message
@@ -498,7 +499,7 @@ def test_an_object_that_changes_while_it_is_pickled_is_refused():
     with pytest.raises(BadValue, match="changed size") as raised:
         signed().lower(Model(cells=CHANGING))
 
-    assert "meanwhile" in raised.value.hint
+    assert "concurrently" in raised.value.hint
 
 
 def test_a_chain_that_is_too_long_is_refused_and_nothing_crashes():
@@ -520,7 +521,7 @@ def test_a_socket_and_a_file_are_refused(tmp_path):
         for handle in (one, other):
             with pytest.raises(BadValue) as raised:
                 signed().lower(handle)
-            assert "keep the result" in raised.value.hint
+            assert "store the result" in raised.value.hint
 
 
 def test_a_state_does_not_hold_the_handles_of_otolith():
@@ -535,7 +536,7 @@ def test_a_state_does_not_hold_the_handles_of_otolith():
 
 
 def test_an_error_names_the_place_in_the_value():
-    with pytest.raises(BadValue, match=r"at a/0: cannot keep a builtins\.function"):
+    with pytest.raises(BadValue, match=r"at a/0: cannot store a builtins\.function"):
         Encoding(signed()).encode({"a": [lambda: 1]})
 
 

@@ -190,7 +190,7 @@ class _Shout(str):
     ids=lambda value: type(value).__name__,
 )
 def test_a_subclass_is_not_flattened_to_what_it_extends(value, way_out):
-    with pytest.raises(BadValue, match="cannot keep a") as raised:
+    with pytest.raises(BadValue, match="cannot store a") as raised:
         CODECS.lower(value)
 
     assert way_out in raised.value.hint

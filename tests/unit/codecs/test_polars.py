@@ -204,10 +204,15 @@ def test_columns_of_other_lengths_are_refused(rows):
         lift(Tag.POLARS, data)
 
 
-@pytest.mark.parametrize("data", [None, [], {}, {"type": "Frame"}, {"type": "DataFrame"}])
+@pytest.mark.parametrize("data", [None, [], {}, {"type": "DataFrame"}])
 def test_data_of_something_else_is_refused(data):
     with pytest.raises(Corrupt):
         lift(Tag.POLARS, data)
+
+
+def test_a_form_of_a_newer_otolith_is_an_unknown_type():
+    with pytest.raises(UnknownType, match="upgrade otolith"):
+        lift(Tag.POLARS, {"type": "Frame"})
 
 
 def test_two_columns_of_one_name_are_refused():

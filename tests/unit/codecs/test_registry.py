@@ -124,7 +124,7 @@ def test_a_registration_needs_a_name_and_a_version(wrong):
     ids=lambda value: type(value).__name__,
 )
 def test_a_stranger_is_refused_with_the_way_out(value, way_out, codecs):
-    with pytest.raises(BadValue, match="cannot keep a") as raised:
+    with pytest.raises(BadValue, match="cannot store a") as raised:
         codecs.lower(value)
 
     assert way_out in raised.value.hint

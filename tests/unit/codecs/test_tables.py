@@ -388,10 +388,15 @@ def test_data_that_lies_is_refused_before_memory_is_made_for_it(lie):
         lift(Tag.TABLE, {"type": "Array", "of": kind, "values": values})
 
 
-@pytest.mark.parametrize("data", [None, [], {}, {"type": "Table"}, {"type": 1}, {"type": "Tables"}])
+@pytest.mark.parametrize("data", [None, [], {}, {"type": "Table"}, {"type": 1}])
 def test_data_of_something_else_is_refused(data):
     with pytest.raises(Corrupt):
         lift(Tag.TABLE, data)
+
+
+def test_a_form_of_a_newer_otolith_is_an_unknown_type():
+    with pytest.raises(UnknownType, match="upgrade otolith"):
+        lift(Tag.TABLE, {"type": "Tables"})
 
 
 def test_columns_of_other_lengths_are_refused():

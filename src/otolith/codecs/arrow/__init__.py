@@ -1,6 +1,6 @@
-"""Arrow's tables, arrays, scalars and types, kept column by column and buffer by buffer.
+"""Arrow's tables, arrays, scalars and types, stored column by column and buffer by buffer.
 
-The form is seen by hashes and never changes (`docs/reference/format-v1.md`):
+Forms (they never change, see `docs/reference/format-v1.md`)
 
     TABLE  {"type": "Table" or "RecordBatch", "schema": schema, "rows": int, "columns": [array]}
            {"type": "ChunkedArray" or "Array" or "Scalar", "of": type, "values": array}
@@ -8,175 +8,142 @@ The form is seen by hashes and never changes (`docs/reference/format-v1.md`):
            {"type": "Field", "field": field}
            {"type": "DataType", "of": type}
 
-    schema, field, type   as in `arrow_types`
-    array                 as in `arrow_arrays`; that of a Scalar has one element
+    schema, field, type   as in `types`
+    array                 as in `arrays`; that of a Scalar has one element
 
-Chunks are not kept: a column of several is lowered as one, and comes back as one. So tables with
+Chunks are not stored: a column of several is lowered as one, and comes back as one. So tables with
 the same content are stored alike however they were put together, and so are a table and its slice
-once it is a table of its own. The columns of a table do not depend on each other: `column` makes
-one from its own part and the head, which is all the rest.
+once that is copied. The columns of a table do not depend on each other: `column` makes one from its
+own part and the *head*, which is the form without its columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from otolith.codecs.arrow.arrays import Form, load, lower
+from otolith.codecs.arrow.arrays import lift_array, lower_array
 from otolith.codecs.arrow.types import (
-    describe,
-    describe_field,
-    describe_schema,
-    field_of,
-    schema_of,
-    type_of,
+    lift_field,
+    lift_schema,
+    lift_type,
+    lower_field,
+    lower_schema,
+    lower_type,
 )
-from otolith.codecs.base import VERIFY, Lowering
-from otolith.errors import BadValue, Corrupt
-from otolith.types import Tag, Tagged
+from otolith.codecs.base import Form, FormCodec, FormLayout, check, require
+from otolith.errors import BadValue
+from otolith.types import Tag
 
 
-class Tables:
-    """Lowers and lifts the values of pyarrow."""
-
-    @property
-    def codes(self) -> frozenset[int]:
-        return frozenset({Tag.TABLE})
-
-    def lowering(self, kind: type) -> Lowering | None:
-        return next((lower for base, lower in _LOWER.items() if issubclass(kind, base)), None)
-
-    def lift(self, code: int, data: object) -> object:
-        name = _part(data, "type", str)
-        if name not in _LIFT:
-            raise Corrupt(f"there is no {name:.40} of Arrow", hint=VERIFY)
-        return _LIFT[name](data)
+def labels(head: Form) -> list[str]:
+    """Return the names of the columns of a table, given its head."""
+    return list(_schema_and_rows(head)[0].names)
 
 
-def labels(head: dict[str, object]) -> list[str]:
-    """Return the names of the columns, given what is kept of the table without its columns."""
-    return list(schema_of(_part(head, "schema", list)).names)
-
-
-def column(head: dict[str, object], position: int, value: object) -> pa.ChunkedArray:
-    """Return one column of a table, given what is kept of the table without its columns.
+def column(head: Form, position: int, value: object) -> pa.ChunkedArray:
+    """Return one column of a table, given its head.
 
     Raises:
         Corrupt: the value is not that of such a column.
     """
-    schema = schema_of(_part(head, "schema", list))
-    return pa.chunked_array([_column(schema, _rows(head), position, value)])
+    schema, rows = _schema_and_rows(head)
+    return pa.chunked_array([_column(schema, rows, position, value)])
 
 
-def _lower_tabular(value: Any) -> Tagged:
-    head = {
-        "type": "Table" if isinstance(value, pa.Table) else "RecordBatch",
-        "schema": describe_schema(value.schema),
+def _schema_and_rows(head: Form) -> tuple[pa.Schema, int]:
+    schema, rows = check(head, schema=list, rows=int)
+    require(0 <= rows < 2**60, f"a table has {rows} rows")
+    return lift_schema(schema), rows
+
+
+def _lower_table(value: Any) -> Form:
+    return {
+        "schema": lower_schema(value.schema),
         "rows": value.num_rows,
+        "columns": [_lower_column(each) for each in value.columns],
     }
-    return Tagged(Tag.TABLE, {**head, "columns": [_values(each) for each in value.columns]})
 
 
-def _lower_values(name: str, whole: Callable[[Any], pa.Array]) -> Lowering:
-    def lower_values(value: Any) -> Tagged:
-        data = {"type": name, "of": describe(value.type), "values": _values(whole(value))}
-        return Tagged(Tag.TABLE, data)
-
-    return lower_values
+def _lower_values(value: Any) -> Form:
+    array = pa.repeat(value, 1) if isinstance(value, pa.Scalar) else value
+    return {"of": lower_type(value.type), "values": _lower_column(array)}
 
 
-def _values(array: Any) -> Form:
+def _lower_column(array: Any) -> Form:
     try:
-        return lower(_whole(array))
+        if isinstance(array, pa.ChunkedArray):
+            chunks = array.chunks
+            if len(chunks) == 1:
+                array = chunks[0]
+            else:
+                array = pa.concat_arrays(chunks) if chunks else pa.nulls(0, array.type)
+        return lower_array(array)
     except pa.ArrowException as error:
         raise BadValue(
-            f"cannot keep a column of {array.type!s:.80}: {error}",
+            f"cannot store a column of {array.type!s:.80}: {error}",
             hint="cast it to a plainer type; strings beyond 2 GiB to large_string",
         ) from error
 
 
-def _whole(array: Any) -> pa.Array:
-    if not isinstance(array, pa.ChunkedArray):
-        return array
-    if array.num_chunks == 1:
-        return array.chunk(0)
-    return pa.concat_arrays(array.chunks) if array.num_chunks else pa.nulls(0, array.type)
-
-
 def _column(schema: pa.Schema, rows: int, position: int, value: object) -> pa.Array:
-    if not 0 <= position < len(schema):
-        raise Corrupt(f"a table has no column {position}", hint=VERIFY)
-    array = load(schema.field(position).type, value)
-    if len(array) != rows:
-        raise Corrupt(f"a column has {len(array)} rows instead of {rows}", hint=VERIFY)
+    require(0 <= position < len(schema), f"a table has no column {position}")
+    array = lift_array(schema.field(position).type, value)
+    require(len(array) == rows, f"a column has {len(array)} rows instead of {rows}")
     return array
 
 
-def _lift_tabular(data: object) -> Any:
-    schema, rows = schema_of(_part(data, "schema", list)), _rows(data)
-    values = _part(data, "columns", list)
-    if len(values) != len(schema):
-        raise Corrupt(f"a table has {len(values)} columns instead of {len(schema)}", hint=VERIFY)
-    columns = [_column(schema, rows, at, value) for at, value in enumerate(values)]
-    kind = pa.Table if _part(data, "type", str) == "Table" else pa.RecordBatch
+def _lift_table(kind: Any, schema: list[Any], rows: int, columns: list[Any]) -> Any:
+    types, rows = _schema_and_rows({"type": kind.__name__, "schema": schema, "rows": rows})
+    require(
+        len(columns) == len(types), f"a table has {len(columns)} columns instead of {len(types)}"
+    )
     if not columns:
         # Without columns only a selection of none can have rows.
-        bare = pa.schema([("bare", pa.null())], schema.metadata)
+        bare = pa.schema([("bare", pa.null())], types.metadata)
         return kind.from_arrays([pa.nulls(rows)], schema=bare).select([])
-    return kind.from_arrays(columns, schema=schema)
+    arrays = [_column(types, rows, at, value) for at, value in enumerate(columns)]
+    return kind.from_arrays(arrays, schema=types)
 
 
-def _lift_values(data: object) -> pa.Array:
-    return load(type_of(_part(data, "of", object)), _part(data, "values", dict))
+def _lift_values(of: object, values: dict[str, object]) -> pa.Array:
+    return lift_array(lift_type(of), values)
 
 
-def _lift_scalar(data: object) -> pa.Scalar:
-    array = _lift_values(data)
-    if len(array) != 1:
-        raise Corrupt(f"a scalar has {len(array)} values", hint=VERIFY)
+def _lift_scalar(of: object, values: dict[str, object]) -> pa.Scalar:
+    array = _lift_values(of, values)
+    require(len(array) == 1, f"a scalar has {len(array)} values")
     return array[0]
 
 
-def _rows(head: object) -> int:
-    rows = _part(head, "rows", int)
-    if not 0 <= rows < 2**60:
-        raise Corrupt(f"a table has {rows} rows", hint=VERIFY)
-    return int(rows)
+def _layout(
+    kind: Any, lift: Callable[..., object], lower: Callable[[Any], Form], **parts: type
+) -> FormLayout:
+    return FormLayout(kind, lift, parts, lower, subclasses=True)
 
 
-def _part(data: object, name: str, kind: type) -> Any:
-    part = data.get(name, _ABSENT) if type(data) is dict else _ABSENT
-    if part is _ABSENT or (kind is not object and type(part) is not kind):
-        raise Corrupt(f"a value of Arrow is kept without its {name}", hint=VERIFY)
-    return part
+_TABLE: dict[str, type] = {"schema": list, "rows": int, "columns": list}
+_VALUES: dict[str, type] = {"of": object, "values": dict}
 
-
-_ABSENT = object()
-
-_LOWER: dict[type, Lowering] = {
-    pa.Table: _lower_tabular,
-    pa.RecordBatch: _lower_tabular,
-    pa.ChunkedArray: _lower_values("ChunkedArray", lambda value: value),
-    pa.Array: _lower_values("Array", lambda value: value),
-    pa.Scalar: _lower_values("Scalar", lambda value: pa.repeat(value, 1)),
-    pa.Schema: lambda value: Tagged(
-        Tag.TABLE, {"type": "Schema", "schema": describe_schema(value)}
+CODEC = FormCodec(
+    Tag.TABLE,
+    (
+        _layout(pa.Table, partial(_lift_table, pa.Table), _lower_table, **_TABLE),
+        _layout(pa.RecordBatch, partial(_lift_table, pa.RecordBatch), _lower_table, **_TABLE),
+        _layout(
+            pa.ChunkedArray,
+            lambda of, values: pa.chunked_array([_lift_values(of, values)]),
+            _lower_values,
+            **_VALUES,
+        ),
+        _layout(pa.Array, _lift_values, _lower_values, **_VALUES),
+        _layout(pa.Scalar, _lift_scalar, _lower_values, **_VALUES),
+        _layout(pa.Schema, lift_schema, lambda value: {"schema": lower_schema(value)}, schema=list),
+        _layout(pa.Field, lift_field, lambda value: {"field": lower_field(value)}, field=list),
+        _layout(pa.DataType, lift_type, lambda value: {"of": lower_type(value)}, of=object),
     ),
-    pa.Field: lambda value: Tagged(Tag.TABLE, {"type": "Field", "field": describe_field(value)}),
-    pa.DataType: lambda value: Tagged(Tag.TABLE, {"type": "DataType", "of": describe(value)}),
-}
-
-_LIFT: dict[str, Callable[[object], object]] = {
-    "Table": _lift_tabular,
-    "RecordBatch": _lift_tabular,
-    "ChunkedArray": lambda data: pa.chunked_array([_lift_values(data)]),
-    "Array": _lift_values,
-    "Scalar": _lift_scalar,
-    "Schema": lambda data: schema_of(_part(data, "schema", list)),
-    "Field": lambda data: field_of(_part(data, "field", list)),
-    "DataType": lambda data: type_of(_part(data, "of", object)),
-}
-
-CODEC = Tables()
+    misfits=(pa.ArrowException,),
+)

@@ -1,38 +1,20 @@
-"""The door of frames: what pandas has, lowered column by column.
+"""The door of pandas: frames, series, indexes, arrays, types and scalars, column by column.
 
-CODEC    frames, series, indexes, arrays, types and scalars
-column   the Series of one column, for whoever reads a frame without its other columns
-labels   what the columns of such a frame are called
+Forms (they never change, see `docs/reference/format-v1.md`): FRAME is a dict with a "type" and the
+parts that `frames`, `arrays` and `dtypes` list for it.
+
+CODEC    the codec of pandas
+column   the Series of one column, for a caller that reads a frame without its other columns
+labels   the labels of the columns of such a frame
 """
 
 from __future__ import annotations
 
-from otolith.codecs.base import Forms
+from otolith.codecs.base import FormCodec
 from otolith.codecs.pandas import arrays, dtypes, frames
 from otolith.codecs.pandas.frames import column, labels
 from otolith.types import Tag
 
 __all__ = ["CODEC", "column", "labels"]
 
-_LOWER = (
-    frames.FRAME_LOWER,
-    frames.INDEX_LOWER,
-    arrays.LOWER,
-    dtypes.STRING_LOWER,
-    dtypes.LOWER,
-    dtypes.MOMENT_LOWER,
-)
-_LIFT = (
-    frames.FRAME_LIFT,
-    frames.INDEX_LIFT,
-    arrays.LIFT,
-    dtypes.STRING_LIFT,
-    dtypes.LIFT,
-    dtypes.MOMENT_LIFT,
-)
-
-CODEC = Forms(
-    Tag.FRAME,
-    {kind: form for table in _LOWER for kind, form in table.items()},
-    {name: read for table in _LIFT for name, read in table.items()},
-)
+CODEC = FormCodec(Tag.FRAME, (*frames.LAYOUTS, *arrays.LAYOUTS, *dtypes.LAYOUTS))

@@ -26,7 +26,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, Literal, TypeAlias
 
-from otolith.codecs import migrate, moved
+from otolith.codecs import migrate, moved_class
 from otolith.core import Change, Path, format_path, parse_own_path, parse_path
 from otolith.errors import Invalid, SchemaMismatch
 from otolith.state.schema.checks import Misfit
@@ -162,7 +162,7 @@ def migrate_state(
     if stored is None or stored == schema.record():
         return dict(fields)
     name, version = stored.get("name"), stored.get("version")
-    if name != schema.name and moved(str(name)) is not schema.model:
+    if name != schema.name and moved_class(str(name)) is not schema.model:
         raise _kept_otherwise(schema, f"{name} and not with {schema.name}")
     if type(version) is not int or not 1 <= version <= schema.version:
         raise _kept_otherwise(schema, f"version {version} of {name}; here it has {schema.version}")
