@@ -1,7 +1,25 @@
-"""The front door: `open` and the names a user needs, each loaded when it is first asked for.
+"""Version control for what an AI agent knows: every step is a commit.
 
-Importing otolith imports nothing else. `_HOME` says where each name lives; the block below it
-tells type checkers the same, and a test in `tests/house` keeps the two alike.
+    import otolith
+
+    state = otolith.Versioned(otolith.Disk("agent.db"))   # a dict backed by a file
+    state["plan"] = {"steps": ["search"]}
+    first = state.commit("planned")
+    state["plan"]["steps"].append("book")                 # in place; commit() detects it
+    state.commit("extended")
+    state.at(first)["plan/steps"]                         # ['search'], read-only
+    state.rollback(first)                                 # a new commit; history stays
+
+Open        open, Repo, Versioned, Live
+Stores      Disk, Memory, Cache, KVStore
+Look        view, events, Event, Commit, Change, Merge, PathConflict, Branch, Snapshot
+Act         Agent, Orchestrator, AgentState, WorkingMemory, Tool, tool, Workspace, Runner, Chart
+Talk        Message, ToolCall
+Values      Codecs, migration
+Errors      Error and its kinds; all of them are in otolith.errors
+Modules     aio (the same verbs, awaitable), errors
+
+Names are loaded when they are first used, so importing otolith imports nothing else.
 """
 
 # A type checker reads this name as true; importing it from `typing` would cost the most of all.
@@ -9,6 +27,7 @@ TYPE_CHECKING = False
 
 __version__ = "0.1.0"
 
+# Where each name lives. The block below says the same to type checkers; tests/house compares both.
 _HOME = {
     "open": "otolith.opening",
     "Repo": "otolith.session",
@@ -60,7 +79,10 @@ _HOME = {
     "NotKept": "otolith.errors",
 }
 
+_MODULES = ("aio", "errors")
+
 if TYPE_CHECKING:
+    from otolith import aio, errors
     from otolith.agent import Agent, AgentState, Orchestrator, Tool, WorkingMemory, tool
     from otolith.codecs import Codecs, migration
     from otolith.conversation import Message, ToolCall
@@ -138,6 +160,8 @@ __all__ = [
     "WorkingMemory",
     "Workspace",
     "__version__",
+    "aio",
+    "errors",
     "events",
     "migration",
     "open",
@@ -147,26 +171,27 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return __import__(f"{__name__}.{name}", fromlist=[name])
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(
             f"module {__name__!r} has no attribute {name!r}", name=name, obj=__name__
         )
-    module = __import__(home, fromlist=[name])
-    found: object = getattr(module, name)
+    found: object = getattr(__import__(home, fromlist=[name]), name)
     globals()[name] = found
     return found
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def load_ipython_extension(shell: object) -> None:
-    """Do what `%load_ext otolith` asks for."""
+    """Load the cell magics: what `%load_ext otolith` calls."""
     __import__("otolith.cli.ipython", fromlist=["load"]).load(shell)
 
 
 def unload_ipython_extension(shell: object) -> None:
-    """Do what `%unload_ext otolith` asks for."""
+    """Remove the cell magics: what `%unload_ext otolith` calls."""
     __import__("otolith.cli.ipython", fromlist=["unload"]).unload(shell)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

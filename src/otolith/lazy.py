@@ -1,4 +1,10 @@
-"""Doors of rooms whose names are loaded when they are first asked for."""
+"""Lazy doors: a room's `__init__.py` whose names are imported when they are first used.
+
+    _HOME = {"Live": "live", "Schema": "schema.schema"}
+    __getattr__ = door(__name__, _HOME)
+
+Importing such a room costs next to nothing, however many optional parts are behind it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def door(room: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """Return the `__getattr__` of a room: `homes` says in which of its modules each name is."""
+    """Return the `__getattr__` of a room; `homes` maps each name to a module of the room.
+
+    `dir(room)` then lists these names, and nothing else.
+    """
 
     def find(name: str) -> object:
         if name not in homes:
@@ -21,4 +30,5 @@ def door(room: str, homes: Mapping[str, str]) -> Callable[[str], object]:
         setattr(sys.modules[room], name, found)
         return found
 
+    vars(sys.modules[room])["__dir__"] = lambda: sorted(homes)
     return find

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import json
+import re
 import subprocess
 import sys
 
@@ -15,7 +16,8 @@ from tests.house.source import modules
 from tests.patience import HANG_SECONDS
 
 HOME = otolith._HOME
-MOST_NAMES = 50
+MODULES = otolith._MODULES
+MOST_NAMES = 52
 
 # Never needed to open a store and read from it.
 OPTIONAL = {"asyncio", "attr", "hypothesis", "numpy", "pandas", "pydantic", "pytest", "click"}
@@ -34,12 +36,23 @@ def test_a_name_is_defined_inside_its_home(name):
 
 
 def test_type_checkers_are_told_what_the_table_says():
-    assert _told_to_type_checkers() == HOME
+    assert _told_to_type_checkers() == HOME | dict.fromkeys(MODULES, "otolith")
 
 
-def test_all_is_the_table_and_the_version():
-    assert set(otolith.__all__) == {*HOME, "__version__"}
-    assert set(otolith.__all__) <= set(dir(otolith))
+def test_all_is_the_table_the_modules_and_the_version_and_so_is_dir():
+    assert set(otolith.__all__) == {*HOME, *MODULES, "__version__"}
+    assert dir(otolith) == sorted(otolith.__all__)
+
+
+def test_the_docstring_names_everything_but_single_errors():
+    words = set(re.findall(r"\w+", otolith.__doc__ or ""))
+
+    assert {name for name in HOME if HOME[name] != "otolith.errors"} <= words
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_of_the_front_door_needs_no_import(name):
+    assert getattr(otolith, name) is importlib.import_module(f"otolith.{name}")
 
 
 def test_the_front_door_stays_small():
