@@ -123,7 +123,7 @@ _MODULES = {
     "otolith.agent.session": "otolith.session",
     "otolith.agent.state": "otolith.state.base",
     "otolith.agent.tracking.marks": "otolith.state.tracking.fingerprints",
-    "otolith.agent.tracking.scans": "otolith.state.tracking.aliases",
+    "otolith.agent.tracking.scans": "otolith.state.tracking.shared_objects",
     "otolith.agent.tracking.sharing": "otolith.state.tracking.shared_objects",
     "otolith.agent.tracking.views": "otolith.state.tracking.shared_objects",
     "otolith.agent.viewing.looks": "otolith.views.describe",

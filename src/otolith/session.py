@@ -42,7 +42,7 @@ from otolith.state.frames import Frame, merge_frames
 from otolith.state.schema.schema import SchemaGuard
 from otolith.state.stored_events import StoredEventLog
 from otolith.state.tracked_branch import TrackedBranch
-from otolith.state.tracking.held import Hold
+from otolith.state.tracking.held import HeldValue
 from otolith.stores import KVStore, Store, as_store
 from otolith.types import Clock, Hash, Tag
 
@@ -165,7 +165,7 @@ class Versioned(TrackedBranch):
             self.repo = Repo(as_store("memory:" if store is None else store), **options)
         super().__init__(self.repo.backend, scope_ref(scope, session, branch))
         self._event_log: StoredEventLog | None = None
-        self._skipped: dict[Path, Hold] = {}
+        self._skipped: dict[Path, HeldValue] = {}
         self._scopes = self._linked(user=user, app=app)
         self._guard: SchemaGuard | None = None
         if schema is not None:

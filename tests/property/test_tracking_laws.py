@@ -17,7 +17,7 @@ import otolith
 from otolith.codecs import identical
 from otolith.core import Branch
 from otolith.errors import BadValue
-from otolith.state.tracking.held import Held
+from otolith.state.tracking.held import HeldValues
 from otolith.testing import strategies
 from tests.unit.codecs import data as tables
 
@@ -219,30 +219,30 @@ def encoded(act):
 @given(values, st.data())
 def test_looking_again_finds_what_encoding_from_scratch_finds(value, data):
     cells = otolith.open("memory:").session("s").cells
-    how = Held(cells).imprints
-    imprint = encoded(lambda: how.fresh(value))
+    how = HeldValues(cells).imprinter
+    imprint = encoded(lambda: how.encode(value))
     assume(imprint is not None)
     for _ in range(4):
         for _ in range(data.draw(st.integers(0, 3))):
             change_somewhere(value, data.draw)
         scratch = encoded(lambda: cells.put(deepcopy(value)))
-        before, now = imprint, encoded(partial(how.again, value, imprint))
+        before, now = imprint, encoded(partial(how.update, value, imprint))
         assert (now is None) == (scratch is None)
         if now is None:
             return
         assert cells.same(now.cell, scratch)
         assert (now is before) == cells.same(before.cell, scratch)
-        assert how.again(value, now) is now
+        assert how.update(value, now) is now
         imprint = now
 
 
 @given(values, values)
 def test_a_value_in_the_place_of_another_is_encoded_as_from_scratch(old, new):
     cells = otolith.open("memory:").session("s").cells
-    how = Held(cells).imprints
-    imprint, scratch = encoded(lambda: how.fresh(old)), encoded(lambda: cells.put(deepcopy(new)))
+    how = HeldValues(cells).imprinter
+    imprint, scratch = encoded(lambda: how.encode(old)), encoded(lambda: cells.put(deepcopy(new)))
     assume(imprint is not None and scratch is not None)
-    assert cells.same(how.again(new, imprint).cell, scratch)
+    assert cells.same(how.update(new, imprint).cell, scratch)
 
 
 # States

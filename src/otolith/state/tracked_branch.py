@@ -18,7 +18,8 @@ in `tracking/`: `held.py` (which objects), `imprints.py` (what each looked like)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import is_
 from threading import RLock
 from typing import Any
 
@@ -40,9 +41,9 @@ from otolith.core import (
 from otolith.errors import BadPath, BadValue, KeyNotFound, NotKept
 from otolith.state.tracking.aliases import Aliases
 from otolith.state.tracking.fingerprints import is_fixed
-from otolith.state.tracking.held import MISSING, Held, Hold, put_part, remove_part
-from otolith.state.tracking.imprints import Shape
-from otolith.state.tracking.shared_objects import Adoption
+from otolith.state.tracking.held import MISSING, HeldValue, HeldValues, put_part, remove_part
+from otolith.state.tracking.imprints import ImprintKind
+from otolith.state.tracking.shared_objects import identity, object_identities
 
 _UNREAD = b""
 
@@ -59,23 +60,24 @@ class ChangeTracker:
         stage: Stage,
         committer: Committer,
         *,
-        shapes: tuple[Shape, ...] = (),
+        kinds: tuple[ImprintKind, ...] = (),
         load: Load | None = None,
     ) -> None:
         self._cells = cells
         self._stage = stage
         self._committer = committer
         self._load = load or (lambda path, cell: cells.load(cell))
-        self.held = Held(cells, shapes)
+        self.held = HeldValues(cells, kinds)
+        self._fingerprint = self.held.imprinter.fingerprint
         self.aliases = Aliases(
-            reach=self.reach, print=self.held.imprints.print, order=cells.encoding.key
+            reach=self.reach, fingerprint=self._fingerprint, order=cells.encoding.key
         )
         self._aliases_cell: bytes | None = None
         self._flushed_root: bytes | None = None
 
     # Holding
 
-    def reach(self, path: Path) -> tuple[Path, Hold] | None:
+    def reach(self, path: Path) -> tuple[Path, HeldValue] | None:
         """Hold the value at a path, or the one it is part of; None if there is nothing to hold."""
         unit = self.held.find(path)
         if unit is None and self.hold(self.unit(path)) is not None:
@@ -84,7 +86,7 @@ class ChangeTracker:
 
     def unit(self, path: Path) -> Path:
         """Return the path of the value to hold for what is at a path."""
-        shared = self.aliases.above(path)
+        shared = self.aliases.shared_above(path)
         end = len(path) if shared is None else len(shared)
         for length in range(1, end):
             cell = self._stage.get(path[:length])
@@ -92,14 +94,14 @@ class ChangeTracker:
                 return path[:length]
         return path[:end]
 
-    def hold(self, path: Path) -> Hold | None:
+    def hold(self, path: Path) -> HeldValue | None:
         """Read and hold a value; one that never changes is returned and not held."""
         cell = self._stage.get(path)
         if cell is None:
             return None
         value = self._load(path, cell)
         if is_fixed(type(value)) or type(value) is Lost:
-            return Hold(value)
+            return HeldValue(value)
         hold = self.held.hold(path, value, cell)
         self.aliases.join(path)
         return hold
@@ -109,7 +111,7 @@ class ChangeTracker:
         cell = self._stage.get((ALIASES,))
         if cell != self._aliases_cell:
             self._aliases_cell = cell
-            self.aliases.read(self._cells.load(cell) if cell is not None else None)
+            self.aliases.load(self._cells.load(cell) if cell is not None else None)
 
     # Staging what changed in place
 
@@ -118,35 +120,35 @@ class ChangeTracker:
 
         A `Lost` is staged for each of those: an older value must never take its place.
         """
-        awake = {path: hold for path, hold in self.held if not hold.rests}
+        awake = {path: hold for path, hold in self.held if not hold.is_unreferenced}
         # First the references, then the content: once unreferenced, a value cannot change again.
         alone = {
             path: hold.imprint
             for path, hold in awake.items()
-            if not hold.was_asked and self.aliases.is_alone(path, hold)
+            if not hold.was_returned and self.aliases.is_unreferenced(path, hold)
         }
         failures = self.stage_changed(awake)
         for path, hold in awake.items():
-            hold.was_asked = False
-            hold.rests = path in alone and hold.imprint is alone[path]
+            hold.was_returned = False
+            hold.is_unreferenced = path in alone and hold.imprint is alone[path]
         self._stage_aliases()
         self._flushed_root = self._stage.root()
         return failures
 
-    def stage_changed(self, holds: Mapping[Path, Hold]) -> dict[Path, BadValue]:
+    def stage_changed(self, holds: Mapping[Path, HeldValue]) -> dict[Path, BadValue]:
         """Stage those of some held values that changed; return what cannot be stored."""
         failures: dict[Path, BadValue] = {}
         for path, hold in holds.items():
             try:
-                new = self.held.look(hold)
+                new = self.held.changed_imprint(hold)
             except BadValue as error:
                 failures[path] = error
-                hold.imprint = hold.likeness = None
-                hold.lost = self._cells.put(Lost.of(hold.value, error))
-                self._stage.put(path, hold.lost)
+                hold.imprint = hold.previous_imprint = None
+                hold.lost_cell = self._cells.put(Lost.of(hold.value, error))
+                self._stage.put(path, hold.lost_cell)
                 continue
             if new is not None:
-                hold.imprint, hold.lost = new, None
+                hold.imprint, hold.lost_cell = new, None
                 self._stage_cell(path, new.cell)
         return failures
 
@@ -159,12 +161,12 @@ class ChangeTracker:
                 self._committer.settled(change.keys)
 
     def _stage_aliases(self) -> None:
-        if not len(self.held) and not self.aliases.has_parted:
+        if not len(self.held) and not self.aliases.has_diverged:
             return
         self.follow_aliases()
-        holds = {path: hold for path, hold in self.held if hold.lost is None}
+        holds = {path: hold for path, hold in self.held if hold.lost_cell is None}
         is_edited = not self._cells.same(self._stage.root(), self._committer.head_cell)
-        record = self.aliases.record(holds, is_edited=is_edited)
+        record = self.aliases.new_record(holds, is_edited=is_edited)
         if record:
             self._stage.put((ALIASES,), self._cells.put(record))
         elif record is not None and self._aliases_cell is not None:
@@ -187,9 +189,9 @@ class ChangeTracker:
             if hold.imprint is not None and self._is_changed(hold):
                 hold.imprint = None
 
-    def _is_changed(self, hold: Hold) -> bool:
+    def _is_changed(self, hold: HeldValue) -> bool:
         try:
-            return not hold.rests and self.held.look(hold) is not None
+            return not hold.is_unreferenced and self.held.changed_imprint(hold) is not None
         except BadValue:
             return True
 
@@ -199,16 +201,19 @@ class ChangeTracker:
         moved = self._moved([path for path, _ in self.held])
         live = {path: self.held.at(path).value for path in moved}
         others = [hold.value for path, hold in self.held if path not in moved]
-        adopt = Adoption(live.values(), fixed=others, print=self.held.imprints.print)
+        update = InPlaceUpdate(live.values(), fixed=others, fingerprint=self._fingerprint)
         for path in sorted(moved, key=self._stage.names):
-            self._adopt(path, moved[path], adopt)
-        self.aliases.rejoin(self.held)
+            self._update(path, moved[path], update)
+        self.aliases.join_held(self.held)
 
     def refresh_inside(self, path: Path) -> None:
         """Bring what is held below a path up to date with what a handle wrote there."""
-        for below, cell in self._moved(self.held.inside(path)).items():
-            live = [self.held.at(below).value]
-            self._adopt(below, cell, Adoption(live, print=self.held.imprints.print, keeps=True))
+        for below, cell in self._moved(self.held.below(path)).items():
+            self._update(below, cell, self.update_of(self.held.at(below).value))
+
+    def update_of(self, value: object) -> InPlaceUpdate:
+        """Return an update of one value in which shared objects stay where they are equal."""
+        return InPlaceUpdate([value], fingerprint=self._fingerprint, keep_shared=True)
 
     def _moved(self, paths: list[Path]) -> dict[Path, bytes]:
         """Return the staged cells of held values that differ from them; drop what is gone."""
@@ -221,20 +226,84 @@ class ChangeTracker:
                 cell = None
             if cell is None:
                 self.held.drop(path)
-            elif hold.lost is not None:
-                moved |= {} if self._cells.same(cell, hold.lost) else {path: cell}
+            elif hold.lost_cell is not None:
+                moved |= {} if self._cells.same(cell, hold.lost_cell) else {path: cell}
             elif hold.imprint is None or not self._cells.same(cell, hold.imprint.cell):
                 moved[path] = cell
         return moved
 
-    def _adopt(self, path: Path, cell: bytes, adopt: Adoption) -> None:
+    def _update(self, path: Path, cell: bytes, update: InPlaceUpdate) -> None:
         hold, fresh = self.held.at(path), self._cells.load(cell)
         if type(fresh) is Lost or is_fixed(type(fresh)):
             self.held.drop(path)
             return
-        hold.value = adopt(hold.value, fresh)
-        hold.imprint, hold.likeness = self.held.imprints.of(hold.value, cell), None
-        hold.lost = None
+        hold.value = update(hold.value, fresh)
+        hold.imprint, hold.previous_imprint = self.held.imprinter.take(hold.value, cell), None
+        hold.lost_cell = None
+
+
+class InPlaceUpdate:
+    """Gives held objects the content of a replaced state.
+
+    Dicts, lists, sets and bytearrays are changed in place. Anything else stays if it is equal to
+    the new value, and is replaced otherwise. An object that is in several places takes the content
+    of the first of them only, because the places may differ now.
+
+    `live` are the values that may be changed, `fixed` those of other places, which stay. With
+    `keep_shared`, an object in several places stays in those that are still equal to it.
+    """
+
+    def __init__(
+        self,
+        live: Iterable[object],
+        *,
+        fixed: Iterable[object] = (),
+        fingerprint: Callable[[object], int | None],
+        keep_shared: bool = False,
+    ) -> None:
+        stay = list(fixed)
+        _, self._shared = object_identities([*live, *stay])
+        self._taken = self._shared & object_identities(stay)[0] if self._shared and stay else set()
+        self._fingerprint = fingerprint
+        self._keep_shared = keep_shared
+
+    def __call__(self, live: Any, fresh: Any) -> Any:
+        """Return what a place holds now: the object that was there, if it can be."""
+        if type(live) is not type(fresh) or live is fresh or is_fixed(type(live)):
+            return fresh
+        own = identity(live)
+        if own in self._taken:
+            return live if self._keep_shared and self._is_equal(live, fresh) else fresh
+        if own in self._shared:
+            self._taken.add(own)
+        return self._change(live, fresh)
+
+    def _change(self, live: Any, fresh: Any) -> Any:
+        if type(live) is dict:
+            entries = {key: self(live.get(key), part) for key, part in fresh.items()}
+            live.clear()
+            live.update(entries)
+        elif type(live) is list:
+            parts = [self(mine, part) for mine, part in zip(live, fresh, strict=False)]
+            live[:] = [*parts, *fresh[len(parts) :]]
+        elif type(live) is tuple and len(live) == len(fresh):
+            new = tuple(self(mine, part) for mine, part in zip(live, fresh, strict=True))
+            return live if all(map(is_, live, new)) else new
+        elif type(live) is set:
+            live.clear()
+            live.update(fresh)
+        elif type(live) is bytearray:
+            live[:] = fresh
+        else:
+            return live if self._is_equal(live, fresh) else fresh
+        return live
+
+    def _is_equal(self, live: object, fresh: object) -> bool:
+        try:
+            now = self._fingerprint(live)
+        except BadValue:  # it was changed into something that cannot be stored
+            return False
+        return now is not None and now == self._fingerprint(fresh)
 
 
 class TrackedBranch(Branch):
@@ -248,14 +317,14 @@ class TrackedBranch(Branch):
         backend: Backend,
         ref: str,
         *,
-        shapes: tuple[Shape, ...] = (),
+        kinds: tuple[ImprintKind, ...] = (),
         load: Load | None = None,
     ) -> None:
-        """Open a branch; `shapes` and `load` replace how values are compared and read."""
+        """Open a branch; `kinds` and `load` replace how values are compared and read."""
         self._mutex = RLock()
         super().__init__(backend, ref, lock=self._mutex)
         self._values = self._tracker = ChangeTracker(
-            self.cells, self._stage, self._committer, shapes=shapes, load=load
+            self.cells, self._stage, self._committer, kinds=kinds, load=load
         )
         self._held = self._tracker.held
 
@@ -269,7 +338,7 @@ class TrackedBranch(Branch):
                 value = self._read(keys)
         if type(value) is Lost:
             raise NotKept(
-                f"{format_path(keys)} could not be kept: it was a {value.type_name},"
+                f"{format_path(keys)} could not be stored: it was a {value.type_name},"
                 f" and {value.why}",
                 hint=value.hint or "make it again",
             )
@@ -307,7 +376,7 @@ class TrackedBranch(Branch):
         """Return the value at a path, or the default if nothing is there.
 
         Raises:
-            NotKept: there was something, and it could not be kept.
+            NotKept: there was a value that could not be stored.
         """
         try:
             return self[path]
@@ -377,7 +446,7 @@ class TrackedBranch(Branch):
         unit = self._held.find(path)
         if unit is None:
             self._tracker.follow_aliases()
-            shared = self._tracker.aliases.above(path)
+            shared = self._tracker.aliases.shared_above(path)
             found = self._tracker.reach(shared) if shared is not None else None
             unit = None if found is None else found[0]
         return unit
@@ -393,14 +462,14 @@ class TrackedBranch(Branch):
 
     def _let_go(self, path: Path) -> None:
         self._held.drop(path)
-        self._tracker.aliases.forget(path)
+        self._tracker.aliases.mark_removed(path)
 
     # What handles do
 
     def cell_at(self, path: Path) -> bytes | None:
         with self.lock:
             if path:
-                self._tracker.stage_changed(self._held.near(path))
+                self._tracker.stage_changed(self._held.around(path))
             else:
                 self._tracker.flush()
             return super().cell_at(path)
@@ -409,13 +478,13 @@ class TrackedBranch(Branch):
     def write_cell(self, path: Path, cell: bytes | None) -> None:
         unit = self._entered(path)
         if unit is None:
-            inside = {below: self._held.at(below) for below in self._held.inside(path)}
+            inside = {below: self._held.at(below) for below in self._held.below(path)}
             self._tracker.stage_changed(inside)
             super().write_cell(path, cell)
             self._tracker.refresh_inside(path)
             return
         old, fresh = self._part(path), None if cell is None else self.cells.load(cell)
-        hold, new = self._held.at(unit), self._merged(old, fresh)
+        hold, new = self._held.at(unit), self._tracker.update_of(old)(old, fresh)
         if unit == path and (cell is None or is_fixed(type(new))):
             super().write_cell(path, cell)
             self._let_go(path)
@@ -448,10 +517,6 @@ class TrackedBranch(Branch):
             return self._held.get(path)
         except KeyNotFound:
             return MISSING
-
-    def _merged(self, old: object, fresh: object) -> object:
-        """Return the object to keep for what a handle wrote: the one that was there, if it can."""
-        return Adoption([old], print=self._held.imprints.print, keeps=True)(old, fresh)
 
     @synchronized
     def discard(self) -> None:

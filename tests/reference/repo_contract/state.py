@@ -382,7 +382,7 @@ class HeldPromises(EitherPromises):
         loop: list[Any] = []
         loop.append(loop)
         state["loop"], state["a"] = loop, 1
-        with pytest.raises(Unstorable, match="has itself inside") as refused:
+        with pytest.raises(Unstorable, match="contains itself") as refused:
             state.commit()
         assert list(refused.value.values) == ["loop"]
         loop.clear()

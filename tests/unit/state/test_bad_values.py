@@ -80,8 +80,8 @@ def on_disk(state, tmp_path):
 BAD = {
     "too deep": (lambda: nested(250), "nested deeper than 200"),
     "much too deep": (lambda: nested(100_000), "nested deeper than 200"),
-    "a cycle": (looped, "has itself inside"),
-    "a cycle that branches": (branching, "has itself inside"),
+    "a cycle": (looped, "contains itself"),
+    "a cycle that branches": (branching, "contains itself"),
     "a __reduce__ that fails": (lambda: Broken(fails(ValueError("broken"))), "broken"),
     "a __reduce__ that fails oddly": (lambda: Broken(fails(RuntimeError("odd"))), "odd"),
     "a __reduce__ that never ends": (lambda: Broken(fails(RecursionError("deep"))), "deep"),

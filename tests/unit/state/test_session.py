@@ -125,7 +125,7 @@ def test_skipping_stores_the_rest_and_never_brings_an_old_value_back():
     assert next(state["x"]) == 0
     later = Versioned(state.repo)
     assert later["y"] == [1]
-    with pytest.raises(NotKept, match="x could not be kept: it was a builtins:generator"):
+    with pytest.raises(NotKept, match="x could not be stored: it was a builtins:generator"):
         later["x"]
     with pytest.raises(NotKept):
         later.get("x", "default")

@@ -12,7 +12,7 @@ import pytest
 
 import otolith
 from otolith.errors import BadValue
-from otolith.state.tracking.held import Held
+from otolith.state.tracking.held import HeldValues
 
 
 @dataclass
@@ -36,15 +36,15 @@ class Track:
     def __init__(self, value, cells=None):
         repo = otolith.open("memory:")
         self.cells = repo.session("s").cells
-        self.how = Held(self.cells).imprints
+        self.how = HeldValues(self.cells).imprinter
         self.value = value
-        self.imprint = self.how.fresh(value)
+        self.imprint = self.how.encode(value)
 
     def is_changed(self):
         """Look again; what is found must be what encoding from scratch gives."""
-        before, self.imprint = self.imprint, self.how.again(self.value, self.imprint)
+        before, self.imprint = self.imprint, self.how.update(self.value, self.imprint)
         assert self.cells.same(self.imprint.cell, self.cells.put(deepcopy(self.value)))
-        again = self.how.again(self.value, self.imprint)
+        again = self.how.update(self.value, self.imprint)
         assert again is self.imprint
         return self.imprint is not before
 
@@ -215,7 +215,7 @@ def test_two_keys_that_are_stored_alike_are_refused(shape):
     assert track.is_changed()
     track.value[float("nan")] = 2
     with pytest.raises(BadValue, match="same encoding"):
-        track.how.again(track.value, track.imprint)
+        track.how.update(track.value, track.imprint)
 
 
 @pytest.mark.parametrize("make", [set, lambda keys: dict.fromkeys(keys, 1)], ids=["set", "dict"])
@@ -251,4 +251,4 @@ def test_a_value_that_changes_while_it_is_encoded_is_refused():
     track.how.lower = changing  # type: ignore[method-assign]
     value["box"] = Box(1)
     with pytest.raises(BadValue, match="changed while it was being encoded"):
-        track.how.again(value, track.imprint)
+        track.how.update(value, track.imprint)

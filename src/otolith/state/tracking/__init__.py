@@ -1,1 +1,1 @@
-"""Values that were handed out: what they looked like, what changed since, and who shares them."""
+"""Change tracking: which values a branch has returned, what changed in them, what they share."""

@@ -1,179 +1,50 @@
-"""What is shared between values of a state: joined again when they are read, kept up when not.
+"""Aliases: the stored record of which places of a state hold one and the same object.
 
-Every place keeps a whole value of its own; which of them are one object is kept beside them, under
-`.aliases`, an entry to a place:
+Each place stores a whole copy of its value. Which places are one object is stored beside them,
+under `.aliases`, with an entry for each place:
 
-    path -> [path of the first place of its group, None or how it looks at the array there]
+    path -> [path of the first place of its group, None or an ArrayView into the array there]
 
-It is a promise that is checked: places that have come to differ, by other hands, are not joined.
-Their entries stay until something else is committed, so that reading alone changes nothing.
+Theory of operation:
 
-Which objects are in which held values, remembered from one look to the next.
-
-To find what is shared, the identities of all mutable objects are needed. A value whose content has
-not changed has the same shape as before, so it is enough to see that the objects that have others
-inside still have the same ones: those that hold nothing but numbers and texts are not entered.
-
-Python counts the references to an object. If the objects in a value have none but those that are
-inside the value, and ours, then nobody can change it until it is handed out again.
+1. Reading any place of a group reads them all, and puts one object into each (`join`).
+2. The record is checked, not trusted: another program may have written to one of the places. Those
+   whose content differs from that of most are not joined; they have *diverged*.
+3. Their entries stay until something else is committed, so that reading alone changes nothing.
+4. Before a commit, `new_record` compares the record with the objects that are shared now.
+5. A merge of two records can leave places out that follow from others: if `a` and `b` are one
+   object, `a/x` and `b/x` are too. `_add_implied_places` adds them.
 """
 
 from __future__ import annotations
 
-import gc
-import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from otolith.core import Path
-from otolith.state.tracking.fingerprints import is_fixed
-from otolith.state.tracking.held import Held, Hold
+from otolith.state.tracking.held import HeldValue, HeldValues
 from otolith.state.tracking.shared_objects import (
+    ArrayView,
     Group,
+    ObjectScans,
     Order,
-    Place,
-    View,
+    SharedPlace,
     groups,
     identity,
     is_array,
-    levels,
     part_at,
-    replaced,
     view_in,
+    with_part,
 )
 
-_MANY = 256
 _MORE = 8
 """How many places may be found for each that is recorded: merged records may lead in circles."""
-
-_COUNTED = frozenset({dict, list, tuple})
-"""Nothing leads to these but counted references: there are no weak ones to them."""
-
-
-def _can_count() -> bool:
-    """Tell whether references are counted, and by us: not on PyPy, nor where threads run free."""
-    return hasattr(sys, "getrefcount") and getattr(sys, "_is_gil_enabled", lambda: True)()
-
-
-_COUNTS = _can_count()
-_BY_COUNTING = sum(map(sys.getrefcount, [object()])) - 1 if _COUNTS else 0
-"""How many of the references that are counted are those of counting itself."""
-
-
-class Scan(NamedTuple):
-    """The objects in one value, and the references between them."""
-
-    value: object
-    imprint: object  # as long as it is this one, the content is the same
-    objects: list[Any]
-    entered: list[object]
-    inside: list[int]
-    seen: set[int]
-    twice: set[int]
-
-    def stands(self, value: object, imprint: object) -> bool:
-        """Tell whether a value still has the same objects in it."""
-        if value is not self.value or imprint is not self.imprint or imprint is None:
-            return False
-        return _inside(self.entered) == self.inside
-
-    def is_alone(self, hold: Hold) -> bool:
-        """Tell whether nobody else has a reference to any of these objects."""
-        if not _COUNTS or hold.imprint is None or not self.stands(hold.value, hold.imprint):
-            return False
-        if not _COUNTED.issuperset(map(type, self.objects)):
-            return False
-        ours = chain(self.objects, self.entered, hold.imprint.keeps())
-        known = sum(map(self.seen.__contains__, chain(map(id, ours), self.inside)))
-        known += 2 + _BY_COUNTING * len(self.objects)  # the value is also that of this and the hold
-        # Whoever took something out for a moment would not be noticed: so it is looked at twice.
-        return sum(map(sys.getrefcount, self.objects)) == known and self.stands(
-            hold.value, hold.imprint
-        )
-
-
-_NOTHING = Scan(None, None, [], [], [], set(), set())
-
-
-class Scans:
-    """The scans of all held values."""
-
-    def __init__(self) -> None:
-        self._known: dict[Path, Scan] = {}
-        self._places: Counter[int] = Counter()  # in how many values an object is
-        self._several: set[int] = set()
-
-    def shared(self, held: Mapping[Path, Hold]) -> set[int]:
-        """Return the identities of the objects that are in more than one place."""
-        for path in self._known.keys() - held.keys():
-            self._replace(path, _NOTHING)
-        for path, hold in held.items():
-            scan = self._known.get(path, _NOTHING)
-            if not hold.rests and not scan.stands(hold.value, hold.imprint):
-                self._replace(path, _scan(hold.value, hold.imprint))
-        return self._several.union(*(scan.twice for scan in self._known.values() if scan.twice))
-
-    def is_alone(self, path: Path, hold: Hold) -> bool:
-        """Tell whether nobody else has a reference to a value or to anything in it."""
-        return self._known.get(path, _NOTHING).is_alone(hold)
-
-    def _replace(self, path: Path, scan: Scan) -> None:
-        """Put a scan into the place of another. What is in both costs a loop in C."""
-        old = self._known.pop(path, _NOTHING)
-        if scan is not _NOTHING:
-            self._known[path] = scan
-        came = scan.seen - old.seen
-        if len(old.seen) + len(came) > len(scan.seen):
-            self._count(old.seen - scan.seen, -1)
-        self._count(came, 1)
-
-    def _count(self, objects: set[int], places: int) -> None:
-        for each in objects:
-            self._places[each] += places
-            if self._places[each] > 1:
-                self._several.add(each)
-            else:
-                self._several.discard(each)
-                if not self._places[each]:
-                    del self._places[each]
-
-
-def _scan(value: object, imprint: object) -> Scan:
-    objects: list[Any] = []
-    entered: list[object] = []
-    seen: set[int] = set()
-    twice: set[int] = set()
-    above: list[Any] = []
-    for mutable, again in levels([value], seen):
-        entered += _holders(above)
-        twice |= again
-        above = mutable
-        objects += mutable
-    return Scan(value, imprint, objects, entered, _inside(entered), seen, twice)
-
-
-def _holders(objects: list[Any]) -> list[Any]:
-    """Return those that have mutable objects inside. Where there are many, all will do."""
-    if len(objects) > _MANY:
-        return objects
-    return [each for each in objects if not _has_only_fixed(each)]
-
-
-def _has_only_fixed(value: object) -> bool:
-    return all(map(is_fixed, set(map(type, gc.get_referents(value)))))
-
-
-def _inside(entered: list[object]) -> list[int]:
-    return list(map(id, gc.get_referents(*entered)))
-
 
 Entry: TypeAlias = list[Any]
 
 
 class Aliases:
-    """The record of a state, and the rules to follow it by.
+    """Reads, joins and updates the record of one state.
 
     `reach` returns what is held at or above a path, read if need be, and None if nothing is there.
     """
@@ -181,45 +52,45 @@ class Aliases:
     def __init__(
         self,
         *,
-        reach: Callable[[Path], tuple[Path, Hold] | None],
-        print: Callable[[object], int | None],
+        reach: Callable[[Path], tuple[Path, HeldValue] | None],
+        fingerprint: Callable[[object], int | None],
         order: Order,
     ) -> None:
         self._reach = reach
-        self._print = print
+        self._fingerprint = fingerprint
         self._order = order
-        self._scans = Scans()
+        self._scans = ObjectScans()
         self._groups: dict[Path, Group] = {}
         self._shared: set[Path] = set()
-        self._parted: set[Path] = set()
+        self._diverged: set[Path] = set()
         self._pending: set[Path] | None = None  # groups to join, by their first places
         self._moves = 0
 
-    def read(self, record: object) -> None:
-        """Follow another record."""
+    def load(self, record: object) -> None:
+        """Use another record."""
         entries = record if isinstance(record, dict) else {}
-        self._groups, self._shared, self._parted = {}, set(entries), set()
+        self._groups, self._shared, self._diverged = {}, set(entries), set()
         for path in sorted(entries, key=lambda path: [self._order(key) for key in path]):
             first, view = entries[path]
-            place = Place(path, None if view is None else View.load(view))
+            place = SharedPlace(path, None if view is None else ArrayView.load(view))
             self._groups.setdefault(first, []).append(place)
-        self._close()
+        self._add_implied_places()
 
-    def _close(self) -> None:
-        """Put places together that are one because what they are in is one; merges part them."""
+    def _add_implied_places(self) -> None:
+        """Add places that are one object because they are in one object."""
         home = {place.path: first for first, group in self._groups.items() for place in group}
         views = {place.path: place.view for group in self._groups.values() for place in group}
         waiting, room = list(home), _MORE * len(home)
         while waiting:
             path = waiting.pop()
-            for twin in self._twins(path, home):
-                if twin in home:
-                    self._unite(home, twin, path)
+            for other in self._other_names(path, home):
+                if other in home:
+                    self._unite(home, other, path)
                 elif room:  # one side of a merge dropped it, the other built upon it
                     room -= 1
-                    self._groups[home[path]].append(Place(twin, views[path]))
-                    home[twin], views[twin] = home[path], views[path]
-                    waiting.append(twin)
+                    self._groups[home[path]].append(SharedPlace(other, views[path]))
+                    home[other], views[other] = home[path], views[path]
+                    waiting.append(other)
 
     def _unite(self, home: dict[Path, Path], path: Path, other: Path) -> None:
         if home[path] != home[other]:
@@ -227,8 +98,8 @@ class Aliases:
             self._groups[home[other]] += moved
             home.update({place.path: home[other] for place in moved})
 
-    def _twins(self, path: Path, home: Mapping[Path, Path]) -> list[Path]:
-        """Return the other names of a place: those of what it is in, and the steps from there."""
+    def _other_names(self, path: Path, home: Mapping[Path, Path]) -> list[Path]:
+        """Return the other paths of a place: through the other places of what it is in."""
         outer = [length for length in range(1, len(path)) if path[:length] in home]
         return [
             place.path + path[length:]
@@ -237,11 +108,11 @@ class Aliases:
         ]
 
     @property
-    def has_parted(self) -> bool:
-        """Whether there are places that are no longer what the record says."""
-        return bool(self._parted)
+    def has_diverged(self) -> bool:
+        """Whether places differ from what the record says."""
+        return bool(self._diverged)
 
-    def above(self, path: Path) -> Path | None:
+    def shared_above(self, path: Path) -> Path | None:
         """Return the first place on the way to a path, or there, that is shared."""
         if not self._shared:
             return None
@@ -249,7 +120,7 @@ class Aliases:
         return next((path[:each] for each in lengths if path[:each] in self._shared), None)
 
     def join(self, path: Path) -> None:
-        """Make one again what the value at a path, or a part of it, shares with others."""
+        """Share again what the value at a path, or a part of it, shares with others."""
         self._join_all(
             {
                 first
@@ -258,8 +129,8 @@ class Aliases:
             }
         )
 
-    def rejoin(self, held: Held) -> None:
-        """Join what is held by what the record says now."""
+    def join_held(self, held: HeldValues) -> None:
+        """Join all held values according to the current record."""
         self._join_all(
             {
                 first
@@ -268,9 +139,9 @@ class Aliases:
             }
         )
 
-    def forget(self, path: Path) -> None:
-        """Note that what was at a path is gone, by our own hands."""
-        self._parted.update(each for each in self._shared if each[: len(path)] == path)
+    def mark_removed(self, path: Path) -> None:
+        """Note that this program removed or replaced what was at a path."""
+        self._diverged.update(each for each in self._shared if each[: len(path)] == path)
 
     def _join_all(self, firsts: set[Path]) -> None:
         if self._pending is not None:  # in the middle of reading what is to be joined
@@ -289,7 +160,7 @@ class Aliases:
                 break
 
     def _read_all(self, pending: set[Path]) -> list[Path]:
-        """Hold everything that groups are made of, and the groups that are met on the way."""
+        """Hold all places of groups, and of the groups found on the way."""
         done: set[Path] = set()
         while pending > done:
             for first in pending - done:
@@ -299,12 +170,12 @@ class Aliases:
         return [first for first in self._groups if first in done]
 
     def _join(self, group: Group) -> None:
-        self._parted.difference_update(place.path for place in group)
-        self._parted.update(self._unjoined(group))
+        self._diverged.difference_update(place.path for place in group)
+        self._diverged.update(self._unjoined(group))
 
     def _unjoined(self, group: Group) -> list[Path]:
-        """Join the places of a group; return those that are others than they were."""
-        wholes = self._alike([place.path for place in group if place.view is None])
+        """Join the places of a group; return those that have diverged."""
+        wholes = self._most_common_content([place.path for place in group if place.view is None])
         joined: list[Path] = []
         for place in group:
             if not wholes:
@@ -312,26 +183,26 @@ class Aliases:
             if place.view is None:
                 is_joined = place.path in wholes and self._put(place.path, wholes[place.path])
             else:
-                is_joined = self._look_at(place.path, place.view, next(iter(wholes.values())))
+                is_joined = self._join_view(place.path, place.view, next(iter(wholes.values())))
             joined += [place.path] if is_joined else []
         if len(joined) < 2:
             joined = []
         return [place.path for place in group if place.path not in joined]
 
-    def _alike(self, paths: list[Path]) -> dict[Path, object]:
-        """Return the places that most have the content of, each with the one object for all."""
+    def _most_common_content(self, paths: list[Path]) -> dict[Path, object]:
+        """Return the places with the most common content, each with the one object for all."""
         alike: dict[int | None, dict[Path, object]] = {}
         for path in paths:
             part = self._part(path)
             if part is not None:
-                alike.setdefault(self._print(part), {})[path] = part
+                alike.setdefault(self._fingerprint(part), {})[path] = part
         most = max(alike.values(), key=len, default={})
         return dict.fromkeys(most, next(iter(most.values()))) if most else {}
 
-    def _look_at(self, path: Path, view: View, whole: Any) -> bool:
-        """Let the place of a view look at an array again, if it shows the same."""
+    def _join_view(self, path: Path, view: ArrayView, whole: Any) -> bool:
+        """Make the array at a place a view again, if it has the same content."""
         part, shown = self._part(path), view.of(whole)
-        if part is None or shown is None or self._print(part) != self._print(shown):
+        if part is None or shown is None or self._fingerprint(part) != self._fingerprint(shown):
             return False
         return _is_view(whole, part, view) or self._put(path, shown)
 
@@ -343,7 +214,7 @@ class Aliases:
         try:
             return part_at(hold.value, path[len(unit) :])
         except (LookupError, AttributeError, TypeError):
-            return None  # the value has changed its shape since, by other hands
+            return None  # another program changed the shape of the value
 
     def _put(self, path: Path, part: object) -> bool:
         found = self._reach(path)
@@ -351,38 +222,40 @@ class Aliases:
             unit, hold = found
             steps = path[len(unit) :]
             self._moves += part_at(hold.value, steps) is not part
-            hold.value = replaced(hold.value, steps, part)
+            hold.value = with_part(hold.value, steps, part)
         return found is not None
 
-    def is_alone(self, path: Path, hold: Hold) -> bool:
-        """Tell whether nobody else has a reference to a value or to anything in it."""
-        return self._scans.is_alone(path, hold)
+    def is_unreferenced(self, path: Path, hold: HeldValue) -> bool:
+        """Tell whether the program has no reference to a value or to anything in it."""
+        return self._scans.is_unreferenced(path, hold)
 
-    def record(self, held: Mapping[Path, Hold], *, is_edited: bool) -> dict[Path, Entry] | None:
-        """Return the record of today, as data, or None if that of before still holds.
+    def new_record(
+        self, held: Mapping[Path, HeldValue], *, is_edited: bool
+    ) -> dict[Path, Entry] | None:
+        """Return the current record, as data, or None if the one before is still right.
 
-        Places that have parted are no reason for another one, unless something is edited anyway.
+        Diverged places alone do not change the record, unless something is edited anyway.
         """
-        today = groups(held, self._scans.shared(held), self._order)
-        if self._parted and not is_edited and _are_within(today, self._groups.values()):
+        current = groups(held, self._scans.shared(held), self._order)
+        if self._diverged and not is_edited and _are_within(current, self._groups.values()):
             return None
         before = [
-            [p for p in group if p.path not in self._parted] for group in self._groups.values()
+            [p for p in group if p.path not in self._diverged] for group in self._groups.values()
         ]
         before = [group for group in before if len(group) > 1]
         others = [[p for p in group if not _is_held(p.path, held)] for group in before]
         known = [group for group, unread in zip(before, others, strict=True) if group != unread]
         is_whole = not any(unread for unread in others if unread not in before)
-        if is_whole and self._still_says(known, today) and not (is_edited and self._parted):
+        if is_whole and self._is_confirmed(known, current) and not (is_edited and self._diverged):
             return None
         rest = [unread for unread in others if len(unread) > 1]
-        return {path: entry for group in [*rest, *today] for path, entry in _entries(group)}
+        return {path: entry for group in [*rest, *current] for path, entry in _entries(group)}
 
-    def _still_says(self, known: list[Group], today: list[Group]) -> bool:
-        """Tell whether groups are all there is. Those inside of others are not found today."""
-        return _are_within(today, known) and all(map(self._is_one, known))
+    def _is_confirmed(self, known: list[Group], current: list[Group]) -> bool:
+        """Tell whether these groups are all there is; groups inside of others are not searched."""
+        return _are_within(current, known) and all(map(self._is_one_object, known))
 
-    def _is_one(self, group: Group) -> bool:
+    def _is_one_object(self, group: Group) -> bool:
         """Tell whether the places of a group hold one object, or views of it."""
         parts = [(self._part(place.path), place.view) for place in group]
         whole = next((part for part, view in parts if view is None), None)
@@ -397,7 +270,7 @@ def _are_within(groups: Iterable[Group], others: Iterable[Group]) -> bool:
     return all(any({p.path for p in group} <= paths for paths in sets) for group in groups)
 
 
-def _is_view(whole: Any, part: Any, view: View) -> bool:
+def _is_view(whole: Any, part: Any, view: ArrayView) -> bool:
     return is_array(part) and identity(part) == identity(whole) and view_in(whole, part) == view
 
 
@@ -406,5 +279,5 @@ def _entries(group: Group) -> Iterator[tuple[Path, Entry]]:
         yield path, [group[0].path, None if view is None else view.dump()]
 
 
-def _is_held(path: Path, held: Mapping[Path, Hold]) -> bool:
+def _is_held(path: Path, held: Mapping[Path, HeldValue]) -> bool:
     return any(path[:length] in held for length in range(1, len(path) + 1))

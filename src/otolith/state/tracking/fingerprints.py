@@ -1,21 +1,17 @@
-"""Fingerprints of the parts of a long container, a few dozen parts to a mark.
+"""Fingerprints: a number for what a value holds now, at the speed of C.
 
-A mark covers a run of parts. When the container is looked at again, the parts before and after
-what was put in or taken out are found by identity; their marks are made anew and compared, and
-where they differ some part has changed by itself.
+Equal fingerprints prove equal content. Different ones prove nothing: a dict may have been
+reordered, or a set grown and shrunk. Encoding decides then.
 
-A number for what a value holds now: equal numbers, equal content, at the speed of C.
+`fingerprint` lets the C pickler walk the value. Whatever is not plain data is lowered by the codecs
+first, so a fingerprint sees exactly what would be stored, and the type of every part. The pickle
+is written to memory, hashed and dropped: nothing is ever unpickled. Raw bytes are hashed in place.
 
-The C pickler walks the value; whatever is not plain data is lowered by the codecs first, so a
-fingerprint sees exactly what would be stored and the type of every part. It writes to memory and
-is never read back: nothing is ever unpickled from it. Raw bytes are hashed where they are.
+A long container has *marks*: a fingerprint for each run of up to 64 parts. When the container is
+compared again, the parts before and after an insertion or removal are found by identity; their
+runs are marked again, and where a mark differs some part has changed (`compare_runs`).
 
-Two fingerprints that differ do not prove a change: a dict may have been reordered, or a set grown
-and shrunk. Encoding decides then. Two that are equal do prove that there is none.
-
-Values that never change: nobody needs to look at them again.
-
-Values that have themselves inside: they have no end, and cannot be written down as data.
+Also here: which types never change (`is_fixed`), and cycles (`find_cycle`).
 """
 
 from __future__ import annotations
@@ -44,22 +40,22 @@ from otolith.types import Raw, Tagged
 
 Lower: TypeAlias = Callable[[object], Tagged]
 
-_MOVED = (RuntimeError, RecursionError, ValueError, BufferError)
-"""What the pickler raises for a value that is changing, goes round in a circle or is too deep."""
+_PICKLER_ERRORS = (RuntimeError, RecursionError, ValueError, BufferError)
+"""What the pickler raises for a value that is changing, contains itself or is too deep."""
 
 
 def fingerprint(value: object, lower: Lower) -> int | None:
-    """Return the number, or None for a value that has none; encoding it says what is wrong.
+    """Return the fingerprint, or None if the value has none; encoding it reports what is wrong.
 
     Raises:
-        BadValue: a part of it cannot be kept.
+        BadValue: a part of it cannot be stored.
     """
     sink = io.BytesIO()
     try:
         _Walk(sink, lower).dump(value)
     except BadValue:
         raise
-    except _MOVED:
+    except _PICKLER_ERRORS:
         return None
     return xxh3_128_intdigest(sink.getbuffer())
 
@@ -83,7 +79,7 @@ class _Walk(pickle.Pickler):
 
 
 RUN = 64
-"""So many parts have one mark."""
+"""The number of parts that have one mark."""
 
 MarkOf: TypeAlias = Callable[[int, int], "int | None"]
 """Returns the fingerprint of the parts from one position to another."""
@@ -93,11 +89,11 @@ class Mark(NamedTuple):
     """The fingerprint of a run of parts; without one, the run counts as changed."""
 
     length: int
-    print: int | None
+    fingerprint: int | None
 
 
-class Dirt(NamedTuple):
-    """Parts that may have changed: where they were, where they are, and their marks of today."""
+class DirtyRun(NamedTuple):
+    """Parts that may have changed: where they were, where they are, and their marks now."""
 
     start: int
     stop: int
@@ -112,8 +108,8 @@ def marks(start: int, stop: int, mark_of: MarkOf) -> list[Mark]:
     return [Mark(end - at, mark_of(at, end)) for at, end in ends]
 
 
-def unmarked(old: list[Mark], positions: Collection[int]) -> list[Mark]:
-    """Return marks of which those that cover these positions are forgotten."""
+def forget_marks(old: list[Mark], positions: Collection[int]) -> list[Mark]:
+    """Return the marks without the fingerprints of runs that cover these positions."""
     if not positions:
         return old
     fresh: list[Mark] = []
@@ -139,10 +135,10 @@ def _same(old: list[object], new: list[object], most: int) -> int:
     return found.index(False) if False in found else most
 
 
-def look_again(
+def compare_runs(
     old: list[Mark], ends: tuple[int, int], lengths: tuple[int, int], mark_of: MarkOf
-) -> tuple[list[Mark], list[Dirt]]:
-    """Return the marks of today, and the parts that may have changed, in order.
+) -> tuple[list[Mark], list[DirtyRun]]:
+    """Return the current marks, and the parts that may have changed, in order.
 
     `ends` are the parts known to be the same objects at the beginning and at the end, `lengths`
     the number of all parts then and now.
@@ -150,8 +146,8 @@ def look_again(
     (start, end), (before, now) = ends, lengths
     if start == before == now <= RUN and len(old) == 1:
         today = Mark(now, mark_of(0, now))
-        if today == old[0] and today.print is not None:
-            return old, []  # the most frequent case, without the ado
+        if today == old[0] and today.fingerprint is not None:
+            return old, []  # the most frequent case
     shift = now - before
     is_edited = start + end < max(before, now)
     head, tail = list[tuple[int, Mark]](), list[tuple[int, Mark]]()
@@ -168,25 +164,29 @@ def look_again(
         else:
             first, last = min(first, at), max(last, stop)
         at = stop
-    fresh, dirt = list[Mark](), list[Dirt]()
+    fresh, dirt = list[Mark](), list[DirtyRun]()
     _compare(head, 0, mark_of, fresh, dirt)
     if is_edited:
         middle = marks(first, last + shift, mark_of)
         fresh += middle
-        dirt.append(Dirt(first, last, first, last + shift, middle))
+        dirt.append(DirtyRun(first, last, first, last + shift, middle))
     _compare(tail, shift, mark_of, fresh, dirt)
     return fresh, dirt
 
 
 def _compare(
-    old: list[tuple[int, Mark]], shift: int, mark_of: MarkOf, fresh: list[Mark], dirt: list[Dirt]
+    old: list[tuple[int, Mark]],
+    shift: int,
+    mark_of: MarkOf,
+    fresh: list[Mark],
+    dirt: list[DirtyRun],
 ) -> None:
     for at, mark in old:
         start, stop = at + shift, at + shift + mark.length
         today = Mark(mark.length, mark_of(start, stop))
         fresh.append(today)
-        if today.print is None or today != mark:
-            dirt.append(Dirt(at, at + mark.length, start, stop, [today]))
+        if today.fingerprint is None or today != mark:
+            dirt.append(DirtyRun(at, at + mark.length, start, stop, [today]))
 
 
 _FIXED = frozenset({
@@ -225,11 +225,11 @@ def _is_fixed(kind: type) -> bool:
 _PLAIN = frozenset({dict, list, tuple})
 
 _DEEPEST = 256
-"""What is nested deeper is refused for that, in circles or not."""
+"""What is nested deeper is refused in any case."""
 
 
-def circle_in(value: object) -> tuple[Path, object] | None:
-    """Return the steps to a container that is inside of itself, and that container."""
+def find_cycle(value: object) -> tuple[Path, object] | None:
+    """Return the steps to a container that contains itself, and that container."""
     done: set[int] = set()
     above: dict[int, Path] = {}
     waiting: list[tuple[Any, Path, bool]] = [(value, (), False)]

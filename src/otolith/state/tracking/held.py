@@ -1,11 +1,12 @@
-"""The values that were handed out: one object for each path, and what each looked like.
+"""The values that a branch has returned: one object for each path, and what each looked like.
 
-A value is *held* from when it is read or assigned until the state drops it. No held value is part
-of another: reading a path inside a held value gives the part itself, and holding a value takes in
-those that were held inside it. A value *rests* when nobody else has it or a part of it any more: it
-need not be looked at until it is handed out again.
+Rules:
 
-A value that was handed out, and what it looked like when it was last encoded.
+1. A value is *held* from when it is read or assigned until the state drops it.
+2. No held value is part of another. Reading a path inside a held value returns the part itself,
+   and holding a value takes over those that were held inside it.
+3. A value is *unreferenced* when only the branch still has it, or any part of it. It cannot change
+   then, and is not compared again until it is returned the next time.
 """
 
 from __future__ import annotations
@@ -16,56 +17,69 @@ from typing import Any
 from otolith.core import Cells, Path, format_path
 from otolith.errors import BadPath, BadValue, KeyNotFound
 from otolith.state.tracking.imprints import (
-    Changing,
-    Chunks,
-    Endless,
-    Entries,
+    BytesImprint,
+    CodecImprint,
+    ContentImprint,
+    CyclicValue,
+    DictImprint,
     Imprint,
-    Imprints,
-    Lowered,
-    Parts,
-    Shape,
-    Unchanging,
-    Whole,
-    changing,
+    Imprinter,
+    ImprintKind,
+    ListImprint,
+    ValueChanged,
+    WholeImprint,
 )
 
 
-class Hold:
-    """A value that was handed out."""
+class HeldValue:
+    """A value that was returned to the program, which may change it."""
 
-    __slots__ = ("imprint", "likeness", "lost", "mark", "rests", "value", "was_asked")
+    __slots__ = (
+        "fingerprint",
+        "imprint",
+        "is_unreferenced",
+        "lost_cell",
+        "previous_imprint",
+        "value",
+        "was_returned",
+    )
 
     def __init__(self, value: object, imprint: Imprint | None = None) -> None:
         self.value = value
         self.imprint = imprint  # None until it is encoded for the first time
-        self.likeness: Imprint | None = None  # of the value that it took the place of
-        self.mark: tuple[Imprint, int] | None = None  # the fingerprint of all that an imprint has
-        self.lost: bytes | None = None  # the cell that stands for it, if it cannot be kept
-        self.was_asked = True  # it was handed out since the last look
-        self.rests = False  # nobody else has it or a part of it, and the last look saw that
+        self.previous_imprint: Imprint | None = None  # of the value that was at its path before
+        self.fingerprint: tuple[Imprint, int] | None = None  # of all that an imprint covers
+        self.lost_cell: bytes | None = None  # what is stored instead, if it cannot be stored
+        self.was_returned = True  # since it was last compared
+        self.is_unreferenced = False  # when it was last compared
 
 
 MISSING = object()
 
 _ATTEMPTS = 10
-"""How often a value is looked at that another thread is changing. It is mostly done by then."""
-
+"""How often a value is compared that another thread is changing; that mostly suffices."""
 
 _SHORT_BYTES = 64 << 10
-"""Up to this length a value is looked at as a whole before its parts are."""
+"""Up to this length, a value is compared as a whole before its parts are."""
+
+_BUILT_IN_KINDS: tuple[ImprintKind, ...] = (
+    ContentImprint.take,
+    CodecImprint.take,
+    ListImprint.take,
+    DictImprint.take,
+    BytesImprint.take,
+)
 
 
-class Held:
-    """All values that were handed out, by path."""
+class HeldValues:
+    """All held values of a branch, by path."""
 
-    def __init__(self, cells: Cells, shapes: Iterable[Shape] = ()) -> None:
-        own = (Unchanging.of, Lowered.of, Parts.of, Entries.of, Chunks.of)
-        self.imprints = Imprints(cells, *shapes, *own)
-        self._holds: dict[Path, Hold] = {}
+    def __init__(self, cells: Cells, kinds: Iterable[ImprintKind] = ()) -> None:
+        self.imprinter = Imprinter(cells, *kinds, *_BUILT_IN_KINDS)
+        self._holds: dict[Path, HeldValue] = {}
         self._deepest = 0
 
-    def __iter__(self) -> Iterator[tuple[Path, Hold]]:
+    def __iter__(self) -> Iterator[tuple[Path, HeldValue]]:
         return iter(list(self._holds.items()))
 
     def __len__(self) -> int:
@@ -80,7 +94,7 @@ class Held:
         try:
             above = (path[:length] for length in range(len(path), 0, -1))
             return next((each for each in above if each in self._holds), None)
-        except TypeError:  # a key that no dict has; whoever encodes it says so
+        except TypeError:  # a key that is not hashable; encoding it reports that
             return None
 
     def get(self, path: Path) -> object:
@@ -97,103 +111,96 @@ class Held:
             value = _part(value, path, depth)
         return value
 
-    def inside(self, path: Path) -> list[Path]:
+    def below(self, path: Path) -> list[Path]:
         """Return the paths of held values below a path."""
         if self._deepest <= len(path):
             return []
         return [each for each in self._holds if len(each) > len(path) and each[: len(path)] == path]
 
-    def near(self, path: Path) -> dict[Path, Hold]:
+    def around(self, path: Path) -> dict[Path, HeldValue]:
         """Return what is held at, above and below a path."""
         unit = self.find(path)
-        paths = [*([] if unit is None else [unit]), *self.inside(path)]
+        paths = [*([] if unit is None else [unit]), *self.below(path)]
         return {each: self.at(each) for each in paths}
 
-    def hold(self, path: Path, value: object, cell: bytes) -> Hold:
-        """Hold a value that was just read."""
-        hold = self._holds[path] = Hold(value, self.imprints.of(value, cell))
-        for below in self.inside(path):
+    def hold(self, path: Path, value: object, cell: bytes) -> HeldValue:
+        """HeldValue a value that was just read."""
+        hold = self._holds[path] = HeldValue(value, self.imprinter.take(value, cell))
+        for below in self.below(path):
             steps = below[len(path) :]
             hold.value = put_part(hold.value, path, steps, self._holds.pop(below).value)
         self._deepest = max(map(len, self._holds))
         return hold
 
     def assign(self, path: Path, value: object) -> None:
-        """Hold a value that is new."""
+        """HeldValue a value that is new."""
         before = self._holds.get(path)
         self.drop(path)
-        self._holds[path] = new = Hold(value)
+        self._holds[path] = new = HeldValue(value)
         if before is not None:  # a frame with another column is mostly the frame that was there
-            new.likeness = before.imprint or before.likeness
+            new.previous_imprint = before.imprint or before.previous_imprint
         self._deepest = max(self._deepest, len(path))
 
     def drop(self, path: Path) -> None:
-        """Let go of the value at a path and of those below."""
-        for each in [path, *self.inside(path)]:
+        """Hold the value at a path, and those below, no longer."""
+        for each in [path, *self.below(path)]:
             self._holds.pop(each, None)
 
-    def at(self, path: Path) -> Hold:
-        """Return what is held at exactly this path; whoever asks may change it."""
+    def at(self, path: Path) -> HeldValue:
+        """Return what is held at exactly this path; the caller may change it."""
         hold = self._holds[path]
-        hold.rests, hold.was_asked = False, True
+        hold.is_unreferenced, hold.was_returned = False, True
         return hold
 
-    def look(self, hold: Hold) -> Imprint | None:
+    def changed_imprint(self, hold: HeldValue) -> Imprint | None:
         """Return the imprint of a held value as it is now, or None if it has not changed.
 
         Raises:
-            BadValue: it cannot be kept.
+            BadValue: it cannot be stored.
         """
         for _ in range(_ATTEMPTS - 1):
             try:
-                return self._look(hold)
-            except Changing:
+                return self._compare(hold)
+            except ValueChanged:
                 continue
-        return self._look(hold)
+        return self._compare(hold)
 
-    def _again(self, hold: Hold, old: Imprint) -> Imprint:
-        """Look at a value again: at a short one as a whole first, as it mostly has not changed."""
-        if type(old) is Whole or self.imprints.cells.full_size(old.cell) > _SHORT_BYTES:
-            return self.imprints.again(hold.value, old)
-        mark = self.imprints.print(hold.value)
-        if mark is not None and hold.mark == (old, mark):
-            return old
-        new = self.imprints.again(hold.value, old)
-        hold.mark = None if mark is None else (new, mark)
-        return new
-
-    def _first(self, hold: Hold) -> Imprint:
-        """Encode a value for the first time, from what was there before if that is alike."""
-        likeness, hold.likeness = hold.likeness, None
-        if likeness is not None:
-            return self.imprints.again(hold.value, likeness)
-        return self.imprints.fresh(hold.value)
-
-    def _look(self, hold: Hold) -> Imprint | None:
+    def _compare(self, hold: HeldValue) -> Imprint | None:
         try:
             if hold.imprint is None:
-                return self._first(hold)
-            new = self._again(hold, hold.imprint)
-        except (Changing, Endless):
+                # A new value is often like the one before: a frame with one more column.
+                before, hold.previous_imprint = hold.previous_imprint, None
+                if before is not None:
+                    return self.imprinter.update(hold.value, before)
+                return self.imprinter.encode(hold.value)
+            new = self._updated(hold, hold.imprint)
+        except (ValueChanged, CyclicValue):
             raise
         except BadValue as error:
-            # Encoding the whole value says where in it the bad part is.
-            self.imprints.cells.put(hold.value)
+            # Encoding the whole value reports where in it the bad part is.
+            self.imprinter.cells.put(hold.value)
             raise error from None
         except RecursionError as error:
-            raise Endless(
-                f"a {type(hold.value).__name__} is nested too deep", hint="keep it in parts"
+            raise CyclicValue(
+                f"a {type(hold.value).__name__} is nested too deep", hint="store it in parts"
             ) from error
         except (RuntimeError, KeyError) as error:
-            if not _is_of_moving(error):
+            # What dicts and sets raise if they change while they are iterated over.
+            if type(error) is not KeyError and "during iteration" not in str(error):
                 raise
-            raise changing(hold.value) from error
+            raise ValueChanged.of(hold.value) from error
         return None if new is hold.imprint else new
 
-
-def _is_of_moving(error: Exception) -> bool:
-    """Tell whether an error is what dicts and sets raise if they change while walked through."""
-    return type(error) is KeyError or "during iteration" in str(error)
+    def _updated(self, hold: HeldValue, old: Imprint) -> Imprint:
+        """Update an imprint; a short value is compared as a whole, as most have not changed."""
+        if type(old) is WholeImprint or self.imprinter.cells.full_size(old.cell) > _SHORT_BYTES:
+            return self.imprinter.update(hold.value, old)
+        now = self.imprinter.fingerprint(hold.value)
+        if now is not None and hold.fingerprint == (old, now):
+            return old
+        new = self.imprinter.update(hold.value, old)
+        hold.fingerprint = None if now is None else (new, now)
+        return new
 
 
 def _part(value: Any, path: Path, depth: int) -> object:

@@ -1,28 +1,23 @@
-"""What a value looked like when it was last encoded, so that encoding it again costs what changed.
+"""Imprints: what a value looked like when it was encoded, so that the next time costs what changed.
 
-An imprint mirrors the cell of a value. Where the value sits in one object, its imprint is one
-fingerprint; where it has grown a tree, the imprint knows the parts:
+An imprint mirrors the cell of a value. A value that is stored in one object has one fingerprint;
+one that has grown a tree has an imprint that knows its parts:
 
-    Whole      one fingerprint                     here
-    Lowered    what a codec lowers the value to    here
-    Parts      the elements of a list              imprints.py
-    Entries    the entries of a dict               imprints.py
-    Chunks     the chunks of raw bytes             imprints.py
-    Unchanging one object that has the content     imprints.py
+    WholeImprint      one fingerprint of everything
+    CodecImprint      the imprint of what a codec lowers the value to
+    ListImprint       marks of runs of elements; imprints of elements with trees of their own
+    DictImprint       marks of runs of entries; imprints of values with trees of their own
+    BytesImprint      a fingerprint for each chunk of raw bytes: arrays, columns, buffers
+    ContentImprint    the one immutable object that has the content, such as an Arrow buffer
 
-A fingerprint is always taken before the encoding it vouches for. If the value changes in between,
-the next look finds a difference; the other way round it would be lost.
+Rules:
 
-The imprint of a dict that has a tree of its own.
-
-The imprint of a list that has a tree of its own.
-
-The imprint of raw bytes: arrays, columns and buffers, a fingerprint to a chunk.
-
-The imprint of a value whose content lies in one object that never changes.
-
-Taking it costs nothing. What the parts looked like is found out when the value turns out to have
-another content, from a twin that still has the old one.
+1. A fingerprint is taken before the encoding that it vouches for. If the value changes in between,
+   the next comparison finds a difference; the other way round the change would be lost.
+2. After a part was encoded its run is marked again. If the mark differs, another thread is writing
+   to the value: `ValueChanged`, and the caller tries again.
+3. `update` returns the same imprint if nothing changed, so that callers compare with `is`.
+4. An update ends in the same cell as encoding the value from scratch would.
 """
 
 from __future__ import annotations
@@ -38,16 +33,16 @@ from otolith.codecs import content_of
 from otolith.core import Cells
 from otolith.errors import BadValue
 from otolith.state.tracking.fingerprints import (
-    Dirt,
+    DirtyRun,
     Mark,
     MarkOf,
-    circle_in,
     common_ends,
+    compare_runs,
+    find_cycle,
     fingerprint,
-    look_again,
+    forget_marks,
     marks,
     never_changes,
-    unmarked,
 )
 from otolith.types import Raw, Tag, Tagged
 
@@ -61,80 +56,76 @@ class Imprint(ABC):
         self.cell = cell
 
     @abstractmethod
-    def describes(self, value: object) -> bool:
-        """Tell whether `again` can go on from here with this value."""
+    def fits(self, value: object) -> bool:
+        """Tell whether `update` can start from this imprint for a value."""
 
     @abstractmethod
-    def again(self, value: Any, how: Imprints) -> Imprint:
-        """Return the imprint of the value as it is now: this very one if nothing changed."""
+    def update(self, value: Any, imprinter: Imprinter) -> Imprint:
+        """Return the imprint of the value as it is now: this one if nothing changed."""
 
-    def keeps(self) -> Iterable[object]:
-        """Return the objects of the value that this has references to, each as often as it has."""
+    def references(self) -> Iterable[object]:
+        """Return the objects of the value that the imprint refers to, one for each reference."""
         return ()
 
 
-Shape: TypeAlias = "Callable[[object, bytes, Imprints], Imprint | None]"
-"""Takes the imprint of a value that has a tree, if it is of the kind that this is for."""
+ImprintKind: TypeAlias = "Callable[[object, bytes, Imprinter], Imprint | None]"
+"""Returns the imprint of a value that has a tree, or None if the value is of another kind."""
 
 
-class Imprints:
+class Imprinter:
     """Takes imprints, and encodes again what changed since they were taken."""
 
-    def __init__(self, cells: Cells, *shapes: Shape) -> None:
+    def __init__(self, cells: Cells, *kinds: ImprintKind) -> None:
         self.cells = cells
-        self._shapes = shapes
+        self._kinds = kinds
 
-    def fresh(self, value: object) -> Imprint:
+    def encode(self, value: object) -> Imprint:
         """Encode a value and take its imprint.
 
         Raises:
-            BadValue: it cannot be kept, or was changed while it was being encoded.
+            BadValue: it cannot be stored, or was changed while it was being encoded.
         """
-        before = self.print(value)
-        if before is None and (found := circle_in(value)) is not None:
+        before = self.fingerprint(value)
+        if before is None and (found := find_cycle(value)) is not None:
             steps, part = found
             where = f"at {'/'.join(map(str, steps[:8]))}: " if steps else ""
-            raise Endless(
-                f"{where}a {type(part).__name__} has itself inside",
+            raise CyclicValue(
+                f"{where}a {type(part).__name__} contains itself",
                 hint="refer to it by a key instead",
             )
         cell = self.cells.put(value)
         if before is None:
-            return Whole(cell, None)  # nothing vouches for it, and it is encoded again next time
-        imprint = self.of(value, cell)
-        if self.print(value) != before:
-            raise changing(value)
+            return WholeImprint(cell, None)  # without a fingerprint it is encoded every time
+        imprint = self.take(value, cell)
+        if self.fingerprint(value) != before:
+            raise ValueChanged.of(value)
         return imprint
 
-    def of(self, value: object, cell: bytes) -> Imprint:
-        """Take the imprint of a value that nobody else has seen since it was in this cell."""
+    def take(self, value: object, cell: bytes) -> Imprint:
+        """Return the imprint of a value that was just read from, or encoded to, a cell."""
         if self.cells.is_grown(cell):
-            for shape in self._shapes:
-                if (found := shape(value, cell, self)) is not None:
+            for take in self._kinds:
+                if (found := take(value, cell, self)) is not None:
                     return found
-        return Whole(cell, self.print(value))
+        return WholeImprint(cell, self.fingerprint(value))
 
-    def again(self, value: object, old: Imprint) -> Imprint:
+    def update(self, value: object, old: Imprint) -> Imprint:
         """Return the imprint of a value as it is now: the old one itself if nothing changed.
 
         Raises:
-            BadValue: it cannot be kept any more, or was changed while it was being encoded.
+            BadValue: it cannot be stored any more, or was changed while it was being encoded.
         """
-        return old.again(value, self) if old.describes(value) else self.fresh(value)
+        return old.update(value, self) if old.fits(value) else self.encode(value)
 
-    def part(self, value: object, old: Imprint | None) -> tuple[bytes, Imprint | None]:
+    def encode_part(self, value: object, old: Imprint | None) -> tuple[bytes, Imprint | None]:
         """Encode one part of a container; it has an imprint if it has a tree of its own."""
         if old is not None:
-            imprint: Imprint | None = self.again(value, old)
-        else:
-            cell = self.cells.put(value)
-            imprint = self.of(value, cell) if self.cells.is_grown(cell) else None
-            if imprint is None:
-                return cell, None
-        assert imprint is not None
-        return imprint.cell, imprint if self.cells.is_grown(imprint.cell) else None
+            new = self.update(value, old)
+            return new.cell, new if self.cells.is_grown(new.cell) else None
+        cell = self.cells.put(value)
+        return cell, self.take(value, cell) if self.cells.is_grown(cell) else None
 
-    def print(self, value: object) -> int | None:
+    def fingerprint(self, value: object) -> int | None:
         """Return the fingerprint of a value."""
         return fingerprint(value, self.lower)
 
@@ -143,31 +134,31 @@ class Imprints:
         return self.cells.encoding.codec.lower(value)
 
 
-class Whole(Imprint):
-    """A value that is encoded in one go."""
+class WholeImprint(Imprint):
+    """The imprint of a value that is encoded in one go."""
 
-    __slots__ = ("mark",)
+    __slots__ = ("fingerprint",)
 
-    def __init__(self, cell: bytes, print: int | None) -> None:
+    def __init__(self, cell: bytes, fingerprint: int | None) -> None:
         super().__init__(cell)
-        self.mark = print
+        self.fingerprint = fingerprint
 
-    def describes(self, value: object) -> bool:
+    def fits(self, value: object) -> bool:
         return True
 
-    def again(self, value: Any, how: Imprints) -> Imprint:
-        if self.mark is not None and how.print(value) == self.mark:
+    def update(self, value: Any, imprinter: Imprinter) -> Imprint:
+        if self.fingerprint is not None and imprinter.fingerprint(value) == self.fingerprint:
             return self
-        new = how.fresh(value)
-        if not how.cells.same(new.cell, self.cell):
+        new = imprinter.encode(value)
+        if not imprinter.cells.same(new.cell, self.cell):
             return new
-        if isinstance(new, Whole):  # the same content in another order
-            self.mark = new.mark
+        if isinstance(new, WholeImprint):  # the same content in another order
+            self.fingerprint = new.fingerprint
         return self
 
 
-class Lowered(Imprint):
-    """A value of a type that a codec keeps."""
+class CodecImprint(Imprint):
+    """The imprint of a value of a type that a codec lowers to plainer data."""
 
     __slots__ = ("_data", "_kind")
 
@@ -177,51 +168,55 @@ class Lowered(Imprint):
         self._data = data
 
     @classmethod
-    def of(cls, value: object, cell: bytes, how: Imprints) -> Imprint | None:
-        stored = how.cells.tag(cell)
+    def take(cls, value: object, cell: bytes, imprinter: Imprinter) -> Imprint | None:
+        stored = imprinter.cells.tag(cell)
         if stored is None:
             return None
-        code, data = how.lower(value)
+        code, data = imprinter.lower(value)
         below = stored.data
-        if code != stored.code or not isinstance(below, bytes) or not _fits(how, code, data, below):
-            return None  # it was stored in a form of the past, and is replaced as a whole
-        return cls(cell, type(value), how.of(data, below))
+        if (
+            code != stored.code
+            or not isinstance(below, bytes)
+            or not _has_stored_form(imprinter, code, data, below)
+        ):
+            return None  # stored in an older form, and replaced as a whole
+        return cls(cell, type(value), imprinter.take(data, below))
 
-    def describes(self, value: object) -> bool:
+    def fits(self, value: object) -> bool:
         return type(value) is self._kind
 
-    def again(self, value: Any, how: Imprints) -> Imprint:
-        code, data = how.lower(value)
-        new = how.again(data, self._data)
+    def update(self, value: Any, imprinter: Imprinter) -> Imprint:
+        code, data = imprinter.lower(value)
+        new = imprinter.update(data, self._data)
         if new is self._data:
             return self
-        cell = how.cells.tagged_cell(code, new.cell)
-        if not how.cells.is_grown(cell):
-            return how.fresh(value)
-        return Lowered(cell, self._kind, new)
+        cell = imprinter.cells.tagged_cell(code, new.cell)
+        if not imprinter.cells.is_grown(cell):
+            return imprinter.encode(value)
+        return CodecImprint(cell, self._kind, new)
 
 
-class Endless(BadValue):
-    """A value goes round in a circle, or is nested too deep to be walked through."""
+class CyclicValue(BadValue):
+    """A value contains itself, or is nested too deep to be walked through."""
 
 
-class Changing(BadValue):
-    """A value did not hold still while it was encoded."""
+class ValueChanged(BadValue):
+    """A value was changed by another thread while it was encoded."""
+
+    @classmethod
+    def of(cls, value: object) -> ValueChanged:
+        """Return the error for a value."""
+        return cls(
+            f"a {type(value).__name__} was changed while it was being encoded",
+            hint="another thread writes to it: commit when that is done, or give it a copy",
+        )
 
 
-def changing(value: object) -> Changing:
-    """Return the error for a value that did not hold still."""
-    return Changing(
-        f"a {type(value).__name__} was changed while it was being encoded",
-        hint="another thread writes to it: commit when that is done, or give it a copy",
-    )
-
-
-def _fits(how: Imprints, code: int, data: object, cell: bytes) -> bool:
+def _has_stored_form(imprinter: Imprinter, code: int, data: object, cell: bytes) -> bool:
     """Tell whether data has the form that is stored, so that parts of it may be replaced."""
-    cells, kind = how.cells, how.cells.kind(cell)
+    cells, kind = imprinter.cells, imprinter.cells.kind(cell)
     if type(data) is dict:
-        return kind == "map" and (code in _SETS or _has_keys(how, data, cell))
+        return kind == "map" and (code in _SETS or _has_keys(imprinter, data, cell))
     if type(data) is not list:
         return True
     if kind != "list" or len(data) != cells.length(cell):
@@ -230,22 +225,22 @@ def _fits(how: Imprints, code: int, data: object, cell: bytes) -> bool:
         return True
     name, version, content = (cells.element(cell, at) for at in range(3))
     is_same = cells.same(name, cells.put(data[0])) and cells.same(version, cells.put(data[1]))
-    return is_same and (type(data[2]) is not dict or _has_keys(how, data[2], content))
+    return is_same and (type(data[2]) is not dict or _has_keys(imprinter, data[2], content))
 
 
-def _has_keys(how: Imprints, data: dict[Any, Any], cell: bytes) -> bool:
-    if how.cells.kind(cell) != "map" or len(data) != how.cells.length(cell):
+def _has_keys(imprinter: Imprinter, data: dict[Any, Any], cell: bytes) -> bool:
+    if imprinter.cells.kind(cell) != "map" or len(data) != imprinter.cells.length(cell):
         return False
-    key = how.cells.encoding.key
-    return all(how.cells.entry(cell, key(name)) is not None for name in data)
+    key = imprinter.cells.encoding.key
+    return all(imprinter.cells.entry(cell, key(name)) is not None for name in data)
 
 
 _SETS = frozenset({Tag.SET, Tag.FROZENSET})
 _VERSIONED = frozenset({Tag.MODEL, Tag.CUSTOM})
 
 
-class Entries(Imprint):
-    """The keys in their order, marks of short values, imprints of those with trees of their own."""
+class DictImprint(Imprint):
+    """The imprint of a dict: keys in order, marks of short values, imprints of those with trees."""
 
     __slots__ = ("_inner", "_keys", "_marks")
 
@@ -258,66 +253,70 @@ class Entries(Imprint):
         self._inner = inner
 
     @classmethod
-    def of(cls, value: object, cell: bytes, how: Imprints) -> Imprint | None:
-        if type(value) is not dict or how.cells.kind(cell) != "map" or not _are_steady(value):
+    def take(cls, value: object, cell: bytes, imprinter: Imprinter) -> Imprint | None:
+        if (
+            type(value) is not dict
+            or imprinter.cells.kind(cell) != "map"
+            or not _are_immutable(value)
+        ):
             return None
-        unkey = how.cells.encoding.unkey
+        unkey = imprinter.cells.encoding.unkey
         inner = {
-            key: how.of(value[key], part)
-            for key, part in ((unkey(name), part) for name, part in how.cells.entries(cell))
-            if how.cells.is_grown(part)
+            key: imprinter.take(value[key], part)
+            for key, part in ((unkey(name), part) for name, part in imprinter.cells.entries(cell))
+            if imprinter.cells.is_grown(part)
         }
-        return cls(cell, list(value), marks(0, len(value), _run(value, inner, how)), inner)
+        return cls(cell, list(value), marks(0, len(value), _run(value, inner, imprinter)), inner)
 
-    def keeps(self) -> Iterable[object]:
-        return chain(self._keys, self._inner, *(each.keeps() for each in self._inner.values()))
+    def references(self) -> Iterable[object]:
+        return chain(self._keys, self._inner, *(each.references() for each in self._inner.values()))
 
-    def describes(self, value: object) -> bool:
+    def fits(self, value: object) -> bool:
         return type(value) is dict
 
-    def again(self, value: Any, how: Imprints) -> Imprint:
+    def update(self, value: Any, imprinter: Imprinter) -> Imprint:
         now = value.copy()
         keys = list(now)
         inner = {key: old for key, old in self._inner.items() if key in now}
-        run = _run(now, inner, how)
+        run = _run(now, inner, imprinter)
         lengths = len(self._keys), len(keys)
-        fresh, dirt = look_again(self._marks, common_ends(self._keys, keys), lengths, run)
+        fresh, dirt = compare_runs(self._marks, common_ends(self._keys, keys), lengths, run)
         gone = [key for each in dirt for key in self._keys[each.start : each.stop]]
         dirty = {key for each in dirt for key in keys[each.new_start : each.new_stop]}
-        if not _are_steady(dirty):
-            return how.fresh(value)
-        edits: dict[bytes, bytes | None] = dict.fromkeys(map(how.cells.encoding.key, gone))
+        if not _are_immutable(dirty):
+            return imprinter.encode(value)
+        edits: dict[bytes, bytes | None] = dict.fromkeys(map(imprinter.cells.encoding.key, gone))
         grown: dict[Any, Imprint] = {}
         for key in dirty | inner.keys():
             old = inner.get(key)
-            cell, imprint = how.part(now[key], old)
+            cell, imprint = imprinter.encode_part(now[key], old)
             if imprint is not None:
                 grown[key] = imprint
             if key in dirty or imprint is not old:
-                edits[how.cells.encoding.key(key)] = cell
+                edits[imprinter.cells.encoding.key(key)] = cell
         if any(marks(each.new_start, each.new_stop, run) != each.marks for each in dirt):
-            raise changing(value)
-        cell = self._edited(edits, how)
-        if not how.cells.is_grown(cell) or how.cells.length(cell) != len(now):
-            return how.fresh(value)  # which refuses keys that are stored alike, as two NaNs are
+            raise ValueChanged.of(value)
+        cell = self._edited(edits, imprinter)
+        if not imprinter.cells.is_grown(cell) or imprinter.cells.length(cell) != len(now):
+            return imprinter.encode(value)  # refuses keys that are stored alike, such as two NaNs
         fresh = _forget(fresh, keys, inner, grown)
         if cell is self.cell:
             self._keys, self._marks, self._inner = keys, fresh, grown
             return self
-        return Entries(cell, keys, fresh, grown)
+        return DictImprint(cell, keys, fresh, grown)
 
-    def _edited(self, edits: dict[bytes, bytes | None], how: Imprints) -> bytes:
-        cells = how.cells
+    def _edited(self, edits: dict[bytes, bytes | None], imprinter: Imprinter) -> bytes:
+        cells = imprinter.cells
         real = {k: c for k, c in edits.items() if not cells.same(cells.entry(self.cell, k), c)}
         return cells.edit_map(self.cell, real) if real else self.cell
 
 
-def _are_steady(keys: Iterable[Any]) -> bool:
-    """Tell whether no key can change by itself, and with it the place of its entry."""
+def _are_immutable(keys: Iterable[Any]) -> bool:
+    """Tell whether no key is mutable: one that changes would move its entry."""
     return all(type(key) is str or never_changes(key) for key in keys)
 
 
-def _run(value: dict[Any, Any], inner: dict[Any, Imprint], how: Imprints) -> MarkOf:
+def _run(value: dict[Any, Any], inner: dict[Any, Imprint], imprinter: Imprinter) -> MarkOf:
     """Return what fingerprints a run of entries; of those with imprints of their own, the key."""
     items = list(value.items())
 
@@ -325,7 +324,7 @@ def _run(value: dict[Any, Any], inner: dict[Any, Imprint], how: Imprints) -> Mar
         run = items[start:stop]
         if inner:
             run = [(key, None if key in inner else part) for key, part in run]
-        return how.print(run)
+        return imprinter.fingerprint(run)
 
     return print
 
@@ -335,7 +334,9 @@ def _forget(
 ) -> list[Mark]:
     """Forget the marks of runs in which a value got, or lost, a tree of its own."""
     moved = inner.keys() ^ grown.keys()
-    return unmarked(fresh, [at for at, key in enumerate(keys) if key in moved]) if moved else fresh
+    return (
+        forget_marks(fresh, [at for at, key in enumerate(keys) if key in moved]) if moved else fresh
+    )
 
 
 class _Edit(NamedTuple):
@@ -346,10 +347,10 @@ class _Edit(NamedTuple):
     cells: list[bytes]
 
 
-class Parts(Imprint):
-    """The elements, marks of those that are short, and imprints of those with trees of their own.
+class ListImprint(Imprint):
+    """The imprint of a list: elements, marks of short ones, imprints of those with trees.
 
-    The elements are held, so that an object that is gone is never mistaken for a new one.
+    It refers to the elements, so that a new object never has the id of one that is gone.
     """
 
     __slots__ = ("_elements", "_inner", "_marks")
@@ -363,49 +364,49 @@ class Parts(Imprint):
         self._inner = inner
 
     @classmethod
-    def of(cls, value: object, cell: bytes, how: Imprints) -> Imprint | None:
-        if type(value) is not list or how.cells.kind(cell) != "list":
+    def take(cls, value: object, cell: bytes, imprinter: Imprinter) -> Imprint | None:
+        if type(value) is not list or imprinter.cells.kind(cell) != "list":
             return None
         elements = value.copy()
         inner = {
-            at: how.of(elements[at], part)
-            for at, part in enumerate(how.cells.elements(cell))
-            if how.cells.is_grown(part)
+            at: imprinter.take(elements[at], part)
+            for at, part in enumerate(imprinter.cells.elements(cell))
+            if imprinter.cells.is_grown(part)
         }
         return cls(
-            cell, elements, marks(0, len(elements), _element_run(elements, inner, how)), inner
+            cell, elements, marks(0, len(elements), _element_run(elements, inner, imprinter)), inner
         )
 
-    def keeps(self) -> Iterable[object]:
-        return chain(self._elements, *(each.keeps() for each in self._inner.values()))
+    def references(self) -> Iterable[object]:
+        return chain(self._elements, *(each.references() for each in self._inner.values()))
 
-    def describes(self, value: object) -> bool:
+    def fits(self, value: object) -> bool:
         return type(value) is list
 
-    def again(self, value: Any, how: Imprints) -> Imprint:
+    def update(self, value: Any, imprinter: Imprinter) -> Imprint:
         now = value.copy()
         ends = common_ends(self._elements, now)
         inner = self._moved(now, ends)
-        run = _element_run(now, inner, how)
-        fresh, dirt = look_again(self._marks, ends, (len(self._elements), len(now)), run)
+        run = _element_run(now, inner, imprinter)
+        fresh, dirt = compare_runs(self._marks, ends, (len(self._elements), len(now)), run)
         grown: dict[int, Imprint] = {}
-        edits = [_dirty(now, each, inner, grown, how) for each in dirt]
+        edits = [_dirty(now, each, inner, grown, imprinter) for each in dirt]
         edited = {at for each in dirt for at in range(each.new_start, each.new_stop)}
         rest = {at: old for at, old in inner.items() if at not in edited}
-        edits += self._changed_inside(now, ends, rest, grown, how)
+        edits += self._changed_inside(now, ends, rest, grown, imprinter)
         if any(marks(each.new_start, each.new_stop, run) != each.marks for each in dirt):
-            raise changing(value)
-        cell = self._edited(edits, how)
-        if not how.cells.is_grown(cell):
-            return how.fresh(value)
-        fresh = unmarked(fresh, inner.keys() ^ grown.keys())
-        if how.cells.same(cell, self.cell):
+            raise ValueChanged.of(value)
+        cell = self._edited(edits, imprinter)
+        if not imprinter.cells.is_grown(cell):
+            return imprinter.encode(value)
+        fresh = forget_marks(fresh, inner.keys() ^ grown.keys())
+        if imprinter.cells.same(cell, self.cell):
             self._elements, self._marks, self._inner = now, fresh, grown
             return self
-        return Parts(cell, now, fresh, grown)
+        return ListImprint(cell, now, fresh, grown)
 
     def _moved(self, now: list[Any], ends: tuple[int, int]) -> dict[int, Imprint]:
-        """Return the imprints by where their elements are now, as far as that can be told."""
+        """Return the imprints by the current position of their elements, where that is known."""
         if not self._inner:
             return {}
         (start, end), before, shift = ends, len(self._elements), len(now) - len(self._elements)
@@ -428,12 +429,12 @@ class Parts(Imprint):
         ends: tuple[int, int],
         rest: dict[int, Imprint],
         grown: dict[int, Imprint],
-        how: Imprints,
+        imprinter: Imprinter,
     ) -> list[_Edit]:
-        """Look at the elements with trees of their own that no edit took along."""
+        """Return edits for elements with trees that changed inside and are in no other edit."""
         edits: list[_Edit] = []
         for at, old in rest.items():
-            cell, imprint = how.part(now[at], old)
+            cell, imprint = imprinter.encode_part(now[at], old)
             if imprint is not None:
                 grown[at] = imprint
             if imprint is not old:
@@ -441,47 +442,53 @@ class Parts(Imprint):
                 edits.append(_Edit(was, was + 1, [cell]))
         return edits
 
-    def _edited(self, edits: list[_Edit], how: Imprints) -> bytes:
+    def _edited(self, edits: list[_Edit], imprinter: Imprinter) -> bytes:
         cell = self.cell
         for start, stop, cells in sorted(edits, reverse=True):
-            cell = _replaced(cell, start, stop, cells, how)
+            cell = _replaced(cell, start, stop, cells, imprinter)
         return cell
 
 
-def _element_run(elements: list[Any], inner: dict[int, Imprint], how: Imprints) -> MarkOf:
+def _element_run(elements: list[Any], inner: dict[int, Imprint], imprinter: Imprinter) -> MarkOf:
     """Return what fingerprints a run of elements, those with imprints of their own left out."""
 
     def print(start: int, stop: int) -> int | None:
         run = elements[start:stop]
         if inner:
             run = [None if at in inner else part for at, part in enumerate(run, start)]
-        return how.print(run)
+        return imprinter.fingerprint(run)
 
     return print
 
 
 def _dirty(
-    now: list[Any], dirt: Dirt, inner: dict[int, Imprint], grown: dict[int, Imprint], how: Imprints
+    now: list[Any],
+    dirt: DirtyRun,
+    inner: dict[int, Imprint],
+    grown: dict[int, Imprint],
+    imprinter: Imprinter,
 ) -> _Edit:
     positions = range(dirt.new_start, dirt.new_stop)
     if inner.keys().isdisjoint(positions):
-        cells = how.cells.put_all(now[dirt.new_start : dirt.new_stop])
+        cells = imprinter.cells.put_all(now[dirt.new_start : dirt.new_stop])
         for at, cell in zip(positions, cells, strict=True):
-            if how.cells.is_grown(cell):
-                grown[at] = how.of(now[at], cell)
+            if imprinter.cells.is_grown(cell):
+                grown[at] = imprinter.take(now[at], cell)
         return _Edit(dirt.start, dirt.stop, cells)
     cells = []
     for at in positions:
-        cell, imprint = how.part(now[at], inner.get(at))
+        cell, imprint = imprinter.encode_part(now[at], inner.get(at))
         cells.append(cell)
         if imprint is not None:
             grown[at] = imprint
     return _Edit(dirt.start, dirt.stop, cells)
 
 
-def _replaced(cell: bytes, start: int, stop: int, cells: list[bytes], how: Imprints) -> bytes:
+def _replaced(
+    cell: bytes, start: int, stop: int, cells: list[bytes], imprinter: Imprinter
+) -> bytes:
     """Return a list with elements replaced, and those left alone that are the same."""
-    old, same = list(how.cells.elements(cell, start, stop)), how.cells.same
+    old, same = list(imprinter.cells.elements(cell, start, stop)), imprinter.cells.same
     first = 0
     while first < min(len(old), len(cells)) and same(old[first], cells[first]):
         first += 1
@@ -490,11 +497,15 @@ def _replaced(cell: bytes, start: int, stop: int, cells: list[bytes], how: Impri
         last += 1
     if first + last == max(len(old), len(cells)):
         return cell
-    return how.cells.splice(cell, start + first, stop - last, cells[first : len(cells) - last])
+    return imprinter.cells.splice(
+        cell, start + first, stop - last, cells[first : len(cells) - last]
+    )
 
 
-class Chunks(Imprint):
-    """A fingerprint of all bytes, to see whether they changed; one of each chunk, to see where."""
+class BytesImprint(Imprint):
+    """The imprint of raw bytes: one fingerprint of all, to see whether they changed; one for each
+    chunk, to see where.
+    """
 
     __slots__ = ("_prints", "_whole")
 
@@ -504,15 +515,15 @@ class Chunks(Imprint):
         self._prints = prints
 
     @classmethod
-    def of(cls, value: object, cell: bytes, how: Imprints) -> Imprint | None:
+    def take(cls, value: object, cell: bytes, imprinter: Imprinter) -> Imprint | None:
         if type(value) is not Raw:
             return None
         return cls(cell, _print(value), _prints(value))
 
-    def describes(self, value: object) -> bool:
+    def fits(self, value: object) -> bool:
         return type(value) is Raw
 
-    def again(self, value: Any, how: Imprints) -> Imprint:
+    def update(self, value: Any, imprinter: Imprinter) -> Imprint:
         whole = _print(value)
         if whole == self._whole:
             return self
@@ -520,13 +531,17 @@ class Chunks(Imprint):
         chunks, cell = value.chunks(), self.cell
         differ = [at for at, new in enumerate(prints) if at >= len(old) or new != old[at]]
         for start, stop in reversed(runs(differ)):
-            cells = [how.cells.chunk_cell(chunk) for chunk in chunks[start:stop]]
-            cell = how.cells.splice(cell, start, min(stop, len(old)), cells)
+            cells = [imprinter.cells.chunk_cell(chunk) for chunk in chunks[start:stop]]
+            cell = imprinter.cells.splice(cell, start, min(stop, len(old)), cells)
         if len(prints) < len(old):
-            cell = how.cells.splice(cell, len(prints), len(old), [])
+            cell = imprinter.cells.splice(cell, len(prints), len(old), [])
         if _prints(value) != prints or _print(value) != whole:
-            raise changing(value)
-        return Chunks(cell, whole, prints) if how.cells.is_grown(cell) else how.fresh(value)
+            raise ValueChanged.of(value)
+        return (
+            BytesImprint(cell, whole, prints)
+            if imprinter.cells.is_grown(cell)
+            else imprinter.encode(value)
+        )
 
 
 def _print(raw: Raw) -> tuple[int, int]:
@@ -548,35 +563,39 @@ def runs(positions: Iterable[int]) -> list[tuple[int, int]]:
     return found
 
 
-class Unchanging(Imprint):
-    """The object with the content, and a twin of the value, which nobody else can change."""
+class ContentImprint(Imprint):
+    """The imprint of a value whose content is one immutable object.
 
-    __slots__ = ("_content", "_twin")
+    Taking it costs nothing. If the value gets another content, a copy that still has the old one
+    tells what the parts looked like.
+    """
+
+    __slots__ = ("_content", "_copy")
 
     def __init__(self, cell: bytes, value: Any, content: object) -> None:
         super().__init__(cell)
         self._content = content
-        self._twin = value.copy()
+        self._copy = value.copy()
 
     @classmethod
-    def of(cls, value: object, cell: bytes, how: Imprints) -> Imprint | None:
+    def take(cls, value: object, cell: bytes, imprinter: Imprinter) -> Imprint | None:
         content = content_of(value)
-        if content is None or how.cells.tag(cell) is None:
+        if content is None or imprinter.cells.tag(cell) is None:
             return None
         return cls(cell, value, content)
 
-    def describes(self, value: object) -> bool:
-        return type(value) is type(self._twin)
+    def fits(self, value: object) -> bool:
+        return type(value) is type(self._copy)
 
-    def again(self, value: Any, how: Imprints) -> Imprint:
+    def update(self, value: Any, imprinter: Imprinter) -> Imprint:
         content = content_of(value)
-        if content is self._content and value.dtype == self._twin.dtype:
+        if content is self._content and value.dtype == self._copy.dtype:
             return self
-        old = Lowered.of(self._twin, self.cell, how)
-        new = how.fresh(value) if old is None else how.again(value, old)
-        if content is None or not how.cells.is_grown(new.cell):
+        old = CodecImprint.take(self._copy, self.cell, imprinter)
+        new = imprinter.encode(value) if old is None else imprinter.update(value, old)
+        if content is None or not imprinter.cells.is_grown(new.cell):
             return new
-        if how.cells.same(new.cell, self.cell):
-            self._content, self._twin = content, value.copy()
+        if imprinter.cells.same(new.cell, self.cell):
+            self._content, self._copy = content, value.copy()
             return self
-        return Unchanging(new.cell, value, content)
+        return ContentImprint(new.cell, value, content)

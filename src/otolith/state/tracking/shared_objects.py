@@ -1,57 +1,65 @@
-"""One object under several names: which places of a state hold the same one.
+"""Shared objects: which mutable objects are in more than one place of the held values.
 
-A place is the keys, indexes and fields that lead to it from the top of the state. Places are found
-by the identity of what is there: of lists, dicts and models, and of the memory of arrays. They
-come in the order of their encoded keys, so that equal states have equal groups.
+A *place* is the keys, indexes and fields that lead to an object from the top of the state. Objects
+are found by identity: lists, dicts and models by their own, arrays by that of the memory they are
+views of (`identity`). Groups of places come in the order of their encoded keys, so that equal
+states have equal groups.
 
-Arrays that look at the memory of other arrays: how they do, so that they can again.
+Theory of operation:
 
-The state has moved: objects that were handed out take on what is there now.
+1. `levels` walks whole levels of values at once with `gc.get_referents`, so that the loops are
+   those of C. `ObjectScan` remembers what it found for one value.
+2. A value whose content has not changed has the same shape. So a scan is still current if the
+   containers it entered still refer to the same objects; containers that hold nothing but numbers
+   and texts were never entered.
+3. `ObjectScans` counts in how many held values each object is. Only if one is in several does
+   `groups` walk the values key by key, to learn the places.
+4. CPython counts the references to an object. If the objects in a value have no references but
+   those from inside the value and our own, the program cannot reach it any more.
 
-Dicts, lists, sets and bytearrays are changed in place, and whoever has one sees it. What cannot be
-is kept if it is the same as before, and otherwise replaced. An object that is in several places
-takes on what is at the first of them, and no more: places may have come to differ.
+`ArrayView` records how an array looks at the memory of another one, so that it can do so again.
 """
 
 from __future__ import annotations
 
 import gc
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 from otolith.codecs import fields_of
 from otolith.core import Path
-from otolith.errors import BadValue
 from otolith.state.tracking.fingerprints import is_fixed, never_changes
-from otolith.state.tracking.held import Hold
+from otolith.state.tracking.held import HeldValue
 
 STAND_IN = "DummyArray"
-"""What `as_strided` puts between an array and the one that it looks at."""
+"""The class that `as_strided` puts between an array and the one it is a view of."""
 
 
-class View(NamedTuple):
-    """How part of an array looks at the whole: from which byte, and in which strides."""
+class ArrayView(NamedTuple):
+    """The part of an array that another array is a view of: first byte, shape and strides."""
 
     dtype: Any
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
-    is_fixed: bool = False  # it cannot be written to, where the whole can
+    is_fixed: bool = False  # read-only, where the whole array is not
 
     def dump(self) -> list[Any]:
-        """Return the view as data that can be kept."""
-        kept = [self.dtype, list(self.shape), list(self.strides), self.offset]
-        return [*kept, True] if self.is_fixed else kept
+        """Return the view as data to store."""
+        data = [self.dtype, list(self.shape), list(self.strides), self.offset]
+        return [*data, True] if self.is_fixed else data
 
     @classmethod
-    def load(cls, data: Any) -> View:
+    def load(cls, data: Any) -> ArrayView:
         """Return the view that data describes."""
         dtype, shape, strides, offset, *fixed = data
         return cls(dtype, tuple(shape), tuple(strides), offset, any(fixed))
 
     def of(self, whole: Any) -> Any:
-        """Return the part of an array that this view shows, or None if the array is another one."""
+        """Return the view of an array, or None if the array does not have these bytes."""
         if not is_array(whole) or not self.fits(whole):
             return None
         numpy = sys.modules["numpy"]
@@ -62,7 +70,7 @@ class View(NamedTuple):
         return part
 
     def fits(self, whole: Any) -> bool:
-        """Tell whether an array has what this view shows."""
+        """Tell whether an array has all bytes of this view."""
         if not whole.flags.forc or whole.dtype.hasobject:
             return False
         low, high = _reach(self.shape, self.strides)
@@ -85,12 +93,12 @@ def identity(value: Any) -> int:
     return id(value)
 
 
-def view_in(whole: Any, part: Any) -> View | None:
-    """Return how an array looks at another one, or None if it looks beyond it."""
+def view_in(whole: Any, part: Any) -> ArrayView | None:
+    """Return how an array is a view of another one, or None if it reaches beyond it."""
     if part.size == 0 or part.dtype.hasobject:
         return None
     fixed = bool(whole.flags.writeable and not part.flags.writeable)
-    view = View(part.dtype, part.shape, part.strides, _address(part) - _address(whole), fixed)
+    view = ArrayView(part.dtype, part.shape, part.strides, _address(part) - _address(whole), fixed)
     return view if view.fits(whole) else None
 
 
@@ -99,7 +107,7 @@ def _address(array: Any) -> int:
 
 
 def _reach(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
-    """Return how far before and after its first byte an array reaches."""
+    """Return how many bytes before and after its first one an array reaches."""
     steps = [(length - 1) * stride for length, stride in zip(shape, strides, strict=True)]
     return sum(min(0, step) for step in steps), sum(max(0, step) for step in steps)
 
@@ -110,17 +118,17 @@ Order: TypeAlias = Callable[[Any], bytes]
 """Gives the bytes that a key is sorted by."""
 
 
-class Place(NamedTuple):
-    """Where an object is; for part of an array, also how it looks at the whole."""
+class SharedPlace(NamedTuple):
+    """A place of a shared object; for a view of an array, also which part it is."""
 
     path: Path
-    view: View | None = None
+    view: ArrayView | None = None
 
 
-Group: TypeAlias = list[Place]
+Group: TypeAlias = list[SharedPlace]
 
 
-def groups(held: Mapping[Path, Hold], common: set[int], order: Order) -> list[Group]:
+def groups(held: Mapping[Path, HeldValue], common: set[int], order: Order) -> list[Group]:
     """Return the places of what is shared in values or between them, a group to an object.
 
     `common` are the identities of what is in more than one place.
@@ -141,8 +149,8 @@ def places_of(value: object, identities: set[int], order: Order) -> list[tuple[P
     return _Walk(identities, order).within(value)
 
 
-def met(values: Iterable[object]) -> tuple[set[int], set[int]]:
-    """Return the identities of the mutable objects in values, and of those met more than once."""
+def object_identities(values: Iterable[object]) -> tuple[set[int], set[int]]:
+    """Return the identities of the mutable objects in values, and of those found more than once."""
     seen: set[int] = set()
     twice: set[int] = set()
     for _, again in levels(values, seen):
@@ -151,10 +159,10 @@ def met(values: Iterable[object]) -> tuple[set[int], set[int]]:
 
 
 def levels(values: Iterable[object], seen: set[int]) -> Iterator[tuple[list[Any], set[int]]]:
-    """Yield the mutable objects in values that were not met before, and who was met again.
+    """Yield mutable objects in values that were not seen before, and the ids of those seen again.
 
-    Whole levels of the values are looked at together, so that the loops are those of C. The
-    identities go to `seen`.
+    Each step handles one level of all values, so that the loops are those of C. The identities are
+    added to `seen`.
     """
     level = list(values)
     while level:
@@ -180,7 +188,7 @@ def _of(kinds: set[type], values: list[Any]) -> list[Any]:
 
 
 def _repeated(identities: list[int], seen: set[int]) -> list[bool]:
-    """Tell of each identity whether it was met before, here or earlier."""
+    """Return for each identity whether it was seen before, here or earlier."""
     known = seen.copy()
     again: list[bool] = []
     for each in identities:
@@ -190,7 +198,7 @@ def _repeated(identities: list[int], seen: set[int]) -> list[bool]:
 
 
 class _Walk:
-    """Finds where the objects are that are met more than once; what is in them, only once."""
+    """Finds the places of shared objects; what is inside of one is walked only once."""
 
     def __init__(self, common: set[int], order: Order) -> None:
         self._common = common
@@ -227,7 +235,7 @@ def part_at(value: Any, steps: Path) -> Any:
     """Return the part that steps lead to.
 
     Raises:
-        LookupError, AttributeError, TypeError: they lead nowhere.
+        LookupError, AttributeError, TypeError: there is no such part.
     """
     for step in steps:
         value = _part(value, step)
@@ -238,13 +246,13 @@ def _part(value: Any, step: Any) -> Any:
     return value[step] if type(value) in _PLAIN else getattr(value, step)
 
 
-def replaced(value: Any, steps: Path, part: object) -> Any:
+def with_part(value: Any, steps: Path, part: object) -> Any:
     """Return a value with a part put in: the value itself, unless it is a tuple."""
     if not steps:
         return part
     step: Any = steps[0]
     current = _part(value, step)
-    new = replaced(current, steps[1:], part)
+    new = with_part(current, steps[1:], part)
     if new is current:
         return value
     if type(value) is tuple:
@@ -266,7 +274,7 @@ def _group(same: list[tuple[Path, Any]]) -> Group:
     """Return the places of one object, or of an array and the parts of it."""
     first = same[0][1]
     if all(part is first for _, part in same):
-        return [Place(path) for path, _ in same]
+        return [SharedPlace(path) for path, _ in same]
     arrays = [(path, part) for path, part in same if is_array(part)]
     solid = [part for _, part in arrays if part.flags.forc]
     if not solid:
@@ -276,66 +284,127 @@ def _group(same: list[tuple[Path, Any]]) -> Group:
     for path, part in arrays:
         view = None if part is whole else view_in(whole, part)
         if part is whole or view is not None:
-            group.append(Place(path, view))
+            group.append(SharedPlace(path, view))
     return group
 
 
-class Adoption:
-    """One move of the state.
+_MANY = 256
+_COUNTED = frozenset({dict, list, tuple})
+"""Types without weak references: all references to their objects are counted."""
 
-    `live` are the values that may be changed, `fixed` those of other places that stay as they are.
-    `keeps` tells whether an object in several places stays there where they are still the same.
-    """
 
-    def __init__(
-        self,
-        live: Iterable[object],
-        *,
-        fixed: Iterable[object] = (),
-        print: Callable[[object], int | None],
-        keeps: bool = False,
-    ) -> None:
-        stay = list(fixed)
-        _, self._shared = met([*live, *stay])
-        self._taken = self._shared & met(stay)[0] if self._shared and stay else set()
-        self._print = print
-        self._keeps = keeps
+def _can_count() -> bool:
+    """Tell whether this interpreter counts references exactly: not PyPy, nor free threads."""
+    return hasattr(sys, "getrefcount") and getattr(sys, "_is_gil_enabled", lambda: True)()
 
-    def __call__(self, live: Any, fresh: Any) -> Any:
-        """Return what a place holds from now on: the object that was there, if it can."""
-        if type(live) is not type(fresh) or live is fresh or is_fixed(type(live)):
-            return fresh
-        own = identity(live)
-        if own in self._taken:
-            return live if self._keeps and self._is_same(live, fresh) else fresh
-        if own in self._shared:
-            self._taken.add(own)
-        return self._adopted(live, fresh)
 
-    def _adopted(self, live: Any, fresh: Any) -> Any:
-        if type(live) is dict:
-            new = {key: self(live.get(key), part) for key, part in fresh.items()}
-            live.clear()
-            live.update(new)
-        elif type(live) is list:
-            kept = [self(mine, part) for mine, part in zip(live, fresh, strict=False)]
-            live[:] = [*kept, *fresh[len(kept) :]]
-        elif type(live) is tuple and len(live) == len(fresh):
-            new_parts = tuple(self(mine, part) for mine, part in zip(live, fresh, strict=True))
-            is_same = all(mine is part for mine, part in zip(live, new_parts, strict=True))
-            return live if is_same else new_parts
-        elif type(live) is set:
-            live.clear()
-            live.update(fresh)
-        elif type(live) is bytearray:
-            live[:] = fresh
-        else:
-            return live if self._is_same(live, fresh) else fresh
-        return live
+_COUNTS = _can_count()
+_BY_COUNTING = sum(map(sys.getrefcount, [object()])) - 1 if _COUNTS else 0
+"""How many references `sys.getrefcount` adds by counting."""
 
-    def _is_same(self, live: object, fresh: object) -> bool:
-        try:
-            mark = self._print(live)
-        except BadValue:  # it was changed into something that cannot be kept
+
+class ObjectScan(NamedTuple):
+    """The objects in one value, and the references between them."""
+
+    value: object
+    imprint: object  # as long as it is this one, the content is the same
+    objects: list[Any]
+    entered: list[object]
+    inside: list[int]
+    seen: set[int]
+    twice: set[int]
+
+    def is_current(self, value: object, imprint: object) -> bool:
+        """Tell whether a value still has the same objects in it."""
+        if value is not self.value or imprint is not self.imprint or imprint is None:
             return False
-        return mark is not None and mark == self._print(fresh)
+        return _inside(self.entered) == self.inside
+
+    def is_unreferenced(self, hold: HeldValue) -> bool:
+        """Tell whether the program has no reference to any of these objects."""
+        if not _COUNTS or hold.imprint is None or not self.is_current(hold.value, hold.imprint):
+            return False
+        if not _COUNTED.issuperset(map(type, self.objects)):
+            return False
+        ours = chain(self.objects, self.entered, hold.imprint.references())
+        known = sum(map(self.seen.__contains__, chain(map(id, ours), self.inside)))
+        known += 2 + _BY_COUNTING * len(self.objects)  # the value is also that of this and the hold
+        # Another thread may have taken a part out for a moment: so the scan is compared twice.
+        return sum(map(sys.getrefcount, self.objects)) == known and self.is_current(
+            hold.value, hold.imprint
+        )
+
+
+_NOTHING = ObjectScan(None, None, [], [], [], set(), set())
+
+
+class ObjectScans:
+    """The scans of all held values."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, ObjectScan] = {}
+        self._places: Counter[int] = Counter()  # in how many values an object is
+        self._several: set[int] = set()
+
+    def shared(self, held: Mapping[Path, HeldValue]) -> set[int]:
+        """Return the identities of the objects that are in more than one place."""
+        for path in self._known.keys() - held.keys():
+            self._replace(path, _NOTHING)
+        for path, hold in held.items():
+            scan = self._known.get(path, _NOTHING)
+            if not hold.is_unreferenced and not scan.is_current(hold.value, hold.imprint):
+                self._replace(path, _scan(hold.value, hold.imprint))
+        return self._several.union(*(scan.twice for scan in self._known.values() if scan.twice))
+
+    def is_unreferenced(self, path: Path, hold: HeldValue) -> bool:
+        """Tell whether the program has no reference to a value or to anything in it."""
+        return self._known.get(path, _NOTHING).is_unreferenced(hold)
+
+    def _replace(self, path: Path, scan: ObjectScan) -> None:
+        """Replace a scan. Objects that are in both cost a loop in C."""
+        old = self._known.pop(path, _NOTHING)
+        if scan is not _NOTHING:
+            self._known[path] = scan
+        came = scan.seen - old.seen
+        if len(old.seen) + len(came) > len(scan.seen):
+            self._count(old.seen - scan.seen, -1)
+        self._count(came, 1)
+
+    def _count(self, objects: set[int], places: int) -> None:
+        for each in objects:
+            self._places[each] += places
+            if self._places[each] > 1:
+                self._several.add(each)
+            else:
+                self._several.discard(each)
+                if not self._places[each]:
+                    del self._places[each]
+
+
+def _scan(value: object, imprint: object) -> ObjectScan:
+    objects: list[Any] = []
+    entered: list[object] = []
+    seen: set[int] = set()
+    twice: set[int] = set()
+    above: list[Any] = []
+    for mutable, again in levels([value], seen):
+        entered += _holders(above)
+        twice |= again
+        above = mutable
+        objects += mutable
+    return ObjectScan(value, imprint, objects, entered, _inside(entered), seen, twice)
+
+
+def _holders(objects: list[Any]) -> list[Any]:
+    """Return the containers of mutable objects; of many objects, all, to save time."""
+    if len(objects) > _MANY:
+        return objects
+    return [each for each in objects if not _has_only_fixed(each)]
+
+
+def _has_only_fixed(value: object) -> bool:
+    return all(map(is_fixed, set(map(type, gc.get_referents(value)))))
+
+
+def _inside(entered: list[object]) -> list[int]:
+    return list(map(id, gc.get_referents(*entered)))

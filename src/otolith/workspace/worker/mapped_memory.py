@@ -27,7 +27,7 @@ from typing import Any
 from xxhash import xxh3_128_intdigest
 
 from otolith.core import Cells
-from otolith.state.tracking.imprints import Imprint, Imprints, changing, runs
+from otolith.state.tracking.imprints import Imprint, Imprinter, ValueChanged, runs
 from otolith.state.tracking.shared_objects import (
     STAND_IN,
     Order,
@@ -124,10 +124,10 @@ class Mappings:
         found = self._mappings[at] if at >= 0 else None
         return found if found and (found.start, found.size) == (start, size) else None
 
-    def imprint(self, value: object, cell: bytes, how: Imprints) -> Imprint | None:
+    def imprint(self, value: object, cell: bytes, imprinter: Imprinter) -> Imprint | None:
         """Take the imprint of raw bytes that are mapped, without looking at them."""
         mapping = self.of(value) if type(value) is Raw else None
-        if mapping is None or not how.cells.same(mapping.cell, cell):
+        if mapping is None or not imprinter.cells.same(mapping.cell, cell):
             return None
         return Pages(cell, mapping, self, {})
 
@@ -145,21 +145,21 @@ class Pages(Imprint):
         self._mappings = mappings
         self._prints = prints  # of the chunks that were written to, when they were last looked at
 
-    def describes(self, value: object) -> bool:
+    def fits(self, value: object) -> bool:
         return type(value) is Raw and self._mappings.of(value) is self._mapping
 
-    def again(self, value: Any, how: Imprints) -> Imprint:
+    def update(self, value: Any, imprinter: Imprinter) -> Imprint:
         chunks = value.chunks()
         prints = {at: xxh3_128_intdigest(chunks[at]) for at in self._mapping.written()}
         changed = sorted(at for at, print in prints.items() if self._prints.get(at) != print)
         cell = self.cell
         for start, stop in runs(changed):
-            cells = [how.cells.chunk_cell(chunk) for chunk in chunks[start:stop]]
-            cell = how.cells.splice(cell, start, stop, cells)
+            cells = [imprinter.cells.chunk_cell(chunk) for chunk in chunks[start:stop]]
+            cell = imprinter.cells.splice(cell, start, stop, cells)
         if any(xxh3_128_intdigest(chunks[at]) != prints[at] for at in changed):
-            raise changing(value)
+            raise ValueChanged.of(value)
         self._prints = prints
-        if how.cells.same(cell, self.cell):
+        if imprinter.cells.same(cell, self.cell):
             return self
         return Pages(cell, self._mapping, self._mappings, prints)
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from otolith.codecs import Codecs
 from otolith.core import Path
-from otolith.state.tracking.shared_objects import View, identity, is_array, part_at, view_in
+from otolith.state.tracking.shared_objects import ArrayView, identity, is_array, part_at, view_in
 from otolith.types import Piece, Tagged
 from otolith.workspace.worker.module_state import named
 from otolith.workspace.worker.namespace import Namespace
@@ -176,7 +176,7 @@ def globals_here() -> Namespace:
 def variable_at(name: str, steps: Path, view: list[Any] | None) -> object:
     """Return a variable that is data, or a part of it, or a view of an array in it."""
     found = part_at(_here.variable(name), steps)
-    return found if view is None else View.load(view).of(found)
+    return found if view is None else ArrayView.load(view).of(found)
 
 
 def piece(buffer: Any) -> Piece:
@@ -204,7 +204,7 @@ def read_only(data: Any) -> Any:
 
 def view_of(owner: Any, view: list[Any], is_read_only: bool = False) -> Any:  # noqa: FBT001, FBT002
     """Return an array that looks at another one."""
-    array = View.load(view).of(owner)
+    array = ArrayView.load(view).of(owner)
     if is_read_only:
         array.flags.writeable = False
     return array

@@ -303,9 +303,9 @@ class Pickles:
             "python": python(),
             "bytecode": dump.has_bytecode,
         }
-        imprints = self._shadow.imprints
+        imprinter = self._shadow.imprinter
         old = None if stored is None else stored[1]
-        imprint = imprints.fresh(entry) if old is None else imprints.again(entry, old)
+        imprint = imprinter.encode(entry) if old is None else imprinter.update(entry, old)
         path = _path(place)
         before = self._shadow.cell(*path)
         if before is None or not self._shadow.cells.same(before, imprint.cell):

@@ -57,14 +57,12 @@ class Shadow(TrackedBranch):
             cache_bytes=64 << 20,
         )
         archive.mappings = Mappings(host)
-        super().__init__(
-            archive, _REF, shapes=(archive.mappings.imprint,), load=self._load_variable
-        )
+        super().__init__(archive, _REF, kinds=(archive.mappings.imprint,), load=self._load_variable)
         self._tops: dict[str, bytes] = {}
 
     @property
-    def imprints(self) -> Any:
-        return self._held.imprints
+    def imprinter(self) -> Any:
+        return self._held.imprinter
 
     def start(self, tops: dict[str, bytes], along: Sequence[bytes] = ()) -> None:
         """Begin with a state, given by the cells at its top, and some objects of it."""

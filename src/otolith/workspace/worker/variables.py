@@ -153,7 +153,7 @@ class Variables:
         kept = {**entry, "head": Raw(head), "buffers": [Raw(each) for each in buffers]}
         made = pickler.load(head, buffers)
         # Only now: what could not be loaded must not be taken for what nobody needs.
-        self.stored[place] = head, self.shadow.imprints.of(kept, cell)
+        self.stored[place] = head, self.shadow.imprinter.take(kept, cell)
         return made
 
     def buffers(self, entry: dict[str, Any]) -> list[memoryview]:
