@@ -382,7 +382,7 @@ def test_a_service_may_be_only_a_name() -> None:
 def test_a_language_that_is_no_word_is_refused() -> None:
     guard = {"@expr": "1", "@lang": ["python"]}
     states = {"x": {"on": {"go": {"target": "x", "guard": guard}}}}
-    with pytest.raises(BadChart, match="are not read here"):
+    with pytest.raises(BadChart, match="are not supported"):
         Chart.from_data({"id": "c", "initial": "x", "states": states})
 
 

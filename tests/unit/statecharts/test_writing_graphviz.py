@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 
 from otolith.statecharts import AGENT
 from otolith.statecharts.definition import Definition, State, Transition
-from otolith.statecharts.formats.graphviz import quoted, to_dot
+from otolith.statecharts.formats.graphviz import quote, to_dot
 from otolith.statecharts.formats.xstate_reader import read_xstate
 from tests.unit.statecharts.drawn_charts import HOSTILE, charts, every_state
 
@@ -79,10 +79,10 @@ def test_graphviz_shows_any_name_as_it_is(name: str) -> None:
 
 
 def test_a_string_ends_where_it_should() -> None:
-    assert quoted('a"b') == '"a\\"b"'
-    assert quoted("back\\") == '"back\\\\"'
-    assert quoted("a\nb") == '"a\\nb"'
-    assert quoted("\0") == '"\ufffd"'
+    assert quote('a"b') == '"a\\"b"'
+    assert quote("back\\") == '"back\\\\"'
+    assert quote("a\nb") == '"a\\nb"'
+    assert quote("\0") == '"\ufffd"'
 
 
 def test_a_label_is_event_guard_and_actions() -> None:

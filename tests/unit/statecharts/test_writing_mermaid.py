@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 
 from otolith.statecharts import AGENT
 from otolith.statecharts.definition import Definition, State, Transition
-from otolith.statecharts.formats.mermaid import escaped, to_mermaid
+from otolith.statecharts.formats.mermaid import escape, to_mermaid
 from otolith.statecharts.formats.xstate_reader import read_xstate
 from tests.unit.statecharts.drawn_charts import HOSTILE, charts, every_state
 
@@ -120,12 +120,12 @@ def test_a_name_is_shown_and_means_nothing(name: str) -> None:
 
 
 def test_nothing_but_letters_and_harmless_signs_is_written_as_it_is() -> None:
-    assert escaped('a"b') == "a#34;b"
-    assert escaped("a --> b; c: d") == "a --#62; b#59; c#58; d"
-    assert escaped("<script>") == "#60;script#62;"
-    assert escaped("%%{init}") == "#37;#37;#123;init#125;"
-    assert escaped("\ufb02\u00b0\u00b6\u00df") == "#64258;#176;#182;\u00df"
-    assert escaped("a\nb\0") == "a b#65533;"
+    assert escape('a"b') == "a#34;b"
+    assert escape("a --> b; c: d") == "a --#62; b#59; c#58; d"
+    assert escape("<script>") == "#60;script#62;"
+    assert escape("%%{init}") == "#37;#37;#123;init#125;"
+    assert escape("\ufb02\u00b0\u00b6\u00df") == "#64258;#176;#182;\u00df"
+    assert escape("a\nb\0") == "a b#65533;"
 
 
 def test_a_label_is_event_guard_and_actions() -> None:

@@ -232,10 +232,10 @@ def test_done_events_carry_output_upwards():
         ({"initial": "a", "states": {"a": {"on": {"e": "nowhere"}}}}, "a on e: there is no state"),
         ({"initial": "z", "states": {"a": {}}}, "no state 'z'"),
         ({"states": {"a": {}}}, "has no initial state"),
-        ({"initial": "a", "states": {"a": {"type": "odd"}}}, "'odd' is not a kind"),
+        ({"initial": "a", "states": {"a": {"type": "odd"}}}, "'odd' is not a type"),
         ({"initial": "a", "states": {"a": {"id": "x"}, "b": {"id": "x"}}}, "'x' is already used"),
-        ({"initial": "a", "states": {"a": {"entry": [{}]}}}, "an action is"),
-        ({"initial": "a", "states": {"a": {"always": {"guard": 3}}}}, "a guard is"),
+        ({"initial": "a", "states": {"a": {"entry": [{}]}}}, "an action must be"),
+        ({"initial": "a", "states": {"a": {"always": {"guard": 3}}}}, "a guard must be"),
         (
             {"initial": "a", "states": {"a": {"always": {"guard": {"@expr": "a ="}}}}},
             "cannot be parsed",
@@ -244,8 +244,8 @@ def test_done_events_carry_output_upwards():
             {"initial": "a", "states": {"a": {"entry": [{"type": "x", "params": {"@code": "1"}}]}}},
             "code",
         ),
-        ({"initial": "a", "states": {"a": {"invoke": {"src": 3}}}}, "name of a chart"),
-        ({"initial": "a", "states": {"a": []}}, "a state is an object"),
+        ({"initial": "a", "states": {"a": {"invoke": {"src": 3}}}}, "must name a chart"),
+        ({"initial": "a", "states": {"a": []}}, "a state must be an object"),
     ],
 )
 def test_a_config_that_cannot_run_is_refused_with_its_place(data, message):

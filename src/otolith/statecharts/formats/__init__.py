@@ -1,5 +1,5 @@
-"""Formats: how a chart is written down, read into one definition.
+"""Formats of charts: SCXML, XState's JSON, tables and files are read; Mermaid and DOT are drawn.
 
-One noun per file: SCXML (`scxml_reading`, with its actions and XML beside it), XState's JSON
-(`xstate_reading`), files by their suffix (`files`).
+Readers return a `Definition`, writers take one. What a format cannot express is written as an
+extension of ours (`extensions`, `scxml_extensions`), so that every chart reads back as it was.
 """

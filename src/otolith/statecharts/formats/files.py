@@ -1,7 +1,4 @@
-"""Charts in files, read by their suffix.
-
-A flat table of transitions, read into a definition.
-"""
+"""Charts read from files, by their suffix, and from flat tables of transitions."""
 
 from __future__ import annotations
 
@@ -39,14 +36,15 @@ def read_file(path: str | Path) -> Definition:
     except (OSError, UnicodeDecodeError) as error:
         raise BadChart(f"cannot be read: {error}", place=str(path)) from error
     if file.suffix in {".scxml", ".xml"}:
-        return read_scxml(text, resolve=beside(file.parent))
+        return read_scxml(text, resolve=files_of(file.parent))
     return read_xstate(_json(text, str(path)) if file.suffix == ".json" else _yaml(text, str(path)))
 
 
-def beside(folder: Path) -> Callable[[str], str | None]:
-    """Return what reads the files of a folder, and nothing outside it."""
+def files_of(folder: Path) -> Callable[[str], str | None]:
+    """Return a function that reads files of a folder, and refuses paths outside it."""
 
     def resolve(name: str) -> str | None:
+        """Return the text of a file in the folder, or None if there is none."""
         relative = PurePosixPath(name.removeprefix("file:"))
         if relative.is_absolute() or ".." in relative.parts or "\\" in name:
             return None
@@ -73,7 +71,7 @@ def _yaml(text: str, place: str) -> Any:
             f"{place} is YAML, and PyYAML is not installed", hint="pip install 'otolith[yaml]'"
         ) from error
     try:
-        return yaml.load(text, _yaml_loader(yaml))  # noqa: S506 - made of the safe loader
+        return yaml.load(text, _yaml_loader(yaml))  # noqa: S506 - a subclass of the safe loader
     except yaml.YAMLError as error:
         raise BadChart(f"not YAML: {error}", place=place) from error
     except RecursionError as error:
@@ -81,23 +79,24 @@ def _yaml(text: str, place: str) -> Any:
 
 
 def _yaml_loader(yaml: Any) -> Any:
-    """Return a loader for which `on` is a word, not a truth, and that knows no aliases."""
+    """Return a safe loader that reads `on` as a word, not as true, and refuses aliases."""
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
-        yaml_implicit_resolvers = {  # noqa: RUF012 - a table of the library's, made anew here
+        yaml_implicit_resolvers = {  # noqa: RUF012 - overrides a table of the library
             first: [pair for pair in pairs if first in "tTfF" or not pair[0].endswith(":bool")]
             for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
         }
 
         def compose_node(self, parent: Any, index: Any) -> Any:
+            """Refuse aliases."""
             if self.check_event(yaml.events.AliasEvent):
-                raise yaml.YAMLError("aliases are not read: a few of them can stand for millions")
+                raise yaml.YAMLError("aliases are refused: a few can expand to millions of nodes")
             return super().compose_node(parent, index)
 
     return Loader
 
 
-ANY = "*"
+ANY_STATE = "*"
 
 
 def read_table(
@@ -117,20 +116,20 @@ def read_table(
     Raises:
         BadChart: a key is not a pair, or the initial state does not occur.
     """
-    ends = {_word(state) for state in final}
-    ways: dict[str, list[Transition]] = {_word(initial): []}
+    ends = {_name_of(state) for state in final}
+    transitions: dict[str, list[Transition]] = {_name_of(initial): []}
     anywhere: list[Transition] = []
     for key, target in table.items():
-        source, transition = _row(key, _word(target))
-        ways.setdefault(transition.targets[0], [])
-        (anywhere if source == ANY else ways.setdefault(source, [])).append(transition)
+        source, transition = _transition_of_row(key, _name_of(target))
+        transitions.setdefault(transition.targets[0], [])
+        (anywhere if source == ANY_STATE else transitions.setdefault(source, [])).append(transition)
     for end in ends:
-        ways.setdefault(end, [])
+        transitions.setdefault(end, [])
     root = State(
         id=f"#{name}",
         kind="compound",
-        children=tuple(_state(state, found, ends) for state, found in ways.items()),
-        initial=Transition((), (_word(initial),), is_internal=False, place=name),
+        children=tuple(_state(state, found, ends) for state, found in transitions.items()),
+        initial=Transition((), (_name_of(initial),), is_internal=False, place=name),
         transitions=tuple(anywhere),
         data=tuple(Datum(key, Literal(value)) for key, value in (data or {}).items()),
         place=name,
@@ -138,10 +137,10 @@ def read_table(
     return Definition(name=name, root=root, version=version)
 
 
-def _row(key: Any, target: str) -> tuple[str, Transition]:
+def _transition_of_row(key: Any, target: str) -> tuple[str, Transition]:
     if not isinstance(key, tuple) or len(key) != 2:
         raise BadChart(f"{key!r} is not a pair of a state and an event", place="the table")
-    source, event = _word(key[0]), _word(key[1])
+    source, event = _name_of(key[0]), _name_of(key[1])
     place = f"({source}, {event})"
     return source, Transition((event,), (target,), is_internal=False, place=place)
 
@@ -151,7 +150,7 @@ def _state(name: str, transitions: list[Transition], ends: set[str]) -> State:
     return State(id=name, kind=kind, transitions=tuple(transitions), place=f"state {name}")
 
 
-def _word(value: Any) -> str:
+def _name_of(value: Any) -> str:
     found = value.value if isinstance(value, Enum) else value
     if not isinstance(found, str) or not found:
         raise BadChart(f"{value!r} is not a name", place="the table")

@@ -1,10 +1,10 @@
-"""A definition as a graph of Graphviz's DOT language.
+"""A chart drawn in Graphviz's DOT language.
 
-A state with others inside is a cluster, and a region of a parallel one a dashed cluster. DOT draws
-arrows between nodes only: a cluster has an invisible point in it for the arrows of the cluster
-itself, which are cut at its border (`lhead`, `ltail`). An arrow that stays inside of its cluster
-cannot be cut: from the cluster it starts at a dashed `*` ("from anywhere in here"), to the cluster
-it ends at a dashed node of its name. Every id, name and label is a quoted string.
+A state with children is a cluster, and a region of a parallel state a dashed cluster. DOT draws
+arrows between nodes only, so each cluster contains an invisible point for its own arrows, which are
+cut at its border (`lhead`, `ltail`). An arrow that stays inside its cluster cannot be cut: it
+starts at a dashed `*` ("from any state in here"), or ends at a dashed node with the cluster's name.
+Every id, name and label is a quoted string.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _ACTIVE = 'fillcolor="#ffe08a", color="#b36b00", penwidth=3'
 
 
 def to_dot(definition: Definition, active: Collection[str] = ()) -> str:
-    """Return a graph of the chart; the `active` states, and the clusters around them, stand out."""
+    """Return a graph of the chart, with the `active` states and their clusters highlighted."""
     return _Writer(definition, frozenset(active)).document()
 
 
-def quoted(text: str) -> str:
-    """Return a text as a quoted string of DOT, each line of it centred."""
+def quote(text: str) -> str:
+    """Return a text as a quoted DOT string, with centred lines."""
     safe = "".join(char if char.isprintable() or char == "\n" else "\ufffd" for char in text)
     return '"' + safe.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
@@ -39,13 +39,14 @@ class _Writer:
             self._numbers[state.id] = len(self._numbers)
             self._above[state.id] = above
             self._states[state.id] = state
-        self._ghosts: dict[str, dict[str, str]] = {id: {} for id in self._states}
-        """Dashed nodes to be drawn inside a cluster, by the name of the node."""
+        self._dashed_nodes: dict[str, dict[str, str]] = {id: {} for id in self._states}
+        """Dashed nodes inside each cluster, by node name."""
         around = {state.id for id in active & self._above.keys() for state in self._above[id]}
         self._active = active | around
 
     def document(self) -> str:
-        ways = [line for state in self._states.values() for line in self._ways(state)]
+        states = self._states.values()
+        arrows = [line for state in states for line in self._transitions_of(state)]
         lines = [
             "compound=true",
             "newrank=true",  # without it dot fails on some charts that are deep and dense
@@ -53,19 +54,19 @@ class _Writer:
             'node [shape=box, style="rounded,filled", fillcolor="#f7f7ff", fontname="Helvetica"]',
             'edge [fontname="Helvetica", fontsize=10]',
             *self._cluster(self._definition.root, None),
-            *ways,
+            *arrows,
         ]
-        name = quoted(self._definition.name or "chart")
-        return "\n".join([f"digraph {name} {{", *_indented(lines), "}"]) + "\n"
+        name = quote(self._definition.name or "chart")
+        return "\n".join([f"digraph {name} {{", *indent(lines), "}"]) + "\n"
 
     # ------------------------------------------------------------ states
 
     def _state(self, state: State, parent: State) -> list[str]:
         if state.children:
             return self._cluster(state, parent)
-        look = [f"label={quoted(self._text(state, parent))}"]
+        look = [f"label={quote(self._text(state, parent))}"]
         if state.kind == "history":
-            look += ["shape=circle", 'style="filled"', f"tooltip={quoted(state.id)}"]
+            look += ["shape=circle", 'style="filled"', f"tooltip={quote(state.id)}"]
         elif state.kind == "final":
             look.append("peripheries=2")
         if state.id in self._active:
@@ -83,82 +84,88 @@ class _Writer:
     def _cluster(self, state: State, parent: State | None) -> list[str]:
         is_region = parent is not None and parent.kind == "parallel"
         lines = [
-            f"label={quoted(self._text(state, parent))}",
+            f"label={quote(self._text(state, parent))}",
             f'style="{"rounded,dashed" if is_region else "rounded"}"',
             f'{self._node(state)} [shape=point, style=invis, width=0, height=0, label=""]',
         ]
         is_active = state.id in self._active and parent is not None
         lines.append('color="#b36b00"' if is_active else 'color="#8888aa"')
         lines.append(f"penwidth={3 if is_active else 1}")
-        lines += self._ghosts[state.id].values()
+        lines += self._dashed_nodes[state.id].values()
         for child in state.children:
             lines += self._state(child, state)
         if state.kind == "compound" and state.initial is not None:
             lines += self._initial(state, state.initial)
-        return [f"subgraph {self._box(state)} {{", *_indented(lines), "}"]
+        return [f"subgraph {self._box(state)} {{", *indent(lines), "}"]
 
     def _initial(self, state: State, initial: Transition) -> list[str]:
-        start = quoted(f"start {self._numbers[state.id]}")
+        start = quote(f"start {self._numbers[state.id]}")
         dot = f'{start} [shape=circle, style=filled, fillcolor=black, width=0.15, label=""]'
         return [dot, *(self._arrow(start, None, target, initial) for target in initial.targets)]
 
-    # ------------------------------------------------------------ ways
+    # ------------------------------------------------------------ transitions
 
-    def _ways(self, state: State) -> Iterator[str]:
-        ways = state.transitions
+    def _transitions_of(self, state: State) -> Iterator[str]:
+        transitions = state.transitions
         if state.kind == "history" and state.initial is not None:
-            ways = (state.initial,)
-        for number, way in enumerate(ways):
-            if len(way.targets) > 1:
-                yield from self._fork(state, number, way)
-            elif way.targets:
-                start = self._start(state, [way.targets[0]])
-                yield self._arrow(start, state, way.targets[0], way)
+            transitions = (state.initial,)
+        for number, transition in enumerate(transitions):
+            if len(transition.targets) > 1:
+                yield from self._fork(state, number, transition)
+            elif transition.targets:
+                start = self._start(state, [transition.targets[0]])
+                yield self._arrow(start, state, transition.targets[0], transition)
 
-    def _fork(self, state: State, number: int, way: Transition) -> Iterator[str]:
-        """Yield a bar that one arrow leads to and several leave."""
-        bar = quoted(f"fork {self._numbers[state.id]} {number}")
+    def _fork(self, state: State, number: int, transition: Transition) -> Iterator[str]:
+        """Yield a bar with one arrow to it and several from it."""
+        bar = quote(f"fork {self._numbers[state.id]} {number}")
         yield f'{bar} [shape=box, style=filled, fillcolor=black, width=0.6, height=0.06, label=""]'
-        start = self._start(state, way.targets)
-        look = [f"label={quoted(transition_label(way))}"]
+        start = self._start(state, transition.targets)
+        look = [f"label={quote(transition_label(transition))}"]
         look += [f"ltail={self._box(state)}"] if state.children and "any" not in start else []
         yield f"{start} -> {bar} [{', '.join(look)}]"
-        for target in way.targets:
+        for target in transition.targets:
             yield self._arrow(bar, None, target, None)
 
-    def _arrow(self, start: str, source: State | None, target: str, way: Transition | None) -> str:
+    def _arrow(
+        self, start: str, source: State | None, target: str, transition: Transition | None
+    ) -> str:
         end = self._states[target]
         is_up = source is not None and bool(end.children) and self._is_inside(source, end)
-        look = [f"label={quoted('' if way is None else transition_label(way))}"]
+        look = [f"label={quote('' if transition is None else transition_label(transition))}"]
         if source is not None and source.children and not self._is_inside(end, source):
             look.append(f"ltail={self._box(source)}")
         if is_up:
-            return f"{start} -> {self._ghost(end, 'again')} [{', '.join(look)}]"
+            return f"{start} -> {self._dashed_node(end, 'again')} [{', '.join(look)}]"
         if end.children:
             look.append(f"lhead={self._box(end)}")
         return f"{start} -> {self._node(end)} [{', '.join(look)}]"
 
     def _start(self, source: State, targets: Iterable[str]) -> str:
-        """Return the node where an arrow starts: of a cluster, its point or its `*`."""
+        """Return the node where an arrow starts: for a cluster, its point or its `*`."""
         is_inward = any(self._is_inside(self._states[target], source) for target in targets)
-        return self._ghost(source, "any") if source.children and is_inward else self._node(source)
+        return (
+            self._dashed_node(source, "any")
+            if source.children and is_inward
+            else self._node(source)
+        )
 
-    def _ghost(self, state: State, word: str) -> str:
-        node = quoted(f"{word} {self._numbers[state.id]}")
+    def _dashed_node(self, state: State, word: str) -> str:
+        node = quote(f"{word} {self._numbers[state.id]}")
         above = self._above[state.id]
         label = "*" if word == "any" else self._name(state, above[-1] if above else None)
-        look = f'label={quoted(label)}, style="rounded,dashed", color="#999999"'
-        self._ghosts[state.id][node] = f"{node} [{look}]"
+        look = f'label={quote(label)}, style="rounded,dashed", color="#999999"'
+        self._dashed_nodes[state.id][node] = f"{node} [{look}]"
         return node
 
     def _is_inside(self, state: State, around: State) -> bool:
         return state is around or any(above is around for above in self._above[state.id])
 
     def _node(self, state: State) -> str:
-        return quoted(f"state {self._numbers[state.id]}")
+        return quote(f"state {self._numbers[state.id]}")
 
     def _box(self, state: State) -> str:
-        return quoted(f"cluster {self._numbers[state.id]}")
+        return quote(f"cluster {self._numbers[state.id]}")
 
 
 def _walk(state: State, above: tuple[State, ...]) -> Iterator[tuple[State, tuple[State, ...]]]:
@@ -167,5 +174,5 @@ def _walk(state: State, above: tuple[State, ...]) -> Iterator[tuple[State, tuple
         yield from _walk(child, (*above, state))
 
 
-def _indented(lines: Iterable[str]) -> list[str]:
+def indent(lines: Iterable[str]) -> list[str]:
     return [f"    {line}" for line in lines]

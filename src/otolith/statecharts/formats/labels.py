@@ -1,6 +1,7 @@
-"""Labels: the parts of a chart in a few words, as diagrams write them.
+"""Short labels for the parts of a chart, as diagrams show them.
 
-A transition is `event [guard] / action, action`; what a state does by itself is a line each.
+A transition is `event [guard] / action, action`. Entry, exit, invokes and internal transitions of a
+state are a line each.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ from otolith.statecharts.definition import (
     Value,
 )
 
-LONGEST = 60
+MAX_LENGTH = 60
 
 
 def transition_label(transition: Transition) -> str:
-    """Return `event [guard] / actions`, each part only where there is one."""
+    """Return `event [guard] / actions`; absent parts are left out."""
     parts = [_trigger(transition)]
     if transition.guard is not None:
         parts.append(f"[{_guard(transition.guard)}]")
@@ -48,21 +49,22 @@ def transition_label(transition: Transition) -> str:
 
 
 def state_lines(state: State) -> list[str]:
-    """Return what a state does by itself: on entry, on exit, what it invokes, without leaving."""
+    """Return the lines inside a state: entry, exit, invokes, transitions without target."""
     lines = [f"entry / {block_label(block)}" for block in state.entry if block]
     lines += [f"exit / {block_label(block)}" for block in state.exit if block]
     lines += [f"invoke {_invoke(invoke)}" for invoke in state.invokes]
-    lines += [transition_label(way) or "always" for way in state.transitions if not way.targets]
+    inner = (each for each in state.transitions if not each.targets)
+    lines += [transition_label(each) or "always" for each in inner]
     return lines
 
 
 def block_label(block: Block) -> str:
-    """Return a list of actions in a few words."""
+    """Return a list of actions as one short text."""
     return _short(", ".join(_action(action) for action in block))
 
 
 def state_name(state: State, parent: State | None) -> str:
-    """Return a state's id; where the id is a path, only the end that its parent does not say."""
+    """Return a state's id without the id of its parent as prefix."""
     if parent is None:
         return state.id
     return state.id.removeprefix(f"{parent.id}.") or state.id
@@ -107,11 +109,11 @@ def _data(value: Any) -> str:
 
 def _short(text: str) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+    return text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 3]}..."
 
 
 def _action(action: Action) -> str:
-    return _short(_WORDS[type(action)](action))
+    return _short(_LABELS[type(action)](action))
 
 
 def _assign(action: Assign) -> str:
@@ -149,7 +151,7 @@ def _for_each(action: ForEach) -> str:
     return f"for {action.item} in {_value(action.array)}: {block_label(action.actions)}"
 
 
-_WORDS: dict[type[Action], Callable[[Any], str]] = {
+_LABELS: dict[type[Action], Callable[[Any], str]] = {
     Assign: _assign,
     Script: lambda action: str(action.text),
     Raise: lambda action: f"raise {action.event}",

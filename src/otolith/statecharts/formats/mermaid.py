@@ -1,27 +1,21 @@
-"""A definition as a Mermaid state diagram (`stateDiagram-v2`).
+"""A chart drawn as a Mermaid state diagram (`stateDiagram-v2`).
 
-What Mermaid cannot draw is drawn with what it can:
+What Mermaid cannot draw is replaced:
 
-- An arrow that leaves or enters a box is written outside of all boxes, after them: a state belongs
-  to the box where its name was written last.
-- An arrow from a box to something inside it starts at a dashed `*` ("from anywhere in here"); one
-  from inside to the box itself ends at a dashed state of its name. Mermaid draws neither itself.
-- Several targets are a fork; a box that begins deeper than its own states begins with a diamond.
-- Regions are parted by `--`; those of a parallel state inside another are dashed boxes.
-- History is a state labelled `H` or `H*`; what a state does by itself are lines in it; of a box,
-  lines in a dashed state inside (notes at boxes make Mermaid 11 fail).
+- An arrow that leaves or enters a box is written after all boxes: a state belongs to the box in
+  which its name was written last.
+- An arrow from a box to a state inside it starts at a dashed `*` ("from any state in here"); one
+  from inside to the box ends at a dashed state with the box's name.
+- Several targets become a fork; an initial state that is nested deeper becomes a diamond.
+- Regions are divided by `--`; regions of a parallel state inside another are dashed boxes.
+- History is a state labelled `H` or `H*`. Entry, exit and invokes are lines in a state, or in a
+  dashed state inside a box (notes at boxes make Mermaid 11 fail).
 
-Where Mermaid would fail on an arrow to or from a box (`mermaid_borders`), the arrow starts at the
-box's `*` or ends at a dashed state of its name.
-
-Which boxes of a Mermaid diagram arrows cross, and to which of them no arrow may lead.
-
-Mermaid (11 and 12) lays out a box that no arrow crosses by itself. An arrow to a box that some do
-cross is laid out as one to the first state in it, and Mermaid fails if that state is in an inner
-box that is laid out by itself: such a box is *fragile*. It also fails where a box is written after
-a state that leads to it, so boxes are drawn first.
-
-Names that Mermaid can read: texts escaped, and ids that mean nothing else to it.
+Mermaid 11 and 12 lay out a box that no arrow crosses separately. An arrow to a box that is crossed
+is laid out as one to its first state, and Mermaid fails if that state is in an inner box that is
+laid out separately. Such a box is *fragile* (`Borders`): its arrows start at its `*`, or end at a
+dashed state with its name. Mermaid also fails if a box is written after a state that leads to it,
+so boxes are written first. Texts are escaped, and ids that mean something to Mermaid are replaced.
 """
 
 from __future__ import annotations
@@ -41,22 +35,22 @@ class Borders:
         self._parents = parents
         self._crossed: set[str] = set()
         self._crossed_regions: set[str] = set()
-        for state, way in self._ways():
-            self._crossed |= self._crossed_by(state, way)
-            self._crossed_regions |= self._regions_left_by(state, way)
+        for state, transition in self._transitions_of():
+            self._crossed |= self._crossed_by(state, transition)
+            self._crossed_regions |= self._regions_crossed_by(state, transition)
 
     def boxes_with_entries(self) -> list[str]:
         """Return the fragile boxes that arrows lead to."""
         ends = {
             target
-            for state, way in self._ways()
-            for target in way.targets
+            for state, transition in self._transitions_of()
+            for target in transition.targets
             if target not in self.above(state.id)
         }
         return [id for id in self._states if id in ends and self.is_fragile(id)]
 
     def is_fragile(self, id: str) -> bool:
-        """Whether Mermaid would fail on an arrow to or from a box."""
+        """Return whether Mermaid would fail on an arrow to or from a box."""
         if id not in self._crossed or not self._states[id].children:
             return False
         path = list(self._to_first(self._states[id]))
@@ -65,28 +59,29 @@ class Borders:
     def _to_first(self, state: State) -> Iterator[bool]:
         """Yield, for each box from one down to its first state, whether arrows cross it."""
         while state.children:
-            is_parted = self.is_parted(state) and state.kind == "parallel"
+            has_dividers = self.has_dividers(state) and state.kind == "parallel"
             state = self.drawn(state)[0]
-            if is_parted:
+            if has_dividers:
                 yield state.id in self._crossed_regions
             if state.children:
                 yield state.id in self._crossed
 
     def drawn(self, state: State) -> list[State]:
-        """Return what is in a box in the order it is drawn: boxes first, or regions as they are."""
+        """Return the children of a box in drawing order: boxes first, or regions as they are."""
         if state.kind == "parallel":
             return sorted(state.children, key=lambda child: child.kind == "history")
         return sorted(state.children, key=lambda child: not child.children)
 
-    def is_parted(self, state: State) -> bool:
-        """Whether the regions of a parallel state are parted by lines."""
+    def has_dividers(self, state: State) -> bool:
+        """Return whether the regions of a parallel state are divided by lines."""
         return state.kind == "parallel" and not self.is_in_parallel(state)
 
     def is_in_parallel(self, state: State) -> bool:
+        """Return whether a state has a parallel ancestor."""
         return any(self._states[id].kind == "parallel" for id in self.above(state.id))
 
     def above(self, id: str) -> list[str]:
-        """Return the states around one, the nearest first."""
+        """Return the ancestors of a state, the nearest first."""
         found: list[str] = []
         parent = self._parents[id]
         while parent is not None:
@@ -94,56 +89,56 @@ class Borders:
             parent = self._parents[parent.id]
         return found
 
-    def _ways(self) -> Iterator[tuple[State, Transition]]:
+    def _transitions_of(self) -> Iterator[tuple[State, Transition]]:
         for state in self._states.values():
-            for way in state.transitions:
-                yield state, way
+            for transition in state.transitions:
+                yield state, transition
             if state.initial is not None:
                 yield state, state.initial
 
-    def _crossed_by(self, source: State, way: Transition) -> set[str]:
+    def _crossed_by(self, source: State, transition: Transition) -> set[str]:
         here = set(self.above(source.id))
-        ends = [set(self.above(target)) for target in way.targets]
-        if way is source.initial and source.kind != "history":
+        ends = [set(self.above(target)) for target in transition.targets]
+        if transition is source.initial and source.kind != "history":
             return {id for end in ends for id in end - here - {source.id}}
-        if len(ends) > 1:  # a fork, which is drawn outside of all boxes
+        if len(ends) > 1:  # a fork, which is drawn outside all boxes
             is_inward = any(source.id in end for end in ends)
             return here.union(*ends, {source.id} if is_inward else ())
         if not ends:
             return set()
-        if way.targets[0] in here:
+        if transition.targets[0] in here:
             parent = self._parents[source.id]
             return set() if parent is not None and parent.kind == "compound" else here
         return (here ^ ends[0]) - {source.id}
 
-    def _regions_left_by(self, source: State, way: Transition) -> set[str]:
-        """Return the regions between which and the rest an arrow surely leads."""
-        if way is source.initial or len(way.targets) != 1:
+    def _regions_crossed_by(self, source: State, transition: Transition) -> set[str]:
+        """Return the regions whose border an arrow crosses."""
+        if transition is source.initial or len(transition.targets) != 1:
             return set()
         here = {source.id, *self.above(source.id)}
-        there = {way.targets[0], *self.above(way.targets[0])}
-        is_inside = way.targets[0] in here or source.id in there
+        there = {transition.targets[0], *self.above(transition.targets[0])}
+        is_inside = transition.targets[0] in here or source.id in there
         return set() if is_inside else here ^ there
 
 
 _PLAIN_ID = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9]+")
 _END = re.compile(r".*_(start|end)", re.IGNORECASE)
-"""Ids that Mermaid makes for where a box begins and ends."""
-_WORDS = re.compile(
+"""Ids that Mermaid generates for the start and end of a box."""
+_KEYWORDS = re.compile(
     r"(?i:acctitle|accdescr|as|choice|class|classdef|click|default|direction|divider|empty|end"
     r"|fork|graph|hide|href|join|left|link|linkstyle|note|of|right|root|scale|state|statediagram"
     r"|style|subgraph|title)"
     r"|constructor|hasOwnProperty|isPrototypeOf|propertyIsEnumerable|toLocaleString|toString|valueOf"
 )
-"""Words of Mermaid, and names that every object of JavaScript has: as ids they break a diagram."""
+"""Keywords of Mermaid and properties of every JavaScript object: as ids they break a diagram."""
 _PLAIN = frozenset(" _.,/()[]=+*-'!?|@$")
 _MARKS = frozenset("\ufb02\u00b0\u00b6")
-"""Letters that Mermaid itself writes for the numbers of others."""
+"""Letters that Mermaid uses internally in place of character numbers."""
 
 
-def escaped(text: str) -> str:
-    """Return a text with every character that Mermaid could stumble over as its number."""
+def escape(text: str) -> str:
+    """Return a text with every character that could break Mermaid as its number."""
     return "".join(_character(char) for char in text) or "#32;"
 
 
@@ -155,8 +150,8 @@ def _character(char: str) -> str:
     return f"#{ord(char)};"
 
 
-class Names:
-    """The ids of a diagram: a state's own where Mermaid can read it, else one near, or a number."""
+class DiagramIds:
+    """Ids for states: the state's own where Mermaid accepts it, else a similar one or a number."""
 
     def __init__(self, ids: Iterable[str]) -> None:
         ids = list(ids)
@@ -174,7 +169,7 @@ class Names:
         return self._known[id]
 
     def new(self, word: str) -> str:
-        """Return an id that no state has."""
+        """Return an unused id."""
         self._made += 1
         id = f"{word}_{self._made}"
         if id in self._taken:
@@ -185,7 +180,7 @@ class Names:
 
 def _is_plain(id: str) -> bool:
     is_name = _PLAIN_ID.fullmatch(id) is not None and _END.fullmatch(id) is None
-    return is_name and _WORDS.fullmatch(id) is None
+    return is_name and _KEYWORDS.fullmatch(id) is None
 
 
 _ACTIVE = "classDef active fill:#ffe08a,stroke:#b36b00,stroke-width:3px"
@@ -195,10 +190,10 @@ _REGION = "classDef region stroke-dasharray:8"
 
 
 def to_mermaid(definition: Definition, active: Collection[str] = ()) -> str:
-    """Return a diagram of the chart; the `active` states, and the boxes around them, stand out.
+    """Return a diagram of the chart, with the `active` states and their boxes highlighted.
 
     Raises:
-        BadChart: it could not run.
+        BadChart: the chart is not valid.
     """
     return _Writer(definition).document(frozenset(active))
 
@@ -213,11 +208,11 @@ class _Writer:
         for state, parent in _walk(self._root, None):
             self._states[state.id] = state
             self._parents[state.id] = parent
-        self._ids = Names(self._states)
-        self._ghosts: list[str] = []
+        self._ids = DiagramIds(self._states)
+        self._dashed_states: list[str] = []
         self._dashed: list[str] = []
         self._last: list[str] = []
-        """What is written after all boxes."""
+        """Lines after all boxes."""
         self._borders = Borders(self._states, self._parents)
         self._entries = {id: self._ids.new("ghost") for id in self._borders.boxes_with_entries()}
 
@@ -227,17 +222,17 @@ class _Writer:
         else:
             lines = self._state(self._root)
         lines += [*self._last, *self._classes(active)]
-        return "\n".join(["stateDiagram-v2", *_indented(lines)]) + "\n"
+        return "\n".join(["stateDiagram-v2", *indent(lines)]) + "\n"
 
     # ------------------------------------------------------------ states
 
     def _state(self, state: State) -> list[str]:
-        id, label = self._ids[state.id], escaped(self._label(state))
+        id, label = self._ids[state.id], escape(self._label(state))
         if not state.children:
             lines = [f'state "{label}" as {id}']
-            lines += [f"{id} : {escaped(line)}" for line in state_lines(state)]
+            lines += [f"{id} : {escape(line)}" for line in state_lines(state)]
             return [*lines, *([f"{id} --> [*]"] if state.kind == "final" else [])]
-        return [f'state "{label}" as {id} {{', *_indented(self._inside(state)), "}"]
+        return [f'state "{label}" as {id} {{', *indent(self._inside(state)), "}"]
 
     def _label(self, state: State) -> str:
         if state is self._root:
@@ -248,113 +243,113 @@ class _Writer:
         return name
 
     def _note(self, state: State) -> list[str]:
-        """Return a dashed state that says what a box does by itself."""
-        lines = [escaped(line) for line in state_lines(state)]
-        ghost, id = self._ghost(self._label(state)) if lines else ([], "")
+        """Return a dashed state with the entry, exit and invokes of a box."""
+        lines = [escape(line) for line in state_lines(state)]
+        ghost, id = self._dashed_state(self._label(state)) if lines else ([], "")
         return [*ghost, *(f"{id} : {line}" for line in lines)]
 
     def _inside(self, state: State) -> list[str]:
-        """Return what stands in a box: its states, where it begins, and the ways between them."""
+        """Return the content of a box: its states, its initial state and its arrows."""
         lines = self._children(state)
         if state.id in self._entries:
             ghost = self._entries[state.id]
-            self._ghosts.append(ghost)
-            lines.append(f'state "{escaped(self._label(state))}" as {ghost}')
+            self._dashed_states.append(ghost)
+            lines.append(f'state "{escape(self._label(state))}" as {ghost}')
         if state.kind == "compound" and state.initial is not None:
             lines += self._initial(state, state.initial)
         for child in state.children:
-            for way in _ways(child):
-                lines += self._way(child, way, state)
+            for transition in _transitions_of(child):
+                lines += self._arrow_of(child, transition, state)
         return [*lines, *self._from_anywhere(state), *self._note(state)]
 
     def _children(self, state: State) -> list[str]:
-        is_parted = self._borders.is_parted(state)
+        has_dividers = self._borders.has_dividers(state)
         lines: list[str] = []
         for child in self._borders.drawn(state):
             is_region = state.kind == "parallel" and child.kind != "history"
-            lines += ["--"] if lines and is_region and is_parted else []
+            lines += ["--"] if lines and is_region and has_dividers else []
             lines += self._state(child)
-            if is_region and not is_parted:
+            if is_region and not has_dividers:
                 self._dashed.append(self._ids[child.id])
         return lines
 
     def _initial(self, state: State, initial: Transition) -> list[str]:
-        label = _labelled(initial)
-        if len(initial.targets) == 1 and self._is_near(initial.targets[0], state):
+        label = _label_suffix(initial)
+        if len(initial.targets) == 1 and self._is_child_of_box(initial.targets[0], state):
             return [f"[*] --> {self._end(initial.targets[0])}{label}"]
         id = self._ids.new("fork")
         self._last += [f"{id} --> {self._end(target)}" for target in initial.targets]
         shape = "choice" if len(initial.targets) == 1 else "fork"
         return [f"state {id} <<{shape}>>", f"[*] --> {id}{label}"]
 
-    # ------------------------------------------------------------ ways
+    # ------------------------------------------------------------ transitions
 
-    def _way(self, source: State, way: Transition, around: State) -> list[str]:
-        """Return an arrow for the box of its source, or keep it for the end of the diagram."""
-        if not way.targets or self._is_from_anywhere(source, way):
+    def _arrow_of(self, source: State, transition: Transition, around: State) -> list[str]:
+        """Return an arrow inside the box of its source, or add it to the end of the diagram."""
+        if not transition.targets or self._is_from_anywhere(source, transition):
             return []
-        id, label = self._ids[source.id], _labelled(way)
-        if len(way.targets) > 1:
-            self._last += self._fork(id, way)
+        id, label = self._ids[source.id], _label_suffix(transition)
+        if len(transition.targets) > 1:
+            self._last += self._fork(id, transition)
             return []
-        target = way.targets[0]
+        target = transition.targets[0]
         if target in self._borders.above(source.id):
-            lines, end = self._ghost(self._label(self._states[target]))
+            lines, end = self._dashed_state(self._label(self._states[target]))
         else:
             lines, end = [], self._end(target)
         arrow = [*lines, f"{id} --> {end}{label}"]
-        if around.kind == "compound" and (lines or self._is_near(target, around)):
+        if around.kind == "compound" and (lines or self._is_child_of_box(target, around)):
             return arrow
         self._last += arrow
         return []
 
     def _from_anywhere(self, state: State) -> list[str]:
-        """Return a place that stands for all of a box, for the arrows that start at it."""
-        ways = [way for way in state.transitions if self._is_from_anywhere(state, way)]
-        if not ways:
+        """Return a `*` that stands for any state of a box, for the arrows that start at the box."""
+        transitions = [each for each in state.transitions if self._is_from_anywhere(state, each)]
+        if not transitions:
             return []
-        lines, start = self._ghost("*")
-        for way in ways:
-            if len(way.targets) > 1:
-                self._last += self._fork(start, way)
+        lines, start = self._dashed_state("*")
+        for transition in transitions:
+            if len(transition.targets) > 1:
+                self._last += self._fork(start, transition)
             else:
-                end = self._end_of_whole(way.targets[0])
-                self._last.append(f"{start} --> {end}{_labelled(way)}")
+                end = self._end_of_whole(transition.targets[0])
+                self._last.append(f"{start} --> {end}{_label_suffix(transition)}")
         return lines
 
-    def _fork(self, start: str, way: Transition) -> list[str]:
+    def _fork(self, start: str, transition: Transition) -> list[str]:
         fork = self._ids.new("fork")
-        arrows = [f"{fork} --> {self._end(target)}" for target in way.targets]
-        return [f"state {fork} <<fork>>", f"{start} --> {fork}{_labelled(way)}", *arrows]
+        arrows = [f"{fork} --> {self._end(target)}" for target in transition.targets]
+        return [f"state {fork} <<fork>>", f"{start} --> {fork}{_label_suffix(transition)}", *arrows]
 
-    def _ghost(self, label: str) -> tuple[list[str], str]:
+    def _dashed_state(self, label: str) -> tuple[list[str], str]:
         id = self._ids.new("ghost")
-        self._ghosts.append(id)
-        return [f'state "{escaped(label)}" as {id}'], id
+        self._dashed_states.append(id)
+        return [f'state "{escape(label)}" as {id}'], id
 
     def _end(self, target: str) -> str:
         return self._entries.get(target) or self._ids[target]
 
     def _end_of_whole(self, target: str) -> str:
-        """Return where an arrow from anywhere ends; the whole chart has no state of its own."""
+        """Return where an arrow from a `*` ends; the chart itself is not drawn as a state."""
         if target != self._root.id:
             return self._end(target)
-        lines, id = self._ghost(self._label(self._root))
+        lines, id = self._dashed_state(self._label(self._root))
         self._last += lines
         return id
 
     # ------------------------------------------------------------ places
 
-    def _is_near(self, target: str, around: State) -> bool:
-        """Whether an arrow that ends there may be written in a box."""
+    def _is_child_of_box(self, target: str, around: State) -> bool:
+        """Return whether an arrow to this target can be written inside a box."""
         is_child = self._parents[target] is around
         return is_child and (around is self._root or target not in self._entries)
 
-    def _is_from_anywhere(self, source: State, way: Transition) -> bool:
-        """Whether an arrow of a box must start inside of it."""
-        if not way.targets or not source.children:
+    def _is_from_anywhere(self, source: State, transition: Transition) -> bool:
+        """Return whether an arrow of a box must start at its `*`."""
+        if not transition.targets or not source.children:
             return False
-        is_inward = any(source.id in self._borders.above(target) for target in way.targets)
+        is_inward = any(source.id in self._borders.above(target) for target in transition.targets)
         return is_inward or source is self._root or self._borders.is_fragile(source.id)
 
     def _classes(self, active: frozenset[str]) -> list[str]:
@@ -369,7 +364,7 @@ class _Writer:
         for line, word, ids in (
             (_ACTIVE, "active", leaves),
             (_AROUND, "around", boxes),
-            (_GHOST, "ghost", self._ghosts),
+            (_GHOST, "ghost", self._dashed_states),
             (_REGION, "region", self._dashed),
         ):
             lines += [line, *(f"class {id} {word}" for id in ids)] if ids else []
@@ -382,16 +377,16 @@ def _walk(state: State, parent: State | None) -> Iterator[tuple[State, State | N
         yield from _walk(child, state)
 
 
-def _ways(state: State) -> tuple[Transition, ...]:
+def _transitions_of(state: State) -> tuple[Transition, ...]:
     if state.kind == "history" and state.initial is not None:
         return (state.initial,)
     return state.transitions
 
 
-def _labelled(way: Transition) -> str:
-    label = transition_label(way)
-    return f" : {escaped(label)}" if label else ""
+def _label_suffix(transition: Transition) -> str:
+    label = transition_label(transition)
+    return f" : {escape(label)}" if label else ""
 
 
-def _indented(lines: Iterable[str]) -> list[str]:
+def indent(lines: Iterable[str]) -> list[str]:
     return [f"    {line}" for line in lines]

@@ -1,7 +1,4 @@
-"""SCXML, read into a definition.
-
-The executable content of SCXML, read into actions.
-"""
+"""Reads SCXML into a `Definition`: `_Reader` the states, `ActionReader` executable content."""
 
 from __future__ import annotations
 
@@ -40,24 +37,24 @@ from otolith.statecharts.definition import (
 )
 from otolith.statecharts.formats.scxml_extensions import (
     aliases,
-    computed,
+    annotation_fields,
     delay_of,
     events_of,
+    expression_attribute,
+    extension,
+    extension_child,
     guard_of,
     is_generated,
-    own,
-    own_child,
-    plain,
-    remarks,
     tags,
+    text_attribute,
 )
-from otolith.statecharts.formats.xml import OWN, Element, read_xml
+from otolith.statecharts.formats.xml import EXTENSION, Element, read_xml
 
 _EXPRESSION_STARTS = tuple("[{'\"-")
 
 
 class ActionReader:
-    """Reads the actions of one document; `resolve` finds what `src` names."""
+    """Reads the executable content of one document; `resolve` returns the text of a `src`."""
 
     def __init__(self, dialect: str, resolve: Callable[[str], str | None]) -> None:
         self.dialect = dialect
@@ -74,11 +71,16 @@ class ActionReader:
         }
 
     def block(self, parent: Element) -> Block:
+        """Return the actions inside an element."""
         return tuple(self.action(child) for child in parent.children)
 
     def action(self, element: Element) -> Action:
-        """Return one action; an element of another namespace is a call of that name."""
-        if element.namespace == OWN:
+        """Return one action; an element of a foreign namespace is a call of that name.
+
+        Raises:
+            BadChart: the element is not an action.
+        """
+        if element.namespace == EXTENSION:
             return self._own(element)
         if not element.is_scxml:
             params = tuple(
@@ -93,38 +95,49 @@ class ActionReader:
     def _own(self, element: Element) -> Action:
         payload = self.payload(element)
         if element.tag == "call":
-            return Call(self.needed(element, "name"), payload.params)
-        event = self.either(element, "event", "eventexpr")
+            return Call(self.required(element, "name"), payload.params)
+        event = self.text_or_expression(element, "event", "eventexpr")
         if element.tag != "emit" or event is None:
             raise BadChart(f"<otolith:{element.tag}> is not an action", place=element.place)
         return Emit(event, payload)
 
-    # ------------------------------------------------------------ values
-
     def expression(self, text: str) -> Expression:
+        """Return an expression in the dialect of the document."""
         return Expression(text, self.dialect)
 
-    def either(self, element: Element, name: str, twin: str) -> Value | None:
-        """Return the value of an attribute, or of its twin that is an expression."""
-        text, value = plain(element, name), computed(element, twin, self.dialect)
+    def text_or_expression(self, element: Element, name: str, twin: str) -> Value | None:
+        """Return the value of an attribute, or of its twin that is an expression.
+
+        Raises:
+            BadChart: the element has both.
+        """
+        text = text_attribute(element, name)
+        value = expression_attribute(element, twin, self.dialect)
         if text is not None and value is not None:
-            raise BadChart(f"has both {name} and {twin}", place=element.place)
+            raise BadChart(
+                f"it has both {name} and {twin}; only one is allowed", place=element.place
+            )
         return text if value is None else value
 
-    def needed(self, element: Element, name: str) -> str:
+    def required(self, element: Element, name: str) -> str:
+        """Return an attribute.
+
+        Raises:
+            BadChart: it is absent.
+        """
         found = element.get(name)
         if found is None:
-            raise BadChart(f"has no {name}", place=element.place)
+            raise BadChart(f"it has no {name}", place=element.place)
         return found
 
     def inline(self, element: Element) -> Value | None:
-        """Return what stands inside an element: markup as text, JSON, a literal, or words."""
+        """Return the content of an element: markup as text, JSON, an expression, or words."""
         if element.children:
             return Literal(element.inner.strip())
-        return self.written(element.text)
+        return self.parse_text(element.text)
 
-    def written(self, text: str) -> Value | None:
-        """Return what a piece of text stands for."""
+    def parse_text(self, text: str) -> Value | None:
+        """Return the value of a text: JSON, an expression, or words; None if it is blank."""
         text = text.strip()
         if not text:
             return None
@@ -136,7 +149,7 @@ class ActionReader:
             return Literal(" ".join(text.split()))
 
     def payload(self, element: Element) -> Payload:
-        """Return what `namelist`, `<param>` and `<content>` give."""
+        """Return the data of `namelist`, `<param>` and `<content>`."""
         names = (element.get("namelist") or "").split()
         params = [Param(name, self.expression(name)) for name in names]
         params += [self._param(child) for child in element.all("param")]
@@ -144,51 +157,51 @@ class ActionReader:
         return Payload(tuple(params), None if content is None else self.content(content))
 
     def content(self, element: Element) -> Value:
-        return computed(element, "expr", self.dialect) or self.inline(element) or Literal(None)
+        """Return the value of `expr`, or of the text inside."""
+        expression = expression_attribute(element, "expr", self.dialect)
+        return expression or self.inline(element) or Literal(None)
 
     def _param(self, element: Element) -> Param:
-        value = computed(element, "expr", self.dialect)
+        value = expression_attribute(element, "expr", self.dialect)
         if value is None:
-            value = self.expression(self.needed(element, "location"))
-        return Param(self.needed(element, "name"), value)
-
-    # ------------------------------------------------------------ actions
+            value = self.expression(self.required(element, "location"))
+        return Param(self.required(element, "name"), value)
 
     def _raise(self, element: Element) -> Action:
-        return Raise(self.needed(element, "event"))
+        return Raise(self.required(element, "event"))
 
     def _send(self, element: Element) -> Action:
-        if own(element, "raise") == "true":
-            return Raise(self.needed(element, "event"), self.payload(element))
+        if extension(element, "raise") == "true":
+            return Raise(self.required(element, "event"), self.payload(element))
         return Send(
-            event=self.either(element, "event", "eventexpr"),
-            target=self.either(element, "target", "targetexpr"),
-            type=self.either(element, "type", "typeexpr"),
+            event=self.text_or_expression(element, "event", "eventexpr"),
+            target=self.text_or_expression(element, "target", "targetexpr"),
+            type=self.text_or_expression(element, "type", "typeexpr"),
             id=element.get("id"),
             id_location=element.get("idlocation"),
-            delay=self.either(element, "delay", "delayexpr"),
+            delay=self.text_or_expression(element, "delay", "delayexpr"),
             payload=self.payload(element),
         )
 
     def _cancel(self, element: Element) -> Action:
-        id = self.either(element, "sendid", "sendidexpr")
+        id = self.text_or_expression(element, "sendid", "sendidexpr")
         if id is None:
-            raise BadChart("has no sendid", place=element.place)
+            raise BadChart("it has no sendid", place=element.place)
         return Cancel(id)
 
     def _log(self, element: Element) -> Action:
-        return Log(element.get("label") or "", computed(element, "expr", self.dialect))
+        return Log(element.get("label") or "", expression_attribute(element, "expr", self.dialect))
 
     def _assign(self, element: Element) -> Action:
-        value = computed(element, "expr", self.dialect) or self.inline(element)
-        return Assign(self.needed(element, "location"), value or Literal(None))
+        value = expression_attribute(element, "expr", self.dialect) or self.inline(element)
+        return Assign(self.required(element, "location"), value or Literal(None))
 
     def _if(self, element: Element) -> Action:
-        self.needed(element, "cond")
+        self.required(element, "cond")
         arms: list[tuple[Guard | None, list[Action]]] = [(guard_of(element, self.dialect), [])]
         for child in element.children:
             if child.is_scxml and child.tag == "elseif":
-                self.needed(child, "cond")
+                self.required(child, "cond")
                 arms.append((guard_of(child, self.dialect), []))
             elif child.is_scxml and child.tag == "else":
                 arms.append((None, []))
@@ -198,25 +211,30 @@ class ActionReader:
 
     def _for_each(self, element: Element) -> Action:
         return ForEach(
-            computed(element, "array", self.dialect)
-            or self.expression(self.needed(element, "array")),
-            self.needed(element, "item"),
+            expression_attribute(element, "array", self.dialect)
+            or self.expression(self.required(element, "array")),
+            self.required(element, "item"),
             element.get("index"),
             self.block(element),
         )
 
     def script(self, element: Element) -> Script:
+        """Return a script, from its text or its file."""
         source = element.get("src")
-        return Script(element.text if source is None else self.fetched(element, source))
+        return Script(element.text if source is None else self.fetch(element, source))
 
-    def fetched(self, element: Element, source: str) -> str:
-        """Return the text that a `src` names."""
+    def fetch(self, element: Element, source: str) -> str:
+        """Return the text of a `src`.
+
+        Raises:
+            BadChart: it cannot be found.
+        """
         found = self.resolve(source)
         if found is None:
             raise BadChart(
-                f"{source} cannot be found from here",
+                f"{source} cannot be found",
                 place=element.place,
-                hint="load the chart from its file: what is beside it can be read then",
+                hint="load the chart from its file, so that files beside it can be read",
             )
         return found
 
@@ -231,28 +249,32 @@ _DIALECTS |= {"ecmascript": "ecmascript", "c89": "ecmascript", "otolith": "pytho
 
 
 def read_scxml(text: str, *, resolve: Callable[[str], str | None] | None = None) -> Definition:
-    """Return the definition that an SCXML document is.
+    """Return the definition of an SCXML document.
 
     Args:
         text: The document.
-        resolve: What returns the text that a `src` names, or None; without it there is none.
+        resolve: Returns the text of a `src`, or None; without it no `src` can be read.
 
     Raises:
-        BadChart: it is not SCXML that could run.
+        BadChart: it is not a valid SCXML document.
     """
     return read_element(read_xml(text), resolve or (lambda name: None))
 
 
 def read_element(element: Element, resolve: Callable[[str], str | None]) -> Definition:
-    """Return the definition of an `<scxml>` element."""
+    """Return the definition of an `<scxml>` element.
+
+    Raises:
+        BadChart: it is not one, or its data model is unknown.
+    """
     if element.tag != "scxml" or not element.is_scxml:
-        raise BadChart("the outermost element is not <scxml>", place=element.place)
+        raise BadChart("the outermost element must be <scxml>", place=element.place)
     datamodel = element.get("datamodel")
     if datamodel not in _DIALECTS:
         raise BadChart(
-            f"the data model {datamodel} is not known here",
+            f"the data model {datamodel} is not supported",
             place=element.place,
-            hint="ecmascript and python are, and null",
+            hint="use ecmascript, python or null",
         )
     return _Reader(_DIALECTS[datamodel], resolve).document(element)
 
@@ -267,26 +289,26 @@ class _Reader:
     def document(self, element: Element) -> Definition:
         name = element.get("name") or ""
         self._aliases = aliases(element)
-        inner = next((child for child in element.children if own(child, "root")), None)
-        root_id = own(element if inner is None else inner, "id") or f"#{name or 'scxml'}"
-        own_script = own_child(element, "script")
+        inner = next((child for child in element.children if extension(child, "root")), None)
+        root_id = extension(element if inner is None else inner, "id") or f"#{name or 'scxml'}"
+        own_script = extension_child(element, "script")
         binding: Binding = "late" if element.get("binding") == "late" else "early"
         scripts: Block = tuple(self._actions.script(child) for child in element.all("script"))
         return Definition(
             name=name,
             root=self._state(element if inner is None else inner, id=root_id),
             dialect=self._dialect,
-            matching="exact" if own(element, "matching") == "exact" else "prefix",
+            matching="exact" if extension(element, "matching") == "exact" else "prefix",
             binding=binding,
-            is_scxml=own(element, "rules") != "xstate",
+            is_scxml=extension(element, "rules") != "xstate",
             script=scripts if own_script is None else self._actions.block(own_script),
-            version=own(element, "version") or "",
-            description=own(element, "description") or "",
+            version=extension(element, "version") or "",
+            description=extension(element, "description") or "",
         )
 
     def _state(self, element: Element, id: str | None = None) -> State:
-        id = id or own(element, "id") or element.get("id") or self._made_up(element)
-        children = tuple(self._state(child) for child in _real(element.all(*_STATES)))
+        id = id or extension(element, "id") or element.get("id") or self._generated_id(element)
+        children = tuple(self._state(child) for child in _without_generated(element.all(*_STATES)))
         kind = _kind(element, children)
         return State(
             id=id,
@@ -295,17 +317,20 @@ class _Reader:
             initial=self._initial(element, kind, children),
             is_deep=element.get("type") == "deep",
             transitions=self._transitions(element) if kind != "history" else (),
-            entry=tuple(self._actions.block(child) for child in _real(element.all("onentry"))),
-            exit=tuple(self._actions.block(child) for child in _real(element.all("onexit"))),
+            entry=self._blocks(element, "onentry"),
+            exit=self._blocks(element, "onexit"),
             invokes=tuple(self._invoke(child) for child in element.all("invoke")),
             data=self._data(element),
             output=self._output(element),
             tags=tags(element),
             place=element.place,
-            **remarks(element),
+            **annotation_fields(element),
         )
 
-    def _made_up(self, element: Element) -> str:
+    def _blocks(self, element: Element, tag: str) -> tuple[Block, ...]:
+        return tuple(self._actions.block(child) for child in _without_generated(element.all(tag)))
+
+    def _generated_id(self, element: Element) -> str:
         self._unnamed += 1
         return f"_{element.tag}{self._unnamed}"
 
@@ -313,34 +338,35 @@ class _Reader:
         self, element: Element, kind: Kind, children: tuple[State, ...]
     ) -> Transition | None:
         if kind == "history":
-            return self._only_transition(element)
+            return self._first_transition(element)
         if kind != "compound":
             return None
         inner = element.first("initial")
         if inner is not None:
-            return self._only_transition(inner)
+            return self._first_transition(inner)
         names = self._targets(element, "initial")
         first = next(child.id for child in children if child.kind != "history")
         return Transition((), tuple(names) or (first,), is_internal=False, place=element.place)
 
-    def _only_transition(self, element: Element) -> Transition | None:
+    def _first_transition(self, element: Element) -> Transition | None:
         found = element.first("transition")
         return None if found is None else self._transition(found)
 
     def _transitions(self, element: Element) -> tuple[Transition, ...]:
-        return tuple(self._transition(child) for child in _real(element.all("transition")))
+        found = _without_generated(element.all("transition"))
+        return tuple(self._transition(child) for child in found)
 
     def _transition(self, element: Element) -> Transition:
-        said = tuple(_descriptor(word) for word in (element.get("event") or "").split())
+        given = tuple(event_descriptor(word) for word in (element.get("event") or "").split())
         return Transition(
-            events=events_of(element, said),
+            events=events_of(element, given),
             targets=self._targets(element, "target"),
             is_internal=element.get("type") == "internal",
             guard=guard_of(element, self._dialect),
             actions=self._actions.block(element),
             delay=delay_of(element),
             place=element.place,
-            **remarks(element),
+            **annotation_fields(element),
         )
 
     def _targets(self, element: Element, name: str) -> tuple[str, ...]:
@@ -353,29 +379,29 @@ class _Reader:
 
     def _datum(self, element: Element) -> Datum:
         source = element.get("src")
-        value = computed(element, "expr", self._dialect)
+        value = expression_attribute(element, "expr", self._dialect)
         if value is None and source is not None:
-            value = self._actions.written(self._actions.fetched(element, source))
+            value = self._actions.parse_text(self._actions.fetch(element, source))
         elif value is None:
             value = self._actions.inline(element)
-        return Datum(self._actions.needed(element, "id"), value, place=element.place)
+        return Datum(self._actions.required(element, "id"), value, place=element.place)
 
     def _output(self, element: Element) -> Payload | None:
-        done = element.first("donedata") or own_child(element, "output")
+        done = element.first("donedata") or extension_child(element, "output")
         return None if done is None else self._actions.payload(done)
 
     def _invoke(self, element: Element) -> Invoke:
         finalize = element.first("finalize")
-        given = own_child(element, "input")
+        given = extension_child(element, "input")
         input = None if given is None else self._actions.content(given)
         payload = Payload(self._actions.payload(element).params, input)
-        source = self._actions.either(element, "src", "srcexpr")
+        source = self._actions.text_or_expression(element, "src", "srcexpr")
         return Invoke(
             id=element.get("id"),
             id_location=element.get("idlocation"),
             source=source,
             content=self._child(element, source),
-            type=self._actions.either(element, "type", "typeexpr"),
+            type=self._actions.text_or_expression(element, "type", "typeexpr"),
             payload=payload,
             finalize=None if finalize is None else self._actions.block(finalize),
             is_forwarding=element.get("autoforward") == "true",
@@ -392,7 +418,7 @@ class _Reader:
         return self._actions.content(content)
 
     def _file(self, source: Value | None) -> Definition | None:
-        """Return the chart of a file that stands beside this one, if there is such a file."""
+        """Return the chart in a file beside this one, if there is such a file."""
         if not isinstance(source, Literal) or not isinstance(source.value, str):
             return None
         text = self._resolve(source.value)
@@ -400,18 +426,16 @@ class _Reader:
 
 
 def _kind(element: Element, children: tuple[State, ...]) -> Kind:
-    if element.tag == "parallel":
-        return "parallel"
-    if element.tag == "final":
-        return "final"
-    if element.tag == "history":
-        return "history"
+    match element.tag:
+        case "parallel" | "final" | "history" as kind:
+            return kind
     return "compound" if any(child.kind != "history" for child in children) else "atomic"
 
 
-def _real(elements: list[Element]) -> list[Element]:
+def _without_generated(elements: list[Element]) -> list[Element]:
     return [element for element in elements if not is_generated(element)]
 
 
-def _descriptor(word: str) -> str:
+def event_descriptor(word: str) -> str:
+    """Return an event descriptor without the optional `.*` or `.` at its end."""
     return word if word == "*" else word.removesuffix(".*").removesuffix(".")

@@ -1,9 +1,7 @@
-"""A definition as SCXML.
+"""Writes a `Definition` as SCXML: `_Writer` the states, `ContentWriter` executable content.
 
-What SCXML has no words for is written in a namespace of our own (`scxml_own`), which the reader
-reads back, so that the chart read is the chart written.
-
-Actions, guards and values as elements of SCXML, and of our own where it has none.
+What SCXML cannot express is written in a namespace of ours (`scxml_extensions`), so that the chart
+reads back as it was.
 """
 
 from __future__ import annotations
@@ -37,19 +35,20 @@ from otolith.statecharts.definition import (
     Value,
     validate,
 )
-from otolith.statecharts.formats.extensions import payload_form, value_form
+from otolith.statecharts.formats.extensions import payload_to_json, value_to_json
 from otolith.statecharts.formats.scxml_extensions import PREFIX
-from otolith.statecharts.formats.xml import OWN, SCXML, Tag, json_text
+from otolith.statecharts.formats.scxml_reader import event_descriptor
+from otolith.statecharts.formats.xml import EXTENSION, SCXML, XmlTag, json_text
 
 
-class Words:
-    """Writes the actions of one document, whose expressions are of a dialect unless marked."""
+class ContentWriter:
+    """Writes the executable content of one document, whose expressions have one dialect."""
 
     def __init__(self, dialect: str) -> None:
         self.dialect = dialect
-        self._writers: dict[type[Action], Callable[[Any], Tag]] = {
+        self._writers: dict[type[Action], Callable[[Any], XmlTag]] = {
             Assign: self._assign,
-            Script: lambda action: Tag("script", text=action.text),
+            Script: lambda action: XmlTag("script", text=action.text),
             Raise: self._raise,
             Send: self._send,
             Cancel: self._cancel,
@@ -60,13 +59,12 @@ class Words:
             Call: self._call,
         }
 
-    def block(self, block: Block) -> list[Tag]:
+    def block(self, block: Block) -> list[XmlTag]:
+        """Return the elements of some actions."""
         return [self._writers[type(action)](action) for action in block]
 
-    # ------------------------------------------------------------ values
-
-    def set(self, tag: Tag, name: str, value: Value | None, plain: str | None = None) -> None:
-        """Set an attribute to a value; `plain` is its twin that is a text, if it has one."""
+    def set(self, tag: XmlTag, name: str, value: Value | None, plain: str | None = None) -> None:
+        """Set an attribute to a value; `plain` names its twin for texts, if there is one."""
         if value is None:
             return
         if isinstance(value, Expression):
@@ -82,16 +80,16 @@ class Words:
             tag.attributes[name] = json_text(value.value, f"<{tag.name} {name}>")
             mark(tag, name, "json")
 
-    def fill(self, tag: Tag, value: Value | None) -> Tag:
-        """Put a value into an element: an expression as its `expr`, else JSON inside."""
+    def fill(self, tag: XmlTag, value: Value | None) -> XmlTag:
+        """Put a value into an element: an expression as `expr`, other values as JSON inside."""
         if isinstance(value, Literal):
             tag.text = json_text(value.value, f"<{tag.name}>")
         else:
             self.set(tag, "expr", value)
         return tag
 
-    def set_guard(self, tag: Tag, guard: Guard | None) -> None:
-        """Set the condition of a transition or branch; what nobody else can call never holds."""
+    def set_guard(self, tag: XmlTag, guard: Guard | None) -> None:
+        """Set the condition of a transition or branch; others see a named guard as false."""
         if guard is None:
             return
         if isinstance(guard, Expression):
@@ -102,33 +100,32 @@ class Words:
         tag.attributes["cond"] = "false"
         tag.attributes[f"{PREFIX}guard"] = guard.name
         if guard.params:
-            pairs = payload_form(Payload(guard.params))["params"]
+            pairs = payload_to_json(Payload(guard.params))["params"]
             tag.attributes[f"{PREFIX}guard-params"] = json_text(pairs, f"guard {guard.name}")
 
-    def payload(self, payload: Payload) -> list[Tag]:
+    def payload(self, payload: Payload) -> list[XmlTag]:
+        """Return `<param>` and `<content>` elements."""
         found = []
         for param in payload.params:
-            tag = Tag("param", {"name": param.name})
+            tag = XmlTag("param", {"name": param.name})
             self.set(tag, "expr", param.value)
             found.append(tag)
         if payload.content is not None:
-            found.append(self.fill(Tag("content"), payload.content))
+            found.append(self.fill(XmlTag("content"), payload.content))
         return found
 
-    # ------------------------------------------------------------ actions
+    def _assign(self, action: Assign) -> XmlTag:
+        return self.fill(XmlTag("assign", {"location": action.location}), action.value)
 
-    def _assign(self, action: Assign) -> Tag:
-        return self.fill(Tag("assign", {"location": action.location}), action.value)
-
-    def _raise(self, action: Raise) -> Tag:
+    def _raise(self, action: Raise) -> XmlTag:
         """Return `<raise>`; with data it is a `<send>` to the internal queue."""
         if action.payload == Payload():
-            return Tag("raise", {"event": action.event})
+            return XmlTag("raise", {"event": action.event})
         attributes = {"event": action.event, "target": "#_internal", f"{PREFIX}raise": "true"}
-        return Tag("send", attributes, self.payload(action.payload))
+        return XmlTag("send", attributes, self.payload(action.payload))
 
-    def _send(self, action: Send) -> Tag:
-        tag = Tag("send")
+    def _send(self, action: Send) -> XmlTag:
+        tag = XmlTag("send")
         self.set(tag, "eventexpr", action.event, "event")
         self.set(tag, "targetexpr", action.target, "target")
         self.set(tag, "typeexpr", action.type, "type")
@@ -140,41 +137,41 @@ class Words:
         tag.children = self.payload(action.payload)
         return tag
 
-    def _cancel(self, action: Cancel) -> Tag:
-        tag = Tag("cancel")
+    def _cancel(self, action: Cancel) -> XmlTag:
+        tag = XmlTag("cancel")
         self.set(tag, "sendidexpr", action.id, "sendid")
         return tag
 
-    def _log(self, action: Log) -> Tag:
-        tag = Tag("log", {"label": action.label} if action.label else {})
+    def _log(self, action: Log) -> XmlTag:
+        tag = XmlTag("log", {"label": action.label} if action.label else {})
         self.set(tag, "expr", action.value)
         return tag
 
-    def _emit(self, action: Emit) -> Tag:
-        tag = Tag(f"{PREFIX}emit", children=self.payload(action.payload))
+    def _emit(self, action: Emit) -> XmlTag:
+        tag = XmlTag(f"{PREFIX}emit", children=self.payload(action.payload))
         self.set(tag, "eventexpr", action.event, "event")
         return tag
 
-    def _call(self, action: Call) -> Tag:
+    def _call(self, action: Call) -> XmlTag:
         attributes = {"name": action.name}
-        return Tag(f"{PREFIX}call", attributes, self.payload(Payload(action.params)))
+        return XmlTag(f"{PREFIX}call", attributes, self.payload(Payload(action.params)))
 
-    def _if(self, action: If) -> Tag:
-        tag = Tag("if")
+    def _if(self, action: If) -> XmlTag:
+        tag = XmlTag("if")
         for number, branch in enumerate(action.branches):
-            arm = tag if number == 0 else Tag("else" if branch.guard is None else "elseif")
+            arm = tag if number == 0 else XmlTag("else" if branch.guard is None else "elseif")
             self._set_arm(arm, branch, is_first=number == 0)
             tag.children += [*([] if number == 0 else [arm]), *self.block(branch.actions)]
         return tag
 
-    def _set_arm(self, arm: Tag, branch: IfBranch, *, is_first: bool) -> None:
+    def _set_arm(self, arm: XmlTag, branch: IfBranch, *, is_first: bool) -> None:
         self.set_guard(arm, branch.guard)
         if is_first and branch.guard is None:
             arm.attributes["cond"] = "true"
             mark(arm, "cond", "none")
 
-    def _for_each(self, action: ForEach) -> Tag:
-        tag = Tag("foreach")
+    def _for_each(self, action: ForEach) -> XmlTag:
+        tag = XmlTag("foreach")
         self.set(tag, "array", action.array)
         tag.attributes["item"] = action.item
         if action.index is not None:
@@ -183,8 +180,8 @@ class Words:
         return tag
 
 
-def mark(tag: Tag, name: str, how: str) -> None:
-    """Say how an attribute is to be read."""
+def mark(tag: XmlTag, name: str, how: str) -> None:
+    """Add how an attribute is read to `otolith:as`."""
     there = tag.attributes.get(f"{PREFIX}as")
     word = f"{name}:{how}"
     tag.attributes[f"{PREFIX}as"] = word if there is None else f"{there} {word}"
@@ -195,24 +192,24 @@ def _is_number(value: Any) -> bool:
 
 
 _NAME = re.compile(r"[^\W\d][\w.-]*")
-_FOR_OTHERS = {f"{PREFIX}generated": "true"}
+_GENERATED = {f"{PREFIX}generated": "true"}
 
 
 def to_scxml(definition: Definition) -> str:
     """Return the chart as an SCXML document.
 
     Raises:
-        BadChart: it could not run, or a name or an expression has a character that XML cannot hold.
+        BadChart: the chart is not valid, or a text has a character that XML cannot contain.
     """
     document = _Writer(definition).document()
     spaces = {"xmlns": SCXML}
     if any(_is_own(tag) for tag in document.walk()):
-        spaces["xmlns:otolith"] = OWN
+        spaces["xmlns:otolith"] = EXTENSION
     document.attributes = {**spaces, **document.attributes}
     return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', *document.lines()]) + "\n"
 
 
-def _is_own(tag: Tag) -> bool:
+def _is_own(tag: XmlTag) -> bool:
     return any(name.startswith(PREFIX) for name in (tag.name, *tag.attributes))
 
 
@@ -220,14 +217,14 @@ class _Writer:
     def __init__(self, definition: Definition) -> None:
         validate(definition)
         self._definition = definition
-        self._words = Words(definition.dialect)
+        self._content = ContentWriter(definition.dialect)
         self._waits = 0
         self._ids: dict[str, str] = {}
         for state in _walk(definition.root):
-            self._ids[state.id] = self._free(state.id)
+            self._ids[state.id] = self._unused_id(state.id)
 
-    def _free(self, id: str) -> str:
-        """Return an id that XML can have and no other state has."""
+    def _unused_id(self, id: str) -> str:
+        """Return an id that is valid in XML and that no other state has."""
         if _NAME.fullmatch(id):
             return id
         known = {state.id for state in _walk(self._definition.root)} | set(self._ids.values())
@@ -236,9 +233,9 @@ class _Writer:
             found += "_"
         return found
 
-    def document(self) -> Tag:
+    def document(self) -> XmlTag:
         definition, root = self._definition, self._definition.root
-        tag = Tag("scxml", {"version": "1.0"})
+        tag = XmlTag("scxml", {"version": "1.0"})
         if definition.name:
             tag.attributes["name"] = definition.name
         tag.attributes["datamodel"] = definition.dialect
@@ -255,10 +252,10 @@ class _Writer:
             tag.children = [*self._data(root), *scripts, *map(self._state, root.children)]
         else:
             tag.attributes["initial"] = self._ids[root.id]
-            tag.children = [*scripts, *self._wrapped(root)]
+            tag.children = [*scripts, *self._root_as_state(root)]
         return tag
 
-    def _set_rules(self, tag: Tag) -> None:
+    def _set_rules(self, tag: XmlTag) -> None:
         definition = self._definition
         if definition.matching != "prefix":
             tag.attributes[f"{PREFIX}matching"] = definition.matching
@@ -269,149 +266,140 @@ class _Writer:
         if definition.description:
             tag.attributes[f"{PREFIX}description"] = definition.description
 
-    def _scripts(self) -> list[Tag]:
+    def _scripts(self) -> list[XmlTag]:
         script = self._definition.script
         if all(isinstance(action, Script) for action in script):
-            return self._words.block(script)
-        return [Tag(f"{PREFIX}script", children=self._words.block(script))]
+            return self._content.block(script)
+        return [XmlTag(f"{PREFIX}script", children=self._content.block(script))]
 
     def _is_plain_root(self) -> bool:
-        """Whether the root does no more than `<scxml>` can."""
+        """Return whether `<scxml>` itself can express the root."""
         root = self._definition.root
         does = root.transitions or root.entry or root.exit or root.invokes or root.output
         initial = root.initial
         is_simple = initial is not None and not initial.actions and not initial.is_internal
-        ways = (way for state in _walk(root) for way in state.transitions)
-        is_aimed_at = any(root.id in way.targets for way in ways)
+        transitions = (transition for state in _walk(root) for transition in state.transitions)
+        is_aimed_at = any(root.id in transition.targets for transition in transitions)
         return root.kind == "compound" and is_simple and not does and not is_aimed_at
 
-    def _wrapped(self, root: State) -> list[Tag]:
-        """Return the root as a state in `<scxml>`, and for others the end that it leads to."""
+    def _root_as_state(self, root: State) -> list[XmlTag]:
+        """Return the root as a state in `<scxml>`, and a final state for other processors."""
         inner = self._state(root)
         inner.attributes[f"{PREFIX}root"] = "true"
         end = f"{self._ids[root.id]}.end"
         while end in self._ids.values():
             end += "_"
-        done = {"event": f"done.state.{self._ids[root.id]}", "target": end, **_FOR_OTHERS}
-        inner.children.append(Tag("transition", done))
-        return [inner, Tag("final", {"id": end, **_FOR_OTHERS})]
+        done = {"event": f"done.state.{self._ids[root.id]}", "target": end, **_GENERATED}
+        inner.children.append(XmlTag("transition", done))
+        return [inner, XmlTag("final", {"id": end, **_GENERATED})]
 
-    # ------------------------------------------------------------ states
-
-    def _state(self, state: State) -> Tag:
+    def _state(self, state: State) -> XmlTag:
         name = state.kind if state.kind in {"parallel", "final", "history"} else "state"
         id = self._ids[state.id]
-        tag = Tag(name, {"id": id} if id == state.id else {"id": id, f"{PREFIX}id": state.id})
+        tag = XmlTag(name, {"id": id} if id == state.id else {"id": id, f"{PREFIX}id": state.id})
         if state.kind == "history":
             tag.attributes["type"] = "deep" if state.is_deep else "shallow"
         _set_remarks(tag, state)
         if state.description:
             tag.attributes[f"{PREFIX}description"] = state.description
         tag.children += self._data(state)
-        tag.children += [Tag("onentry", children=self._words.block(block)) for block in state.entry]
-        tag.children += [Tag("onexit", children=self._words.block(block)) for block in state.exit]
+        for word, blocks in (("onentry", state.entry), ("onexit", state.exit)):
+            tag.children += [XmlTag(word, children=self._content.block(each)) for each in blocks]
         self._add_initial(tag, state)
-        for way in state.transitions:
-            tag.children += self._way(way)
+        for transition in state.transitions:
+            tag.children += self._transition_tags(transition)
         tag.children += [self._invoke(invoke) for invoke in state.invokes]
         tag.children += [self._state(child) for child in state.children]
         if state.output is not None:
             word = "donedata" if state.kind == "final" else f"{PREFIX}output"
-            tag.children.append(Tag(word, children=self._words.payload(state.output)))
+            tag.children.append(XmlTag(word, children=self._content.payload(state.output)))
         return tag
 
-    def _data(self, state: State) -> list[Tag]:
+    def _data(self, state: State) -> list[XmlTag]:
         data = [
-            self._words.fill(Tag("data", {"id": datum.name}), datum.value) for datum in state.data
+            self._content.fill(XmlTag("data", {"id": datum.name}), datum.value)
+            for datum in state.data
         ]
-        return [Tag("datamodel", children=data)] if data else []
+        return [XmlTag("datamodel", children=data)] if data else []
 
-    def _add_initial(self, tag: Tag, state: State) -> None:
+    def _add_initial(self, tag: XmlTag, state: State) -> None:
         initial = state.initial
         if initial is None:
             return
         if state.kind == "history":
             tag.children.append(self._transition(initial))
         elif initial.actions or initial.is_internal:
-            tag.children.append(Tag("initial", children=[self._transition(initial)]))
+            tag.children.append(XmlTag("initial", children=[self._transition(initial)]))
         else:
             tag.attributes["initial"] = self._targets(initial)
 
-    # ------------------------------------------------------------ transitions
-
-    def _way(self, way: Transition) -> list[Tag]:
-        """Return a transition; for others, one after a delay has its event sent and cancelled."""
-        tag = self._transition(way)
-        if way.delay is None:
+    def _transition_tags(self, transition: Transition) -> list[XmlTag]:
+        """Return a transition; a delayed one with a send and a cancel for other processors."""
+        tag = self._transition(transition)
+        if transition.delay is None:
             return [tag]
         self._waits += 1
         name = f"otolith.after.{self._waits}"
         tag.attributes = {"event": name, **tag.attributes}
-        tag.attributes[f"{PREFIX}delay"] = json_text(value_form(way.delay), "delay")
-        send = self._words.block((Send(Literal(name), id=name, delay=way.delay),))
-        cancel = [Tag("cancel", {"sendid": name})]
+        tag.attributes[f"{PREFIX}delay"] = json_text(value_to_json(transition.delay), "delay")
+        send = self._content.block((Send(Literal(name), id=name, delay=transition.delay),))
+        cancel = [XmlTag("cancel", {"sendid": name})]
         return [
-            Tag("onentry", dict(_FOR_OTHERS), send),
-            Tag("onexit", dict(_FOR_OTHERS), cancel),
+            XmlTag("onentry", dict(_GENERATED), send),
+            XmlTag("onexit", dict(_GENERATED), cancel),
             tag,
         ]
 
-    def _transition(self, way: Transition) -> Tag:
-        tag = Tag("transition")
-        if way.events:
-            words = [re.sub(r"\s+", "_", event) or "_" for event in way.events]
+    def _transition(self, transition: Transition) -> XmlTag:
+        tag = XmlTag("transition")
+        if transition.events:
+            words = [re.sub(r"\s+", "_", event) or "_" for event in transition.events]
             tag.attributes["event"] = " ".join(words)
-            if tuple(map(_descriptor, words)) != way.events:
-                tag.attributes[f"{PREFIX}events"] = json_text(way.events, "events")
-        self._words.set_guard(tag, way.guard)
-        if way.targets:
-            tag.attributes["target"] = self._targets(way)
-        if way.is_internal:
+            if tuple(map(event_descriptor, words)) != transition.events:
+                tag.attributes[f"{PREFIX}events"] = json_text(transition.events, "events")
+        self._content.set_guard(tag, transition.guard)
+        if transition.targets:
+            tag.attributes["target"] = self._targets(transition)
+        if transition.is_internal:
             tag.attributes["type"] = "internal"
-        if way.description:
-            tag.attributes[f"{PREFIX}description"] = way.description
-        if way.meta is not None:
-            tag.attributes[f"{PREFIX}meta"] = json_text(way.meta, "meta")
-        tag.children = self._words.block(way.actions)
+        if transition.description:
+            tag.attributes[f"{PREFIX}description"] = transition.description
+        if transition.meta is not None:
+            tag.attributes[f"{PREFIX}meta"] = json_text(transition.meta, "meta")
+        tag.children = self._content.block(transition.actions)
         return tag
 
-    def _targets(self, way: Transition) -> str:
-        return " ".join(self._ids[target] for target in way.targets)
+    def _targets(self, transition: Transition) -> str:
+        return " ".join(self._ids[target] for target in transition.targets)
 
-    # ------------------------------------------------------------ children
-
-    def _invoke(self, invoke: Invoke) -> Tag:
-        tag = Tag("invoke")
+    def _invoke(self, invoke: Invoke) -> XmlTag:
+        tag = XmlTag("invoke")
         if invoke.id is not None:
             tag.attributes["id"] = invoke.id
         if invoke.id_location is not None:
             tag.attributes["idlocation"] = invoke.id_location
-        self._words.set(tag, "typeexpr", invoke.type, "type")
-        self._words.set(tag, "srcexpr", invoke.source, "src")
+        self._content.set(tag, "typeexpr", invoke.type, "type")
+        self._content.set(tag, "srcexpr", invoke.source, "src")
         if invoke.is_forwarding:
             tag.attributes["autoforward"] = "true"
-        tag.children = self._words.payload(Payload(invoke.payload.params))
+        tag.children = self._content.payload(Payload(invoke.payload.params))
         if invoke.payload.content is not None:
-            given = self._words.fill(Tag(f"{PREFIX}input"), invoke.payload.content)
+            given = self._content.fill(XmlTag(f"{PREFIX}input"), invoke.payload.content)
             tag.children.append(given)
         if isinstance(invoke.content, Definition):
-            tag.children.append(Tag("content", children=[_Writer(invoke.content).document()]))
+            tag.children.append(XmlTag("content", children=[_Writer(invoke.content).document()]))
         elif isinstance(invoke.content, Expression | Literal):
-            tag.children.append(self._words.fill(Tag("content"), invoke.content))
+            tag.children.append(self._content.fill(XmlTag("content"), invoke.content))
         if invoke.finalize is not None:
-            tag.children.append(Tag("finalize", children=self._words.block(invoke.finalize)))
+            tag.children.append(XmlTag("finalize", children=self._content.block(invoke.finalize)))
         return tag
 
 
-def _set_remarks(tag: Tag, state: State) -> None:
+def _set_remarks(tag: XmlTag, state: State) -> None:
     if state.tags:
         tag.attributes[f"{PREFIX}tags"] = json_text(state.tags, "tags")
     if state.meta is not None:
         tag.attributes[f"{PREFIX}meta"] = json_text(state.meta, "meta")
-
-
-def _descriptor(word: str) -> str:
-    return word if word == "*" else word.removesuffix(".*").removesuffix(".")
 
 
 def _walk(state: State) -> Iterator[State]:

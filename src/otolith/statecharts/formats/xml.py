@@ -1,9 +1,7 @@
-"""XML as a small tree, with line numbers, and without document types and entities.
+"""XML read into a small tree with line numbers, and written with escapes.
 
-A document type is where entity bombs and external entities are declared, so there is none: a
-document that has one is refused before anything of it is read.
-
-XML, written: elements with their attributes, indented, and escaped so that they read back.
+Entity bombs and external entities need a document type, so a document that declares one is refused
+before any of it is read.
 """
 
 from __future__ import annotations
@@ -17,16 +15,16 @@ from xml.parsers import expat
 
 from otolith.errors import BadChart
 
-DEEPEST = 200
-LARGEST_BYTES = 16 << 20
+MAX_DEPTH = 200
+MAX_BYTES = 16 << 20
 SCXML = "http://www.w3.org/2005/07/scxml"
-OWN = "https://otolith.dev/scxml"
-_BETWEEN = "\x1f"
+EXTENSION = "https://otolith.dev/scxml"
+_SEPARATOR = "\x1f"
 
 
 @dataclass(slots=True)
 class Element:
-    """An element: its name, its attributes, what is inside, and where it stood."""
+    """An element: its name, attributes, content and position in the document."""
 
     tag: str
     namespace: str
@@ -36,26 +34,30 @@ class Element:
     children: list[Element] = field(default_factory=list)
     text: str = ""
     inner: str = ""
-    """What stands between its tags, as it was written."""
+    """The markup between its tags, unchanged."""
 
     @property
     def place(self) -> str:
+        """The line, name and id of the element, for errors."""
         name = self.attributes.get("id", "")
         return f"line {self.line}, <{self.tag}{f' {name}' if name else ''}>"
 
     def get(self, name: str) -> str | None:
+        """Return an attribute, or None."""
         return self.attributes.get(name)
 
     def all(self, *tags: str) -> list[Element]:
-        """Return the children of SCXML's own that have one of these names."""
+        """Return the SCXML children with one of these names."""
         return [child for child in self.children if child.tag in tags and child.is_scxml]
 
     def first(self, tag: str) -> Element | None:
+        """Return the first SCXML child with this name, or None."""
         found = self.all(tag)
         return found[0] if found else None
 
     @property
     def is_scxml(self) -> bool:
+        """Whether the element is in the SCXML namespace, or in none."""
         return self.namespace in {"", SCXML}
 
 
@@ -66,9 +68,9 @@ def read_xml(text: str) -> Element:
         BadChart: it is not XML, is too large or too deep, or declares a document type.
     """
     source = text.encode("utf-8", "replace")
-    if len(source) > LARGEST_BYTES:
-        raise BadChart("the document is too large", place="line 1")
-    builder = _Builder(source)
+    if len(source) > MAX_BYTES:
+        raise BadChart(f"the document has more than {MAX_BYTES:,} bytes", place="line 1")
+    builder = _TreeBuilder(source)
     try:
         builder.parser.Parse(source, True)  # noqa: FBT003 - expat takes it by position
     except expat.ExpatError as error:
@@ -76,16 +78,16 @@ def read_xml(text: str) -> Element:
             f"not well-formed XML: {expat.ErrorString(error.code)}", place=f"line {error.lineno}"
         ) from error
     if builder.outermost is None:
-        raise BadChart("there is no element", place="line 1")
+        raise BadChart("the document has no element", place="line 1")
     return builder.outermost
 
 
-class _Builder:
+class _TreeBuilder:
     def __init__(self, source: bytes) -> None:
         self._source = source
         self._open: list[Element] = []
         self.outermost: Element | None = None
-        self.parser: Any = expat.ParserCreate("utf-8", _BETWEEN)
+        self.parser: Any = expat.ParserCreate("utf-8", _SEPARATOR)
         self.parser.buffer_text = True
         self.parser.StartElementHandler = self._start
         self.parser.EndElementHandler = self._end
@@ -98,17 +100,17 @@ class _Builder:
         raise BadChart(
             "the document declares a document type or an entity",
             place=f"line {self.parser.CurrentLineNumber}",
-            hint="charts need neither, and both can be used to attack a reader: remove them",
+            hint="remove it: charts need neither, and both can be used to attack a reader",
         )
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
-        namespace, _, tag = name.rpartition(_BETWEEN)
-        near = {key.replace(f"{OWN}{_BETWEEN}", "otolith:"): key for key in attributes}
-        own = {name: attributes[key] for name, key in near.items() if _BETWEEN not in name}
+        namespace, _, tag = name.rpartition(_SEPARATOR)
+        near = {key.replace(f"{EXTENSION}{_SEPARATOR}", "otolith:"): key for key in attributes}
+        own = {name: attributes[key] for name, key in near.items() if _SEPARATOR not in name}
         line, start = self.parser.CurrentLineNumber, self.parser.CurrentByteIndex
         element = Element(tag, namespace, own, line, start)
-        if len(self._open) >= DEEPEST:
-            raise BadChart(f"elements are nested more than {DEEPEST} deep", place=element.place)
+        if len(self._open) >= MAX_DEPTH:
+            raise BadChart(f"elements are nested more than {MAX_DEPTH} deep", place=element.place)
         if self._open:
             self._open[-1].children.append(element)
         else:
@@ -132,16 +134,16 @@ _ATTRIBUTE = {**_TEXT, '"': "&quot;", "\n": "&#10;", "\t": "&#9;"}
 
 
 @dataclass(slots=True)
-class Tag:
-    """An element to be written: it holds other elements, or a text."""
+class XmlTag:
+    """An element to write; it contains other elements, or a text."""
 
     name: str
     attributes: dict[str, str] = field(default_factory=dict)
-    children: list[Tag] = field(default_factory=list)
+    children: list[XmlTag] = field(default_factory=list)
     text: str = ""
 
     def lines(self, depth: int = 0) -> Iterator[str]:
-        """Yield the lines of the element; a text is not indented, because blanks belong to it."""
+        """Yield the lines of the element; a text is not indented, since its blanks count."""
         start = "  " * depth + f"<{self.name}"
         for name, value in self.attributes.items():
             start += f' {name}="{_escaped(value, _ATTRIBUTE, f"<{self.name} {name}>")}"'
@@ -155,15 +157,15 @@ class Tag:
         else:
             yield f"{start}/>"
 
-    def walk(self) -> Iterator[Tag]:
-        """Yield the element and all inside of it."""
+    def walk(self) -> Iterator[XmlTag]:
+        """Yield the element and all elements inside it."""
         yield self
         for child in self.children:
             yield from child.walk()
 
 
 def json_text(value: Any, place: str) -> str:
-    """Return a value as JSON that XML can hold.
+    """Return a value as JSON that XML can contain.
 
     Raises:
         BadChart: it is not plain data.
@@ -179,8 +181,8 @@ def _escaped(text: str, table: dict[str, str], place: str) -> str:
     found = _FORBIDDEN.search(text)
     if found is not None:
         raise BadChart(
-            f"{text[:60]!r} has a character that XML cannot hold",
+            f"{text[:60]!r} has a character that XML cannot contain",
             place=place,
-            hint="name it otherwise, or write the chart as XState's JSON",
+            hint="rename it, or write the chart as XState JSON",
         )
     return "".join(table.get(char, char) for char in text)

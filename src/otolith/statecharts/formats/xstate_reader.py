@@ -1,9 +1,7 @@
-"""XState's JSON (version 5, and the data of version 6), read into a definition.
+"""Reads XState's JSON (version 5, and the data-only forms of version 6) into a `Definition`.
 
-A state's id is the one it is given, else its path with dots. Transitions are internal unless they
-say `reenter`. An invoke without an id is called by its state and number.
-
-The actions, guards and values of XState's JSON, those of version 6 among them.
+A state's id is its `id`, else its path with dots. Transitions are internal unless they have
+`reenter`. An invoke without an id is named by its state and number.
 """
 
 from __future__ import annotations
@@ -37,63 +35,79 @@ from otolith.statecharts.definition import (
     Transition,
     Value,
 )
-from otolith.statecharts.formats.extensions import PREFIX, Forms, Restoring, read_action_form, split
+from otolith.statecharts.formats.extensions import (
+    PREFIX,
+    AnnotationReader,
+    NestedFormat,
+    action_from_json,
+    split_annotations,
+)
 
 _LANGUAGES = {None: "ecmascript", "js": "ecmascript", "javascript": "ecmascript"}
 _LANGUAGES |= {"ecmascript": "ecmascript", "python": "python", "otolith": "python"}
 
 
-def listed(value: Any) -> list[Any]:
-    """Return one thing or several as a list; None is none."""
+def as_list(value: Any) -> list[Any]:
+    """Return one item or several as a list; None is an empty list."""
     if value is None:
         return []
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def read_value(value: Any, place: str) -> Value:
-    """Return a literal, or the expression that `{"@expr": ...}` is."""
+    """Return a literal, or the expression of `{"@expr": ...}`.
+
+    Raises:
+        BadChart: the language is unknown, or there is code inside the data.
+    """
     if isinstance(value, dict) and "@expr" in value:
         language = value.get("@lang")
         if not isinstance(language, str | None) or language not in _LANGUAGES:
-            raise BadChart(f"expressions in {language} are not read here", place=place)
+            raise BadChart(f"expressions in {language} are not supported", place=place)
         return Expression(str(value["@expr"]), _LANGUAGES[language])
     if isinstance(value, dict) and value.keys() == {"@value"}:
         return Literal(value["@value"])
-    _refuse_code(value, place)
+    _reject_code(value, place)
     return Literal(value)
 
 
-def _refuse_code(value: Any, place: str) -> None:
+def _reject_code(value: Any, place: str) -> None:
     if isinstance(value, dict):
         if "@code" in value or "@expr" in value:
             raise BadChart(
-                "code, or an expression inside of other data, is not run here",
+                "code, or an expression inside other data, is not supported",
                 place=place,
                 hint="name a registered function, or use @expr for the value as a whole",
             )
         for inner in value.values():
-            _refuse_code(inner, place)
+            _reject_code(inner, place)
     elif isinstance(value, list | tuple):
         for inner in value:
-            _refuse_code(inner, place)
+            _reject_code(inner, place)
 
 
 def read_params(value: Any, place: str) -> tuple[Param, ...]:
+    """Return named values.
+
+    Raises:
+        BadChart: it is code or one expression instead.
+    """
     if value is None:
         return ()
     if not isinstance(value, dict) or "@expr" in value or "@code" in value:
-        raise BadChart("params are named values, not code or one expression", place=place)
+        raise BadChart("params must be named values, not code or one expression", place=place)
     return tuple(Param(str(name), read_value(inner, place)) for name, inner in value.items())
 
 
 def read_payload(value: Any, place: str) -> Payload:
-    """Return what an output or an input is: named values, or one value."""
+    """Return the payload of an output or input: named values, or one value."""
     if isinstance(value, dict) and not {"@expr", "@value"} & value.keys():
         return Payload(read_params(value, place))
     return Payload((), None if value is None else read_value(value, place))
 
 
 def read_guard(value: Any, place: str) -> Guard | None:
+    """Return a guard: a name, an object with a type, or an expression."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -104,20 +118,21 @@ def read_guard(value: Any, place: str) -> Guard | None:
         return found
     if isinstance(value, dict) and isinstance(value.get("type"), str):
         return NamedGuard(value["type"], read_params(value.get("params"), place))
-    raise BadChart("a guard is a name, or an object with a type or @expr", place=place)
+    raise BadChart("a guard must be a name, or an object with a type or @expr", place=place)
 
 
 def read_actions(value: Any, place: str) -> Block:
-    return tuple(action for entry in listed(value) for action in _read(entry, place))
+    """Return one action or several."""
+    return tuple(action for entry in as_list(value) for action in _read(entry, place))
 
 
 def _read(value: Any, place: str) -> tuple[Action, ...]:
     if isinstance(value, str):
         return (Call(value),)
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
-        raise BadChart("an action is a name, or an object with a type", place=place)
+        raise BadChart("an action must be a name, or an object with a type", place=place)
     if value["type"].startswith(PREFIX):
-        return (read_action_form(value, place, FORMS),)
+        return (action_from_json(value, place, NESTED),)
     name = value["type"].removeprefix("@").removeprefix("xstate.")
     if name != value["type"] and name in _BUILT_IN:
         return _BUILT_IN[name](value, place)
@@ -151,7 +166,7 @@ def _raise(value: dict[str, Any], place: str) -> tuple[Action, ...]:
 def _id(value: dict[str, Any], place: str) -> str | None:
     found = value.get("id")
     if not isinstance(found, str | None):
-        raise BadChart("the id of what is sent is a text", place=place)
+        raise BadChart("the id of a sent event must be a text", place=place)
     return found
 
 
@@ -171,7 +186,7 @@ def _cancel(value: dict[str, Any], place: str) -> tuple[Action, ...]:
 
 
 def _log(value: dict[str, Any], place: str) -> tuple[Action, ...]:
-    values = listed(value.get("args", value.get("value")))
+    values = as_list(value.get("args", value.get("value")))
     label = str(value.get("label") or "")
     return tuple(Log(label, read_value(inner, place)) for inner in values)
 
@@ -191,11 +206,11 @@ _BUILT_IN = {
     "emit": _emit,
 }
 
-FORMS = Forms(read_actions, read_guard)
+NESTED = NestedFormat(read_actions, read_guard)
 
 
-_DEEPEST = 100
-_DEEPEST_DATA = 3 * _DEEPEST  # a state is two deep in its parent, and holds data
+_MAX_DEPTH = 100
+_MAX_DATA_DEPTH = 3 * _MAX_DEPTH  # a state is two levels below its parent, and has data
 _ALIASES = {
     "xstate.done.actor.": "done.invoke.",
     "xstate.error.actor.": "error.invoke.",
@@ -205,13 +220,13 @@ Path = tuple[str, ...]
 
 
 def read_xstate(data: Mapping[str, Any]) -> Definition:
-    """Return the definition that a machine's config is.
+    """Return the definition of a machine config.
 
     Raises:
-        BadChart: it is not a config that could run.
+        BadChart: it is not a valid config.
     """
     if not isinstance(data, Mapping):
-        raise BadChart("a chart is an object", place="the document")
+        raise BadChart("a chart must be an object", place="the document")
     try:
         return _Reader(_plain(data)).document()
     except BadValue as error:
@@ -219,13 +234,13 @@ def read_xstate(data: Mapping[str, Any]) -> Definition:
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """Return a document as JSON would give it: dicts, lists, texts, finite numbers, True, None.
+    """Return a document as plain JSON data.
 
     Raises:
-        BadValue: it has something else, or is nested deeper than any chart.
+        BadValue: it contains other types, or is nested too deep.
     """
-    if depth > _DEEPEST_DATA:
-        raise BadChart(f"it is nested more than {_DEEPEST_DATA} deep", place="the document")
+    if depth > _MAX_DATA_DEPTH:
+        raise BadChart(f"it is nested more than {_MAX_DATA_DEPTH} deep", place="the document")
     if isinstance(value, Mapping):
         return {_key(key): _plain(inner, depth + 1) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -234,12 +249,12 @@ def _plain(value: Any, depth: int = 0) -> Any:
 
 
 def _key(key: Any) -> str:
-    """Return a name; numbers are some too, as the delays of `after` are in Python and YAML."""
+    """Return a key as text; delays of `after` are numbers in Python and YAML."""
     if isinstance(key, str):
         return str(key)
     if type(key) in (int, float, bool):
         return str(freeze(key))
-    raise BadChart(f"a {type(key).__name__} is not a name", place="the document")
+    raise BadChart(f"a key must be a text, got {type(key).__name__}", place="the document")
 
 
 class _Reader:
@@ -248,23 +263,23 @@ class _Reader:
         self._name = str(data.get("id") or "machine")
         self._ids: dict[Path, str] = {}
         self._explicit: dict[str, Path] = {}
-        self._restoring = Restoring(FORMS, read_xstate)
-        self._collect(data, ())
+        self._annotations = AnnotationReader(NESTED, read_xstate)
+        self._index_states(data, ())
         names = (self._name, *self._explicit)
-        self._most_words = max(name.count(".") + 1 for name in names)
+        self._max_words = max(name.count(".") + 1 for name in names)
 
-    def _collect(self, data: Any, path: Path) -> None:
+    def _index_states(self, data: Any, path: Path) -> None:
         place = ".".join(path) or self._name
-        if len(path) > _DEEPEST:
-            raise BadChart(f"states are nested more than {_DEEPEST} deep", place=place)
+        if len(path) > _MAX_DEPTH:
+            raise BadChart(f"states are nested more than {_MAX_DEPTH} deep", place=place)
         _check_state(data, place)
         given = data.get("id") if path else None
         if given is not None:
             self._explicit.setdefault(str(given), path)
-        own = split(data.get("meta"))[1].get("id") if not path else None
+        own = split_annotations(data.get("meta"))[1].get("id") if not path else None
         self._ids[path] = str(given or ".".join(path) or own or f"#{self._name}")
         for key, inner in (data.get("states") or {}).items():
-            self._collect(inner, (*path, str(key)))
+            self._index_states(inner, (*path, str(key)))
 
     def document(self) -> Definition:
         found = Definition(
@@ -273,7 +288,7 @@ class _Reader:
             version=str(self._data.get("version") or ""),
             description=str(self._data.get("description") or ""),
         )
-        return self._restoring.chart(found, self._data.get("meta"))
+        return self._annotations.chart(found, self._data.get("meta"))
 
     def _state(self, data: Mapping[str, Any], path: Path) -> State:
         id = self._ids[path]
@@ -284,7 +299,7 @@ class _Reader:
         kind = self._kind(data, id)
         invokes = [
             self._invoke(inner, id, number)
-            for number, inner in enumerate(listed(data.get("invoke")))
+            for number, inner in enumerate(as_list(data.get("invoke")))
         ]
         output = data.get("output")
         found = State(
@@ -299,27 +314,25 @@ class _Reader:
             invokes=tuple(invokes),
             data=() if path else _context(data.get("context"), id),
             output=None if output is None else read_payload(output, f"{id} output"),
-            tags=tuple(str(tag) for tag in listed(data.get("tags"))),
+            tags=tuple(str(tag) for tag in as_list(data.get("tags"))),
             meta=data.get("meta"),
             description=str(data.get("description") or ""),
             place=id,
         )
-        return self._restoring.state(found)
+        return self._annotations.state(found)
 
     def _kind(self, data: Mapping[str, Any], id: str) -> Kind:
-        said = data.get("type") or ("compound" if data.get("states") else "atomic")
-        kind = next((kind for kind in get_args(Kind) if kind == said), None)
+        given = data.get("type") or ("compound" if data.get("states") else "atomic")
+        kind = next((kind for kind in get_args(Kind) if kind == given), None)
         if kind is None:
-            raise BadChart(f"{said!r} is not a kind of state", place=id)
+            raise BadChart(f"{given!r} is not a type of state", place=id)
         found: Kind = kind
         return found
-
-    # ------------------------------------------------------------ transitions
 
     def _initial(self, data: Mapping[str, Any], path: Path, kind: Kind) -> Transition | None:
         place = f"{self._ids[path]} initial"
         if kind == "history":
-            return self._default(data, path, place)
+            return self._history_default(data, path, place)
         initial = data.get("initial")
         if kind != "compound" or initial is None:
             return None
@@ -328,25 +341,27 @@ class _Reader:
             self._find((*path, *str(target).split(".")), str(target), place)
             if not str(target).startswith(("#", "."))
             else self._target(str(target), path, place)
-            for target in listed(config.get("target"))
+            for target in as_list(config.get("target"))
         )
         actions = read_actions(config.get("actions"), place)
         return Transition((), targets, is_internal=False, actions=actions, place=place)
 
-    def _default(self, data: Mapping[str, Any], path: Path, place: str) -> Transition | None:
-        """Return where a history state leads: what it says, else where its parent begins."""
+    def _history_default(
+        self, data: Mapping[str, Any], path: Path, place: str
+    ) -> Transition | None:
+        """Return the default of a history state: its target, else the parent's initial state."""
         targets = tuple(
-            self._target(str(target), path, place) for target in listed(data.get("target"))
+            self._target(str(target), path, place) for target in as_list(data.get("target"))
         )
         if not targets:
             around: Any = self._data
             for key in path[:-1]:
                 around = around["states"][key]
-            targets = self._beginning(around, path[:-1])
+            targets = self._initial_targets(around, path[:-1])
         return Transition((), targets, is_internal=False, place=place)
 
-    def _beginning(self, data: Mapping[str, Any], path: Path) -> tuple[str, ...]:
-        """Return where a state begins; of a parallel one, in all of its regions."""
+    def _initial_targets(self, data: Mapping[str, Any], path: Path) -> tuple[str, ...]:
+        """Return the initial targets of a state; for a parallel one, all its regions."""
         if data.get("type") == "parallel":
             states = data.get("states") or {}
             names = [name for name, inner in states.items() if inner.get("type") != "history"]
@@ -360,19 +375,21 @@ class _Reader:
         id = self._ids[path]
         found: list[Transition] = []
         for name, config in (data.get("on") or {}).items():
-            found += self._several(config, path, (self._event(str(name)),))
-        found += self._several(data.get("onDone"), path, (f"done.state.{id}",))
-        for invoke, config in zip(invokes, listed(data.get("invoke")), strict=True):
-            if isinstance(config, str):  # only a name
+            found += self._transitions_of(config, path, (self._event(str(name)),))
+        found += self._transitions_of(data.get("onDone"), path, (f"done.state.{id}",))
+        for invoke, config in zip(invokes, as_list(data.get("invoke")), strict=True):
+            if isinstance(config, str):  # a name without handlers
                 continue
-            found += self._several(config.get("onDone"), path, (f"done.invoke.{invoke.id}",))
-            found += self._several(config.get("onError"), path, (f"error.invoke.{invoke.id}",))
+            found += self._transitions_of(config.get("onDone"), path, (f"done.invoke.{invoke.id}",))
+            found += self._transitions_of(
+                config.get("onError"), path, (f"error.invoke.{invoke.id}",)
+            )
         for delay, config in (data.get("after") or {}).items():
-            found += self._several(config, path, (), delay=_delay(delay))
+            found += self._transitions_of(config, path, (), delay=_delay(delay))
         if "timeout" in data:
             wait = read_value(data["timeout"], f"{id} timeout")
-            found += self._several(data.get("onTimeout"), path, (), delay=wait)
-        found += self._several(data.get("always"), path, ())
+            found += self._transitions_of(data.get("onTimeout"), path, (), delay=wait)
+        found += self._transitions_of(data.get("always"), path, ())
         return tuple(found)
 
     def _event(self, name: str) -> str:
@@ -381,12 +398,12 @@ class _Reader:
                 return ours + name.removeprefix(theirs).removeprefix(f"{self._name}.")
         return name
 
-    def _several(
+    def _transitions_of(
         self, config: Any, path: Path, events: tuple[str, ...], delay: Value | None = None
     ) -> list[Transition]:
         what = events[0] if events else "after" if delay else "always"
         place = f"{self._ids[path]} on {what}"
-        return [self._transition(one, path, events, delay, place) for one in listed(config)]
+        return [self._transition(one, path, events, delay, place) for one in as_list(config)]
 
     def _transition(
         self, config: Any, path: Path, events: tuple[str, ...], delay: Value | None, place: str
@@ -394,13 +411,13 @@ class _Reader:
         if isinstance(config, str):
             config = {"target": config}
         if not isinstance(config, Mapping):
-            raise BadChart("a transition is a target or an object", place=place)
+            raise BadChart("a transition must be a target or an object", place=place)
         if not isinstance(config.get("meta"), Mapping | None):
-            raise BadChart("the meta of a transition is an object", place=place)
+            raise BadChart("the meta of a transition must be an object", place=place)
         return Transition(
             events=events,
             targets=tuple(
-                self._target(str(target), path, place) for target in listed(config.get("target"))
+                self._target(str(target), path, place) for target in as_list(config.get("target"))
             ),
             is_internal=not config.get("reenter", False),
             guard=read_guard(config.get("guard", config.get("cond")), place),
@@ -420,7 +437,7 @@ class _Reader:
 
     def _absolute(self, target: str, written: str, place: str) -> str:
         words = target.split(".")
-        for length in range(min(len(words), self._most_words), 0, -1):
+        for length in range(min(len(words), self._max_words), 0, -1):
             name, rest = ".".join(words[:length]), tuple(words[length:])
             if name in self._explicit:
                 return self._find((*self._explicit[name], *rest), written, place)
@@ -431,21 +448,19 @@ class _Reader:
     def _find(self, path: Path, written: str, place: str) -> str:
         found = self._ids.get(path)
         if found is None:
-            raise BadChart(f"there is no state {written!r} from here", place=place)
+            raise BadChart(f"there is no state {written!r}", place=place)
         return found
-
-    # ------------------------------------------------------------ children
 
     def _invoke(self, config: Any, state: str, number: int) -> Invoke:
         place = f"{state} invoke {number}"
         if isinstance(config, str):
             config = {"src": config}
         if not isinstance(config, Mapping):
-            raise BadChart("an invoke is an object", place=place)
+            raise BadChart("an invoke must be an object", place=place)
         source = config.get("src")
         is_inline = isinstance(source, Mapping) and "states" in source
         if not is_inline and not isinstance(source, str):
-            raise BadChart("an invoke has the name of a chart or service as its src", place=place)
+            raise BadChart("the src of an invoke must name a chart or service", place=place)
         return Invoke(
             id=str(config.get("id") or f"{state}.{number}"),
             source=None if is_inline else Literal(source),
@@ -458,25 +473,27 @@ class _Reader:
 
 _OBJECTS = ("states", "on", "after")
 _NAMES = ("id", "type", "history", "version", "description")
-_MOST_DIGITS = 20
+_MAX_DIGITS = 20
 
 
 def _check_state(data: Any, place: str) -> None:
-    """Refuse what is no state: one is an object, its tables are objects, and its names are texts.
+    """Check the types of a state's fields.
 
     Raises:
-        BadChart: it is something else.
+        BadChart: the state, one of its tables or its meta is not an object, or a name not a text.
     """
     if not isinstance(data, Mapping):
-        raise BadChart("a state is an object, and so are its states", place=place)
+        raise BadChart("a state must be an object", place=place)
     if not isinstance(data.get("meta"), Mapping | None):
-        raise BadChart("the meta of a state is an object", place=place)
+        raise BadChart("the meta of a state must be an object", place=place)
     for name in _OBJECTS:
         if data.get(name) and not isinstance(data[name], Mapping):
-            raise BadChart(f"{name} is a {type(data[name]).__name__}, not an object", place=place)
+            got = type(data[name]).__name__
+            raise BadChart(f"{name} must be an object, got {got}", place=place)
     for name in _NAMES:
         if isinstance(data.get(name), Mapping | list):
-            raise BadChart(f"{name} is a {type(data[name]).__name__}, not a text", place=place)
+            got = type(data[name]).__name__
+            raise BadChart(f"{name} must be a text, got {got}", place=place)
 
 
 def _blocks(value: Any, place: str) -> tuple[Any, ...]:
@@ -488,7 +505,7 @@ def _context(value: Any, place: str) -> tuple[Datum, ...]:
     if value is None:
         return ()
     if not isinstance(value, Mapping):
-        raise BadChart("the context is an object", place=place)
+        raise BadChart("the context must be an object", place=place)
     return tuple(
         Datum(str(name), read_value(inner, f"{place} context"), place=place)
         for name, inner in value.items()
@@ -496,10 +513,10 @@ def _context(value: Any, place: str) -> tuple[Datum, ...]:
 
 
 def _delay(delay: Any) -> Value:
-    """Return a delay in milliseconds, as a duration, or as the name of a variable."""
+    """Return a delay: milliseconds, a duration, or an expression."""
     text = str(delay)
     if text.isascii() and text.replace(".", "", 1).isdigit():
-        if len(text) > _MOST_DIGITS:
-            raise BadChart(f"a delay has {len(text)} digits", place="after")
+        if len(text) > _MAX_DIGITS:
+            raise BadChart(f"a delay has {len(text)} digits, at most {_MAX_DIGITS}", place="after")
         return Literal(float(text) if "." in text else int(text))
     return Literal(text) if text[:1].isdigit() else Expression(text)

@@ -1,18 +1,11 @@
-"""A definition as XState's JSON.
+"""Writes a `Definition` as XState's JSON.
 
-It is version 5 wherever that has words for it. What it has none for is written in the data-only
-forms of version 6 (`@xstate.assign`, `{"@expr": ...}`), else in own forms (`own_forms`) and in
-notes under `meta.otolith` (`own_notes`), which the reader reads back. Other tools pass over those.
+Version 5 is used where it suffices, then the data-only forms of version 6 (`@xstate.assign`,
+`{"@expr": ...}`), then our extensions and annotations (`extensions`), which other tools ignore.
 
-Slots: the places where XState's JSON keeps the transitions of a state.
-
-XState keeps them by what they wait for: `on` by event, `onDone`, those of an invoke, `after` by
-delay, `always`. That loses their order among each other, and splits one that waits for several
-events: where either matters, the transition is given notes.
-
-The names by which XState's JSON calls the states of a definition.
-
-Actions, guards and values as XState's JSON: version 5 where it has words, else the data of 6.
+XState stores the transitions of a state by trigger: `on` by event, `onDone`, those of an invoke,
+`after` by delay, `always`. That loses their order, and splits a transition with several events.
+Where either matters, the transition is annotated (`Slots`).
 """
 
 from __future__ import annotations
@@ -45,11 +38,11 @@ from otolith.statecharts.definition import (
 )
 from otolith.statecharts.formats.extensions import (
     PREFIX,
-    Forms,
-    action_form,
-    noted,
-    payload_form,
-    value_form,
+    NestedFormat,
+    action_to_json,
+    payload_to_json,
+    value_to_json,
+    with_annotations,
 )
 
 _ALIASES = {
@@ -60,7 +53,7 @@ _ALIASES = {
 
 
 class Slot(NamedTuple):
-    """One place: which list, which invoke, and under which key."""
+    """One place for a transition: which list, of which invoke, under which key."""
 
     list: str
     invoke: int
@@ -76,22 +69,22 @@ class Slots:
         self._invokes = {invoke.id: at for at, invoke in enumerate(state.invokes) if invoke.id}
 
     def placed(self) -> Iterator[tuple[Transition, dict[str, Any], list[Slot]]]:
-        """Yield each transition with its notes and its places."""
-        ways = self._state.transitions
-        places = [self._places(way) for way in ways]
+        """Yield each transition with its annotations and its slots."""
+        transitions = self._state.transitions
+        places = [self._places(transition) for transition in transitions]
         is_kept = all(len(slots) == 1 for slots in places) and self._is_in_order(places)
-        for order, (way, slots) in enumerate(zip(ways, places, strict=True)):
+        for order, (transition, slots) in enumerate(zip(transitions, places, strict=True)):
             notes: dict[str, Any] = {} if is_kept else {"order": order}
-            if self._is_losing_events(way, slots):
-                notes["events"] = list(way.events)
-            if way.delay is not None and _read_delay(slots[0].key) != way.delay:
-                notes["delay"] = value_form(way.delay)
-            yield way, notes, slots
+            if self._loses_events(transition, slots):
+                notes["events"] = list(transition.events)
+            if transition.delay is not None and _read_delay(slots[0].key) != transition.delay:
+                notes["delay"] = value_to_json(transition.delay)
+            yield transition, notes, slots
 
     def put(
         self, slot: Slot, config: Any, found: dict[str, Any], invokes: list[dict[str, Any]]
     ) -> None:
-        """Put a transition at a place, after those that are there."""
+        """Add a transition to a slot."""
         around = invokes[slot.invoke] if slot.invoke >= 0 else found
         if slot.list in {"on", "after"}:
             around, name = around.setdefault(slot.list, {}), slot.key
@@ -103,10 +96,10 @@ class Slots:
         else:
             around[name] = [*there, config] if isinstance(there, list) else [there, config]
 
-    def _places(self, way: Transition) -> list[Slot]:
-        if way.delay is not None:
-            return [Slot("after", -1, _delay_key(way.delay))]
-        return [self._place(event) for event in way.events] or [Slot("always", -1, "")]
+    def _places(self, transition: Transition) -> list[Slot]:
+        if transition.delay is not None:
+            return [Slot("after", -1, _delay_key(transition.delay))]
+        return [self._place(event) for event in transition.events] or [Slot("always", -1, "")]
 
     def _place(self, event: str) -> Slot:
         if event == f"done.state.{self._state.id}":
@@ -121,19 +114,19 @@ class Slots:
         return Slot("on", -1, event)
 
     def _event(self, key: str) -> str:
-        """Return the event that the reader takes a key of `on` for."""
+        """Return the event that the reader makes of a key of `on`."""
         for ours, theirs in _ALIASES.items():
             if key.startswith(theirs):
                 return ours + key.removeprefix(theirs).removeprefix(f"{self._name}.")
         return key
 
-    def _is_losing_events(self, way: Transition, slots: list[Slot]) -> bool:
+    def _loses_events(self, transition: Transition, slots: list[Slot]) -> bool:
         if len(slots) > 1 or slots[0].list == "after":
-            return bool(way.events)
-        return slots[0].list == "on" and way.events != (self._event(slots[0].key),)
+            return bool(transition.events)
+        return slots[0].list == "on" and transition.events != (self._event(slots[0].key),)
 
     def _is_in_order(self, places: list[list[Slot]]) -> bool:
-        """Whether reading place after place gives the transitions as they were."""
+        """Return whether reading slot after slot gives the same order."""
         keys: dict[Slot, int] = {}
         for slots in places:
             keys.setdefault(slots[0], len(keys))
@@ -154,7 +147,7 @@ def _delay_key(delay: Value) -> str:
 
 
 def _read_delay(key: str) -> Value:
-    """Return the delay that the reader takes a key of `after` for."""
+    """Return the delay that the reader makes of a key of `after`."""
     if key.replace(".", "", 1).isdigit():
         return Literal(float(key) if "." in key else int(key))
     return Literal(key) if key[:1].isdigit() else Expression(key)
@@ -164,8 +157,8 @@ Path = tuple[str, ...]
 _NOT_A_KEY = re.compile(r"[.\\]|^#|^__proto__$|^\s|\s$|^$")
 
 
-def free_name(definition: Definition) -> str:
-    """Return the id of the machine: its name, unless a state has it already."""
+def unused_name(definition: Definition) -> str:
+    """Return the id of the machine: its name, made different from every state's id."""
     name = definition.name or "machine"
     taken = {state.id for state, _ in _walk(definition.root)}
     while name in taken:
@@ -174,10 +167,10 @@ def free_name(definition: Definition) -> str:
 
 
 class Targets:
-    """Keys and ids of states, and how one is named from another.
+    """Keys and ids of states, and how one refers to another.
 
-    `keys` are what states are called in their parent; `explicit` are the ids that must be said,
-    because they are not the path of keys.
+    `keys` are the names of states in their parents; `explicit` are the ids that must be written,
+    because they differ from the path of keys.
     """
 
     def __init__(self, root: State, name: str) -> None:
@@ -204,12 +197,12 @@ class Targets:
         self._paths[state.id] = (*above, key)
 
     def _is_unclear(self, id: str) -> bool:
-        """Whether the path from the machine's name could be read as one from another state."""
+        """Return whether a path from the machine's name could be read as one from another state."""
         words = [*self._name.split("."), *self._paths[id]]
         return any(".".join(words[:length]) in self.explicit for length in range(1, len(words) + 1))
 
-    def written(self, source: State, target: str) -> str:
-        """Return how a transition of a state names its target."""
+    def reference(self, source: State, target: str) -> str:
+        """Return how a transition of a state refers to its target."""
         here, there = self._paths[source.id], self._paths[target]
         if here and there and here[:-1] == there[:-1]:
             return there[-1]
@@ -220,7 +213,7 @@ class Targets:
         return "#" + ".".join((self._name, *there))
 
     def inside(self, state: State, target: str) -> str:
-        """Return how a state names one inside of it where it begins."""
+        """Return how a state refers to an initial state inside it."""
         return ".".join(self._paths[target][len(self._paths[state.id]) :])
 
 
@@ -241,10 +234,10 @@ def actions_data(block: Block) -> list[Any]:
 def guard_data(guard: Guard) -> Any:
     """Return a guard: its name, its name and params, or an expression."""
     if isinstance(guard, Expression):
-        return value_form(guard)
+        return value_to_json(guard)
     if not guard.params:
         return guard.name
-    params = {param.name: value_form(param.value) for param in guard.params}
+    params = {param.name: value_to_json(param.value) for param in guard.params}
     return {"type": guard.name, "params": params}
 
 
@@ -252,41 +245,41 @@ def payload_data(payload: Payload) -> Any:
     """Return a payload as named values or one value; None if it is neither."""
     content = payload.content
     if content is None:
-        return _named(payload.params)
+        return _params_to_json(payload.params)
     is_taken_for_params = isinstance(content, Literal) and isinstance(content.value, dict | None)
-    return None if payload.params or is_taken_for_params else value_form(content)
+    return None if payload.params or is_taken_for_params else value_to_json(content)
 
 
-def _named(params: Iterable[Param]) -> dict[str, Any] | None:
-    """Return params as an object; None if two have one name, or a name means something else."""
-    pairs = [(param.name, value_form(param.value)) for param in params]
+def _params_to_json(params: Iterable[Param]) -> dict[str, Any] | None:
+    """Return params as an object; None if two share a name, or a name begins with `@`."""
+    pairs = [(param.name, value_to_json(param.value)) for param in params]
     found = dict(pairs)
     if len(found) < len(pairs) or any(name.startswith("@") for name in found):
         return None
     return found
 
 
-FORMS = Forms(actions_data, guard_data)
+NESTED = NestedFormat(actions_data, guard_data)
 
 
 def _action(action: Action) -> Any:
-    write = _WORDS.get(type(action))
+    write = _WRITERS.get(type(action))
     found = None if write is None else write(action)
-    return action_form(action, FORMS) if found is None else found
+    return action_to_json(action, NESTED) if found is None else found
 
 
 def _assign(action: Assign) -> Any:
     if action.location.startswith("@"):
         return None
-    return {"type": "@xstate.assign", "context": {action.location: value_form(action.value)}}
+    return {"type": "@xstate.assign", "context": {action.location: value_to_json(action.value)}}
 
 
 def _event(event: Value, payload: Payload) -> dict[str, Any] | None:
-    """Return an event as an object; None if its data is not a set of fields beside its type."""
-    given = None if payload.content is not None else _named(payload.params)
+    """Return an event as an object; None if its data cannot be fields beside `type`."""
+    given = None if payload.content is not None else _params_to_json(payload.params)
     if given is None or "type" in given:
         return None
-    return {"type": value_form(event), **given}
+    return {"type": value_to_json(event), **given}
 
 
 def _raise(action: Raise) -> Any:
@@ -295,7 +288,7 @@ def _raise(action: Raise) -> Any:
 
 
 def _send(action: Send) -> Any:
-    """Return a send to somebody, or a late event for oneself; the rest has no word."""
+    """Return `sendTo`, or a delayed `raise`; None for a send that XState cannot express."""
     if action.event is None or action.type is not None or action.id_location is not None:
         return None
     event = _event(action.event, action.payload)
@@ -305,13 +298,13 @@ def _send(action: Send) -> Any:
         return None
     found: dict[str, Any] = {"type": "@xstate.raise", "event": event}
     if action.target is not None:
-        found = {"type": "@xstate.sendTo", "target": value_form(action.target), "event": event}
+        found = {"type": "@xstate.sendTo", "target": value_to_json(action.target), "event": event}
         if isinstance(action.target, Literal) and not _is_address(action.target.value):
             return None
     if action.delay is not None:
         if isinstance(action.delay, Literal) and action.delay.value is None:
             return None
-        found["delay"] = value_form(action.delay)
+        found["delay"] = value_to_json(action.delay)
     return found if action.id is None else {**found, "id": action.id}
 
 
@@ -320,13 +313,13 @@ def _is_address(target: Any) -> bool:
 
 
 def _cancel(action: Cancel) -> Any:
-    return {"type": "@xstate.cancel", "id": value_form(action.id)}
+    return {"type": "@xstate.cancel", "id": value_to_json(action.id)}
 
 
 def _log(action: Log) -> Any:
     if action.value is None:
         return None
-    found: dict[str, Any] = {"type": "@xstate.log", "args": [value_form(action.value)]}
+    found: dict[str, Any] = {"type": "@xstate.log", "args": [value_to_json(action.value)]}
     return {**found, "label": action.label} if action.label else found
 
 
@@ -338,13 +331,13 @@ def _emit(action: Emit) -> Any:
 def _call(action: Call) -> Any:
     short = action.name.removeprefix("@").removeprefix("xstate.")
     is_taken = short != action.name and short in _BUILT_IN
-    params = _named(action.params)
+    params = _params_to_json(action.params)
     if is_taken or action.name.startswith(PREFIX) or params is None:
         return None
     return {"type": action.name, "params": params} if params else action.name
 
 
-_WORDS: dict[type[Action], Callable[[Any], Any]] = {
+_WRITERS: dict[type[Action], Callable[[Any], Any]] = {
     Assign: _assign,
     Raise: _raise,
     Send: _send,
@@ -356,10 +349,10 @@ _WORDS: dict[type[Action], Callable[[Any], Any]] = {
 
 
 def to_xstate(definition: Definition) -> dict[str, Any]:
-    """Return the chart as a machine's config, of plain data that JSON can hold.
+    """Return the chart as a machine config of plain JSON data.
 
     Raises:
-        BadChart: it could not run.
+        BadChart: the chart is not valid.
     """
     return _Writer(definition).document()
 
@@ -368,7 +361,7 @@ class _Writer:
     def __init__(self, definition: Definition) -> None:
         validate(definition)
         self._definition = definition
-        self._name = free_name(definition)
+        self._name = unused_name(definition)
         self._targets = Targets(definition.root, self._name)
 
     def document(self) -> dict[str, Any]:
@@ -383,7 +376,7 @@ class _Writer:
         return {**head, **found}
 
     def _chart_notes(self) -> dict[str, Any]:
-        """Return what holds for the whole chart and is not so in XState."""
+        """Return the properties of the chart that differ from XState's."""
         definition = self._definition
         plain = Definition(self._name, definition.root)
         words = ("name", "dialect", "matching", "binding", "is_scxml")
@@ -396,14 +389,12 @@ class _Writer:
             found["script"] = actions_data(definition.script)
         return found
 
-    # ------------------------------------------------------------ states
-
     def _state(self, state: State) -> dict[str, Any]:
         is_root = state is self._definition.root
         found: dict[str, Any] = {}
         notes: dict[str, Any] = {}
         if is_root:
-            self._note_root(state, notes)
+            self._annotate_root(state, notes)
         elif state.id in self._targets.explicit:
             found["id"] = state.id
         if state.kind != ("compound" if state.children else "atomic"):
@@ -413,21 +404,21 @@ class _Writer:
         if state.tags:
             found["tags"] = list(state.tags)
         self._add_data(state, found, notes)
-        self._add_start(state, found, notes)
+        self._add_initial(state, found, notes)
         for side, blocks in (("entry", state.entry), ("exit", state.exit)):
             _add_blocks(side, blocks, found, notes)
-        self._add_ways(state, found, notes)
+        self._add_transitions(state, found, notes)
         if state.children:
             keys = self._targets.keys
             found["states"] = {keys[child.id]: self._state(child) for child in state.children}
         if state.output is not None:
             data = payload_data(state.output)
             found |= {} if data is None else {"output": data}
-            notes |= {"output": payload_form(state.output)} if data is None else {}
-        meta = noted(state.meta, notes)
+            notes |= {"output": payload_to_json(state.output)} if data is None else {}
+        meta = with_annotations(state.meta, notes)
         return found if meta is None else {**found, "meta": meta}
 
-    def _note_root(self, state: State, notes: dict[str, Any]) -> None:
+    def _annotate_root(self, state: State, notes: dict[str, Any]) -> None:
         if state.id != f"#{self._name}":
             notes["id"] = state.id
         chart = self._chart_notes()
@@ -438,15 +429,15 @@ class _Writer:
         known = {datum.name: datum.value for datum in state.data if datum.value is not None}
         is_root = state is self._definition.root
         if known and is_root:
-            found["context"] = {name: value_form(value) for name, value in known.items()}
+            found["context"] = {name: value_to_json(value) for name, value in known.items()}
         if state.data and not (is_root and len(known) == len(state.data)):
             notes["data"] = [
-                [datum.name, *([] if datum.value is None else [value_form(datum.value)])]
+                [datum.name, *([] if datum.value is None else [value_to_json(datum.value)])]
                 for datum in state.data
             ]
 
-    def _add_start(self, state: State, found: dict[str, Any], notes: dict[str, Any]) -> None:
-        """Add where a state begins, or where a history state leads."""
+    def _add_initial(self, state: State, found: dict[str, Any], notes: dict[str, Any]) -> None:
+        """Add the initial state, or the target of a history state."""
         initial = state.initial
         if state.kind == "history":
             found["history"] = "deep" if state.is_deep else "shallow"
@@ -454,13 +445,13 @@ class _Writer:
             return
         start: dict[str, Any] = {"internal": True} if initial.is_internal else {}
         if state.kind == "history":
-            found["target"] = _one_or_more(
-                [self._targets.written(state, target) for target in initial.targets]
+            found["target"] = _one_or_list(
+                [self._targets.reference(state, target) for target in initial.targets]
             )
             start |= {"actions": actions_data(initial.actions)} if initial.actions else {}
         else:
             inside = [self._targets.inside(state, target) for target in initial.targets]
-            found["initial"] = _one_or_more(inside)
+            found["initial"] = _one_or_list(inside)
             if initial.actions or len(inside) > 1:
                 found["initial"] = {"target": found["initial"]}
             if initial.actions:
@@ -468,9 +459,7 @@ class _Writer:
         if start:
             notes["initial"] = start
 
-    # ------------------------------------------------------------ ways and children
-
-    def _add_ways(self, state: State, found: dict[str, Any], notes: dict[str, Any]) -> None:
+    def _add_transitions(self, state: State, found: dict[str, Any], notes: dict[str, Any]) -> None:
         invokes = [self._invoke(invoke, state, at) for at, invoke in enumerate(state.invokes)]
         slots = Slots(state, self._name)
         for transition, extra, places in slots.placed():
@@ -483,23 +472,24 @@ class _Writer:
         if any(note is not None for note in lacking):
             notes["invokes"] = lacking
 
-    def _transition(self, way: Transition, state: State, extra: dict[str, Any]) -> Any:
+    def _transition(self, transition: Transition, state: State, extra: dict[str, Any]) -> Any:
         found: dict[str, Any] = {}
-        if way.targets:
-            targets = [self._targets.written(state, target) for target in way.targets]
-            found["target"] = _one_or_more(targets)
-        if way.guard is not None:
-            found["guard"] = guard_data(way.guard)
-        if way.actions:
-            found["actions"] = actions_data(way.actions)
-        if not way.is_internal:
+        if transition.targets:
+            targets = [self._targets.reference(state, target) for target in transition.targets]
+            found["target"] = _one_or_list(targets)
+        if transition.guard is not None:
+            found["guard"] = guard_data(transition.guard)
+        if transition.actions:
+            found["actions"] = actions_data(transition.actions)
+        if not transition.is_internal:
             found["reenter"] = True
-        if way.description:
-            found["description"] = way.description
-        meta = noted(way.meta, extra)
+        if transition.description:
+            found["description"] = transition.description
+        meta = with_annotations(transition.meta, extra)
         if meta is not None:
             found["meta"] = meta
-        return found["target"] if found.keys() == {"target"} and len(way.targets) == 1 else found
+        is_short = found.keys() == {"target"} and len(transition.targets) == 1
+        return found["target"] if is_short else found
 
     def _invoke(self, invoke: Invoke, state: State, number: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -517,7 +507,7 @@ class _Writer:
 def _add_blocks(
     side: str, blocks: tuple[Block, ...], found: dict[str, Any], notes: dict[str, Any]
 ) -> None:
-    """Add the actions of some blocks; XState has one block, so how many are in each is noted."""
+    """Add the actions of blocks; XState has one block, so their sizes are annotated."""
     actions = [action for block in blocks for action in block]
     if actions:
         found[side] = actions_data(tuple(actions))
@@ -534,7 +524,7 @@ def _source(invoke: Invoke) -> Any:
 
 
 def _is_plain(invoke: Invoke) -> bool:
-    """Whether XState can say all of it."""
+    """Return whether XState can express the whole invoke."""
     is_named = isinstance(invoke.source, Literal) and isinstance(invoke.source.value, str)
     is_inline = invoke.source is None and isinstance(invoke.content, Definition)
     is_source_plain = is_inline or (is_named and invoke.content is None)
@@ -552,15 +542,15 @@ def _invoke_notes(invoke: Invoke) -> dict[str, Any]:
         found["chart"] = to_xstate(invoke.content)
     elif isinstance(invoke.content, Expression | Literal):
         values["content"] = invoke.content
-    found |= {name: value_form(value) for name, value in values.items() if value is not None}
+    found |= {name: value_to_json(value) for name, value in values.items() if value is not None}
     texts = {"id": invoke.id, "idLocation": invoke.id_location}
     found |= {name: text for name, text in texts.items() if text is not None}
     if invoke.payload != Payload():
-        found["payload"] = payload_form(invoke.payload)
+        found["payload"] = payload_to_json(invoke.payload)
     if invoke.finalize is not None:
         found["finalize"] = actions_data(invoke.finalize)
     return {**found, "forwarding": True} if invoke.is_forwarding else found
 
 
-def _one_or_more(items: list[str]) -> Any:
+def _one_or_list(items: list[str]) -> Any:
     return items[0] if len(items) == 1 else items
