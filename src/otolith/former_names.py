@@ -289,6 +289,7 @@ _RENAMED: dict[str, str] = {
     "otolith.care.migrate:Stale": "otolith.care.migrate:StaleValue",
     "otolith.core.backend:Archive": "otolith.core.backend:Backend",
     "otolith.core.handles:Reading": "otolith.core.handles:StateReader",
+    "otolith.core.history.commits:Stats": "otolith.core.history.commits:CommitStats",
     "otolith.core.merge.three_way:Conflict": "otolith.core.merge.three_way:PathConflict",
     "otolith.core.repo:Repo": "otolith.core.repo:BareRepo",
     "otolith.memory.notes:Recalled": "otolith.memory.relevance:RecalledNote",

@@ -21,7 +21,7 @@ from otolith.core.handles import (
     synchronized,
 )
 from otolith.core.history.blame import Blame
-from otolith.core.history.commits import Commit, Stats, decode_commit, is_commit, links
+from otolith.core.history.commits import Commit, CommitStats, decode_commit, is_commit, links
 from otolith.core.history.refs import scope_ref, split_ref
 from otolith.core.merge.diff import Change, differences, list_middle
 from otolith.core.merge.three_way import PathConflict
@@ -74,6 +74,7 @@ __all__ = [
     "Change",
     "Claim",
     "Commit",
+    "CommitStats",
     "Committer",
     "CounterHandle",
     "Encoding",
@@ -87,7 +88,6 @@ __all__ = [
     "Snapshot",
     "Stage",
     "StateReader",
-    "Stats",
     "Target",
     "Totals",
     "WorkingValues",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from otolith.core.history.blame import Past
+from otolith.core.history.blame import PathHistory
 from otolith.core.history.commits import Commit, Graph
 from otolith.core.history.refs import CONFIG, Refs
 from otolith.core.merge.policies import Resolver
@@ -91,9 +91,9 @@ class Backend:
         """Return a way to read values, and to write new ones into a buffer of its own."""
         return Cells(Buffer(self.objects), self.encoding, self.config.salt)
 
-    def past(self, cells: Cells) -> Past:
-        """Return what can be asked of the past."""
-        return Past(cells, self.graph)
+    def path_history(self, cells: Cells) -> PathHistory:
+        """Return a reader of the history of single paths."""
+        return PathHistory(cells, self.graph)
 
     def move(self, ref: str, old: Hash | None, new: Commit | None, *, note: str) -> None:
         """Move a ref from where it is known to be to a commit that is stored, or remove it."""

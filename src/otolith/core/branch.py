@@ -208,13 +208,13 @@ class Branch(StateReader, MutableMapping[str, Any]):
         tip = self.resolve(target if target is not None else "@")
         commits = self._backend.graph.log(tip)
         if path is not None:
-            commits = self._backend.past(self._tree).changes(tip, parse_path(path))
+            commits = self._backend.path_history(self._tree).changes(tip, parse_path(path))
         yield from islice(commits, None if limit is None else max(limit, 0))
 
     def blame(self, path: str | Path = (), *, at: Target = "@") -> list[Blame]:
         """Return which commit set the value at a path, or each entry of the map there."""
         keys = parse_path(path) if path else ()
-        blames = self._backend.past(self._tree).blame(self.resolve(at), keys)
+        blames = self._backend.path_history(self._tree).blame(self.resolve(at), keys)
         return [blame for blame in blames if not blame.path.startswith(".")]
 
     # History

@@ -365,7 +365,7 @@ class Committer:
             note = f"merge: fast-forward to {theirs.short}"
             self._backend.move(self._ref, ours.hash if ours else None, theirs, note=note)
             return Merge("fast-forward", theirs)
-        writer = self._backend.past(self._cells).writer
+        writer = self._backend.path_history(self._cells).writer
 
         def is_later(path: Path) -> bool:
             mine, yours = writer(ours, path), writer(theirs, path)

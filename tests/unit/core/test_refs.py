@@ -11,7 +11,7 @@ from otolith import Repo
 from otolith.care import prune
 from otolith.core.history.refs import (
     check_name,
-    session_ref,
+    scope_ref,
     split_ref,
     stage_ref,
     tag_ref,
@@ -23,7 +23,7 @@ from otolith.types import Hash
 
 @given(st.text(st.characters(codec="utf-8"), min_size=1))
 def test_any_text_names_a_session(id):
-    ref = session_ref(id, "main")
+    ref = scope_ref("session", id, "main")
     assert split_ref(ref) == ("session", id, "main")
     assert ref.count("/") == 2
 
@@ -34,8 +34,8 @@ def test_any_text_names_a_session(id):
 def test_these_name_branches_and_tags(name):
     assert check_name(name) == name
     assert tag_ref(name) == f"tag/{name}"
-    assert split_ref(session_ref("s", name)) == ("session", "s", name)
-    assert stage_ref(session_ref("s", name)) == f"stage/s/{name}"
+    assert split_ref(scope_ref("session", "s", name)) == ("session", "s", name)
+    assert stage_ref(scope_ref("session", "s", name)) == f"stage/s/{name}"
 
 
 @pytest.mark.parametrize(

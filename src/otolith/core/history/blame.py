@@ -1,4 +1,4 @@
-"""Questions to the past: which commits changed a path, and who set what is there now."""
+"""History of a path: the commits that changed it, and the commit that set what is there now."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Blame(NamedTuple):
     commit: Commit
 
 
-class Past:
-    """Reads the same path at many commits."""
+class PathHistory:
+    """Compares the same path at many commits."""
 
     def __init__(self, cells: Cells, graph: Graph) -> None:
         self._cells = cells
@@ -30,31 +30,36 @@ class Past:
         names = tuple(map(self._cells.encoding.key, path))
         return walk(self._cells, commit.cell, names)
 
+    def _is_same(self, commit: Commit, parent: Commit, path: Path) -> bool:
+        """Tell whether a path has the same value, or absence, in two commits."""
+        if parent.cell == commit.cell:
+            return True
+        return self._cells.same(self.at(commit, path), self.at(parent, path))
+
     def changes(self, tip: Commit, path: Path) -> Iterator[Commit]:
-        """Yield the commits that changed a path, the latest first."""
+        """Yield the commits that changed a path, the latest first.
+
+        A merge changed it only if its value differs from that of every parent.
+        """
         for commit in self._graph.log(tip):
-            here = self.at(commit, path)
-            parents = [self.at(parent, path) for parent in self._graph.parents(commit)]
-            if not any(self._cells.same(here, there) for there in parents or [None]):
+            parents = self._graph.parents(commit)
+            if not parents:
+                if self.at(commit, path) is not None:
+                    yield commit
+            elif not any(self._is_same(commit, parent, path) for parent in parents):
                 yield commit
 
     def writer(self, tip: Commit, path: Path) -> Commit:
         """Return the commit that gave a path the value, or the absence, that it has at `tip`."""
-        commit = tip
-        while (before := self._unchanged(commit, path)) is not None:
-            commit = before
-        return commit
-
-    def _unchanged(self, commit: Commit, path: Path) -> Commit | None:
-        """Return a parent in which the path is as it is here."""
-        here = self.at(commit, path)
-        for parent in self._graph.parents(commit):
-            if parent.cell == commit.cell or self._cells.same(here, self.at(parent, path)):
-                return parent
-        return None
+        while True:
+            parents = self._graph.parents(tip)
+            same = next((each for each in parents if self._is_same(tip, each, path)), None)
+            if same is None:
+                return tip
+            tip = same
 
     def blame(self, tip: Commit, path: Path) -> list[Blame]:
-        """Return who set each entry of the map at a path, or the value there if it is no map."""
+        """Return who set each entry of the map at a path, or the value there if it is not a map."""
         cell = self.at(tip, path) if path else tip.cell
         if cell is None:
             return []
@@ -64,7 +69,7 @@ class Past:
         return self._blame_all(tip, [(*path, key) for key in keys])
 
     def _blame_all(self, tip: Commit, paths: list[Path]) -> list[Blame]:
-        """Walk back once for all paths, handing each on to a parent until none has it."""
+        """Walk back once for all paths; each goes on to a parent that has the same value."""
         heap = [(-tip.time, tip.id, tip)]
         open_paths: dict[str, list[Path]] = {tip.id: paths}
         found: dict[Path, Commit] = {}
@@ -72,23 +77,12 @@ class Past:
             commit = heapq.heappop(heap)[2]
             rest = open_paths.pop(commit.id)
             for parent in self._graph.parents(commit):
-                same, rest = self._inherited(commit, parent, rest)
+                compared = [(path, self._is_same(commit, parent, path)) for path in rest]
+                same = [path for path, is_same in compared if is_same]
+                rest = [path for path, is_same in compared if not is_same]
                 if same and parent.id not in open_paths:
                     heapq.heappush(heap, (-parent.time, parent.id, parent))
                     open_paths[parent.id] = []
                 open_paths.get(parent.id, []).extend(same)
             found.update(dict.fromkeys(rest, commit))
         return [Blame(format_path(path), found[path]) for path in paths]
-
-    def _inherited(
-        self, commit: Commit, parent: Commit, paths: list[Path]
-    ) -> tuple[list[Path], list[Path]]:
-        """Split paths into those that are as in the parent, and the others."""
-        if parent.cell == commit.cell:
-            return paths, []
-        same: list[Path] = []
-        other: list[Path] = []
-        for path in paths:
-            equal = self._cells.same(self.at(commit, path), self.at(parent, path))
-            (same if equal else other).append(path)
-        return same, other

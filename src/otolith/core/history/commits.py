@@ -1,9 +1,11 @@
 """Commits and their ancestry: encode, decode, log, common ancestors, reachability.
 
-A commit is the letter C and a MessagePack array: the root cell, the parents, the generation, the
-time (microseconds), author, message, kind, what it read from other scopes, and a dict of more.
-Generation is one more than the highest of the parents; time is later than theirs, whatever the
-clock says. So ancestors always sort before descendants, by either.
+Layout. A commit is the letter C and a MessagePack array: the root cell, the parents, the
+generation, the time (microseconds), author, message, kind, the commits of other refs that it
+depends on (`reads`, by ref), and a dict of more (`meta`).
+
+The generation is one more than the highest of the parents; the time is later than theirs, even if
+the clock went back. So ancestors always sort before descendants, by either.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from otolith.core.trees.encoding import FSCK
 from otolith.core.trees.layout import COMMIT, cell_links, check_cells, digest, is_link, object_links
 from otolith.core.trees.objects import Objects
 from otolith.errors import BadValue, Corrupt, Invalid
@@ -28,7 +31,7 @@ _DEEPEST_META = 50
 
 
 class _Record(msgspec.Struct, array_like=True, frozen=True):
-    """What is hashed."""
+    """The fields of a commit, in the order they are stored and hashed."""
 
     cell: bytes
     parents: list[bytes]
@@ -46,8 +49,8 @@ _decode = msgspec.msgpack.Decoder(_Record).decode
 
 
 @dataclass(frozen=True, slots=True)
-class Stats:
-    """What a commit added to the store, before compression."""
+class CommitStats:
+    """The objects and bytes a commit added to the store, before compression."""
 
     objects: int
     bytes: int
@@ -55,7 +58,10 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One step in the life of a state."""
+    """A state with its parents: who made it, when and why.
+
+    `time` is in microseconds since 1970; `stats` is known only to the process that committed.
+    """
 
     id: str
     cell: bytes = field(repr=False)
@@ -67,7 +73,7 @@ class Commit:
     kind: str = "step"
     reads: Mapping[str, str] = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict)
-    stats: Stats | None = field(default=None, compare=False)
+    stats: CommitStats | None = field(default=None, compare=False)
 
     @property
     def hash(self) -> Hash:
@@ -97,13 +103,19 @@ def make_commit(
     meta: Mapping[str, Any] | None = None,
     objects: Sequence[Object] = (),
 ) -> tuple[Commit, bytes]:
-    """Return a new commit and its bytes; `objects` are those that it adds."""
-    _check_words(author=author, message=message, kind=kind)
-    if type(now) is not int or not 0 <= now < _END_OF_TIME:
-        raise Invalid(
-            f"the clock gave {now!r}", hint="a clock gives microseconds since 1970, an int"
+    """Return a new commit and its bytes; `objects` are those that it adds.
+
+    Raises:
+        BadValue: the message, author, kind or meta cannot be stored, or is too long.
+        Invalid: the clock returned something else than microseconds.
+    """
+    _check_fields(now, author=author, message=message, kind=kind)
+    more: object = meta or {}
+    if not isinstance(more, Mapping) or not is_plain(dict(more)):
+        raise BadValue(
+            "the meta of a commit is not plain data",
+            hint="use None, bool, numbers, str, bytes, and lists and str-keyed dicts of them",
         )
-    _check_meta(meta or {})
     record = _Record(
         cell=cell,
         parents=[parent.hash for parent in parents],
@@ -113,41 +125,37 @@ def make_commit(
         message=message,
         kind=kind,
         reads=dict(reads or {}),
-        meta=dict(meta or {}),
+        meta=dict(more),
     )
     try:
         data = COMMIT + _encode(record)
     except (TypeError, ValueError, OverflowError) as error:
         raise BadValue(
-            f"the message, author or meta of a commit cannot be kept: {error}",
+            f"the message, author or meta of a commit cannot be stored: {error}",
             hint="use plain data there, and text without lone surrogates",
         ) from None
     if len(data) > COMMIT_LIMIT_BYTES:
         raise BadValue(
             f"the message and meta of a commit take {len(data)} bytes, at most"
             f" {COMMIT_LIMIT_BYTES}",
-            hint="keep what is long in the state, and name it in the message",
+            hint="store what is long in the state, and name it in the message",
         )
-    stats = Stats(len(objects) + 1, sum(len(new.data) for new in objects) + len(data))
+    stats = CommitStats(len(objects) + 1, sum(len(new.data) for new in objects) + len(data))
     return _commit(digest(data), record, stats), data
 
 
-def _check_words(**words: object) -> None:
-    for name, word in words.items():
-        if not isinstance(word, str):
-            raise BadValue(f"the {name} of a commit is a str, not {type(word).__name__}")
-
-
-def _check_meta(meta: object) -> None:
-    if not isinstance(meta, Mapping) or not is_plain(dict(meta)):
-        raise BadValue(
-            "the meta of a commit is not plain data",
-            hint="use None, bool, numbers, str, bytes, and lists and str-keyed dicts of them",
+def _check_fields(now: object, **texts: object) -> None:
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            raise BadValue(f"the {name} of a commit must be a str, got {type(text).__name__}")
+    if type(now) is not int or not 0 <= now < _END_OF_TIME:
+        raise Invalid(
+            f"the clock returned {now!r}", hint="a clock returns microseconds since 1970, an int"
         )
 
 
 def is_plain(value: object, depth: int = 0) -> bool:
-    """Tell whether a value comes back from JSON-like bytes as it went in."""
+    """Tell whether a value is made of types that MessagePack reads back unchanged."""
     if depth > _DEEPEST_META:
         return False
     if type(value) is dict:
@@ -158,9 +166,9 @@ def is_plain(value: object, depth: int = 0) -> bool:
 
 
 def decode_commit(hash: Hash, data: bytes) -> Commit:
-    """Return the commit these bytes are."""
+    """Return the commit these bytes encode."""
     if data[:1] != COMMIT:
-        raise Corrupt(f"object {hash.hex()[:12]} is not a commit", hint="run otolith fsck")
+        raise Corrupt(f"object {hash.hex()[:12]} is not a commit", hint=FSCK)
     return _commit(hash, _record(data))
 
 
@@ -174,25 +182,21 @@ def links(data: bytes) -> Iterable[Hash]:
     if data[:1] != COMMIT:
         return object_links(data)
     record = _record(data)
-    return [
-        *cell_links(record.cell),
-        *map(Hash, record.parents),
-        *map(Hash, record.reads.values()),
-    ]
+    return [*cell_links(record.cell), *map(Hash, record.parents), *map(Hash, record.reads.values())]
 
 
 def _record(data: bytes) -> _Record:
     try:
         record = _decode(data[1:])
     except msgspec.MsgspecError as error:
-        raise Corrupt(f"a commit cannot be decoded: {error}", hint="run otolith fsck") from None
+        raise Corrupt(f"a commit cannot be decoded: {error}", hint=FSCK) from None
     check_cells([record.cell])
     if not is_link(record.cell):
-        raise Corrupt("a commit has no root", hint="run otolith fsck")
+        raise Corrupt("a commit has no root", hint=FSCK)
     return record
 
 
-def _commit(hash: Hash, record: _Record, stats: Stats | None = None) -> Commit:
+def _commit(hash: Hash, record: _Record, stats: CommitStats | None = None) -> Commit:
     return Commit(
         id=hash.hex(),
         cell=record.cell,
@@ -251,8 +255,8 @@ class Graph:
     def bases(self, left: Iterable[Commit], right: Iterable[Commit]) -> list[Commit]:
         """Return all lowest common ancestors of two sets of commits, the earliest first.
 
-        Commits are visited from the highest generation down, so all that is above a commit is
-        known when its turn comes: one that both sides reach is a base unless another base does.
+        Commits are visited from the highest generation down, so all descendants of a commit are
+        known when it is visited: one that both sides reach is a base unless another base does.
         """
         marks: dict[str, int] = {}
         heap: list[tuple[int, str, Commit]] = []

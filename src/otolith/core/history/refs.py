@@ -1,18 +1,18 @@
-"""Names for commits: how refs are spelled, and what an expression like `main~2` means.
+"""Refs and expressions: names for commits, such as `session/trip/main`, `main~2` or a tag.
 
     session/<id>/<branch>     a branch of a session; the id is percent-encoded
-    user/<id>/<branch>        what is kept about a user, across sessions
-    app/<name>/<branch>       what is kept for an application, across users
-    stage/<id>/<branch>       edits of a branch of a session that a terminal has staged
+    user/<id>/<branch>        the state of a user, across sessions
+    app/<name>/<branch>       the state of an application, across users
+    stage/<id>/<branch>       the stash of a branch of a session
     stage.<scope>/...         the same, of a branch of another scope
     tag/<name>                a name that does not move
     .config                   the repo's constants
 
 An expression is a name and steps: `~n` goes to the nth first parent, `^n` to the nth parent,
-`@{n}` to where the ref was n moves ago. The name is `@` (the head of the branch at hand), a
+`@{n}` to where the ref was n moves ago. The name is `@` (the head of the current branch), a
 branch of the same session, `session/branch`, a full ref, a tag, or the first digits of an id.
 
-Undo and redo: where a branch was before its last move, read from the history of its ref.
+Undo and redo go to where a branch was before its last move, read from the history of its ref.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from urllib.parse import quote, unquote
 
-from otolith.core.history.commits import Commit, Graph
+from otolith.core.history.commits import Commit, Graph, is_commit
 from otolith.errors import BadRef, CommitNotFound, Corrupt, NotFound, RefNotFound
 from otolith.stores import Move, Store
 from otolith.types import Hash
@@ -52,16 +52,8 @@ def check_name(name: str, *, what: str = "branch") -> str:
 
 
 def _is_text(name: object) -> bool:
-    """Tell whether a name is a str that can be stored."""
-    return (isinstance(name, str) and name.isascii()) or (isinstance(name, str) and _encodes(name))
-
-
-def _encodes(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    """Tell whether a name is a str that can be stored: one without lone surrogates."""
+    return isinstance(name, str) and name.encode(errors="replace").decode() == name
 
 
 def scope_ref(scope: str, id: str, branch: str) -> str:
@@ -71,11 +63,6 @@ def scope_ref(scope: str, id: str, branch: str) -> str:
     if not _is_text(id) or not id:
         raise BadRef(f"{id!r} cannot name a {scope}", hint="use a non-empty str")
     return f"{scope}/{quote(id, safe='')}/{check_name(branch)}"
-
-
-def session_ref(session: str, branch: str) -> str:
-    """Return the ref of a branch of a session."""
-    return scope_ref("session", session, branch)
 
 
 def stage_ref(ref: str) -> str:
@@ -99,7 +86,7 @@ def split_ref(ref: str) -> tuple[str, str, str]:
     """Return the scope, the id and the branch of a ref.
 
     Raises:
-        BadRef: it is no ref of a branch.
+        BadRef: it is not the ref of a branch.
     """
     scope, *rest = ref.split("/", 2)
     if len(rest) != 2:
@@ -109,7 +96,7 @@ def split_ref(ref: str) -> tuple[str, str, str]:
 
 
 def is_branch_ref(ref: str) -> bool:
-    """Tell whether a ref in a store is that of a branch, written as it is written here."""
+    """Tell whether a ref in a store is that of a branch, spelled as `scope_ref` spells it."""
     try:
         scope, id, branch = split_ref(ref)
         return scope_ref(scope, id, branch) == ref
@@ -146,23 +133,29 @@ class Refs:
         return None
 
     def resolve(self, expression: str, *, at: str | None = None) -> Commit:
-        """Return the commit an expression names; `at` is the full ref of the branch at hand.
+        """Return the commit an expression names; `at` is the full ref of the current branch.
 
         Raises:
             BadRef: it is not an expression, or a prefix of several ids.
-            RefNotFound, CommitNotFound: there is no such thing.
+            RefNotFound, CommitNotFound: no ref or commit has this name.
         """
         found = _EXPRESSION.match(expression) if _is_text(expression) else None
         if not expression or found is None:
             raise BadRef(f"{expression!r} does not name a commit", hint="try @, main~2 or a tag")
         steps = _STEP.findall(found["steps"])
         name = found["name"] or "@"
-        commit: Commit | None = None
         if steps and steps[0].startswith("@{"):
-            commit = self._moved(name, int(steps.pop(0)[2:-1]), at)
+            commit = self._moves_ago(name, int(steps.pop(0)[2:-1]), at)
+        else:
+            commit = self._named(name, at)
         for step in steps:
-            commit = self._step(commit or self._named(name, at), step, expression)
-        return commit or self._named(name, at)
+            number = int(step[1:] or 1)
+            if step[0] == "^":
+                commit = self._parent(commit, number, expression)
+                continue
+            for _ in range(number):
+                commit = self._parent(commit, 1, expression)
+        return commit
 
     def full_name(self, name: str, *, at: str | None = None) -> str | None:
         """Return the full ref that a name stands for, if there is one."""
@@ -193,7 +186,7 @@ class Refs:
         prefix = bytes.fromhex(digits[: len(digits) // 2 * 2])
         near = self._store.find(prefix, limit=_MOST_FOUND)
         found = [hash for hash in near if hash.hex().startswith(digits)]
-        commits = [hash for hash in found if self._is_commit(hash)]
+        commits = [hash for hash in found if is_commit(self._store.read([hash]).get(hash, b""))]
         if len(commits) > 1:
             raise BadRef(
                 f"{digits} is the beginning of {len(commits)} commits",
@@ -203,10 +196,7 @@ class Refs:
             raise CommitNotFound(f"no commit starts with {digits}", hint="see `otolith log`")
         return self._graph.commit(commits[0])
 
-    def _is_commit(self, hash: Hash) -> bool:
-        return self._store.read([hash]).get(hash, b"")[:1] == b"C"
-
-    def _moved(self, name: str, moves: int, at: str | None) -> Commit:
+    def _moves_ago(self, name: str, moves: int, at: str | None) -> Commit:
         ref = self.full_name(name, at=at)
         history = self._store.moves(ref, limit=moves + 1) if ref else []
         places = [move.new for move in history]
@@ -218,14 +208,6 @@ class Refs:
                 f"{name} has moved only {max(len(places) - 1, 0)} times", hint="see `otolith log`"
             )
         return self._graph.commit(hash)
-
-    def _step(self, commit: Commit, step: str, expression: str) -> Commit:
-        number = int(step[1:] or 1)
-        if step[0] == "^" and number != 1:
-            return self._parent(commit, number, expression)
-        for _ in range(number if step[0] == "~" else 1):
-            commit = self._parent(commit, 1, expression)
-        return commit
 
     def _parent(self, commit: Commit, number: int, expression: str) -> Commit:
         if number == 0:
@@ -242,22 +224,19 @@ UNDO, REDO = "undo: ", "redo: "
 
 
 class Undo:
-    """The moves of one ref, as what was done and what was undone."""
+    """The moves of one ref, replayed into those that are done and those that were undone."""
 
     def __init__(self, moves: list[Move]) -> None:
         self._done: list[Move] = []
         self._undone: list[Move] = []
         for move in reversed(moves):
-            self._replay(move)
-
-    def _replay(self, move: Move) -> None:
-        if move.note.startswith(UNDO) and self._done and move.new == self._done[-1].old:
-            self._undone.append(self._done.pop())
-        elif move.note.startswith(REDO) and self._undone and move.new == self._undone[-1].new:
-            self._done.append(self._undone.pop())
-        else:
-            self._done.append(move)
-            self._undone.clear()
+            if move.note.startswith(UNDO) and self._done and move.new == self._done[-1].old:
+                self._undone.append(self._done.pop())
+            elif move.note.startswith(REDO) and self._undone and move.new == self._undone[-1].new:
+                self._done.append(self._undone.pop())
+            else:
+                self._done.append(move)
+                self._undone.clear()
 
     def back(self) -> tuple[Hash, str]:
         """Return where undo leads, and what to note."""

@@ -1,14 +1,12 @@
-"""Merge policies: which rule decides at which path when both sides changed it.
+"""Merge policies: the rule that decides at a path when both sides changed it.
 
 Rules live in the state under `.policy`, a map from path patterns to policy names, so they are
 versioned with it and both sides of a merge use the same ones. In a pattern `*` stands for one
 key and `**` for any number; a star that is part of a key is written `~2`. An exact path beats a
-pattern, a longer pattern a shorter one. A pattern that ends in `**` leaves maps alone: it decides
-about what is in them.
+pattern, a longer pattern a shorter one. A pattern that ends in `**` does not apply to maps, only to
+what is in them.
 
-Which policy decides about what is in a state and is not the user's; no pattern changes that.
-
-Each room of `agent/` that keeps something under a name of its own has a rule here.
+What otolith stores under a reserved name has a fixed rule (`RESERVED`); no pattern changes that.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from otolith.core.paths import (
     ALIASES,
@@ -35,22 +33,12 @@ from otolith.errors import BadPolicy
 CALL = "call:"
 
 
-class Rule(Protocol):
-    """Names the policy for a path below a reserved name; `is_map` if both sides are maps there."""
-
-    def __call__(self, path: Path, *, is_map: bool) -> str | None: ...
+Rule: TypeAlias = Callable[..., str | None]
+"""Returns the policy for a path below a reserved name; `is_map` is whether both sides are maps."""
 
 
-def _of_aliases(path: Path, *, is_map: bool) -> str | None:
-    return None if is_map else "last-writer"  # checked when it is read, so nobody is asked
-
-
-def _of_lifecycle(path: Path, *, is_map: bool) -> str | None:
-    return None if len(path) == 1 else f"{CALL}lifecycle"  # a machine is one thing
-
-
-def _of_conversation(path: Path, *, is_map: bool) -> str | None:
-    """Return the policy for what was said: what both sides said is said, one after the other."""
+def _conversation_policy(path: Path, *, is_map: bool) -> str | None:
+    """Append messages of both sides, one after the other; the later writer decides settings."""
     if len(path) == 1:
         return None
     name = str(path[1])
@@ -59,8 +47,8 @@ def _of_conversation(path: Path, *, is_map: bool) -> str | None:
     return None if is_map else "last-writer"
 
 
-def _of_memory(path: Path, *, is_map: bool) -> str | None:
-    """Return the policy for what an agent works with; see `memory/merge.py`."""
+def _memory_policy(path: Path, *, is_map: bool) -> str | None:
+    """Merge plans and notes by functions of their own; see `memory/merge.py`."""
     if len(path) == 1:
         return None
     table, depth = path[1], len(path)
@@ -73,19 +61,11 @@ def _of_memory(path: Path, *, is_map: bool) -> str | None:
     return None if is_map else "last-writer"
 
 
-def _of_policies(path: Path, *, is_map: bool) -> str | None:
-    return None  # rules that differ are a question, whatever a pattern says of values
+def _workspace_policy(path: Path, *, is_map: bool) -> str | None:
+    """Merge tables of variables by name; the later writer decides a variable.
 
-
-def _of_loop(path: Path, *, is_map: bool) -> str | None:
-    return None  # two that make the same step, or the same call, must not both think it is theirs
-
-
-def _of_workspace(path: Path, *, is_map: bool) -> str | None:
-    """Return the policy for what a workspace keeps: variables merge as values do.
-
-    A pickle is one thing, whatever it is made of. What only describes the others follows whoever
-    came last.
+    Two pickles under one name are a conflict. What only describes the others follows the later
+    writer.
     """
     if len(path) == 1:
         return None
@@ -100,40 +80,39 @@ def _of_workspace(path: Path, *, is_map: bool) -> str | None:
 
 
 RESERVED: dict[str, Rule] = {
-    ALIASES: _of_aliases,
-    CONVERSATION: _of_conversation,
-    LIFECYCLE: _of_lifecycle,
-    LOOP: _of_loop,
-    MEMORY: _of_memory,
-    POLICY: _of_policies,
-    WORKSPACE: _of_workspace,
+    # An alias is checked when it is read, so either side will do.
+    ALIASES: lambda path, *, is_map: None if is_map else "last-writer",
+    CONVERSATION: _conversation_policy,
+    # A machine is merged as a whole.
+    LIFECYCLE: lambda path, *, is_map: None if len(path) == 1 else f"{CALL}lifecycle",
+    # Two processes that make the same step, or the same call, must not both believe it is theirs.
+    LOOP: lambda path, *, is_map: None,
+    MEMORY: _memory_policy,
+    # Rules that differ are a conflict, whatever a pattern decides about values.
+    POLICY: lambda path, *, is_map: None,
+    WORKSPACE: _workspace_policy,
 }
-"""By the name at the top."""
+"""The rules for what otolith stores itself, by the name at the top."""
 
 
 Resolver: TypeAlias = Callable[[object, object, object], object]
-"""A registered function: base, ours and theirs in, the merged value out. An absent base is None.
-
-NotImplemented means that it cannot tell: that is a conflict.
+"""A registered function that takes base (None if absent), ours and theirs, and returns the merged
+value, or NotImplemented for a conflict.
 """
 
 NAMES = (
-    "error",
-    "ours",
-    "theirs",
-    "last-writer",
-    "max",
-    "min",
-    "counter",
-    "set",
-    "append",
-    "map",
-    "text",
+    *("error", "ours", "theirs", "last-writer"),
+    *("max", "min", "counter", "set", "append", "map", "text"),
 )
+"""The policies that a rule may name, beside `call:NAME`."""
 
 
 def check_policy(name: str, resolvers: Mapping[str, Resolver]) -> str:
-    """Return the name of a policy if it is one."""
+    """Return the name of a policy.
+
+    Raises:
+        BadPolicy: no policy or resolver has this name.
+    """
     known = name in NAMES or (name.startswith(CALL) and name[len(CALL) :] in resolvers)
     if not known:
         raise BadPolicy(
@@ -144,13 +123,17 @@ def check_policy(name: str, resolvers: Mapping[str, Resolver]) -> str:
 
 
 def check_pattern(pattern: str) -> str:
-    """Return a pattern if it is one."""
+    """Return a pattern, which is spelled like a path.
+
+    Raises:
+        BadPath: it is not spelled like a path.
+    """
     parse_path(pattern)
     return pattern
 
 
 def exactly(path: Path) -> str:
-    """Return the pattern that fits a path and no other."""
+    """Return the pattern that matches a path and no other."""
     return format_path(path).replace("*", "~2")
 
 
@@ -161,10 +144,7 @@ class Policies:
         self._exact = {text: name for text, name in rules.items() if "*" not in text}
         patterns = [text for text in rules if "*" in text]
         patterns.sort(key=lambda text: (-len(text), text))
-        self._patterns = [(_compiled(text), rules[text]) for text in patterns]
-        self._map_patterns = [
-            (_compiled(text), rules[text]) for text in patterns if not text.endswith("**")
-        ]
+        self._patterns = [(text, _compiled(text), rules[text]) for text in patterns]
 
     def find(self, path: Path, *, is_map: bool = False) -> str | None:
         """Return the policy for a path, if a rule names one; `is_map` if both sides are maps."""
@@ -172,15 +152,17 @@ class Policies:
         if rule is not None:
             return rule(path, is_map=is_map)
         text = exactly(path)
-        exact = self._exact.get(text)
-        if exact is not None:
-            return exact
-        patterns = self._map_patterns if is_map else self._patterns
-        return next((name for pattern, name in patterns if pattern.match(text)), None)
+        if text in self._exact:
+            return self._exact[text]
+        for pattern, expression, name in self._patterns:
+            if not (is_map and pattern.endswith("**")) and expression.match(text):
+                return name
+        return None
 
 
 @lru_cache(maxsize=1024)
 def _compiled(pattern: str) -> re.Pattern[str]:
+    """Return the expression for a pattern; `**` stands for no key as well."""
     text = "/".join(".*" if part == "**" else _key_pattern(part) for part in pattern.split("/"))
     text = text.replace("/.*/", "/(?:.*/)?")
     text = "(?:.*/)?" + text[3:] if text.startswith(".*/") else text
@@ -188,7 +170,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _key_pattern(part: str) -> str:
-    """Return the expression for one key; it never tries a star in two ways, so it is quick."""
+    """Return the expression for one key; atomic groups keep several stars from backtracking."""
     first, *rest = map(re.escape, part.split("*"))
     if not rest:
         return first
