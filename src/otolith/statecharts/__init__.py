@@ -26,18 +26,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from otolith.statecharts.agent_phases import AGENT, Phase
     from otolith.statecharts.analysis import (
-        Change,
+        ChartChange,
         Coverage,
         Finding,
-        Forecast,
-        Graph,
         Path,
         Paths,
-        Run,
-        Stage,
+        SimulationRun,
+        SimulationStep,
+        StateGraph,
         Verdict,
     )
-    from otolith.statecharts.analysis.inputs import Item
+    from otolith.statecharts.analysis.inputs import ScriptItem
     from otolith.statecharts.chart import Chart
     from otolith.statecharts.chart_class import ChartClass, action, effect, guard, to
     from otolith.statecharts.engine.step import StepResult, advance, enqueue, start, step, turn
@@ -55,8 +54,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AGENT",
-    "Change",
     "Chart",
+    "ChartChange",
     "ChartClass",
     "ChartEvent",
     "ChartSnapshot",
@@ -65,9 +64,6 @@ __all__ = [
     "Effect",
     "EffectReport",
     "Finding",
-    "Forecast",
-    "Graph",
-    "Item",
     "LoggedEvent",
     "Machine",
     "MachineMerger",
@@ -76,8 +72,10 @@ __all__ = [
     "Paths",
     "PendingEffect",
     "Phase",
-    "Run",
-    "Stage",
+    "ScriptItem",
+    "SimulationRun",
+    "SimulationStep",
+    "StateGraph",
     "StepResult",
     "StoredMachine",
     "Timer",
@@ -96,8 +94,9 @@ __all__ = [
 
 _NAMES_BY_MODULE = {
     "agent_phases": "AGENT Phase",
-    "analysis": "Change Coverage Finding Forecast Graph Path Paths Run Stage Verdict",
-    "analysis.inputs": "Item",
+    "analysis": "ChartChange Coverage Finding Path Paths SimulationRun SimulationStep StateGraph"
+    " Verdict",
+    "analysis.inputs": "ScriptItem",
     "chart": "Chart",
     "chart_class": "ChartClass action effect guard to",
     "engine.step": "StepResult advance enqueue start step turn",

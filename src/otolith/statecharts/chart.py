@@ -14,17 +14,16 @@ from typing import Any, TypeVar, overload
 from otolith.errors import ChartMismatch, Invalid
 from otolith.statecharts import analysis
 from otolith.statecharts.analysis import (
-    Change,
+    ChartChange,
     Coverage,
     Finding,
-    Forecast,
-    Graph,
     Paths,
-    Run,
+    SimulationRun,
+    StateGraph,
     Verdict,
 )
 from otolith.statecharts.analysis.explore import Guards
-from otolith.statecharts.analysis.inputs import Item
+from otolith.statecharts.analysis.inputs import ScriptItem
 from otolith.statecharts.analysis.paths import Goal
 from otolith.statecharts.analysis.simulate import RecordedEvent
 from otolith.statecharts.definition import Definition
@@ -284,10 +283,10 @@ class Chart:
         self,
         *,
         guards: Guards = "both",
-        events: Iterable[Item] | None = None,
+        events: Iterable[ScriptItem] | None = None,
         data: Mapping[str, Any] | None = None,
         max_configurations: int = 100_000,
-    ) -> Graph:
+    ) -> StateGraph:
         """Return every configuration that the chart can rest in, and what leads between them.
 
         With guards "both", each may be true or false, and a configuration that is not found cannot
@@ -306,7 +305,7 @@ class Chart:
         to: Goal | None = None,
         *,
         simple: bool = False,
-        events: Iterable[Item] | None = None,
+        events: Iterable[ScriptItem] | None = None,
         data: Mapping[str, Any] | None = None,
         limit: int = 1_000,
     ) -> Paths:
@@ -319,28 +318,14 @@ class Chart:
         return analysis.shortest_paths(self.compiled, to, events=events, data=data)
 
     def simulate(
-        self, events: Iterable[Item], *, data: Mapping[str, Any] | None = None, now: int = 0
-    ) -> Run:
+        self, events: Iterable[ScriptItem], *, data: Mapping[str, Any] | None = None, now: int = 0
+    ) -> SimulationRun:
         """Play a script: names, (name, data) pairs, and ("after", seconds) to let time pass.
 
         An event that the chart does not take ends the run with a report, `run.refusal`.
         """
         strict = self.is_strict
         return analysis.simulate(self.compiled, events, data=data, now=now, is_strict=strict)
-
-    def forecast(
-        self,
-        seed: int,
-        runs: int = 1_000,
-        *,
-        weights: Mapping[str, float] | None = None,
-        events: Iterable[Item] | None = None,
-        data: Mapping[str, Any] | None = None,
-    ) -> Forecast:
-        """Return statistics of many random runs; `weights` are how often a second events happen."""
-        return analysis.monte_carlo(
-            self.compiled, seed, runs, weights=weights, events=events, data=data
-        )
 
     def accepts(
         self,
@@ -355,11 +340,11 @@ class Chart:
         """
         return analysis.accepts(self.compiled, events, start_data=data, started=started)
 
-    def coverage(self, runs: Iterable[Run | Iterable[RecordedEvent]]) -> Coverage:
+    def coverage(self, runs: Iterable[SimulationRun | Iterable[RecordedEvent]]) -> Coverage:
         """Return how much of the chart recorded or simulated runs have covered."""
         return analysis.coverage(self.compiled, runs)
 
-    def diff(self, older: Chart) -> list[Change]:
+    def diff(self, older: Chart) -> list[ChartChange]:
         """Return what changed since an older version of the chart, in words."""
         return analysis.diff(older.definition, self.definition)
 
@@ -371,12 +356,6 @@ class Chart:
         `chart` says where the tests find the chart: "package.module:NAME", or its file.
         """
         return analysis.pytest_cases(self.compiled if chart is None else chart, paths, data=data)
-
-    def walker(
-        self, *, events: Iterable[Item] | None = None, data: Mapping[str, Any] | None = None
-    ) -> type[Any]:
-        """Return a Hypothesis state machine that walks through the chart at random."""
-        return analysis.machine_of(self.compiled, events=events, data=data)
 
     # ------------------------------------------------------------ writing documents
 

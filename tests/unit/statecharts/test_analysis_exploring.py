@@ -295,7 +295,7 @@ def test_a_loop_that_changes_data_is_followed_to_its_end():
     assert (quiet.states, quiet.limits) == ((("c",), ("d",)), [])
     assert set(loud.states) == {("c",), ("d",)}
     assert loud.starts == [0, 1]
-    assert quiet.troubles == loud.troubles == []
+    assert quiet.problems == loud.problems == []
 
 
 def test_what_cannot_be_followed_is_told():

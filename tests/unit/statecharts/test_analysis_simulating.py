@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from otolith.errors import BadValue, IllegalTransition, StepFailed
 from otolith.statecharts import AGENT, Chart, ChartEvent
-from otolith.statecharts.analysis import monte_carlo, simulate
+from otolith.statecharts.analysis import simulate
 from tests.unit.statecharts.random_charts import EVENTS, configs
 
 SECOND = 1_000_000
@@ -137,67 +137,3 @@ def test_a_simulation_is_the_engine_step_by_step(config, script):
     assert run.is_accepted == (not message)
     assert run.is_accepted or refusal(run).message in message
     assert [(each.snapshot, each.effects, each.trace) for each in run.stages] == found
-
-
-# ---------------------------------------------------------------- chances
-
-
-def test_the_same_seed_gives_the_same_forecast():
-    assert monte_carlo(AGENT.compiled, 7, 50) == monte_carlo(AGENT.compiled, 7, 50)
-    assert monte_carlo(AGENT.compiled, 7, 50) != monte_carlo(AGENT.compiled, 8, 50)
-
-
-def test_runs_end_as_often_as_weights_say():
-    model = Chart.from_table(
-        {("a", "x"): "b", ("a", "y"): "c"}, initial="a", final={"b", "c"}
-    ).compiled
-
-    forecast = monte_carlo(model, 1, 4_000, weights={"x": 3})
-
-    assert sum(forecast.ends.values()) == 4_000
-    assert forecast.chance("b") == pytest.approx(0.75, abs=0.03)
-    assert forecast.ends["done in b"] == forecast.visits["b"]
-
-
-def test_a_state_lasts_as_long_as_its_events_take():
-    model = Chart.from_table({("a", "x"): "b"}, initial="a", final={"b"}).compiled
-
-    forecast = monte_carlo(model, 1, 4_000, weights={"x": 0.5})
-
-    assert forecast.mean_dwell("a") == pytest.approx(2.0, rel=0.1)
-    assert forecast.mean_duration == pytest.approx(forecast.mean_dwell("a"))
-
-
-def test_a_timer_that_is_sooner_goes_first():
-    forecast = monte_carlo(waiting_room().compiled, 1, 500, weights={"ring": 1, "come in": 1 / 60})
-
-    assert forecast.chance("inside") == pytest.approx(1 - 2.718281828**-1, abs=0.07)
-    assert forecast.mean_dwell("waiting") <= 60
-    assert forecast.events["come in"] == forecast.visits["inside"]
-
-
-def test_an_event_of_no_weight_never_happens():
-    forecast = monte_carlo(AGENT.compiled, 1, 50, weights={"new_task": 0})
-
-    assert dict(forecast.ends) == {"done in error": 50}
-
-
-def test_a_run_that_can_do_nothing_is_stuck_and_one_that_goes_on_is_cut():
-    stuck = Chart.from_table({("a", "x"): "b"}, initial="a").compiled
-    endless = Chart.from_table({("a", "x"): "b", ("b", "x"): "a"}, initial="a").compiled
-
-    assert dict(monte_carlo(stuck, 1, 3).ends) == {"stuck in b": 3}
-    assert dict(monte_carlo(endless, 1, 3, max_steps=10).ends) == {"cut": 3}
-
-
-def test_a_run_that_fails_says_where():
-    states = {"a": {"on": {"x": {"target": "b", "guard": "missing"}}}, "b": {}}
-    forecast = monte_carlo(Chart.from_data({"initial": "a", "states": states}).compiled, 1, 3)
-
-    assert dict(forecast.ends) == {"failed in a": 3}
-
-
-def test_a_weight_is_a_number_from_zero():
-    for weight in (-1, float("inf"), float("nan")):
-        with pytest.raises(BadValue, match="fail"):
-            monte_carlo(AGENT.compiled, 1, weights={"fail": weight})

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
-from hypothesis.stateful import invariant, run_state_machine_as_test
 
-from otolith.errors import BadValue, MissingExtra
+from otolith.errors import BadValue
 from otolith.statecharts import AGENT, Chart
-from otolith.statecharts.analysis import machine_of, pytest_cases, shortest_paths, simple_paths
+from otolith.statecharts.analysis import pytest_cases, shortest_paths, simple_paths
 from tests.patience import HANG_SECONDS
 
 SHOP = {
@@ -149,54 +148,3 @@ def test_a_name_says_where_the_chart_is(name):
 
 
 CALM = settings(max_examples=20, stateful_step_count=25, deadline=None, database=None)
-
-
-@pytest.mark.parametrize("chart", [AGENT, Chart.from_data(SHOP)], ids=["agent", "shop"])
-def test_a_random_walk_through_a_sound_chart_finds_nothing(chart):
-    events = ITEMS if chart.name == "shop" else None
-
-    run_state_machine_as_test(machine_of(chart.compiled, events=events), settings=CALM)
-
-
-def test_a_walk_visits_what_the_chart_has():
-    met = set()
-
-    class Watching(machine_of(AGENT.compiled)):  # type: ignore[misc]
-        @invariant()
-        def notes_where_it_is(self):
-            met.add(self.snapshot.phase)
-
-    run_state_machine_as_test(Watching, settings=CALM)
-
-    assert met >= {"idle", "planning", "executing", "error"}
-
-
-def test_a_walk_finds_what_must_not_be_and_says_how():
-    class Careful(machine_of(AGENT.compiled)):  # type: ignore[misc]
-        @invariant()
-        def never_executes(self):
-            assert self.snapshot.phase != "executing", self.script
-
-    with pytest.raises(AssertionError, match="'new_task', 'plan_ready'"):
-        run_state_machine_as_test(Careful, settings=settings(CALM, max_examples=300))
-
-
-def test_a_walk_finds_an_action_that_is_not_pure():
-    state = {"on": {"x": {"actions": "count"}}}
-    chart = Chart.from_data({"initial": "a", "context": {"n": 0}, "states": {"a": state}})
-    calls = []
-
-    @chart.action("count")
-    def count(data, event):
-        calls.append(1)
-        return {"n": len(calls)}
-
-    with pytest.raises(AssertionError, match="not the same"):
-        run_state_machine_as_test(machine_of(chart.compiled), settings=CALM)
-
-
-def test_walks_without_hypothesis_say_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "hypothesis", None)
-
-    with pytest.raises(MissingExtra, match="testing"):
-        machine_of(AGENT.compiled)

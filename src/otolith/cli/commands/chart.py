@@ -23,7 +23,7 @@ from otolith.cli.location import open_current
 from otolith.cli.options import GlobalOptions
 from otolith.cli.terminal import emit, json_option, page
 from otolith.errors import Invalid
-from otolith.statecharts import Chart, Item, machines_in
+from otolith.statecharts import Chart, ScriptItem, machines_in
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _WAIT = re.compile(r"\+(\d+(?:\.\d+)?)(ms|s|m|h)")
@@ -172,7 +172,7 @@ def _parse_data(text: str | None) -> dict[str, Any] | None:
     return data
 
 
-def _item(text: str) -> Item:
+def _item(text: str) -> ScriptItem:
     """Return the event that NAME or NAME:JSON means, or the wait that +30s means.
 
     Raises:

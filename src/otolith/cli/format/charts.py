@@ -10,7 +10,7 @@ import click
 
 from otolith.cli.format.history import plural
 from otolith.cli.terminal import escape, table
-from otolith.statecharts import Chart, Finding, Path, Paths, Run, StoredMachine
+from otolith.statecharts import Chart, Finding, Path, Paths, SimulationRun, StoredMachine
 
 _COLORS = {"error": "red", "warning": "yellow", "note": "blue"}
 
@@ -33,7 +33,7 @@ def finding_json(found: Finding) -> dict[str, Any]:
     return {name: getattr(found, name) for name in names}
 
 
-def run_lines(run: Run) -> Iterator[str]:
+def run_lines(run: SimulationRun) -> Iterator[str]:
     """Yield the steps of a simulated run, and the event that it refused, if any."""
     rows = []
     for stage in run.stages:
@@ -48,7 +48,7 @@ def run_lines(run: Run) -> Iterator[str]:
         yield f"{click.style('stopped', fg='red')}: {escape(run.refusal.message)}"
 
 
-def run_json(run: Run) -> dict[str, Any]:
+def run_json(run: SimulationRun) -> dict[str, Any]:
     """Return a simulated run as JSON data."""
     refusal = run.refusal
     return {

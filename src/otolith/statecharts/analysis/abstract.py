@@ -1,12 +1,12 @@
 """A chart without its data: what it can do if every guard may say yes or no.
 
-`Abstract` has a second model of the same states and transitions (with the same numbers), in which
-guards ask the oracle and actions only do what can move the chart: raise, send, cancel, invoke; what
-assigns is kept as a mark that data may have changed. Guards that ask for active states only stay as
-they are. Where the chart listens for `error.execution`, whatever may fail does so in one of the
-ways. So the real step, run on this model in every way, reaches everything that the chart can reach
-with any data; what it does not reach, the chart cannot. What cannot be followed is noted in
-`blind`.
+`AbstractChart` has a second chart of the same states and transitions (with the same numbers), in
+which guards ask the oracle and actions only do what can move the chart: raise, send, cancel,
+invoke; what assigns is kept as a mark that data may have changed. Guards that ask for active states
+only stay as they are. Where the chart listens for `error.execution`, whatever may fail does so in
+one of the ways. So the real step, run on this chart in every way, reaches everything that the chart
+can reach with any data; what it does not reach, the chart cannot. What cannot be followed is noted
+in `blind`.
 
 The oracle: answers the guards of a chart in every way, one run for each way.
 
@@ -53,10 +53,10 @@ from otolith.statecharts.engine.session import ChartFailure, ChartSession
 from otolith.statecharts.engine.step import StepResult
 from otolith.statecharts.snapshot import ChartEvent
 
-MOST_QUESTIONS = 40
-MOST_WAYS = 1_500
+MAX_QUESTIONS = 40
+MAX_WAYS = 1_500
 FEWER_WAYS = 50
-MOST_ENDLESS = 25
+MAX_ENDLESS = 25
 FEWER_ENDLESS = 2
 """How many questions one step may ask, how many runs of one step are made, and how many of these
 may be endless. Once that was not enough, fewer do: the answer is not complete anyway."""
@@ -64,7 +64,7 @@ UNKNOWN = "?"
 """The data of an event whose data is only known when the chart runs."""
 
 
-class Way(NamedTuple):
+class PossibleStep(NamedTuple):
     """One way a step can go; `is_sure` if no guard had a say in it."""
 
     step: StepResult | None
@@ -92,11 +92,11 @@ class Oracle:
         self._held: list[Any] = []
         self._asking: Hashable = None
 
-    def ways(self, work: Callable[[], StepResult]) -> Iterator[Way]:
+    def ways(self, work: Callable[[], StepResult]) -> Iterator[PossibleStep]:
         """Yield what a piece of work gives for every list of answers."""
         waiting: list[tuple[int, ...]] = [()]
         count = endless = 0
-        most, most_endless = MOST_WAYS, MOST_ENDLESS
+        most, most_endless = MAX_WAYS, MAX_ENDLESS
         if self.is_exhausted:
             most, most_endless = FEWER_WAYS, FEWER_ENDLESS
         while waiting:
@@ -113,7 +113,7 @@ class Oracle:
                 before = tuple(self._answers[:at])
                 waiting.extend((*before, answer) for answer in range(1, self._ways[at]))
 
-    def _one(self, given: tuple[int, ...], work: Callable[[], StepResult]) -> Way | None:
+    def _one(self, given: tuple[int, ...], work: Callable[[], StepResult]) -> PossibleStep | None:
         self._given = given
         if self._answers:
             self._begin(given)
@@ -122,13 +122,13 @@ class Oracle:
         except _RoundAgain:
             return None
         except StepFailed as error:
-            return Way(None, error, not self._answers)
-        return Way(step, None, not self._answers)
+            return PossibleStep(None, error, not self._answers)
+        return PossibleStep(step, None, not self._answers)
 
     def ask(self, ways: int = 2) -> int:
         """Return the next answer: 0 is no, 1 is yes, 2 is a failure."""
         at = len(self._answers)
-        if at >= MOST_QUESTIONS:
+        if at >= MAX_QUESTIONS:
             self.is_exhausted = True
             return 0
         answer = self._given[at] if at < len(self._given) else 0
@@ -145,7 +145,7 @@ class Oracle:
             answer = self._known.get(key)
             if answer is None:
                 self._look_round(run, guard)
-                if len(self._answers) >= MOST_QUESTIONS:
+                if len(self._answers) >= MAX_QUESTIONS:
                     self.is_exhausted = True
                     raise _RoundAgain
                 answer = self._known[key] = self.ask(ways)
@@ -200,57 +200,59 @@ _SOMETIME = Literal(1_000)
 _ERROR = (Raise("error.execution"),)
 
 
-class Abstract:
-    """The model without data, the oracle its guards ask, and what could not be followed."""
+class AbstractChart:
+    """The chart without data, the oracle its guards ask, and what could not be followed."""
 
-    def __init__(self, model: CompiledChart) -> None:
+    def __init__(self, chart: CompiledChart) -> None:
         self.oracle = Oracle()
         self.blind: dict[str, None] = {}
         self._made: dict[int, CompiledChart] = {}
         self._bindings = Bindings(guards={"?": self.oracle.says_yes}, actions={"?": _changed})
-        self._bindings.outlets |= model.bindings.outlets
-        self.model = self._model(model)
+        self._bindings.outlets |= chart.bindings.outlets
+        self.chart = self._stripped(chart)
 
-    def _model(self, model: CompiledChart) -> CompiledChart:
-        found = self._made.get(id(model))
+    def _stripped(self, chart: CompiledChart) -> CompiledChart:
+        found = self._made.get(id(chart))
         if found is None:
-            found = CompiledChart(_Stripped(self, model).definition(), self._bindings)
-            self._made[id(model)] = found
-            self._patch(found, model)
-            for name, chart in model.bindings.charts.items():
-                self._bindings.charts.setdefault(name, self._model(chart))
+            found = CompiledChart(_DataRemover(self, chart).definition(), self._bindings)
+            self._made[id(chart)] = found
+            self._patch(found, chart)
+            for name, child in chart.bindings.charts.items():
+                self._bindings.charts.setdefault(name, self._stripped(child))
         return found
 
-    def _patch(self, model: CompiledChart, original: CompiledChart) -> None:
+    def _patch(self, chart: CompiledChart, original: CompiledChart) -> None:
         """Let the guards of transitions ask the oracle, in the charts inside this one too."""
         listens = is_listening(original)
-        for node in model.order:
-            for arc, transition in zip(node.transitions, node.state.transitions, strict=True):
-                guard = transition.guard
+        for node in chart.order:
+            for transition, original_transition in zip(
+                node.transitions, node.state.transitions, strict=True
+            ):
+                guard = original_transition.guard
                 if guard is not None and not is_about_states(guard):
-                    arc.guard = self.oracle.test(repr(guard), can_fail=listens)
-        for node, other in zip(model.order, original.order, strict=True):
-            for call, theirs in zip(node.invokes, other.invokes, strict=True):
-                if isinstance(call.content, CompiledChart):
+                    transition.guard = self.oracle.test(repr(guard), can_fail=listens)
+        for node, other in zip(chart.order, original.order, strict=True):
+            for each, theirs in zip(node.invokes, other.invokes, strict=True):
+                if isinstance(each.content, CompiledChart):
                     assert isinstance(theirs.content, CompiledChart)
-                    self._patch(call.content, theirs.content)
+                    self._patch(each.content, theirs.content)
 
 
-def is_listening(model: CompiledChart) -> bool:
+def is_listening(chart: CompiledChart) -> bool:
     """Return whether some transition would hear that something failed."""
-    return "error.execution" in model.error_events and any(
-        model.matches(arc, "error.execution") for arc in model.transitions
+    return "error.execution" in chart.error_events and any(
+        chart.matches(transition, "error.execution") for transition in chart.transitions
     )
 
 
-class _Stripped:
+class _DataRemover:
     """Takes the data out of one definition."""
 
-    def __init__(self, abstract: Abstract, model: CompiledChart) -> None:
+    def __init__(self, abstract: AbstractChart, chart: CompiledChart) -> None:
         self._abstract = abstract
-        self._model = model
-        self._definition = model.definition
-        self._listens = is_listening(model)
+        self._chart = chart
+        self._definition = chart.definition
+        self._listens = is_listening(chart)
 
     def definition(self) -> Definition:
         found = self._definition
@@ -260,7 +262,7 @@ class _Stripped:
         return replace(found, root=self.state(found.root), script=script)
 
     def _data(self) -> list[Datum]:
-        return [datum for node in self._model.order for datum in node.state.data]
+        return [datum for node in self._chart.order for datum in node.state.data]
 
     def state(self, state: State) -> State:
         initial = None if state.initial is None else self.transition(state.initial)
@@ -286,12 +288,12 @@ class _Stripped:
         content = invoke.content
         if isinstance(content, Definition):
             inner = next(
-                call.content
-                for call in self._model.nodes[state.id].invokes
-                if call.invoke.content is content
+                each.content
+                for each in self._chart.nodes[state.id].invokes
+                if each.invoke.content is content
             )
             assert isinstance(inner, CompiledChart)
-            return replace(invoke, content=_Stripped(self._abstract, inner).definition())
+            return replace(invoke, content=_DataRemover(self._abstract, inner).definition())
         if content is not None or _is_computed(invoke.source) or _is_computed(invoke.type):
             self._note(f"{state.id} invokes what is only known when it runs")
             return replace(invoke, source=Literal("?"), type=Literal("?"), content=None)
@@ -331,7 +333,7 @@ class _Stripped:
         return ()
 
     def _is_bound(self, action: Action) -> bool:
-        return isinstance(action, Call) and action.name in self._model.bindings.actions
+        return isinstance(action, Call) and action.name in self._chart.bindings.actions
 
     def _if(self, action: If) -> Block:
         branches = tuple(

@@ -31,7 +31,7 @@ ChangeKind: TypeAlias = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChartChange:
     """One difference: what kind it is, in which state, and in words."""
 
     kind: ChangeKind
@@ -39,7 +39,7 @@ class Change:
     message: str
 
 
-def diff(old: Definition, new: Definition) -> list[Change]:
+def diff(old: Definition, new: Definition) -> list[ChartChange]:
     """Return what was changed from one definition to another, in document order of the new one."""
     before, after = _laid_out(old.root), _laid_out(new.root)
     before_ids = {old.root.id: new.root.id}  # the root has the chart's name, which may change
@@ -47,17 +47,17 @@ def diff(old: Definition, new: Definition) -> list[Change]:
     for id, (_, parent) in before.items():
         if before_ids.get(id, id) not in after:
             where = "" if parent in {"", old.root.id} else f" from {parent}"
-            changes.append(Change("state_removed", id, f"{id} was removed{where}"))
+            changes.append(ChartChange("state_removed", id, f"{id} was removed{where}"))
     for id, (state, parent) in after.items():
         is_root = state is new.root
         found = before.get(old.root.id if is_root else id)
         if found is None:
             where = "" if parent in {"", new.root.id} else f" in {parent}"
-            changes.append(Change("state_added", id, f"{id} was added{where}"))
+            changes.append(ChartChange("state_added", id, f"{id} was added{where}"))
             continue
         if not is_root and before_ids.get(found[1], found[1]) != parent:
             words = f"{id} was moved from {_around(found[1], old)} to {_around(parent, new)}"
-            changes.append(Change("state_moved", id, words))
+            changes.append(ChartChange("state_moved", id, words))
         changes.extend(_state(found[0], state))
     return changes
 
@@ -78,7 +78,7 @@ def _laid_out(root: State) -> dict[str, tuple[State, str]]:
     return found
 
 
-def _chart(old: Definition, new: Definition) -> Iterator[Change]:
+def _chart(old: Definition, new: Definition) -> Iterator[ChartChange]:
     for name, words in (
         ("name", "the name"),
         ("dialect", "the language of expressions"),
@@ -92,48 +92,48 @@ def _chart(old: Definition, new: Definition) -> Iterator[Change]:
             message = f"{words} was changed"
             if name != "script":
                 message += f" from {before!r} to {after!r}"
-            yield Change("chart", new.root.id, message)
+            yield ChartChange("chart", new.root.id, message)
 
 
 # ---------------------------------------------------------------- states
 
 
-def _state(old: State, new: State) -> Iterator[Change]:
+def _state(old: State, new: State) -> Iterator[ChartChange]:
     id = new.id
     if old.kind != new.kind:
-        yield Change("state_changed", id, f"{id} is {new.kind} now, and was {old.kind}")
+        yield ChartChange("state_changed", id, f"{id} is {new.kind} now, and was {old.kind}")
     if _targets(old.initial) != _targets(new.initial):
         words = f"{id} begins in {_targets(new.initial)} now, not in {_targets(old.initial)}"
-        yield Change("state_changed", id, words)
+        yield ChartChange("state_changed", id, words)
     elif old.initial is not None and new.initial is not None:
         yield from _actions(id, "on its way in", old.initial.actions, new.initial.actions)
     if old.is_deep != new.is_deep:
         kind = "deep" if new.is_deep else "shallow"
-        yield Change("state_changed", id, f"the history {id} is {kind} now")
+        yield ChartChange("state_changed", id, f"the history {id} is {kind} now")
     yield from _actions(id, "on entry", old.entry, new.entry)
     yield from _actions(id, "on exit", old.exit, new.exit)
     for name, words in (("invokes", "invokes"), ("data", "declares"), ("output", "hands over")):
         if getattr(old, name) != getattr(new, name):
-            yield Change("state_changed", id, f"what {id} {words} was changed")
+            yield ChartChange("state_changed", id, f"what {id} {words} was changed")
     yield from _order_of_children(old, new)
     yield from _transitions(old, new)
 
 
-def _order_of_children(old: State, new: State) -> Iterator[Change]:
+def _order_of_children(old: State, new: State) -> Iterator[ChartChange]:
     """Document order decides which of two transitions wins, so it is told."""
     before, after = [each.id for each in old.children], [each.id for each in new.children]
     shared = set(before) & set(after)
     if [id for id in before if id in shared] != [id for id in after if id in shared]:
-        yield Change("state_changed", new.id, f"the states in {new.id} are in another order")
+        yield ChartChange("state_changed", new.id, f"the states in {new.id} are in another order")
 
 
 def _targets(transition: Transition | None) -> str:
     return "nothing" if transition is None else ", ".join(transition.targets) or "itself"
 
 
-def _actions(state: str, when: str, old: Any, new: Any) -> Iterator[Change]:
+def _actions(state: str, when: str, old: Any, new: Any) -> Iterator[ChartChange]:
     if old != new:
-        yield Change("actions_changed", state, f"what {state} does {when} was changed")
+        yield ChartChange("actions_changed", state, f"what {state} does {when} was changed")
 
 
 # ---------------------------------------------------------------- transitions
@@ -152,19 +152,19 @@ _MATCHES: tuple[_Match, ...] = (
 )
 
 
-def _transitions(old: State, new: State) -> Iterator[Change]:
+def _transitions(old: State, new: State) -> Iterator[ChartChange]:
     pairs = _paired(list(old.transitions), list(new.transitions))
     left = {id(before) for before, _ in pairs}
     for transition in old.transitions:
         if id(transition) not in left:
             words = f"{_named(new.id, transition)} was removed"
-            yield Change("transition_removed", new.id, words)
+            yield ChartChange("transition_removed", new.id, words)
     partners = {id(after): before for before, after in pairs}
     for transition in new.transitions:
         before = partners.get(id(transition))
         if before is None:
             words = f"{_named(new.id, transition)} was added"
-            yield Change("transition_added", new.id, words)
+            yield ChartChange("transition_added", new.id, words)
         else:
             yield from _transition(new.id, before, transition)
     yield from _order(old, new, pairs)
@@ -185,21 +185,21 @@ def _paired(old: list[Transition], new: list[Transition]) -> list[tuple[Transiti
     return found
 
 
-def _transition(state: str, old: Transition, new: Transition) -> Iterator[Change]:
+def _transition(state: str, old: Transition, new: Transition) -> Iterator[ChartChange]:
     name = _named(state, old)
     if (old.events, old.delay) != (new.events, new.delay):
         words = f"{name} happens {_when(new)} now"
-        yield Change("transition_changed", state, words)
+        yield ChartChange("transition_changed", state, words)
     if old.targets != new.targets:
         words = f"{name} leads to {_targets(new)} now"
-        yield Change("transition_retargeted", state, words)
+        yield ChartChange("transition_retargeted", state, words)
     if old.guard != new.guard:
-        yield Change("guard_changed", state, f"{name} {_guards(old, new)}")
+        yield ChartChange("guard_changed", state, f"{name} {_guards(old, new)}")
     if old.actions != new.actions:
-        yield Change("actions_changed", state, f"what {name} does was changed")
+        yield ChartChange("actions_changed", state, f"what {name} does was changed")
     if old.is_internal != new.is_internal:
         words = "does not leave" if new.is_internal else "leaves and enters"
-        yield Change("transition_changed", state, f"{name} {words} {state} itself now")
+        yield ChartChange("transition_changed", state, f"{name} {words} {state} itself now")
 
 
 def _guards(old: Transition, new: Transition) -> str:
@@ -213,14 +213,16 @@ def _guards(old: Transition, new: Transition) -> str:
     return f"has the guard {after} now, not {before}"
 
 
-def _order(old: State, new: State, pairs: list[tuple[Transition, Transition]]) -> Iterator[Change]:
+def _order(
+    old: State, new: State, pairs: list[tuple[Transition, Transition]]
+) -> Iterator[ChartChange]:
     """Tell of transitions that changed places: the first whose guard holds is the one taken."""
     places = {id(each): index for index, each in enumerate(old.transitions)}
     partners = {id(after): places[id(before)] for before, after in pairs}
     order = [partners[id(each)] for each in new.transitions if id(each) in partners]
     if order != sorted(order):
         words = f"the transitions of {new.id} are in another order"
-        yield Change("transition_changed", new.id, words)
+        yield ChartChange("transition_changed", new.id, words)
 
 
 def _when(transition: Transition) -> str:

@@ -16,17 +16,17 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from otolith.errors import BadValue
-from otolith.statecharts.analysis.abstract import Way
+from otolith.statecharts.analysis.abstract import PossibleStep
 from otolith.statecharts.analysis.inputs import (
     AFTER,
+    AbstractEnvironment,
     Alphabet,
-    Item,
-    Move,
-    Timed,
-    Untimed,
-    cues_of,
-    seconds_of,
-    written,
+    ChartInput,
+    RealEnvironment,
+    ScriptItem,
+    item_of_event,
+    parse_script,
+    to_seconds,
 )
 from otolith.statecharts.engine.compiled_chart import CompiledChart
 from otolith.statecharts.snapshot import ChartEvent, ChartSnapshot, Microstep, Status
@@ -36,7 +36,7 @@ class Configuration(NamedTuple):
     """A node: the active states at the bottom, what history remembers, and how it is reached."""
 
     number: int
-    """Its place in `Graph.configurations`."""
+    """Its place in `StateGraph.configurations`."""
     states: tuple[str, ...]
     history: tuple[tuple[str, tuple[str, ...]], ...]
     status: Status
@@ -65,19 +65,19 @@ class Edge(NamedTuple):
     """How long the timer has to wait from here, in microseconds, where that is known."""
 
     @property
-    def item(self) -> Item:
+    def item(self) -> ScriptItem:
         """The edge as an item of a script."""
         if self.is_timer and self.wait is not None:
-            return (AFTER, seconds_of(self.wait))
-        return written(ChartEvent(self.event, self.data))
+            return (AFTER, to_seconds(self.wait))
+        return item_of_event(ChartEvent(self.event, self.data))
 
     @property
     def taken(self) -> Iterator[int]:
         """The numbers of the transitions of the chart itself that it takes."""
-        return (arc for line in self.trace if not line.session for arc in line.taken)
+        return (transition for line in self.trace if not line.session for transition in line.taken)
 
 
-class Trouble(NamedTuple):
+class StepProblem(NamedTuple):
     """An event that made the step fail, in this configuration or, with -1, at the start."""
 
     source: int
@@ -87,7 +87,7 @@ class Trouble(NamedTuple):
 
 
 @dataclass(slots=True)
-class Graph:
+class StateGraph:
     """What `explore` found. `is_complete` if that is all there is; else `limits` says why not."""
 
     guards: str
@@ -97,7 +97,7 @@ class Graph:
     """Where the chart may begin; several if guards decide that."""
     opening: list[tuple[int, tuple[Microstep, ...]]] = field(default_factory=list)
     """Where the first steps lead, and their traces."""
-    troubles: list[Trouble] = field(default_factory=list)
+    problems: list[StepProblem] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)
     parents: list[int] = field(default_factory=list)
     """For each configuration the edge it was found by; -1 at a start."""
@@ -168,18 +168,18 @@ Guards: TypeAlias = Literal["both", "real"]
 
 
 def explore(
-    model: CompiledChart,
+    chart: CompiledChart,
     *,
     guards: Guards = "both",
-    events: Iterable[Item] | None = None,
+    events: Iterable[ScriptItem] | None = None,
     max_configurations: int = 100_000,
     data: Mapping[str, Any] | None = None,
     until: Callable[[Configuration], bool] | None = None,
-) -> Graph:
+) -> StateGraph:
     """Return the graph of what a chart can do.
 
     Args:
-        model: The chart.
+        chart: The chart.
         guards: "both": each guard may say yes or no, data is left out, timers fire in any order,
             services answer or fail; what is not found then cannot happen. "real": guards are asked
             and data is kept, and every path replays; events come without delay, and time passes by
@@ -191,21 +191,23 @@ def explore(
     """
     if guards not in {"both", "real"}:
         raise BadValue(f"{guards!r} is not a way to treat guards", hint="use 'both' or 'real'")
-    cues = None if events is None else cues_of(events)
-    alphabet = Alphabet(None if cues is None else [cue.event for cue in cues if cue.event])
-    around: Untimed | Timed = (
-        Untimed(model, alphabet)
-        if guards == "both"
-        else Timed(model, alphabet, None if data is None else dict(data))
+    items = None if events is None else parse_script(events)
+    alphabet = Alphabet(
+        None if items is None else [parsed.event for parsed in items if parsed.event]
     )
-    return _Explorer(around, Graph(guards), max_configurations, until).run()
+    around: AbstractEnvironment | RealEnvironment = (
+        AbstractEnvironment(chart, alphabet)
+        if guards == "both"
+        else RealEnvironment(chart, alphabet, None if data is None else dict(data))
+    )
+    return _Explorer(around, StateGraph(guards), max_configurations, until).run()
 
 
 class _Explorer:
     def __init__(
         self,
-        around: Untimed | Timed,
-        graph: Graph,
+        around: AbstractEnvironment | RealEnvironment,
+        graph: StateGraph,
         most: int,
         until: Callable[[Configuration], bool] | None,
     ) -> None:
@@ -218,7 +220,7 @@ class _Explorer:
         self._is_cut = False
         self._is_found = False
 
-    def run(self) -> Graph:
+    def run(self) -> StateGraph:
         graph = self._graph
         for way in self._around.begin():
             self._begin(way)
@@ -235,9 +237,9 @@ class _Explorer:
         graph.limits.extend(self._around.limits())
         return graph
 
-    def _begin(self, way: Way) -> None:
+    def _begin(self, way: PossibleStep) -> None:
         if way.step is None:
-            self._graph.troubles.append(Trouble(-1, "", str(way.error), way.is_sure))
+            self._graph.problems.append(StepProblem(-1, "", str(way.error), way.is_sure))
             return
         index = self._node(way.step.snapshot, depth=0, parent=-1)
         if index is None:
@@ -247,15 +249,15 @@ class _Explorer:
         if (index, way.step.trace) not in self._graph.opening:
             self._graph.opening.append((index, way.step.trace))
 
-    def _take(self, source: int, snapshot: ChartSnapshot, move: Move) -> None:
+    def _take(self, source: int, snapshot: ChartSnapshot, move: ChartInput) -> None:
         graph = self._graph
         seen: set[Any] = set()
         for way in self._around.take(snapshot, move):
             if way.step is None:
-                trouble = Trouble(source, move.event, str(way.error), way.is_sure)
-                if trouble not in seen:
-                    seen.add(trouble)
-                    graph.troubles.append(trouble)
+                problem = StepProblem(source, move.event, str(way.error), way.is_sure)
+                if problem not in seen:
+                    seen.add(problem)
+                    graph.problems.append(problem)
                 continue
             after, _, trace = way.step
             if not trace and move.timer is None:
@@ -274,7 +276,7 @@ class _Explorer:
     def _node(self, snapshot: ChartSnapshot, *, depth: int, parent: int) -> int | None:
         """Return the number of a configuration, a new one if it was not met; None at the limit."""
         graph = self._graph
-        snapshot = self._around.calm(snapshot)
+        snapshot = self._around.limit_timers(snapshot)
         key = self._around.key(snapshot)
         found = self._known.get(key)
         if found is not None:

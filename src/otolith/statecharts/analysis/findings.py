@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from otolith.statecharts.definition import Definition, Expression, Guard, NamedGuard, State
-from otolith.statecharts.engine.compiled_chart import CompiledTransition
 from otolith.statecharts.expressions import DIALECTS, ExpressionError, ExpressionReferences, Parser
 
 FindingKind: TypeAlias = Literal[
@@ -59,7 +58,7 @@ class Finding:
         return f"{self.severity}: {self.message}{hint}"
 
 
-class Part(NamedTuple):
+class DefinitionPart(NamedTuple):
     """A piece of a definition, and where it stands."""
 
     place: str
@@ -68,14 +67,14 @@ class Part(NamedTuple):
     """The state it is in or is."""
 
 
-def parts_of(definition: Definition) -> Iterator[Part]:
+def parts_of(definition: Definition) -> Iterator[DefinitionPart]:
     """Yield everything in a chart, outer things first; charts inside it are not looked into."""
     yield from _below(definition.root, definition.name, "")
     for action in definition.script:
         yield from _below(action, definition.name, definition.root.id)
 
 
-def _below(value: Any, place: str, state: str) -> Iterator[Part]:
+def _below(value: Any, place: str, state: str) -> Iterator[DefinitionPart]:
     if isinstance(value, Definition):
         return
     if isinstance(value, tuple):
@@ -84,7 +83,7 @@ def _below(value: Any, place: str, state: str) -> Iterator[Part]:
     elif dataclasses.is_dataclass(value):
         place = getattr(value, "place", "") or place
         state = value.id if isinstance(value, State) else state
-        yield Part(place, value, state)
+        yield DefinitionPart(place, value, state)
         for field in dataclasses.fields(value):
             yield from _below(getattr(value, field.name), place, state)
 
@@ -134,16 +133,3 @@ def text_of(value: Any) -> str:
     if isinstance(value, NamedGuard):
         return value.name
     return repr(getattr(value, "value", value))
-
-
-def arc_named(arc: CompiledTransition) -> str:
-    """Return a transition in words: `planning on plan_ready to executing`."""
-    what = " or ".join(arc.events) if arc.events else "always"
-    if arc.events and arc.events[0].startswith("after.") and _is_wait(arc):
-        what = "after its time"
-    where = f" to {', '.join(target.id for target in arc.targets)}" if arc.targets else ""
-    return f"{arc.source.id} {'' if what in {'always', 'after its time'} else 'on '}{what}{where}"
-
-
-def _is_wait(arc: CompiledTransition) -> bool:
-    return any(name == arc.events[0] for _, name in arc.source.delays)

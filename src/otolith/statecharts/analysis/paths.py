@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, overload
 
 from otolith.errors import NotFound
-from otolith.statecharts.analysis.explore import Configuration, Edge, Graph, explore
-from otolith.statecharts.analysis.inputs import Item, told
+from otolith.statecharts.analysis.explore import Configuration, Edge, StateGraph, explore
+from otolith.statecharts.analysis.inputs import ScriptItem, format_item
 from otolith.statecharts.engine.compiled_chart import CompiledChart
 from otolith.statecharts.snapshot import Status
 
@@ -27,7 +27,7 @@ TRIES_PER_PATH = 1_000
 class Path:
     """A script, and where it leads."""
 
-    script: tuple[Item, ...]
+    script: tuple[ScriptItem, ...]
     configuration: tuple[str, ...]
     status: Status
 
@@ -39,7 +39,7 @@ class Path:
         return len(self.script)
 
     def __str__(self) -> str:
-        return f"{', '.join(map(told, self.script)) or 'start'} -> {self.phase}"
+        return f"{', '.join(map(format_item, self.script)) or 'start'} -> {self.phase}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +65,10 @@ class Paths(Sequence[Path]):
 
 
 def shortest_paths(
-    model: CompiledChart,
+    chart: CompiledChart,
     to: Goal | None = None,
     *,
-    events: Iterable[Item] | None = None,
+    events: Iterable[ScriptItem] | None = None,
     data: Mapping[str, Any] | None = None,
     max_configurations: int = 10_000,
 ) -> Paths:
@@ -77,13 +77,13 @@ def shortest_paths(
     Raises:
         NotFound: `to` names a state that the chart does not have.
     """
-    holds = None if to is None else _goal(model, to)
+    holds = None if to is None else _goal(chart, to)
     items = None if events is None else tuple(events)
     until = holds
     if holds is None:
-        until = _all_met(explore(model, events=items, max_configurations=max_configurations))
+        until = _all_met(explore(chart, events=items, max_configurations=max_configurations))
     graph = explore(
-        model,
+        chart,
         guards="real",
         events=items,
         data=data,
@@ -103,11 +103,11 @@ def shortest_paths(
 
 
 def simple_paths(
-    model: CompiledChart,
+    chart: CompiledChart,
     to: Goal | None = None,
     *,
     limit: int = 1_000,
-    events: Iterable[Item] | None = None,
+    events: Iterable[ScriptItem] | None = None,
     data: Mapping[str, Any] | None = None,
     max_configurations: int = 10_000,
 ) -> Paths:
@@ -119,9 +119,9 @@ def simple_paths(
     Raises:
         NotFound: `to` names a state that the chart does not have.
     """
-    holds = None if to is None else _goal(model, to)
+    holds = None if to is None else _goal(chart, to)
     graph = explore(
-        model, guards="real", events=events, data=data, max_configurations=max_configurations
+        chart, guards="real", events=events, data=data, max_configurations=max_configurations
     )
     limits = list(graph.limits)
     found: list[tuple[Edge | int, ...]] = []
@@ -141,7 +141,7 @@ class _Search:
     """Depth first, edges that lead to a goal sooner before others, no configuration twice."""
 
     def __init__(
-        self, graph: Graph, holds: Callable[[Configuration], bool] | None, tries: int
+        self, graph: StateGraph, holds: Callable[[Configuration], bool] | None, tries: int
     ) -> None:
         self._graph = graph
         self.tries = tries
@@ -194,7 +194,7 @@ class _Search:
         return Path(script, end.states, end.status)
 
 
-def _distances(graph: Graph, goals: set[int]) -> dict[int, int]:
+def _distances(graph: StateGraph, goals: set[int]) -> dict[int, int]:
     """Return how many edges each configuration is away from the nearest goal."""
     before: list[list[int]] = [[] for _ in graph.configurations]
     for edge in graph.edges:
@@ -216,11 +216,11 @@ def _layer_before(layer: list[int], before: list[list[int]], found: dict[int, in
     return following
 
 
-def _path(graph: Graph, end: Configuration) -> Path:
+def _path(graph: StateGraph, end: Configuration) -> Path:
     return Path(tuple(edge.item for edge in graph.path_to(end)), end.states, end.status)
 
 
-def _all_met(graph: Graph) -> Callable[[Configuration], bool] | None:
+def _all_met(graph: StateGraph) -> Callable[[Configuration], bool] | None:
     """Return what holds once every set of active states there can be was met."""
     if not graph.is_complete:
         return None
@@ -233,17 +233,17 @@ def _all_met(graph: Graph) -> Callable[[Configuration], bool] | None:
     return holds
 
 
-def _goal(model: CompiledChart, to: Goal) -> Callable[[Configuration], bool]:
+def _goal(chart: CompiledChart, to: Goal) -> Callable[[Configuration], bool]:
     if callable(to):
         return to
     names = (to,) if isinstance(to, str) else tuple(to)
-    unknown = [name for name in names if name not in model.nodes]
+    unknown = [name for name in names if name not in chart.nodes]
     if unknown:
         raise NotFound(
             f"there is no state {', '.join(unknown)}",
-            hint=f"states are {', '.join(node.id for node in model.order[1:13])}",
+            hint=f"states are {', '.join(node.id for node in chart.order[1:13])}",
         )
     if not isinstance(to, str):
         return lambda found: found.states == names
-    bit = model.nodes[to].bit
-    return lambda found: bool(model.mask_of(found.states) & bit)
+    bit = chart.nodes[to].bit
+    return lambda found: bool(chart.mask_of(found.states) & bit)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from otolith.statecharts.analysis.explore import Graph, Trouble
-from otolith.statecharts.analysis.findings import Finding, arc_named
+from otolith.statecharts.analysis.explore import StateGraph, StepProblem
+from otolith.statecharts.analysis.findings import Finding
 from otolith.statecharts.definition import Literal, Transition
 from otolith.statecharts.engine.compiled_chart import CompiledChart, CompiledTransition, StateNode
 from otolith.statecharts.engine.executable_content import parse_delay
@@ -13,13 +13,13 @@ from otolith.statecharts.engine.session import ChartFailure
 from otolith.statecharts.snapshot import Microstep
 
 
-class Reach:
+class Reachability:
     """The questions about behaviour. Without a complete graph, most have no answer."""
 
-    def __init__(self, model: CompiledChart, graph: Graph) -> None:
-        self._model = model
+    def __init__(self, chart: CompiledChart, graph: StateGraph) -> None:
+        self._chart = chart
         self._graph = graph
-        self._is_known = graph.is_complete and not graph.troubles
+        self._is_known = graph.is_complete and not graph.problems
         self._taken: set[int] = set()
         self._entered: set[str] = set()
         self._exited: set[str] = set()
@@ -31,15 +31,15 @@ class Reach:
                     self._exited.update(line.exited)
         self._rested = 0
         for each in graph.configurations:
-            self._rested |= model.mask_of(each.states)
+            self._rested |= chart.mask_of(each.states)
 
     # ------------------------------------------------------------ states
 
     def unreachable(self) -> Iterator[Finding]:
         """Tell of states that nothing leads to; of those around one another, the outermost."""
-        entered = self._entered if self._is_known else named_ways(self._model)
+        entered = self._entered if self._is_known else named_ways(self._chart)
         gone: set[str] = set()
-        for node in self._model.order[1:]:
+        for node in self._chart.order[1:]:
             is_met = node.id in entered
             if node.kind == "history":
                 is_met = not self._is_known or node in self._remembered()
@@ -53,9 +53,16 @@ class Reach:
 
     def _remembered(self) -> set[StateNode]:
         """Return the history states that a transition or a way in leads to."""
-        arcs = [self._model.transitions[index] for index in self._taken]
-        arcs += [node.initial for node in self._model.order if node.initial and self._is_used(node)]
-        return {target for arc in arcs for target in arc.targets if target.kind == "history"}
+        transitions = [self._chart.transitions[index] for index in self._taken]
+        transitions += [
+            node.initial for node in self._chart.order if node.initial and self._is_used(node)
+        ]
+        return {
+            target
+            for transition in transitions
+            for target in transition.targets
+            if target.kind == "history"
+        }
 
     def _is_used(self, node: StateNode) -> bool:
         return node.kind != "history" and node.id in self._entered
@@ -65,7 +72,7 @@ class Reach:
         if not self._is_known:
             return
         stuck = {id for each in self._graph.dead_ends for id in each.states}
-        for node in self._model.leaves:
+        for node in self._chart.leaves:
             is_resting = bool(self._rested & node.bit) and node.kind != "final"
             if not is_resting or node.id in self._exited:
                 continue
@@ -84,12 +91,19 @@ class Reach:
     def _in_place(self, node: StateNode) -> list[str]:
         """Return the events that a state or one around it takes while it is active."""
         around = (node, *node.ancestors())
-        arcs = [arc for each in around for arc in each.transitions if arc.index in self._taken]
-        return list(dict.fromkeys(event for arc in arcs for event in arc.events))
+        transitions = [
+            transition
+            for each in around
+            for transition in each.transitions
+            if transition.index in self._taken
+        ]
+        return list(
+            dict.fromkeys(event for transition in transitions for event in transition.events)
+        )
 
     def without_final(self) -> Iterator[Finding]:
         """Tell of states from which the chart cannot come to its end, if it has one."""
-        if not self._is_known or not has_end(self._model.root):
+        if not self._is_known or not has_end(self._chart.root):
             return
         graph = self._graph
         done = {each.number for each in graph.configurations if each.status == "done"}
@@ -97,15 +111,15 @@ class Reach:
         saved = 0
         for each in graph.configurations:
             if each.number in good:
-                saved |= self._model.mask_of(each.states)
+                saved |= self._chart.mask_of(each.states)
         if not done:
-            names = ", ".join(self._model.leaf_ids(_first_mask(self._model, graph)))
+            names = ", ".join(self._chart.leaf_ids(_first_mask(self._chart, graph)))
             words = "no final state can be reached from the start"
             yield Finding("no_final", "warning", names, words, "lead a transition to a final state")
             return
         lost = [
             node.id
-            for node in self._model.leaves
+            for node in self._chart.leaves
             if self._rested & node.bit and not saved & node.bit and node.kind != "final"
         ]
         named = [id for id in lost if id in self._exited]
@@ -119,21 +133,21 @@ class Reach:
     def endless(self) -> Iterator[Finding]:
         """Tell of steps that never come to rest."""
         told: set[str] = set()
-        for trouble in self._graph.troubles:
-            cycle = _cycle(trouble)
+        for problem in self._graph.problems:
+            cycle = _cycle(problem)
             if cycle in told:
                 continue
             told.add(cycle)
-            yield self._endless(trouble, cycle)
+            yield self._endless(problem, cycle)
 
-    def _endless(self, trouble: Trouble, cycle: str) -> Finding:
-        if trouble.source < 0:
+    def _endless(self, problem: StepProblem, cycle: str) -> Finding:
+        if problem.source < 0:
             states, when = "", "at the start"
         else:
-            states = self._graph.configurations[trouble.source].phase
-            when = f"in {states} on {trouble.event}"
+            states = self._graph.configurations[problem.source].phase
+            when = f"in {states} on {problem.event}"
         hint = "let a guard end it, or wait for an event"
-        if trouble.is_sure:
+        if problem.is_sure:
             words = f"{when} the chart never comes to rest: {cycle}"
             return Finding("endless", "error", states, words, hint)
         words = f"{when} the chart may never come to rest, if guards hold: {cycle}"
@@ -143,15 +157,22 @@ class Reach:
         """Tell of transitions of states that are entered, but which are not taken."""
         if not self._is_known:
             return
-        for arc in self._model.transitions:
-            if arc.index not in self._taken and arc.source.id in self._entered:
-                words = f"{arc_named(arc)} is never taken"
+        for transition in self._chart.transitions:
+            if transition.index not in self._taken and transition.source.id in self._entered:
+                words = f"{transition} is never taken"
                 hint = "something else is always taken first, or its state is always left before"
-                yield Finding("never_taken", "warning", arc.source.id, words, hint, place_of(arc))
+                yield Finding(
+                    "never_taken",
+                    "warning",
+                    transition.source.id,
+                    words,
+                    hint,
+                    place_of(transition),
+                )
 
     def idle_timers(self) -> Iterator[Finding]:
         """Tell of delays that never pass."""
-        for node in self._model.order:
+        for node in self._chart.order:
             if not node.delays:
                 continue
             if self._is_always_left(node):
@@ -165,7 +186,8 @@ class Reach:
         if self._is_known:
             return node.id in self._entered and not self._rested & node.bit
         return any(
-            not arc.events and arc.guard is None and _leaves(arc) for arc in node.transitions
+            not transition.events and transition.guard is None and _leaves(transition)
+            for transition in node.transitions
         )
 
     def idle_defaults(self) -> Iterator[Finding]:
@@ -185,17 +207,21 @@ class Reach:
     def _defaults(self, trace: tuple[Microstep, ...], known: set[str]) -> set[StateNode]:
         """Return the history states that a step asks while they remember nothing."""
         found: set[StateNode] = set()
-        nodes = self._model.nodes
+        nodes = self._chart.nodes
         for line in trace:
             if line.session:
                 continue
             known |= {each.id for name in line.exited for each in nodes[name].history_states}
-            arcs = [self._model.transitions[index] for index in line.taken]
-            arcs += [arc for name in line.entered if (arc := nodes[name].initial) is not None]
+            transitions = [self._chart.transitions[index] for index in line.taken]
+            transitions += [
+                transition
+                for name in line.entered
+                if (transition := nodes[name].initial) is not None
+            ]
             found |= {
                 target
-                for arc in arcs
-                for target in arc.targets
+                for transition in transitions
+                for target in transition.targets
                 if target.kind == "history" and target.id not in known
             }
         return found
@@ -204,10 +230,10 @@ class Reach:
 # ---------------------------------------------------------------- without exploring
 
 
-def named_ways(model: CompiledChart) -> set[str]:
+def named_ways(chart: CompiledChart) -> set[str]:
     """Return the states that some transition could lead to, whatever else must hold for it."""
     found: set[str] = set()
-    waiting: list[StateNode] = [model.root]
+    waiting: list[StateNode] = [chart.root]
     while waiting:
         node = waiting.pop()
         if node.id in found:
@@ -216,14 +242,16 @@ def named_ways(model: CompiledChart) -> set[str]:
         waiting += node.ancestors()
         if node.kind == "parallel":
             waiting += node.children
-        arcs = [*node.transitions, *([node.initial] if node.initial is not None else [])]
-        waiting += [target for arc in arcs for target in arc.targets]
+        transitions = [*node.transitions, *([node.initial] if node.initial is not None else [])]
+        waiting += [target for transition in transitions for target in transition.targets]
     return found
 
 
-def place_of(arc: CompiledTransition) -> str:
+def place_of(transition: CompiledTransition) -> str:
     """Return what tells one transition from all others."""
-    return f"transition {arc.index}" + (f" at {arc.place}" if arc.place else "")
+    return f"transition {transition.index}" + (
+        f" at {transition.place}" if transition.place else ""
+    )
 
 
 def has_end(node: StateNode) -> bool:
@@ -233,35 +261,39 @@ def has_end(node: StateNode) -> bool:
     return any(child.kind == "final" for child in node.children)
 
 
-def _first_mask(model: CompiledChart, graph: Graph) -> int:
-    return model.mask_of(graph.configurations[0].states) if graph.configurations else 0
+def _first_mask(chart: CompiledChart, graph: StateGraph) -> int:
+    return chart.mask_of(graph.configurations[0].states) if graph.configurations else 0
 
 
-def _cycle(trouble: Trouble) -> str:
+def _cycle(problem: StepProblem) -> str:
     """Return the states a step goes round in, as its error tells them."""
-    _, found, cycle = trouble.message.partition("in a cycle of ")
-    return cycle.partition(" (")[0] if found else trouble.message
+    _, found, cycle = problem.message.partition("in a cycle of ")
+    return cycle.partition(" (")[0] if found else problem.message
 
 
-def _leaves(arc: CompiledTransition) -> bool:
+def _leaves(transition: CompiledTransition) -> bool:
     """Return whether a transition surely leaves its state."""
-    return bool(arc.targets) and not any(
-        target is arc.source or target.ancestor_mask & arc.source.bit for target in arc.targets
+    return bool(transition.targets) and not any(
+        target is transition.source or target.ancestor_mask & transition.source.bit
+        for target in transition.targets
     )
 
 
 def _late_timers(node: StateNode) -> Iterator[Finding]:
     """Tell of a delay after which another one has always left the state."""
     waits = [
-        (arc, delay)
-        for arc, transition in zip(node.transitions, node.state.transitions, strict=True)
-        if (delay := _delay(transition)) is not None
+        (transition, delay)
+        for transition, definition in zip(node.transitions, node.state.transitions, strict=True)
+        if (delay := _delay(definition)) is not None
     ]
-    first = min((delay for arc, delay in waits if arc.guard is None and _leaves(arc)), default=None)
-    for arc, delay in waits:
+    first = min(
+        (delay for transition, delay in waits if transition.guard is None and _leaves(transition)),
+        default=None,
+    )
+    for transition, delay in waits:
         if first is not None and delay > first:
-            words = f"{arc_named(arc)} is never taken: {node.id} is left before, by a shorter delay"
-            yield Finding("after_never", "warning", node.id, words, "", place_of(arc))
+            words = f"{transition} is never taken: {node.id} is left before, by a shorter delay"
+            yield Finding("after_never", "warning", node.id, words, "", place_of(transition))
 
 
 def _delay(transition: Transition) -> int | None:

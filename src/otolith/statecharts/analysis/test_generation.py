@@ -1,28 +1,22 @@
-"""Testing: paths of a chart as the source of pytest cases that a user saves, reads and runs.
-
-Walking: a Hypothesis machine that walks through a chart at random and checks what must hold.
-
-Between any two steps it may send the snapshot through JSON, keep it as a branch, or go back to one
-that was kept. All of it is the same run: a step gives the same from the snapshot and from its copy,
-what was kept does not change, and active states fit together.
-"""
+"""Test generation: paths of a chart as the source of pytest cases, to be saved, read and run."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pprint import pformat
-from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
-from otolith.errors import BadValue, IllegalTransition, MissingExtra, StepFailed
+from otolith.errors import BadValue
 from otolith.frozen import thaw
-from otolith.statecharts.analysis.inputs import AFTER, SECOND, Alphabet, Item, Move, cue_of, cues_of
+from otolith.statecharts.analysis.inputs import (
+    AFTER,
+    ScriptItem,
+    parse_item,
+)
 from otolith.statecharts.analysis.paths import Path
 from otolith.statecharts.engine.compiled_chart import CompiledChart
-from otolith.statecharts.engine.step import StepResult, advance, start, step
-from otolith.statecharts.snapshot import ChartEvent, ChartSnapshot
+from otolith.statecharts.snapshot import ChartEvent
 
 LONGEST_NAME = 80
 WIDEST = 88
@@ -52,7 +46,7 @@ def pytest_cases(
 
     Args:
         chart: Where the tests find the chart: `package.module:NAME`, or the file of a chart. Given
-            a model, they ask for a fixture `chart`, which is yours to write.
+            a chart, they ask for a fixture `chart`, which is yours to write.
         paths: From `shortest_paths` or `simple_paths` of this chart.
         data: What the chart is started with; the same as for the paths.
 
@@ -116,13 +110,13 @@ def _case(name: str, path: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _plain(item: Item) -> Any:
+def _plain(item: ScriptItem) -> Any:
     if isinstance(item, ChartEvent):
-        raise BadValue(f"{item.name} cannot be written into a test", hint="rename the event")
-    cue = cue_of(item)
-    if cue.event is None or isinstance(item, str):
+        raise BadValue(f"{item.name} cannot be item_of_event into a test", hint="rename the event")
+    parsed = parse_item(item)
+    if parsed.event is None or isinstance(item, str):
         return item
-    return cue.event.name, thaw(cue.event.data)
+    return parsed.event.name, thaw(parsed.event.data)
 
 
 def _named(paths: Iterable[Path]) -> list[tuple[str, Path]]:
@@ -149,10 +143,10 @@ def _name(path: Path) -> str:
     return f"test_{words[0]}_then_{len(words) - 2}_more_then_{words[-1]}_{end}"
 
 
-def _word(item: Item) -> str:
+def _word(item: ScriptItem) -> str:
     if isinstance(item, tuple) and not isinstance(item, ChartEvent) and item[0] == AFTER:
         return _identifier(f"after_{item[1]}_s")
-    event = cue_of(item).event
+    event = parse_item(item).event
     return _identifier("" if event is None else event.name)
 
 
@@ -201,152 +195,3 @@ def _quoted(text: str) -> str:
     if '"' in text or "\\" in found:
         return found
     return f'"{found[1:-1]}"'
-
-
-MOST_KEPT = 8
-
-
-class Walk:
-    """One walk: the snapshot it is at, and those that were kept with how they looked then."""
-
-    model: ClassVar[CompiledChart]
-    start_data: ClassVar[Mapping[str, Any] | None] = None
-    alphabet: ClassVar[Alphabet]
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.snapshot: ChartSnapshot = start(self.model, self.start_data, session="walk").snapshot
-        self.script: list[Item] = []
-        """What was done since the start, so that a failure can be replayed."""
-        self.kept: list[tuple[ChartSnapshot, str, list[Item]]] = []
-        self.keep()
-
-    # ------------------------------------------------------------ what a walk does
-
-    def moves(self) -> list[Move]:
-        return list(self.alphabet.moves(self.model, self.snapshot).values())
-
-    def send(self, which: int) -> None:
-        """Send one of the events that active states name; one that is refused changes nothing."""
-        moves = self.moves()
-        if not moves:
-            return
-        move = moves[which % len(moves)]
-        event = ChartEvent(move.event, move.data)
-        before = _text(self.snapshot)
-        try:
-            found = step(self.model, self.snapshot, event, is_strict=True)
-        except (IllegalTransition, StepFailed):
-            assert _text(self.snapshot) == before, f"{event.name} was refused, and left a mark"
-            return
-        again = step(self.model, _copied(self.snapshot), event, is_strict=True)
-        self._arrive(found, again, move.event if move.data is None else (move.event, move.data))
-
-    def wait(self, seconds: int) -> None:
-        """Let time pass; with 0, until the next timer is due."""
-        due = self.snapshot.next_due
-        now = self.snapshot.time + seconds * SECOND
-        if not seconds:
-            if due is None:
-                return
-            now = max(due, self.snapshot.time)
-        passed = (now - self.snapshot.time) / SECOND
-        try:
-            found = advance(self.model, self.snapshot, now)
-        except StepFailed:
-            return
-        self._arrive(found, advance(self.model, _copied(self.snapshot), now), ("after", passed))
-
-    def store(self) -> None:
-        """Go on with a copy that went through JSON."""
-        copy = _copied(self.snapshot)
-        assert copy == self.snapshot, "a snapshot is not the same after JSON"
-        self.snapshot = copy
-
-    def keep(self) -> None:
-        """Keep the snapshot, as a branch does."""
-        self.kept = self.kept[-MOST_KEPT + 1 :]
-        self.kept.append((self.snapshot, _text(self.snapshot), list(self.script)))
-
-    def go_back(self, which: int) -> None:
-        """Go on from a snapshot that was kept."""
-        self.snapshot, _, script = self.kept[which % len(self.kept)]
-        self.script = list(script)
-
-    # ------------------------------------------------------------ what must hold
-
-    def active_states_fit_together(self) -> None:
-        model = self.model
-        mask = model.mask_of(self.snapshot.configuration)  # raises if they do not
-        assert model.leaf_ids(mask) == self.snapshot.configuration
-
-    def kept_snapshots_do_not_change(self) -> None:
-        for snapshot, text, _ in self.kept:
-            assert _text(snapshot) == text, "a snapshot that was kept has changed"
-
-    def _arrive(self, found: StepResult, again: StepResult, item: Item) -> None:
-        assert found == again, "a step from the snapshot and from its copy are not the same"
-        assert found.snapshot.time >= self.snapshot.time, "time went back"
-        self.snapshot = found.snapshot
-        self.script.append(item)
-
-
-def machine_of(
-    model: CompiledChart,
-    *,
-    events: Iterable[Item] | None = None,
-    data: Mapping[str, Any] | None = None,
-) -> type[Any]:
-    """Return a `RuleBasedStateMachine` for a chart; its `TestCase` is what pytest runs.
-
-    Subclass it to add an `@invariant()` of your own: `self.snapshot` is where the walk is.
-
-    Args:
-        model: The chart.
-        events: What may be sent, as names or pairs with data; else what active states name.
-        data: What the chart is started with.
-
-    Raises:
-        MissingExtra: Hypothesis is not installed.
-    """
-    stateful, strategies = _hypothesis()
-    cues = None if events is None else cues_of(events)
-    which = strategies.integers(0, 1_000)
-    rule, invariant = stateful.rule, stateful.invariant
-    body = {
-        "__doc__": f"Random walks through {model.definition.name or 'a chart'}.",
-        "__module__": __name__,
-        "model": model,
-        "start_data": data,
-        "alphabet": Alphabet(None if cues is None else [cue.event for cue in cues if cue.event]),
-        "sends": rule(which=which)(lambda self, which: self.send(which)),
-        "waits": rule(seconds=strategies.integers(0, 10_000))(
-            lambda self, seconds: self.wait(seconds)
-        ),
-        "is_stored_and_restored": rule()(lambda self: self.store()),
-        "branches": rule()(lambda self: self.keep()),
-        "goes_back": rule(which=which)(lambda self, which: self.go_back(which)),
-        "fits_together": invariant()(lambda self: self.active_states_fit_together()),
-        "keeps": invariant()(lambda self: self.kept_snapshots_do_not_change()),
-    }
-    name = "".join(word.capitalize() for word in model.definition.name.split()) or "Chart"
-    return type(f"{name}Machine", (Walk, stateful.RuleBasedStateMachine), body)
-
-
-def _hypothesis() -> tuple[ModuleType, ModuleType]:
-    try:
-        from hypothesis import stateful, strategies
-    except ModuleNotFoundError as error:
-        raise MissingExtra(
-            "random walks need hypothesis, which is not installed",
-            hint="pip install 'otolith[testing]'",
-        ) from error
-    return stateful, strategies
-
-
-def _text(snapshot: ChartSnapshot) -> str:
-    return json.dumps(snapshot.to_data())
-
-
-def _copied(snapshot: ChartSnapshot) -> ChartSnapshot:
-    return ChartSnapshot.from_data(json.loads(_text(snapshot)))

@@ -100,7 +100,15 @@ class CompiledTransition:
         self.actions: CompiledBlock = compiler.block(transition.actions)
 
     def __repr__(self) -> str:
-        return f"{self.source.id} -> {' '.join(target.id for target in self.targets)}"
+        return f"<CompiledTransition {self}>"
+
+    def __str__(self) -> str:
+        """Return the transition in words: `planning on plan_ready to executing`."""
+        cause = f"on {' or '.join(self.events)}" if self.events else "always"
+        if any(self.events == (name,) for _, name in self.source.delays):
+            cause = "after its time"
+        targets = ", ".join(target.id for target in self.targets)
+        return f"{self.source.id} {cause}{f' to {targets}' if targets else ''}"
 
 
 class CompiledInvoke:
