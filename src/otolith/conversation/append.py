@@ -136,6 +136,7 @@ def check_message(message: Message, *, limit_bytes: int, allow_empty: bool = Fal
 
 
 def _check_types(message: Message) -> None:
+    """Check the types of all fields, which a caller may have filled with anything."""
     if not isinstance(message, Message):
         raise _wrong_type("a message", message, "use chat.user, chat.assistant or Message")
     _check_text_fields(message)
@@ -153,6 +154,7 @@ def _check_types(message: Message) -> None:
 
 
 def _check_part(part: Any, classes: tuple[type[Any], ...]) -> None:
+    """Check a part; the parts of a result may have fewer classes."""
     if type(part) not in classes:
         raise _wrong_type("a part", part, f"use {', '.join(each.__name__ for each in classes)}")
     _check_text_fields(part)
@@ -177,11 +179,13 @@ def _check_text_fields(part: Any) -> None:
 
 
 def _wrong_type(name: str, value: Any, hint: str) -> BadMessage:
+    """Return the error for a value of the wrong type."""
     what = f"{name} has the wrong type: {type(value).__name__} {value!r:.60}"
     return BadMessage(what, problem="wrong_type", hint=hint)
 
 
 def _attachments(parts: Iterable[Part]) -> Iterator[Attachment]:
+    """Yield the attachments among parts, and those in results."""
     for part in parts:
         if isinstance(part, Attachment):
             yield part
@@ -190,12 +194,14 @@ def _attachments(parts: Iterable[Part]) -> Iterator[Attachment]:
 
 
 def _has_content(part: Part) -> bool:
+    """Return whether a part says anything; a text of nothing but spaces does not."""
     if isinstance(part, Attachment):
         return part.data is not None or bool(part.url)
     return not isinstance(part, Text) or bool(part.text.strip())
 
 
 def _check_roles(message: Message) -> None:
+    """Check that calls and results are in messages of the right role."""
     role, wrong = message.role, ""
     if message.calls and role is not Role.ASSISTANT:
         wrong = f"a {role} message has a call: only an assistant calls tools"
@@ -237,6 +243,7 @@ def check_text(data: Any) -> None:
 
 
 def _texts(value: Any) -> Iterator[str]:
+    """Yield all texts in plain data, keys included."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -294,6 +301,7 @@ class MessageAppender:
         return complete
 
     def _check_call(self, at: int, call: ToolCall) -> None:
+        """Check that no other call has the id of a call, and note it."""
         if not call.id:
             raise BadMessage(
                 f"the call of {call.name} has no id", problem="no_id", hint="give it one"
@@ -309,6 +317,7 @@ class MessageAppender:
         self._new_calls[call.id] = at
 
     def _check_result(self, at: int, result: ToolResult) -> None:
+        """Check that a call waits for a result, and note that it is answered."""
         id = result.call_id
         call_index = self._find_call(id)
         if call_index is None:
@@ -328,6 +337,7 @@ class MessageAppender:
         self._new_results[id] = at
 
     def _find_call(self, id: str) -> int | None:
+        """Return the index of a call, in this batch or in the log."""
         return self._new_calls[id] if id in self._new_calls else self._store.find_call(id)
 
     def _completed(self, start: int, messages: Sequence[Message]) -> list[Message]:

@@ -120,6 +120,7 @@ class Discourse:
         return discourse.resolve(list(messages), phrase, at=at, variables=variables, judge=judge)
 
     def _tracker(self) -> Tracker:
+        """Return the tracker of the whole thread, after it has read new messages."""
         return self._store.fold(self._store.cache.trackers, discourse.Tracker)
 
 
@@ -220,6 +221,7 @@ class Conversation(Sequence[Message]):
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
+        """Hold the lock, after checking that the state can be written to."""
         self._store.branch()
         with self.state.lock:
             yield
@@ -361,14 +363,17 @@ class Conversation(Sequence[Message]):
         return replace(context, _previous=lambda: self._previous_context(source, rules))
 
     def _source(self, rules: ContextRules) -> MessageSource:
+        """Return the thread as it is now, for a context."""
         store, log, load = self._store, self._store.log(), self._attachments.load
         summaries = SummaryStore(store)
         key = None if rules.summariser is None else summariser_key(rules.summariser)
 
         def read(start: int, stop: int) -> list[Message]:
+            """Read messages with the text of text files, which is counted and cut."""
             return [load(message, "text/") for message in store.read(start, stop, log)]
 
         def put_summary(summary: Summary) -> None:
+            """Stage a summary; one of a read-only snapshot is not stored."""
             if isinstance(self.state, Branch):
                 summaries.put(summary)
 

@@ -41,6 +41,7 @@ def function_identity(function: Any) -> str:
 
 
 def _new_name(function: Any) -> str:
+    """Return the qualified name of a function, with a hash of what it does."""
     inner = function
     while isinstance(inner, functools.partial):
         inner = inner.func
@@ -86,6 +87,7 @@ def _parts(value: Any) -> Iterable[Any] | None:
 
 
 def _parts_of_data(value: Any) -> Iterable[Any] | None:
+    """Return the elements of a container, or the fields of a frozen dataclass."""
     if isinstance(value, tuple | list):
         return value
     if isinstance(value, Mapping):

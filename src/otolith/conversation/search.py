@@ -109,6 +109,7 @@ class SearchIndex:
         return sorted(found, key=lambda each: (-each.score, -each.index))[:k]
 
     def _rarity(self, term: str) -> float:
+        """Return the weight of a word: the fewer messages have it, the higher."""
         matching = len(self._places.get(term, ()))
         return math.log(1 + (self.length - matching + 0.5) / (matching + 0.5))
 

@@ -114,6 +114,7 @@ class IncrementalResult(NamedTuple, Generic[T]):
 
 
 def _prefix(cells: Cells, log: bytes, stop: int) -> bytes:
+    """Return the cell of the first messages of a log."""
     length = cells.length(log)
     return log if stop == length else cells.splice(log, stop, length, [])
 
@@ -211,6 +212,7 @@ class ConversationStore:
         return [known.get(cell) or self._decode(cell, at) for at, cell in enumerate(found, start)]
 
     def _decode(self, cell: bytes, at: int) -> Message:
+        """Return the message in a cell, and put it into the cache."""
         cells = self.state.cells
         try:
             message = _from_stored_data(cells.load(cell))
@@ -238,6 +240,7 @@ class ConversationStore:
         return fold
 
     def _take_result(self, results: dict[str, IncrementalResult[T]]) -> IncrementalResult[T] | None:
+        """Take a result out of the cache; None if the log does not begin with its messages."""
         found = results.pop(self.thread, None)
         fits = found is not None and found.fits(self.state.cells, self.log())
         return found if fits else None
@@ -289,6 +292,7 @@ class ConversationStore:
         return self._scan_for_user(length)
 
     def _scan_for_user(self, length: int) -> int | None:
+        """Look for the user from the end, and remember where there was none."""
         known = self._take_result(self.cache.without_user)
         start = 0 if known is None else known.length
         found = scan_back(self.read, length, start)
@@ -392,6 +396,7 @@ def stored_data(message: Message, user: tuple[int, str] | None) -> dict[str, Any
 
 
 def _from_stored_data(stored: Any) -> Message:
+    """Return the message that `stored_data` made into data."""
     data = shapes.mapping(stored, "a message in a log", object, error=BadValue)
     if not isinstance(data.get("id"), bytes):
         raise BadValue("a message in a log has no id", hint="run otolith fsck")
@@ -444,7 +449,10 @@ class AttachmentStore:
 
 
 def _with_attachments(message: Message, change: Callable[[Attachment], Attachment]) -> Message:
+    """Return a message with its attachments changed, those in results too."""
+
     def changed(part: Part) -> Part:
+        """Change an attachment, or those in a result."""
         if isinstance(part, Attachment):
             return change(part)
         if isinstance(part, ToolResult) and isinstance(part.content, tuple):

@@ -165,6 +165,7 @@ def shorten_to(text: str, tokens: int) -> str:
 
 
 def _sentences(message: Message) -> list[str]:
+    """Return the sentences of a message that have words."""
     parts = [part_text(part) for part in message.parts if not isinstance(part, Reasoning)]
     limit = _MAX_TOOL_MESSAGE if message.role is Role.TOOL else _MAX_MESSAGE
     found = (each.strip() for each in _SENTENCE.findall("\n".join(parts)[:limit]))

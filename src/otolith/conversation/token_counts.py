@@ -86,6 +86,7 @@ class TokenCounter:
         return max(self.count(id), _RENAMED_ID_TOKENS if len(id) > _LONG_ID else 0)
 
     def _attachment(self, part: Attachment) -> int:
+        """Return the tokens of an attachment, with its name and address."""
         total = self.count(part.name) + self.count(part.url) + _ATTACHMENT_OVERHEAD
         if part.media_type.startswith("image/"):
             return total + _PICTURE_TOKENS
@@ -236,4 +237,5 @@ class Calibration:
 
 
 def _rounded(factor: float) -> float:
+    """Return a factor within bounds, rounded up to sixteenths."""
     return -(-min(max(factor, _MIN_FACTOR), _MAX_FACTOR) * 16 // 1) / 16

@@ -82,6 +82,7 @@ class TokenCosts:
         return max(total, 1)
 
     def _is_unsent(self, part: Part) -> bool:
+        """Return whether a part is reasoning that this provider is not sent."""
         sent = self._sent_reasoning or ()
         return isinstance(part, Reasoning) and part.extra.get("from") not in sent
 
@@ -105,6 +106,7 @@ class TokenCosts:
 
 
 def _memoised(counter: TokenCounter) -> Callable[[str], int]:
+    """Return a function that counts as a counter does, and remembers long texts."""
     count, known = counter.count, dict[str, int]()
 
     def memoised(text: str) -> int:

@@ -127,6 +127,7 @@ class ContextBuilder:
     # Read back and group
 
     def _read_back(self) -> tuple[int, Messages]:
+        """Read messages from the end until more would not fit, whatever is done to them."""
         low, size, minimum = self._source.length, _FIRST_PAGE, 0
         messages: Messages = []
         while low > 0 and (minimum <= self._room or not messages):
@@ -140,6 +141,7 @@ class ContextBuilder:
         return low, messages
 
     def _group(self, low: int, messages: Messages) -> _LogTail:
+        """Group messages into units, and mark the permanent ones."""
         source, last_user = self._source, self._source.last_user
         if last_user is None:  # a list of messages has one if any of those that were read is
             users = (at for at, each in reversed(messages) if each.role is Role.USER)
@@ -185,6 +187,7 @@ class ContextBuilder:
         return units
 
     def _minimum(self, units: list[Unit], keep: int) -> int:
+        """Return the tokens of the last units and of all permanent ones before them."""
         permanent = [unit for unit in units[:-keep] if unit.is_permanent]
         return self._costs.total(permanent) + self._costs.total(units[-keep:])
 
@@ -248,11 +251,13 @@ class ContextBuilder:
     # Translate and explain
 
     def _translate(self, cut: _Cut) -> ProviderRequest:
+        """Return the units of a cut as the provider wants them."""
         load = self._source.load_files
         groups = [[load(message) for _, message in unit.messages()] for unit in cut.sent]
         return translate(groups, self._rules.for_)
 
     def _explain(self, tail: _LogTail, cut: _Cut, request: ProviderRequest) -> Context:
+        """Return the context, with the reasons for all that is missing or changed."""
         window, units, overhead = cut.window, cut.sent, self._rules.budget - self._room
         start = window[0].index if window and (cut.first or tail.low) else tail.low
         unsent = [unit for unit in cut.units[: cut.first] if not unit.is_permanent]
@@ -283,6 +288,7 @@ class ContextBuilder:
 
 
 def _check_rules(rules: ContextRules) -> None:
+    """Check the arguments of a context."""
     if rules.for_ not in PROVIDERS:
         raise Invalid(f"unknown provider {rules.for_!r}", hint=f"use one of {', '.join(PROVIDERS)}")
     for name in ("budget", "tools_tokens", "keep_last", "keep_results"):
@@ -294,5 +300,6 @@ def _check_rules(rules: ContextRules) -> None:
 
 
 def _summary_unit(summary: Summary) -> Unit:
+    """Return a summary as a message of the user."""
     message = Message(Role.USER, (Text(LABEL + summary.text),))
     return Unit(summary.stop, [(summary.stop, message)])

@@ -38,7 +38,7 @@ class Indices:
         return f"<{', '.join(f'{each.start}..{each.stop - 1}' for each in self.ranges) or 'none'}>"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Context:
     """Messages that a provider accepts and that fit into a budget, made from a log.
 
@@ -69,6 +69,11 @@ class Context:
     """The summary that stands for the messages before the window, if there is one."""
     _previous: Callable[[], Context | None] = field(default=lambda: None, repr=False, compare=False)
 
+    def __repr__(self) -> str:
+        size = f"{self.tokens:,} of {self.budget:,} tokens"
+        sent, dropped = len(self.messages), len(self.dropped)
+        return f"<Context for {self.for_}, {size}, {sent} messages, {dropped} dropped>"
+
     @property
     def prefix_kept(self) -> bool:
         """Whether it begins like the context of the last reply, so that a cached prompt is used."""
@@ -93,6 +98,7 @@ class Context:
 
 
 def _begins_like(message: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """Return whether a message is another one, perhaps with more content at its end."""
     if message == before:
         return True
     contents = message.get("content"), before.get("content")

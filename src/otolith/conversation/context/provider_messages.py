@@ -137,6 +137,7 @@ class _Translation:
         return [part for part in translated if part is not None]
 
     def _part(self, part: Part, role: Role, lost: list[str]) -> Part | None:
+        """Return a part as the provider takes it; None leaves it out. Add losses to `lost`."""
         if isinstance(part, Attachment) and not _takes(self._for, part, role):
             lost.append(f"{attachment_line(part)} is only named")
             return Text(attachment_line(part))
@@ -153,6 +154,7 @@ class _Translation:
         return part
 
     def _extra(self, part: Extra, lost: list[str]) -> Part | None:
+        """Return a part of a provider: unchanged for itself, else its text, else nothing."""
         is_own = part.type.startswith(f"{self._for}:")
         if is_own or part.type == REDACTED or refusal_text(part):
             return part
@@ -179,6 +181,7 @@ def _takes(for_: str, part: Attachment, role: Role) -> bool:
 
 
 def _anthropic_takes(part: Attachment) -> bool:
+    """Return whether Anthropic takes an attachment: pictures, PDFs, and text that is UTF-8."""
     kind = part.media_type
     if part.data is None:
         return kind == PDF or kind.startswith("image/")
@@ -301,6 +304,7 @@ def _assemble_anthropic(pieces: Sequence[list[Any]]) -> ProviderRequest:
 
 
 def _cache_marks(content: Any) -> int:
+    """Return how many blocks are marked as the end of what is to be cached."""
     return 0 if isinstance(content, str | None) else sum(_CACHE in block for block in content)
 
 
@@ -319,6 +323,7 @@ def _limit_cache_marks(raws: list[dict[str, Any]], limit: int) -> list[dict[str,
 
 
 def _join_roles(raws: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return messages of which no two in a row have one role."""
     out: list[dict[str, Any]] = []
     for raw in raws:
         if out and out[-1]["role"] == raw["role"]:
@@ -330,6 +335,7 @@ def _join_roles(raws: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _without_last_thinking(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return a message that does not end with thinking, which Anthropic refuses."""
     content = raw["content"]
     if raw["role"] != "assistant" or isinstance(content, str):
         return raw

@@ -93,6 +93,7 @@ class Reducer:
         return self._blank_most(self._leave_out_repeats(self._clamp(units, limit)))
 
     def _clamp(self, units: list[Unit], limit: int) -> list[Unit]:
+        """Return units without huge parts; only messages over the limit are looked at."""
         clamp = Clamp(limit, self._costs.counter)
         return [
             clamp.unit(unit)
@@ -162,6 +163,7 @@ def _blank_results(units: Sequence[Unit], stop: int) -> list[Unit]:
 
 
 def _blank(unit: Unit) -> Unit:
+    """Return a unit without its long results and its attachments."""
     results = (result for _, each in unit.results for result in each.results)
     old = {result.call_id for result in results if _is_worth_blanking(result)}
     unit = _replace_results(unit, old, BLANKED) if old else unit
@@ -177,12 +179,15 @@ def _blank(unit: Unit) -> Unit:
 
 
 def _is_worth_blanking(result: ToolResult) -> bool:
+    """Return whether leaving out a result saves tokens; items of built-in tools must stay."""
     if "item" in result.extra:
         return False
     return not isinstance(result.content, str) or len(result.content) > _MIN_BLANKED_LETTERS
 
 
 def _replace_results(unit: Unit, call_ids: set[str], text: str) -> Unit:
+    """Return a unit in which a text takes the place of some results."""
+
     def change(part: Part) -> Part:
         """Replace the content of a result."""
         if isinstance(part, ToolResult) and part.call_id in call_ids:
@@ -209,6 +214,7 @@ class Clamp:
         return unit.map_messages(self._message)
 
     def _message(self, message: Message) -> Message:
+        """Return a message without huge parts."""
         if message.role is Role.ASSISTANT:
             for part in message.parts:
                 if isinstance(part, Extra) and part.type != REDACTED and self._is_huge(part):
@@ -226,6 +232,7 @@ class Clamp:
         return self.part(part)
 
     def _is_huge(self, part: Part) -> bool:
+        """Return whether a part is over the limit."""
         text = part.text if isinstance(part, Text) else getattr(part, "content", None)
         if isinstance(text, str) and self._is_long(text):
             return True
@@ -267,6 +274,7 @@ class Clamp:
         return "…"
 
     def _result(self, part: ToolResult) -> ToolResult:
+        """Return a shorter result; its parts share the limit evenly."""
         if part.extra.get("item") not in _TEXT_ITEMS:
             return part
         if isinstance(part.content, str):
@@ -284,6 +292,7 @@ class Clamp:
         return Text(self.text(attachment_line(part)))
 
     def _call(self, part: ToolCall) -> ToolCall:
+        """Return a call with shorter arguments, which are still an object."""
         if part.extra.get("item") not in _TEXT_ITEMS:
             return part
         if part.raw and (part.extra.get("type") == "custom" or not part.arguments):
@@ -305,7 +314,8 @@ class Clamp:
                 return short
             room = room * 3 // 4
         shortest = replace(self, limit=_MIN_ARGUMENT_TOKENS)
-        short = {name: shortest.argument(value) for name, value in arguments.items()}
+        first = islice(arguments.items(), self.limit // 2)  # each takes at least two tokens
+        short = {name: shortest.argument(value) for name, value in first}
         fits, too_many = 0, len(short) + 1
         while too_many - fits > 1:  # find how many fit by bisection, since counting is slow
             count = (fits + too_many) // 2
@@ -322,6 +332,7 @@ class Clamp:
 
 
 def _texts(value: Any) -> Iterable[str]:
+    """Yield the texts in plain data."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
@@ -330,6 +341,7 @@ def _texts(value: Any) -> Iterable[str]:
 
 
 def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return plain data with its texts changed."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):

@@ -238,11 +238,13 @@ def _takes_text(call: ToolCall) -> bool:
 
 
 def _interrupted(call: ToolCall) -> ToolResult:
+    """Return the result of a call that was interrupted, for a function or a custom tool."""
     extra = {"item": f"{_CUSTOM}_output"} if "item" in call.extra else {}
     return ToolResult(call.id, INTERRUPTED, is_error=True, extra=extra)
 
 
 def _with_parts(message: Message, parts: Iterable[Part], role: Role | None = None) -> Message:
+    """Return a message with other parts; its unknown fields and its count no longer hold."""
     plain = without_unknown_fields(message)
     return replace(plain, parts=tuple(parts), role=role or message.role, tokens=None)
 

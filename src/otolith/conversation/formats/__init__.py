@@ -72,6 +72,7 @@ def read(document: Any, format: str) -> list[Message]:
 
 
 def _read(form: DocumentFormat, chunk: list[Any]) -> Message:
+    """Return the message in a chunk, with its unknown fields."""
     message = form.read(chunk)
     written = list(form.write(message))
     unknown = unknown_fields(written, chunk)

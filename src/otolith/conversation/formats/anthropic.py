@@ -72,6 +72,7 @@ def as_blocks(content: Any) -> list[Any]:
 
 
 def _in_tags(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a later system message as one of the user."""
     text = "\n".join(block.get("text", "") for block in as_blocks(raw["content"]))
     return {"role": "user", "content": f"<system>{text}</system>"}
 
@@ -159,6 +160,7 @@ def _blocks(parts: Sequence[Part], role: Role) -> list[dict[str, Any]]:
 
 
 def _block(part: Part, role: Role) -> dict[str, Any] | None:
+    """Return the block of a part; None if the API does not take it."""
     if isinstance(part, Text):
         return _text_block(part.text)
     if isinstance(part, Reasoning):
@@ -180,10 +182,12 @@ def _block(part: Part, role: Role) -> dict[str, Any] | None:
 
 
 def _text_block(text: str) -> dict[str, Any] | None:
+    """Return a block of text; None for blank text, which the API refuses."""
     return {"type": "text", "text": text} if text and not text.isspace() else None
 
 
 def _result_block(result: ToolResult) -> dict[str, Any]:
+    """Return the block of a tool result."""
     raw: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.call_id}
     if isinstance(result.content, str):
         raw |= {"content": result.content} if result.content else {}
@@ -195,6 +199,7 @@ def _result_block(result: ToolResult) -> dict[str, Any]:
 
 
 def _attachment_block(part: Attachment) -> dict[str, Any] | None:
+    """Return the block of an attachment; None if the API does not take its type."""
     media_type = part.media_type
     kind = "image" if media_type.startswith("image/") else "document"
     source: dict[str, Any]

@@ -80,6 +80,7 @@ def read(chunk: list[Any]) -> Message:
 
 
 def _parts(raw: Mapping[str, Any], role: Role) -> Iterator[Part]:
+    """Yield the parts of a message: reasoning, content, and the fields of an assistant."""
     is_assistant, content = role is Role.ASSISTANT, raw.get("content")
     if is_assistant and isinstance(raw.get(_REASONING), str):
         yield Reasoning(raw[_REASONING], extra={"from": _REASONING})
@@ -95,6 +96,7 @@ def _parts(raw: Mapping[str, Any], role: Role) -> Iterator[Part]:
 
 
 def _part(raw: Mapping[str, Any]) -> Part:
+    """Return the part in a block of content; an `Extra` if it is not known."""
     kind = raw.get("type")
     inner = raw.get(kind) if isinstance(kind, str) else None
     if kind == "text" and isinstance(inner, str):
@@ -113,6 +115,7 @@ def _part(raw: Mapping[str, Any]) -> Part:
 
 
 def _call(raw: Mapping[str, Any]) -> ToolCall:
+    """Return the call of a function or a custom tool."""
     kind = raw.get("type", "function")
     inner = raw.get(kind) or {}
     if kind == "custom":
@@ -154,6 +157,7 @@ def speaker_name(name: str) -> str:
 
 
 def _blocks(part: Part, role: Role) -> Iterator[dict[str, Any]]:
+    """Yield the blocks of content of a part; calls and results have none."""
     if isinstance(part, Text):
         yield {"type": "text", "text": part.text}
     elif isinstance(part, Attachment):
@@ -170,6 +174,7 @@ def _blocks(part: Part, role: Role) -> Iterator[dict[str, Any]]:
 
 
 def _write_attachment(part: Attachment) -> dict[str, Any]:
+    """Return the block of an attachment in a message of the user."""
     kind, url = part.media_type, data_url(part)
     if kind.startswith("image/") and url:
         return {"type": "image_url", "image_url": {"url": url}}
@@ -190,6 +195,7 @@ def _write_call(call: ToolCall) -> dict[str, Any]:
 
 
 def _write_result(result: ToolResult) -> dict[str, Any]:
+    """Return the message of a tool result; text is all that it can hold."""
     content: Any = content_text(result.content)
     texts = [part.text for part in result.content if isinstance(part, Text)]
     if texts and len(texts) == len(result.content):

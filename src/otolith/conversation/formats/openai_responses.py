@@ -158,6 +158,7 @@ def _content(item: Mapping[str, Any]) -> tuple[Part, ...]:
 
 
 def _part(raw: Mapping[str, Any]) -> Part:
+    """Return the part in a block of content; an `Extra` if it is not known."""
     kind, name = raw.get("type"), raw.get("filename") or ""
     if kind in ("input_text", "output_text") and isinstance(raw.get("text"), str):
         return Text(raw["text"])
@@ -175,6 +176,7 @@ def _is_web_address(url: Any) -> bool:
 
 
 def _result(item: Mapping[str, Any], kind: str) -> ToolResult:
+    """Return the result in an output item; items of built-in tools keep their type."""
     output, id_field = item.get("output"), _call_id_field(item)
     content: str | tuple[Part, ...] = output if isinstance(output, str) else compact_json(output)
     if isinstance(output, list | dict):
@@ -200,12 +202,14 @@ def write(message: Message) -> list[dict[str, Any]]:
 
 
 def _is_item(part: Part) -> bool:
+    """Return whether a part is an item by itself, not content of a message."""
     if isinstance(part, Extra):
         return not part.type.startswith(f"{NAME}:part:") and not refusal_text(part)
     return isinstance(part, Reasoning | ToolCall | ToolResult)
 
 
 def _write_part(part: Part, role: Role) -> dict[str, Any] | None:
+    """Return the item or the block of a part; None if the API does not take it."""
     if isinstance(part, Text):
         return _write_text(part.text, role)
     if isinstance(part, Attachment):
@@ -245,6 +249,7 @@ def call_item(call: ToolCall) -> str | None:
 
 
 def _write_call(call: ToolCall) -> dict[str, Any]:
+    """Return the item of a call; that of a built-in tool has its arguments as fields."""
     kind = call_item(call)
     item = {"type": kind or "function_call", "call_id": call.id}
     if kind is None:
@@ -258,6 +263,7 @@ def _write_call(call: ToolCall) -> dict[str, Any]:
 
 
 def _write_result(result: ToolResult) -> dict[str, Any]:
+    """Return the output item of a result."""
     kind = result.extra.get("item", "function_call_output")
     output: Any = content_text(result.content)
     if isinstance(result.content, tuple):
@@ -273,6 +279,7 @@ def _write_result(result: ToolResult) -> dict[str, Any]:
 
 
 def _write_attachment(part: Attachment) -> dict[str, Any]:
+    """Return the block of an attachment in a message of the user."""
     if part.media_type.startswith("image/") and data_url(part):
         return {"type": "input_image", "image_url": data_url(part)}
     if part.data is None and _is_web_address(part.url):

@@ -136,6 +136,7 @@ class _Repeats:
         return self._shape(value), self._has_reference
 
     def _shape(self, value: Any) -> Any:
+        """Return a value as a shape: a reference to it, or to parts of it, or itself."""
         if not isinstance(value, str | dict | list):
             return value
         path = self._paths.get(compact_json(value))
@@ -272,6 +273,7 @@ def added_texts(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _texts(value: Any, skipped: tuple[str, ...]) -> Iterator[str]:
+    """Yield the texts in plain data, without those under some keys."""
     if isinstance(value, list):
         for item in value:
             yield from _texts(item, skipped)
