@@ -1,10 +1,11 @@
-"""The versioned truth: pure values and functions over hashes.
+"""Versioned states: trees, commits, branches, merges; pure values and functions over hashes.
 
-Read `repo.py`, then `trees/maps.py`, then `merge/three_way.py`.
+Read `branch.py` and `committer.py`, then `trees/maps.py`, then `merge/three_way.py`.
 
 Glossary: a *cell* is a value as it stands in a tree; a *stage* holds edits that are not committed;
-a *branch* is a ref with a stage on top; a *snapshot* is a state as it was; a *policy* decides where
-a merge finds two answers. No clock, randomness, file or thread is used here; they are arguments.
+a *branch* is a ref with a stage on top; a *stash* is a stage in the store; a *snapshot* is a state
+at a commit, read-only; a *policy* decides where a merge finds two answers; a *handle* reads and
+writes one value. No clock, randomness, file or thread is used here; they are arguments.
 """
 
 from otolith.core.backend import Backend

@@ -1,6 +1,8 @@
-"""The constants of a repo: an object like any other, under the ref `.config`.
+"""Backend: the store, graph, refs, clock and codec that all branches of a repo share.
 
-What all branches of a repo share: its store, its graph, and how values are kept in it.
+The constants of a repo (`Config`) are a packed object under the ref `.config`, written when a store
+is first opened: a map with `format`, the version of the format, and `salt`, a random number that
+decides where the nodes of its trees end.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ FORMAT = 1
 
 
 class Config(NamedTuple):
-    """Format version, and the salt that decides where nodes end."""
+    """The constants of a repo: the version of its format, and its salt."""
 
     format: int
     salt: int
@@ -33,7 +35,12 @@ class Config(NamedTuple):
     def of(
         cls, store: Store, encoding: Encoding, *, entropy: Callable[[int], bytes], now: Clock
     ) -> Config:
-        """Read the constants of a store; give an empty one its own."""
+        """Read the constants of a store, or write new ones to an empty store.
+
+        Raises:
+            Corrupt: they cannot be read.
+            FormatTooNew: a newer otolith wrote the store.
+        """
         hash = store.ref(CONFIG)
         if hash is not None:
             return cls._read(store, encoding, hash)
@@ -44,7 +51,7 @@ class Config(NamedTuple):
             store.write(
                 Batch(objects=[new], swaps=[Swap(CONFIG, None, new.hash)], time=now(), note="init")
             )
-        except StaleRef:  # another process made it at the same moment
+        except StaleRef:  # another process wrote them at the same moment
             return cls.of(store, encoding, entropy=entropy, now=now)
         return config
 
@@ -64,7 +71,10 @@ class Config(NamedTuple):
 
 
 class Backend:
-    """Objects, refs and commits of one store, with the clock and the author that were given."""
+    """Objects, refs and commits of one store, with the clock and author of new commits.
+
+    Threads may share it. `entropy` returns random bytes, for the salt of a new repo.
+    """
 
     def __init__(
         self,
@@ -88,7 +98,7 @@ class Backend:
         self.config = Config.of(store, self.encoding, entropy=entropy, now=clock)
 
     def cells(self) -> Cells:
-        """Return a way to read values, and to write new ones into a buffer of its own."""
+        """Return cells over a new buffer, to read values and to stage new ones."""
         return Cells(Buffer(self.objects), self.encoding, self.config.salt)
 
     def path_history(self, cells: Cells) -> PathHistory:
@@ -96,7 +106,11 @@ class Backend:
         return PathHistory(cells, self.graph)
 
     def move(self, ref: str, old: Hash | None, new: Commit | None, *, note: str) -> None:
-        """Move a ref from where it is known to be to a commit that is stored, or remove it."""
+        """Move a ref from `old` to a stored commit, or remove it.
+
+        Raises:
+            StaleRef: the ref is not at `old` any more.
+        """
         needs = () if new is None else (new.hash,)
         swap = Swap(ref, old, new.hash if new is not None else None)
         self.store.write(Batch(swaps=[swap], needs=needs, time=self.clock(), note=note))

@@ -71,6 +71,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
 
     @property
     def cells(self) -> Cells:
+        """How values are read and written here."""
         return self._tree
 
     def _root(self) -> bytes:
@@ -87,6 +88,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
             self._values.reload()
 
     def cell_at(self, path: Path) -> bytes | None:
+        """Return the staged cell at a path."""
         return self._stage.get(path)
 
     def __setitem__(self, path: str | Path, value: object) -> None:
@@ -104,10 +106,12 @@ class Branch(StateReader, MutableMapping[str, Any]):
         self._committer.settled(keys)
 
     def write_cell(self, path: Path, cell: bytes | None) -> None:
+        """Set or remove the cell at a path; reserved names are refused."""
         parse_own_path(path[:1])
         self.write_reserved(path, cell)
 
     def write_reserved(self, path: Path, cell: bytes | None) -> None:
+        """Set or remove a cell, also under a reserved name."""
         if cell is None:
             self._stage.remove(path)
         else:
@@ -115,6 +119,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
         self._committer.settled(path)
 
     def extend_cell(self, path: Path, cells: list[bytes]) -> None:
+        """Append to the list at a path; a new list gets the policy append."""
         parse_own_path(path[:1])
         if self._stage.extend(path, cells):
             try:
@@ -125,10 +130,12 @@ class Branch(StateReader, MutableMapping[str, Any]):
         self._committer.settled(path)
 
     def extend_reserved(self, path: Path, cells: list[bytes]) -> int:
+        """Append to a list under a reserved name; return its new length."""
         self._stage.extend(path, cells)
         return self._stage.length(path)
 
     def adopt_policy(self, path: Path, policy: str) -> None:
+        """Give a path a merge policy, unless it has one."""
         if self._committer.policies().find(path) is None:
             self._stage.put((POLICY, exactly(path)), self._tree.put(policy))
 

@@ -9,6 +9,7 @@ than it must: `ListHandle` appends without reading the list, `MapHandle` scans a
 from __future__ import annotations
 
 import builtins
+import math
 from abc import abstractmethod
 from collections.abc import (
     Callable,
@@ -47,7 +48,7 @@ def synchronized(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate
 
 
 _HIDDEN = b"."
-"""How the names that belong to otolith begin."""
+"""The first byte of reserved names."""
 
 
 class StateReader(Mapping[str, Any]):
@@ -94,13 +95,15 @@ class StateReader(Mapping[str, Any]):
     # Reading
 
     def __getitem__(self, path: str | Path) -> Any:
-        keys = parse_path(path)
-        cell = self.cell_at(keys)
+        return self.cells.load(self._existing_cell(parse_path(path)))
+
+    def _existing_cell(self, path: Path) -> bytes:
+        cell = self.cell_at(path)
         if cell is None:
             raise KeyNotFound(
-                f"nothing at {format_path(keys)}", hint="list(state) shows what is at the top"
+                f"nothing at {format_path(path)}", hint="list(state) lists the names at the top"
             )
-        return self.cells.load(cell)
+        return cell
 
     def __contains__(self, path: object) -> bool:
         return isinstance(path, str | tuple) and self.cell_at(parse_path(path)) is not None
@@ -124,16 +127,11 @@ class StateReader(Mapping[str, Any]):
 
     def size(self, path: str | Path = ()) -> int:
         """Return the length of the full encoding of the value at a path, without reading it."""
-        cell = self.cell_at(parse_path(path) if path else ())
-        if cell is None:
-            raise KeyNotFound(f"nothing at {format_path(parse_path(path))}")
-        return self.cells.full_size(cell)
+        return self.cells.full_size(self._existing_cell(parse_path(path) if path else ()))
 
     def kind(self, path: str | Path = ()) -> str:
         """Name what is at a path: map, list, str, bytes, the type of a number, or a tag's name."""
-        cell = self.cell_at(parse_path(path) if path else ())
-        if cell is None:
-            raise KeyNotFound(f"nothing at {format_path(parse_path(path))}")
+        cell = self._existing_cell(parse_path(path) if path else ())
         kind = self.cells.kind(cell)
         if kind == "scalar":
             return type(self.cells.load(cell)).__name__
@@ -145,7 +143,10 @@ class StateReader(Mapping[str, Any]):
         return {name: self[name] for name in self}
 
     def list(self, path: str | Path) -> ListHandle:
-        """Return a handle on a list: it reads and writes what it touches, and no more."""
+        """Return a handle on a list: appending costs the same at any length.
+
+        state.list("log").append("booked the hotel")
+        """
         return ListHandle(self, parse_path(path))
 
     def map(self, path: str | Path) -> MapHandle:
@@ -157,7 +158,10 @@ class StateReader(Mapping[str, Any]):
         return SetHandle(self, parse_path(path))
 
     def counter(self, path: str | Path) -> CounterHandle:
-        """Return a handle on a number that merges by adding up."""
+        """Return a handle on a number; a merge adds up what each branch added.
+
+        state.counter("calls").add(1)
+        """
         return CounterHandle(self, parse_path(path))
 
     def blob(self, path: str | Path) -> BlobHandle:
@@ -166,7 +170,7 @@ class StateReader(Mapping[str, Any]):
 
 
 class Snapshot(StateReader):
-    """What `at()` returns."""
+    """The state at one commit, read-only; `at()` of a repo or branch returns it."""
 
     def __init__(self, cells: Cells, commit: Commit) -> None:
         self._tree = cells
@@ -174,12 +178,14 @@ class Snapshot(StateReader):
 
     @property
     def cells(self) -> Cells:
+        """How values are read here."""
         return self._tree
 
     def _root(self) -> bytes:
         return self.commit.cell
 
     def cell_at(self, path: Path) -> bytes | None:
+        """Return the cell at a path of the commit."""
         names = tuple(map(self._tree.encoding.key, path))
         return walk(self._tree, self.commit.cell, names)
 
@@ -195,8 +201,8 @@ def _read_only(path: Path) -> ReadOnly:
 
 
 def equal_numbers(key: Any) -> list[Any]:
-    """Return a key, and the numbers of other types that Python takes for the same key."""
-    if type(key) not in (bool, int, float) or key != key or key in _ENDLESS:
+    """Return a key, and the numbers of other types that equal it as keys of a dict."""
+    if type(key) not in (bool, int, float) or (type(key) is float and not math.isfinite(key)):
         return [key]
     if key == 0:
         return [key, 0, 0.0, -0.0, False]
@@ -206,17 +212,29 @@ def equal_numbers(key: Any) -> list[Any]:
     return [*same, True] if key == 1 else same
 
 
-_ENDLESS = (float("inf"), float("-inf"))
 _LARGEST_FLOAT = 2**1023
 
 
 class Handle:
-    """A value at a path of a state."""
+    """One value of a state, by its path.
+
+    A handle reads the state at each call, so it sees what was staged since it was made. A value of
+    another kind at its path is refused when the handle is made, where the mistake is.
+    """
+
+    _noun = "value"
+    _kinds: tuple[str, ...] = ()  # of cells that fit
+    _empty = b""  # the cell of a value that is not there yet
 
     def __init__(self, state: StateReader, path: Path) -> None:
         self._state = state
         self._path = path
-        self._check()
+        cell = self._cell()
+        if cell is not None and not self._fits(cell):
+            raise BadPath(
+                f"{self.path} is a {self._cells.kind(cell)}, not a {self._noun}",
+                hint="see `otolith ls`, or choose another path",
+            )
 
     @property
     def path(self) -> str:
@@ -235,19 +253,12 @@ class Handle:
     def _cell(self) -> bytes | None:
         return self._state.cell_at(self._path)
 
-    def _check(self) -> None:
-        """Refuse a value of another kind at once, where the mistake is."""
+    def _current(self) -> bytes:
         cell = self._cell()
-        if cell is not None and not self._fits(cell):
-            raise BadPath(
-                f"{self.path} is a {self._cells.kind(cell)}, not a {self._noun}",
-                hint="see `otolith ls`, or choose another path",
-            )
-
-    _noun = "value"
+        return self._empty if cell is None else cell
 
     def _fits(self, cell: bytes) -> bool:
-        return True
+        return self._cells.kind(cell) in self._kinds
 
     def _put(self, value: object) -> bytes:
         try:
@@ -263,9 +274,7 @@ class BlobHandle(Handle):
     """A bytes value of any length, of which any part can be read or replaced by itself."""
 
     _noun = "bytes"
-
-    def _fits(self, cell: bytes) -> bool:
-        return self._cells.kind(cell) == "bytes"
+    _kinds = ("bytes",)
 
     def __len__(self) -> int:
         cell = self._cell()
@@ -321,9 +330,7 @@ class CounterHandle(Handle):
     """A number to which several branches add at the same time; a merge adds up what each added."""
 
     _noun = "number"
-
-    def _fits(self, cell: bytes) -> bool:
-        return self._cells.kind(cell) in ("scalar", "tagged")
+    _kinds = ("scalar", "tagged")
 
     @property
     def value(self) -> Any:
@@ -343,7 +350,7 @@ class CounterHandle(Handle):
         try:
             self._state.adopt_policy(self._path, "counter")
         except BaseException:
-            self._state.write_cell(self._path, before)  # else doing it again would count twice
+            self._state.write_cell(self._path, before)  # else a retry would count twice
             raise
         return value
 
@@ -355,13 +362,8 @@ class ListHandle(Handle, MutableSequence[Any]):
     """A list. Appending costs the same at element ten and ten million."""
 
     _noun = "list"
-
-    def _fits(self, cell: bytes) -> bool:
-        return self._cells.kind(cell) == "list"
-
-    def _current(self) -> bytes:
-        cell = self._cell()
-        return EMPTY_LIST if cell is None else cell
+    _kinds = ("list",)
+    _empty = EMPTY_LIST
 
     def __len__(self) -> int:
         return self._cells.length(self._current())
@@ -387,20 +389,13 @@ class ListHandle(Handle, MutableSequence[Any]):
     @synchronized
     def __setitem__(self, at: int | slice, value: Any) -> None:
         cell = self._current()
-        if isinstance(at, slice):
-            self._splice(cell, *self._span(at, cell), list(value))
-        else:
-            index = self._index(at, cell)
-            self._splice(cell, index, index + 1, [value])
+        values = list(value) if isinstance(at, slice) else [value]
+        self._splice(cell, *self._span(at, cell), values)
 
     @synchronized
     def __delitem__(self, at: int | slice) -> None:
         cell = self._current()
-        if isinstance(at, slice):
-            self._splice(cell, *self._span(at, cell), [])
-        else:
-            index = self._index(at, cell)
-            self._splice(cell, index, index + 1, [])
+        self._splice(cell, *self._span(at, cell), [])
 
     def __iter__(self) -> Iterator[Any]:
         return map(self._cells.load, self._cells.elements(self._current()))
@@ -418,7 +413,7 @@ class ListHandle(Handle, MutableSequence[Any]):
 
     @synchronized
     def extend(self, values: Iterable[Any]) -> None:
-        """Append elements. A list that starts this way merges by keeping both sides' elements."""
+        """Append elements. A list that starts this way merges by appending those of both sides."""
         self._state.extend_cell(self._path, [self._put(value) for value in values])
 
     def _splice(self, cell: bytes, start: int, stop: int, values: list[Any]) -> None:
@@ -428,13 +423,17 @@ class ListHandle(Handle, MutableSequence[Any]):
     def _index(self, at: int, cell: bytes) -> int:
         length = self._cells.length(cell)
         if not -length <= at < length:
-            raise IndexError(f"{self.path} has {length} elements, there is none at {at}")
+            raise IndexError(f"{self.path} has {length} elements, index {at} is out of range")
         return at % length
 
-    def _span(self, at: slice, cell: bytes) -> tuple[int, int]:
+    def _span(self, at: int | slice, cell: bytes) -> tuple[int, int]:
+        """Return where the elements that are written to start and stop."""
+        if not isinstance(at, slice):
+            index = self._index(at, cell)
+            return index, index + 1
         start, stop, step = at.indices(self._cells.length(cell))
         if step != 1:
-            raise BadValue(f"{self.path}: a slice that is written to has no step")
+            raise BadValue(f"{self.path}: the slice to write must have step 1, got {step}")
         return start, max(start, stop)
 
 
@@ -442,38 +441,33 @@ class MapHandle(Handle, MutableMapping[Any, Any]):
     """A dict with keys of any plain type, in key order."""
 
     _noun = "map"
-
-    def _fits(self, cell: bytes) -> bool:
-        return self._cells.kind(cell) == "map"
-
-    def _current(self) -> bytes:
-        cell = self._cell()
-        return EMPTY_MAP if cell is None else cell
+    _kinds = ("map",)
+    _empty = EMPTY_MAP
 
     def __len__(self) -> int:
         return self._cells.length(self._current())
 
     def __getitem__(self, key: Any) -> Any:
-        cell = self._state.cell_at((*self._path, self._known(key)))
+        cell = self._state.cell_at((*self._path, self._stored_key(key)))
         if cell is None:
             raise KeyNotFound(f"{self.path} has no key {key!r}", hint=f"see {self.path}'s keys()")
         return self._cells.load(cell)
 
     def __contains__(self, key: object) -> bool:
-        return self._state.cell_at((*self._path, self._known(key))) is not None
+        return self._state.cell_at((*self._path, self._stored_key(key))) is not None
 
     @synchronized
     def __setitem__(self, key: Any, value: Any) -> None:
-        self._state.write_cell((*self._path, self._known(key)), self._put(value))
+        self._state.write_cell((*self._path, self._stored_key(key)), self._put(value))
 
     @synchronized
     def __delitem__(self, key: Any) -> None:
         if key not in self:
             raise KeyNotFound(f"{self.path} has no key {key!r}", hint=f"see {self.path}'s keys()")
-        self._state.write_cell((*self._path, self._known(key)), None)
+        self._state.write_cell((*self._path, self._stored_key(key)), None)
 
-    def _known(self, key: Any) -> Any:
-        """Return the key that this one is kept under: to a dict, 1, 1.0 and True are the same."""
+    def _stored_key(self, key: Any) -> Any:
+        """Return the key that this one is stored under: in a dict, 1, 1.0 and True are one key."""
         if type(key) is str:
             return key
         same = (each for each in equal_numbers(key) if self._state.cell_at((*self._path, each)))

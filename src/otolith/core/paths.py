@@ -1,4 +1,4 @@
-"""Places in a state: a path is keys from the root down, written with slashes between them.
+"""Paths: keys from the root of a state down, written with slashes between them.
 
 A `/` inside a key is written `~1`, a `~` as `~0`; a key that is not a str is `~:` and its JSON
 (`~:42`), where it has one. An element of a list is its index. Names that start with a dot at the

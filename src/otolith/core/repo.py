@@ -34,7 +34,10 @@ class Session(NamedTuple):
 
 
 class BareRepo:
-    """What `otolith.open` returns. Threads may share it; each takes branches of its own."""
+    """A repo over one store, without defaults from this machine; `session.Repo` adds those.
+
+    Threads may share it; each opens its own branches.
+    """
 
     def __init__(
         self,
@@ -84,7 +87,7 @@ class BareRepo:
     def sessions(self, *, scope: str = "session") -> list[Session]:
         """Return all sessions, by id; or all users, or all applications.
 
-        A ref that no branch can have, in a store that somebody prepared, is passed over.
+        A ref that no branch can have, in a forged store, is skipped.
         """
         branches: dict[str, list[str]] = {}
         for ref in self.store.refs(scope_ref(scope, "x", "x").removesuffix("x/x")):
@@ -100,7 +103,7 @@ class BareRepo:
         return {split_ref(ref)[2]: self.backend.graph.commit(hash) for ref, hash in heads.items()}
 
     def delete_branch(self, id: str, branch: str, *, scope: str = "session") -> None:
-        """Delete a branch, and edits that were stashed there.
+        """Delete a branch and its stash.
 
         Its commits stay until nothing names them and they are collected.
         """
@@ -108,7 +111,7 @@ class BareRepo:
         stash = stage_ref(ref)
         head = self._existing(ref, f"branch {branch}")
         while True:
-            # The stash is named even if it is empty: edits that land there meanwhile would stay.
+            # The stash is named even if there is none: one written concurrently would stay.
             swaps = [Swap(ref, head, None), Swap(stash, self.store.ref(stash), None)]
             try:
                 self.store.write(Batch(swaps=swaps, time=self.clock(), note="delete"))
@@ -124,7 +127,7 @@ class BareRepo:
         ref = tag_ref(name)
         old = self.store.ref(ref)
         if old is not None and not force:
-            raise RefExists(f"tag {name} is already there", hint="choose another, or force=True")
+            raise RefExists(f"tag {name} already exists", hint="choose another, or force=True")
         self.backend.move(ref, old, commit, note="tag")
         return commit
 
@@ -141,7 +144,7 @@ class BareRepo:
         self.backend.move(ref, self._existing(ref, f"tag {name}"), None, note="delete")
 
     def resolve(self, expression: str, *, at: str | None = None) -> Commit:
-        """Return the commit that an expression names; `at` is the ref of the branch at hand."""
+        """Return the commit that an expression names; `at` is the ref of the current branch."""
         return self.backend.refs.resolve(expression, at=at)
 
     def at(self, target: Commit | str) -> Snapshot:

@@ -1,8 +1,11 @@
-"""Uncommitted edits over a state: written down as they come, put into the tree in one go.
+"""Stage: uncommitted edits over a state, recorded as they come, applied to the tree together.
 
 Edits wait in nested dicts that mirror the tree, so a thousand assignments cost one walk down the
 tree and not a thousand. Reading a path that has an edit finds it there; reading a container
-above an edit first applies what waits.
+above an edit first applies the edits that wait.
+
+A waiting edit is a cell, None for a removal, a dict for edits further down, or a `_Tail` of
+elements to append. Lists are edited at once, except at their end.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ class _Tail:
 
 
 class _InList(Exception):
-    """On the way down there is a list, which is edited at once and not later."""
+    """Raised on the way down at a list, which is edited at once."""
 
     def __init__(self, depth: int, cell: bytes) -> None:
         super().__init__(depth)
@@ -42,7 +45,7 @@ class Stage:
 
     def __init__(self, cells: Cells, root: bytes) -> None:
         self._cells = cells
-        # One attribute, so that whatever is raised in between finds either both old or both new.
+        # One attribute, so that an interruption leaves either both old or both new.
         self._now: tuple[bytes, dict[bytes, _Waiting]] = (root, {})
 
     @property
@@ -54,7 +57,7 @@ class Stage:
         return self._now[1]
 
     def root(self) -> bytes:
-        """Apply what waits; return the loose cell of the whole state."""
+        """Apply the waiting edits; return the loose cell of the whole state."""
         root, waiting = self._now
         if waiting:
             root = self._cells.edit_state(root, self._edits(root, waiting))
@@ -90,15 +93,15 @@ class Stage:
         return at
 
     def put(self, path: Path, cell: bytes) -> None:
-        """Set what is at a path; maps on the way are made.
+        """Set the cell at a path; missing maps on the way are created.
 
         Raises:
-            BadPath: something on the way has no parts.
+            BadPath: something on the way is neither a map nor a list.
         """
         self._write(path, cell)
 
     def remove(self, path: Path) -> None:
-        """Remove what is at a path.
+        """Remove the cell at a path.
 
         Raises:
             KeyNotFound: nothing is there.
@@ -108,7 +111,7 @@ class Stage:
         self._write(path, None)
 
     def extend(self, path: Path, cells: list[bytes]) -> bool:
-        """Append to the list at a path; tell whether it was made for that."""
+        """Append to the list at a path; return whether the list is new."""
         tail = self._waiting_at(path)
         if isinstance(tail, _Tail):
             tail.cells += cells
@@ -122,7 +125,7 @@ class Stage:
         return base is None
 
     def length(self, path: Path) -> int:
-        """Return how long the list at a path is, without applying what waits to be appended."""
+        """Return how long the list at a path is, without applying what waits."""
         tail = self._waiting_at(path)
         if isinstance(tail, _Tail):
             return tail.start + len(tail.cells)
@@ -142,14 +145,14 @@ class Stage:
         except _InList as inside:
             parts, elements = path[: inside.depth], path[inside.depth :]
             new = None if cell is None else self._apply(None, cell)
-            self._write(parts, self._edited(inside.cell, elements, new, parts))
+            self._write(parts, self._with_edit(inside.cell, elements, new, parts))
             return
         edit: _Waiting = cell
         for name in reversed(names[depth + 1 :]):
             edit = {name: edit}
-        at[names[depth]] = edit  # at once: maps on the way without what goes there would stay
+        at[names[depth]] = edit  # in one step, so that an interruption leaves no empty maps
 
-    def _edited(self, cell: bytes, path: Path, new: bytes | None, above: Path) -> bytes:
+    def _with_edit(self, cell: bytes, path: Path, new: bytes | None, above: Path) -> bytes:
         """Return a cell in which a path below it is set, or removed."""
         here = (*above, path[0])
         kind = self._cells.kind(cell)
@@ -161,7 +164,7 @@ class Stage:
                 f"nothing at {format_path(here)}", hint="append to a list with state.list(path)"
             )
         if len(path) > 1:
-            new = self._edited(EMPTY_MAP if old is None else old, path[1:], new, here)
+            new = self._with_edit(EMPTY_MAP if old is None else old, path[1:], new, here)
         if kind == "map":
             return self._cells.edit_map(cell, {self.names(path)[0]: new})
         at = index_in(path[0], self._cells.length(cell)) or 0
@@ -177,12 +180,13 @@ class Stage:
                     self._check_map(path[:length], names[:length])
                 return at, depth
             if not isinstance(below, dict):
-                self.root()  # what waits there becomes part of the tree, and can be entered
+                self.root()  # now the edit is part of the tree, and can be entered
                 return self._place(path, names)
             at = below
         return at, len(names) - 1
 
     def _check_map(self, path: Path, names: Names) -> None:
+        """Refuse to go down through anything but a map, or nothing."""
         cell = walk(self._cells, self._root, names)
         kind = "map" if cell is None else self._cells.kind(cell)
         if cell is not None and kind == "list":
@@ -191,6 +195,7 @@ class Stage:
             raise _no_parts(path, kind)
 
     def _apply(self, cell: bytes | None, waiting: _Waiting) -> bytes:
+        """Return a cell with a waiting edit applied."""
         if isinstance(waiting, _Tail):
             end = waiting.start
             return self._cells.splice(waiting.base, end, end, waiting.cells)

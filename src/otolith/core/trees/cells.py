@@ -106,12 +106,14 @@ class _TagsOnly:
     """A codec that knows no class: values that are not plain are read as `Tagged`."""
 
     def lower(self, value: object) -> Tagged:
+        """Refuse to encode a value."""
         raise BadValue(
             f"a {type(value).__name__} cannot be encoded by a reader that knows no classes",
             hint="write it through a branch",
         )
 
     def lift(self, code: int, data: object) -> object:
+        """Return the code and the data."""
         return Tagged(code, data)
 
 
