@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 os.environ["OTOLITH_KEY"] = "07" * 32  # the tests' key: pickles are read only by who signed them
 
 import otolith
-from otolith.agent import Agent, AgentState, Orchestrator, ScriptedModel, Usage, tool
+from otolith.agent import Agent, AgentState, Orchestrator, ScriptedModel, TokenUsage, tool
 from otolith.conversation import Attachment, Role, Text, ToolCall
 from otolith.memory import ToolRecord
 from otolith.statecharts import AGENT, Chart, Phase
@@ -123,7 +123,7 @@ def own_values() -> dict[str, Any]:
     memory.plan(["search", "book"])
     memory.note("airline", "Delta")
     return {
-        "usage": Usage(3, 4),
+        "usage": TokenUsage(3, 4),
         "said": [Role.USER, Text("hello")],
         "record": ToolRecord("c1", "search", {"to": "NYC"}, result=["DL 47"], duration_ms=4.0),
         "phase": {"now": Phase.PLANNING},
@@ -131,7 +131,7 @@ def own_values() -> dict[str, Any]:
         "steps": list(memory.steps),
         "note": memory.recall("airline")[0],
         "runner": Runner(python="python3"),
-        "pickled": SimpleNamespace(usage=Usage(5, 6), roles=[Role.TOOL]),
+        "pickled": SimpleNamespace(usage=TokenUsage(5, 6), roles=[Role.TOOL]),
     }
 
 

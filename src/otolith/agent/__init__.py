@@ -2,7 +2,7 @@
 
     class Booker(Orchestrator):
         def step(self, s: AgentState) -> AgentState: ...
-    Booker(repo).run("Book a flight", session="trip-42")   # again after kill -9: it goes on
+    Booker(repo).run("Book a flight", session="trip-42")   # again after kill -9: it resumes
 
     agent = Agent(model=my_model)
 
@@ -10,13 +10,12 @@
     def analyse(data: list[float]) -> Summary:
         "Describe the data."
 
-Read `orchestrator.py`, then `run_store.py` for what is kept, `tool_runner.py` for how often a tool
-is called, and `model_step.py` for what an agent does in a step. Names are loaded when they are
-asked for.
+Read `orchestrator.py`, then `journal.py` for what is stored, `tool_runner.py` for how often a tool
+is called, and `model_step.py` for the step of an agent. Names are loaded when they are first used.
 
 Glossary: a *run* is the work of one agent in a session; a *step* takes it from one state to the
 next, and is a commit; an *effect* is what a tool does to the world; the *ledger* has all of them; a
-*recorded reply* is what a model answered, kept for steps that are cut off and for repeated runs.
+*recorded reply* is the answer of a model, stored for steps that are cut off and for replays.
 """
 
 from otolith.lazy import door
@@ -25,47 +24,39 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from otolith.agent.agent import Agent, Task
-    from otolith.agent.invocation import Outcome
-    from otolith.agent.ledger import Entry, effects_after, ledger_in
+    from otolith.agent.ledger import LedgerEntry, effects_after, ledger_in
     from otolith.agent.model_step import ModelOrchestrator
-    from otolith.agent.models import (
-        AnthropicModel,
-        FunctionModel,
-        Model,
-        OpenAIModel,
-        Recorded,
-        ReplayModel,
-        Reply,
-        ScriptedModel,
-        Usage,
-    )
+    from otolith.agent.models.anthropic import AnthropicModel
+    from otolith.agent.models.base import FunctionModel, Model, RecordedReply, Reply, TokenUsage
+    from otolith.agent.models.openai import OpenAIModel
+    from otolith.agent.models.script import ScriptedModel
     from otolith.agent.orchestrator import Orchestrator
-    from otolith.agent.replay_run import Replay, replay
+    from otolith.agent.replay_run import ReplayModel, ReplayResult, replay
     from otolith.agent.run_store import list_runs, load_run, replies_in, run_code_name
-    from otolith.agent.state import AgentState, Observation, WorkingMemory
+    from otolith.agent.state import AgentState, Observation, Outcome, WorkingMemory
     from otolith.agent.tools import Tool, Toolbox, tool
 
 __all__ = [
     "Agent",
     "AgentState",
     "AnthropicModel",
-    "Entry",
     "FunctionModel",
+    "LedgerEntry",
     "Model",
     "ModelOrchestrator",
     "Observation",
     "OpenAIModel",
     "Orchestrator",
     "Outcome",
-    "Recorded",
-    "Replay",
+    "RecordedReply",
     "ReplayModel",
+    "ReplayResult",
     "Reply",
     "ScriptedModel",
     "Task",
+    "TokenUsage",
     "Tool",
     "Toolbox",
-    "Usage",
     "WorkingMemory",
     "effects_after",
     "ledger_in",
@@ -77,36 +68,21 @@ __all__ = [
     "tool",
 ]
 
-_HOME = {
-    "ModelOrchestrator": "model_step",
-    "Agent": "agent",
-    "AgentState": "state",
-    "AnthropicModel": "models",
-    "Entry": "ledger",
-    "FunctionModel": "models",
-    "Model": "models",
-    "Observation": "state",
-    "OpenAIModel": "models",
-    "Orchestrator": "orchestrator",
-    "Outcome": "invocation",
-    "Recorded": "models",
-    "Replay": "replay_run",
-    "ReplayModel": "models",
-    "Reply": "models",
-    "ScriptedModel": "models",
-    "Task": "agent",
-    "Tool": "tools",
-    "Toolbox": "tools",
-    "Usage": "models",
-    "WorkingMemory": "state",
-    "run_code_name": "run_store",
-    "effects_after": "ledger",
-    "ledger_in": "ledger",
-    "replay": "replay_run",
-    "replies_in": "run_store",
-    "load_run": "run_store",
-    "list_runs": "run_store",
-    "tool": "tools",
+_MODULES = {
+    "agent": "Agent Task",
+    "ledger": "LedgerEntry effects_after ledger_in",
+    "model_step": "ModelOrchestrator",
+    "models.anthropic": "AnthropicModel",
+    "models.base": "FunctionModel Model RecordedReply Reply TokenUsage",
+    "models.openai": "OpenAIModel",
+    "models.script": "ScriptedModel",
+    "orchestrator": "Orchestrator",
+    "replay_run": "ReplayModel ReplayResult replay",
+    "run_store": "list_runs load_run replies_in run_code_name",
+    "state": "AgentState Observation Outcome WorkingMemory",
+    "tools": "Tool Toolbox tool",
 }
 
-__getattr__ = door(__name__, _HOME)
+__getattr__ = door(
+    __name__, {name: module for module, names in _MODULES.items() for name in names.split()}
+)

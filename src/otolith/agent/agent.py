@@ -1,166 +1,34 @@
-"""Agent: a model, its tools, and what it is asked to do with them.
+"""Agent: a model with tools; Task: a typed function without a body that an agent carries out.
 
-Task: a typed function without a body, which an agent carries out.
-
-A call that was cut off goes on when it is made again, with the same arguments in the same state. So
-it must be known whether one that is over was cut off, too: between its last commit and its return.
-That its result was handed over is committed; whoever asks after that begins anew.
+A call of a task that was cut off resumes when it is made again, with the same arguments in the same
+state. A process can also die between the last commit of a run and the return of its result. So that
+a finished call is not mistaken for a new one, the return is committed too: the same call begins a
+new run only after the result of the last one was returned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Generic, Protocol, TypedDict, TypeVar, Unpack, overload
+from contextlib import contextmanager
+from typing import Any, Generic, TypedDict, TypeVar, Unpack, overload
 
-from otolith.agent.invocation import Outcome
-from otolith.agent.ledger import Entry
-from otolith.agent.model_step import Acts, Inputs, ModelOrchestrator, prompt_of
+from otolith.agent.ledger import LedgerEntry
+from otolith.agent.model_step import ActionMode, InputLoader, ModelOrchestrator, task_prompt
 from otolith.agent.models.base import Model, OnText, as_model
 from otolith.agent.run_store import MAIN
-from otolith.agent.state import AgentState
-from otolith.agent.tools import Signature, Tool, Toolbox, fitted, plain
+from otolith.agent.state import AgentState, Outcome
+from otolith.agent.tools import Signature, Tool, Toolbox, convert, to_plain
 from otolith.core import Target
 from otolith.errors import BadReply, Busy, Invalid, TimedOut
 from otolith.session import Versioned
-from otolith.state.live import Live
+from otolith.state import Live
 
 R = TypeVar("R")
 _STATE = "state"
 
 
-class Does(Protocol):
-    """An agent, as far as a task needs to know it."""
-
-    @property
-    def limits(self) -> dict[str, Any]: ...
-    def acting(
-        self, state: Any = None, *, result: Any = str, inputs: dict[str, Any] | Inputs | None = None
-    ) -> ModelOrchestrator: ...
-    def doing(self, acting: ModelOrchestrator) -> AbstractContextManager[ModelOrchestrator]: ...
-
-
-class Task(Generic[R]):
-    """A function whose body is an agent."""
-
-    def __init__(self, agent: Does, function: Callable[..., R]) -> None:
-        """Make one.
-
-        Raises:
-            Invalid: it has no docstring, or its types cannot be given to a model.
-        """
-        self.agent = agent
-        self.signature = Signature(function, hidden=frozenset({_STATE}), is_filled=False)
-        self.name = self.signature.name
-        self.__doc__ = function.__doc__
-        self.__name__ = self.name
-        self.__wrapped__ = function
-        if not self.signature.text:
-            raise Invalid(f"{self.name} does not say what to do", hint="give it a docstring")
-
-    def __call__(self, *args: Any, state: Live | Versioned | None = None, **kwargs: Any) -> R:
-        """Let the agent do it, and return the result.
-
-        `state=` is where it remembers: None, `Live()`, or a `Versioned` in which each step is a
-        commit, and a call that was cut off goes on when it is made again.
-
-        Raises:
-            BadReply: the model gave nothing that fits the result type.
-            TimedOut: it reached a limit; the same call goes on.
-            Busy: it waits for a person; see `run`.
-        """
-        outcome = self.run(*args, state=state, **kwargs)
-        if outcome.ended == "done":
-            found: R = self._result(outcome.answer)
-            return found
-        if outcome.ended == "error":
-            raise BadReply(f"{self.name}: {outcome.error}", hint="see the events of the state")
-        if outcome.ended == "paused":
-            raise Busy(f"{self.name} waits for an answer: {outcome.question}", hint="use .resume")
-        raise TimedOut(
-            f"{self.name} ended after {outcome.steps} steps ({outcome.ended})",
-            hint="the same call goes on where it was, if its state has history",
-        )
-
-    def run(self, *args: Any, state: Live | Versioned | None = None, **kwargs: Any) -> Outcome:
-        """Let the agent do it; return how it came to rest, whatever that is."""
-        _check_state(state)
-        inputs = self.signature.named(*args, **kwargs)
-        prompt = self.prompt(inputs)
-        acting, session = self.acting(state, inputs=inputs), _session(state)
-        # A process that died with the result in its hands is not known to have given it to anybody.
-        again = acting.is_handed_over(session)
-        with self.agent.doing(acting):
-            outcome = acting.run(prompt, session=session, again=again, **self.agent.limits)
-        return _handed_over(outcome, acting, session)
-
-    def resume(self, state: Any, answer: str | None = None) -> Outcome:
-        """Go on with a call that paused, was stopped or reached a limit."""
-        session = _session(state)
-        with self.agent.doing(self.acting(state)) as acting:
-            outcome = acting.resume(session, answer, **self.agent.limits)
-        return _handed_over(outcome, acting, session)
-
-    def inputs(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return plain data as the arguments that the task is annotated with.
-
-        Raises:
-            BadValue: one does not fit; the message says which.
-            Invalid: it takes what no plain data can be made into.
-        """
-        return Signature(self.__wrapped__, hidden=frozenset({_STATE})).arguments(given)
-
-    def prompt(self, inputs: dict[str, Any]) -> str:
-        """Return what the model is told: what to do, and with what."""
-        return prompt_of(self.signature.text, self.name, plain(inputs))
-
-    def acting(
-        self, state: Any = None, *, inputs: dict[str, Any] | None = None
-    ) -> ModelOrchestrator:
-        """Return what runs this task in a state, a repo or a store.
-
-        Without `inputs`, a call that was begun goes on with what its prompt tells of them.
-        """
-        given = self._told_inputs if inputs is None else inputs
-        made = self.agent.acting(state, result=self._kind, inputs=given)
-        made.code = self.name
-        return made
-
-    def _told_inputs(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Return inputs as what they were, which only their types can say."""
-        untyped = [name for name in given if not self.signature.is_typed(name)]
-        if untyped:
-            raise Invalid(f"{', '.join(untyped)} could be anything", hint="annotate it")
-        return self.inputs(given)
-
-    @property
-    def _kind(self) -> Any:
-        kind = self.signature.result
-        return Any if kind is None or kind is type(None) else kind
-
-    def _result(self, answer: Any) -> Any:
-        return answer if self._kind is Any else fitted(answer, self._kind, what="the result")
-
-
-def _handed_over(outcome: Outcome, acting: ModelOrchestrator, session: str) -> Outcome:
-    if outcome.state.is_over and not acting.is_handed_over(session):
-        acting.hand_over(session)
-    return outcome
-
-
-def _check_state(state: object) -> None:
-    if state is not None and not isinstance(state, Live | Versioned):
-        raise Invalid(
-            f"a {type(state).__name__} is no state", hint="use None, Live() or Versioned(…)"
-        )
-
-
-def _session(state: object) -> str:
-    return state.session if isinstance(state, Versioned) else MAIN
-
-
-class Parts(TypedDict, total=False):
-    """What of an agent has defaults; see `Acting`."""
+class AgentOptions(TypedDict, total=False):
+    """The options of an agent that have defaults; see `ModelOrchestrator`."""
 
     can_ask: bool
     human: Callable[[str], str | None] | None
@@ -172,7 +40,7 @@ class Parts(TypedDict, total=False):
 
 
 class Agent:
-    """Something that acts: `Agent(model=…)`, then `@agent.tool` and `@agent.task`."""
+    """A model that acts: `Agent(model=…)`, then `@agent.tool` and `@agent.task`."""
 
     def __init__(
         self,
@@ -181,28 +49,27 @@ class Agent:
         name: str = MAIN,
         instructions: str = "",
         tools: Iterable[Tool | Callable[..., Any]] = (),
-        acts: Acts = "tools",
+        acts: ActionMode = "tools",
         max_steps: int | None = 50,
         max_seconds: float | None = None,
-        **parts: Unpack[Parts],
+        **options: Unpack[AgentOptions],
     ) -> None:
-        """Make one.
+        """Make an agent.
 
         It acts by calling tools, or by writing code (`acts="code"`) that runs in the workspace of
         the state. `can_ask` lets the model ask the user: `human` answers, or the run pauses.
-        `context_tokens` is how much of a conversation a model is given.
+        `context_tokens` limits how much of a conversation is sent to the model.
         """
         if acts not in ("tools", "code"):
-            raise Invalid(f"acts={acts!r}", hint='use "tools" or "code"')
+            raise Invalid(f'acts must be "tools" or "code", got {acts!r}')
         self.model = as_model(model)
         self.name = name
         self.tools = Toolbox(tools)
         self._limits: dict[str, Any] = {"max_steps": max_steps, "max_seconds": max_seconds}
         self._acts = acts
-        self._parts: dict[str, Any] = dict(parts)
-        self._parts["can_ask"] = parts.get("can_ask", "human" in parts)
+        self._options: dict[str, Any] = {"can_ask": "human" in options, **options}
         self._instructions = instructions
-        self._under_way: list[ModelOrchestrator] = []
+        self._running: list[ModelOrchestrator] = []
 
     def __repr__(self) -> str:
         return f"<Agent {self.name} of {self.model.name}, {len(self.tools)} tools>"
@@ -222,21 +89,20 @@ class Agent:
     @overload
     def task(self) -> Callable[[Callable[..., R]], Task[R]]: ...
     def task(self, function: Any = None) -> Any:
-        """Make a task of a function: inputs and result by its types, the docstring says what."""
+        """Make a task of a function: its types give inputs and result, its docstring the task."""
         return Task(self, function) if function is not None else lambda found: Task(self, found)
 
-    def acting(
+    def orchestrator(
         self,
         state: Any = None,
         *,
         result: Any = str,
-        inputs: dict[str, Any] | Inputs | None = None,
+        inputs: dict[str, Any] | InputLoader | None = None,
         model: Model | None = None,
     ) -> ModelOrchestrator:
-        """Return what runs this agent in a state, a repo or a store."""
-        where = Versioned() if state is None and self._acts == "code" else state
+        """Return an orchestrator that runs this agent in a state, a repo or a store."""
         made = ModelOrchestrator(
-            where,
+            Versioned() if state is None and self._acts == "code" else state,
             instructions=self._instructions,
             result=result,
             acts=self._acts,
@@ -244,9 +110,9 @@ class Agent:
             model=self.model if model is None else model,
             tools=self.tools.values(),
             name=self.name,
-            **self._parts,
+            **self._options,
         )
-        made.code = "Agent"
+        made.code_name = "Agent"
         return made
 
     def run(
@@ -259,51 +125,165 @@ class Agent:
         again: bool = False,
         **limits: Any,
     ) -> Outcome:
-        """Let the agent answer a request in words, in a state, a repo or a store.
+        """Answer a request in words, in a state, a repo or a store.
 
-        See `Orchestrator.run`: the same request goes on with what it began, or returns how that
-        ended, unless it is to be done `again`; `answer` is for a run that waits for one.
+        See `Orchestrator.run`: the same request resumes the task that it began, or returns its
+        outcome, unless `again` begins it again; `answer` is for a run that waits for one.
         """
-        with self.doing(self.acting(state)) as acting:
-            return acting.run(
-                input, session=session, answer=answer, again=again, **{**self._limits, **limits}
-            )
+        limits = {**self._limits, **limits}
+        with self.stoppable(self.orchestrator(state)) as runner:
+            return runner.run(input, session=session, answer=answer, again=again, **limits)
 
     @property
     def limits(self) -> dict[str, Any]:
-        """How many steps and seconds a task may take."""
+        """The default `max_steps` and `max_seconds` of a run."""
         return dict(self._limits)
 
     @contextmanager
-    def doing(self, acting: ModelOrchestrator) -> Iterator[ModelOrchestrator]:
-        """Let `stop` reach what runs meanwhile."""
-        self._under_way.append(acting)
+    def stoppable(self, runner: ModelOrchestrator) -> Iterator[ModelOrchestrator]:
+        """Return a context in which `stop` of this agent stops an orchestrator."""
+        self._running.append(runner)
         try:
-            yield acting
+            yield runner
         finally:
-            self._under_way.remove(acting)
+            self._running.remove(runner)
 
-    # What a user decides; see `Orchestrator`
+    # Decided by the user; see `Orchestrator`
 
     def stop(self) -> None:
-        """Let all that this agent does end before its next step; from any thread."""
-        for acting in list(self._under_way):
-            acting.stop()
+        """End all runs of this agent before their next step; from any thread."""
+        for runner in list(self._running):
+            runner.stop()
 
     def abandon(self, state: Any, *, session: str = MAIN, why: str = "abandoned") -> None:
         """End a task that is not over, so that the session is free for another one."""
-        self.acting(state).abandon(session, why)
+        self.orchestrator(state).abandon(session, why)
 
-    def unknown_effects(self, state: Any, *, session: str = MAIN) -> list[Entry]:
-        """Return the calls of which nobody knows whether they happened."""
-        return self.acting(state).unknown_effects(session)
+    def unknown_effects(self, state: Any, *, session: str = MAIN) -> list[LedgerEntry]:
+        """Return the calls that may have happened or not."""
+        return self.orchestrator(state).unknown_effects(session)
 
     def settle(
         self, key: str, state: Any, *, happened: bool, result: Any = None, session: str = MAIN
     ) -> None:
-        """Decide about a call of which nobody knows whether it happened."""
-        self.acting(state).settle(key, happened=happened, result=result, session=session)
+        """Decide whether a call has happened whose outcome is unknown."""
+        self.orchestrator(state).settle(key, happened=happened, result=result, session=session)
 
-    def rollback(self, target: Target, state: Any, *, session: str = MAIN) -> list[Entry]:
-        """Go back to an earlier commit; return the effects since, which stay in the world."""
-        return self.acting(state).rollback(target, session=session)
+    def rollback(self, target: Target, state: Any, *, session: str = MAIN) -> list[LedgerEntry]:
+        """Go back to an earlier commit; return the later effects, which stay in the world."""
+        return self.orchestrator(state).rollback(target, session=session)
+
+
+class Task(Generic[R]):
+    """A function whose body is an agent."""
+
+    def __init__(self, agent: Agent, function: Callable[..., R]) -> None:
+        """Make a task of a function with a docstring.
+
+        Raises:
+            Invalid: it has no docstring, or its signature cannot be read.
+        """
+        self.agent = agent
+        self.signature = Signature(function, hidden=frozenset({_STATE}), for_model=False)
+        self.name = self.signature.name
+        self.__doc__ = function.__doc__
+        self.__name__ = self.name
+        self.__wrapped__ = function
+        if not self.signature.text:
+            raise Invalid(f"{self.name} does not say what to do", hint="give it a docstring")
+        kind = self.signature.result
+        self._result_type = Any if kind is None or kind is type(None) else kind
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name} of {self.agent.name}>"
+
+    def __call__(self, *args: Any, state: Live | Versioned | None = None, **kwargs: Any) -> R:
+        """Let the agent do the task, and return the result.
+
+        `state=` is where the run is stored: None, `Live()`, or a `Versioned` in which each step is
+        a commit, and a call that was cut off resumes when it is made again.
+
+        Raises:
+            BadReply: the model gave no valid result.
+            TimedOut: a limit was reached; the same call resumes.
+            Busy: it waits for a person; see `resume`.
+        """
+        outcome = self.run(*args, state=state, **kwargs)
+        if outcome.ended == "done":
+            answer = outcome.answer
+            if self._result_type is not Any:
+                answer = convert(answer, self._result_type, what="the result")
+            result: R = answer
+            return result
+        if outcome.ended == "error":
+            raise BadReply(f"{self.name}: {outcome.error}", hint="see the events of the state")
+        if outcome.ended == "paused":
+            raise Busy(f"{self.name} waits for an answer: {outcome.question}", hint="use .resume")
+        raise TimedOut(
+            f"{self.name} ended after {outcome.steps} steps ({outcome.ended})",
+            hint="the same call resumes it, if its state has history",
+        )
+
+    def run(self, *args: Any, state: Live | Versioned | None = None, **kwargs: Any) -> Outcome:
+        """Let the agent do the task, and return how it ended."""
+        if state is not None and not isinstance(state, Live | Versioned):
+            raise Invalid(
+                f"state must be None, Live or Versioned, got {type(state).__name__}",
+                hint="use None, Live() or Versioned(…)",
+            )
+        inputs = self.signature.bind(*args, **kwargs)
+        runner, session = self.orchestrator(state, inputs=inputs), _session_of(state)
+        # A process may have died before it returned the result: then this call returns it.
+        again = runner.is_result_returned(session)
+        with self.agent.stoppable(runner):
+            limits = self.agent.limits
+            outcome = runner.run(self.prompt(inputs), session=session, again=again, **limits)
+        return _mark_returned(outcome, runner, session)
+
+    def resume(self, state: Any, answer: str | None = None) -> Outcome:
+        """Resume a call that paused, was stopped or reached a limit."""
+        session = _session_of(state)
+        with self.agent.stoppable(self.orchestrator(state)) as runner:
+            outcome = runner.resume(session, answer, **self.agent.limits)
+        return _mark_returned(outcome, runner, session)
+
+    def inputs(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return plain data as the arguments that the task is annotated with.
+
+        Raises:
+            BadValue: one does not fit; the message says which.
+            Invalid: it takes what no plain data can be made into.
+        """
+        return Signature(self.__wrapped__, hidden=frozenset({_STATE})).arguments(given)
+
+    def prompt(self, inputs: dict[str, Any]) -> str:
+        """Return the prompt for the model: the task and its inputs."""
+        return task_prompt(self.signature.text, self.name, to_plain(inputs))
+
+    def orchestrator(
+        self, state: Any = None, *, inputs: dict[str, Any] | None = None
+    ) -> ModelOrchestrator:
+        """Return an orchestrator that runs this task in a state, a repo or a store.
+
+        Without `inputs`, a call that has begun resumes with the inputs in its prompt.
+        """
+        loader = self._inputs_of_prompt if inputs is None else inputs
+        made = self.agent.orchestrator(state, result=self._result_type, inputs=loader)
+        made.code_name = self.name
+        return made
+
+    def _inputs_of_prompt(self, given: dict[str, Any]) -> dict[str, Any]:
+        untyped = [name for name in given if not self.signature.has_type(name)]
+        if untyped:
+            raise Invalid(f"{', '.join(untyped)} could be of any type", hint="annotate it")
+        return self.inputs(given)
+
+
+def _mark_returned(outcome: Outcome, runner: ModelOrchestrator, session: str) -> Outcome:
+    if outcome.state.is_over and not runner.is_result_returned(session):
+        runner.mark_result_returned(session)
+    return outcome
+
+
+def _session_of(state: object) -> str:
+    return state.session if isinstance(state, Versioned) else MAIN

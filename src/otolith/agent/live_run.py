@@ -1,158 +1,173 @@
-"""A run in a state without history: remembered as long as the state lives, and kept nowhere."""
+"""LiveRun: a run in a state without history, remembered as long as the state lives."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import uuid4
 from weakref import finalize
 
-from otolith.agent.context_window import Window
-from otolith.agent.ledger import Entry
-from otolith.agent.models.base import Recorded, Usage
-from otolith.agent.run_events import events_of_step
-from otolith.agent.run_store import MAIN, Base
+from otolith.agent.journal import Journal, StepBase
+from otolith.agent.ledger import LedgerEntry
+from otolith.agent.models.base import RecordedReply
+from otolith.agent.run_store import MAIN, StoredRun, events_of_step
 from otolith.agent.state import AgentState
-from otolith.agent.tools import packed
-from otolith.conversation import Conversation
-from otolith.conversation.message import Message
+from otolith.agent.tools import canonical_bytes
+from otolith.conversation import Conversation, Message
 from otolith.core import digest
 from otolith.session import Versioned
-from otolith.state.live import Live
+from otolith.state import Live
 
 
 @dataclass
-class _Remembered:
-    """What a state remembers of a run: where it is, and what it did to the world."""
+class _LiveRecord:
+    """What a state remembers about a run: where it is, and its effects."""
 
-    at: AgentState | None = None
-    nonce: str = field(default_factory=lambda: uuid4().hex)
-    entries: dict[str, Entry] = field(default_factory=dict)
+    last: AgentState | None = None
+    id: str = field(default_factory=lambda: uuid4().hex)
+    entries: dict[str, LedgerEntry] = field(default_factory=dict)
 
 
-_REMEMBERED: dict[int, dict[tuple[str, str], _Remembered]] = {}
-"""Runs by the id of their state: a Live state is a mapping, and cannot be a key."""
+_RECORDS: dict[int, dict[tuple[str, str], _LiveRecord]] = {}
+"""Records by the id of their state: a Live state is a mapping, and cannot be a key."""
+
+
+class LiveJournal:
+    """The `Journal` of a run that ends with its process: only effects are remembered."""
+
+    is_retry = False
+    is_result_returned = True
+
+    def __init__(self, state: Live, name: str, record: _LiveRecord) -> None:
+        self._state = state
+        self.name = name
+        self._record = record
+        self.owner_id = ""
+
+    def now(self) -> int:
+        """Return the time, in microseconds since 1970."""
+        return self._state.now()
+
+    def base(self, iteration: int) -> StepBase:
+        """Return the step in progress."""
+        return StepBase(iteration, self._record.id)
+
+    def key(self, base: StepBase, *parts: Any) -> str:
+        """Return a key for something that a step does."""
+        return digest(canonical_bytes([base.commit, base.iteration, *parts]))[:16].hex()
+
+    def record_event(
+        self,
+        kind: str,
+        message: str,
+        *,
+        base: StepBase | None = None,
+        forget_replies: bool = False,
+        **data: Any,
+    ) -> None:
+        """Append an event."""
+        self._state.events.append(kind, agent=self.name, **data)
+
+    def entry(self, key: str) -> LedgerEntry | None:
+        """Return the ledger entry of a key."""
+        return self._record.entries.get(key)
+
+    def entries(self) -> list[LedgerEntry]:
+        """Return the whole ledger."""
+        return list(self._record.entries.values())
+
+    def begin_call(self, entry: LedgerEntry, expected: LedgerEntry | None, base: StepBase) -> None:
+        """Remember that a call begins."""
+        self._record.entries[entry.key] = entry
+
+    def write_entry(
+        self, key: str, entry: LedgerEntry | None, base: StepBase | None = None
+    ) -> None:
+        """Remember an entry of the ledger; None removes it."""
+        if entry is None:
+            self._record.entries.pop(key, None)
+        else:
+            self._record.entries[key] = entry
+
+    def unfinished_calls(self, base: StepBase) -> list[LedgerEntry]:
+        """Return []: no step was cut off before."""
+        return []
+
+    def forks(self, iteration: int) -> dict[str, str]:
+        """Return {}: there is no history to fork."""
+        return {}
+
+    def replies(self, iteration: int) -> list[RecordedReply]:
+        """Return []: a step that runs again asks the model again."""
+        return []
+
+    def record_reply(self, reply: RecordedReply, base: StepBase) -> None:
+        """Do nothing: replies are not used again."""
+
+    def mark_result_returned(self) -> None:
+        """Do nothing: no other process will ask for the result."""
 
 
 class LiveRun:
-    """A run that ends with its process."""
-
-    is_kept = False
-    is_again = False
+    """The run of one name in a state without history."""
 
     def __init__(self, state: Live | None = None, name: str = MAIN, session: str = MAIN) -> None:
         self.state = Live() if state is None else state
         self.name = name
         self.session = session
-        self.sign = self.code = ""
-        self._kept = _remembered(self.state).setdefault((session, name), _Remembered())
+        self.code_name = ""
+        records = _RECORDS.get(id(self.state))
+        if records is None:
+            records = _RECORDS[id(self.state)] = {}
+            finalize(self.state, _RECORDS.pop, id(self.state), None)
+        self._record = records.setdefault((session, name), _LiveRecord())
+        self.journal = LiveJournal(self.state, name, self._record)
 
-    def now(self) -> int:
-        """Return the time, in microseconds since 1970."""
-        return self.state.now()
+    def __repr__(self) -> str:
+        return f"<LiveRun {self.session}/{self.name}>"
 
     def load(self) -> AgentState | None:
-        """Return where the run is, if the state remembers one."""
-        return self._kept.at
+        """Return where the run is; None if it has not begun."""
+        return self._record.last
 
-    def keep(
+    def save(
         self,
         after: AgentState,
         before: AgentState | None,
         message: str,
         *,
-        joins: Sequence[str] = (),
+        merges: Sequence[str] = (),
     ) -> AgentState:
         """Remember a step, as long as the state lives."""
-        self._kept.at = after
+        self._record.last = after
         for kind, data in events_of_step(before, after):
             self.state.events.append(kind, agent=self.name, **data)
         self.state.commit(message)
         return after
 
-    def note(
-        self,
-        kind: str,
-        message: str,
-        *,
-        base: Base | None = None,
-        asks_again: bool = False,
-        **data: Any,
-    ) -> None:
-        """Record that something happened."""
-        self.state.events.append(kind, agent=self.name, **data)
-
-    def said(self) -> tuple[Message, ...]:
-        """Return what was said before a run began: nothing."""
+    def messages(self) -> tuple[Message, ...]:
+        """Return (): there are no messages from before the run."""
         return ()
 
-    def has_call(self, id: str) -> bool:
-        """Tell whether a call of the conversation has this id."""
-        found = self.load()
-        said = () if found is None else found.messages
-        return any(call.id == id for message in said for call in message.calls)
-
-    def context(self, asked: Window, messages: Sequence[Message]) -> Sequence[Message]:
-        """Return what of the conversation fits into a number of tokens."""
-        chat = Conversation(Versioned(), clock=self.now)
+    def conversation(self, messages: Sequence[Message]) -> Conversation:
+        """Return a new conversation that has the messages of the run."""
+        chat = Conversation(Versioned(), clock=self.journal.now)
         chat.extend(messages, allow_empty=True)
-        return asked.of(chat).messages
+        return chat
 
-    def counted(self, usage: Usage) -> None:
-        """Forget what a provider counted: each context is made of a conversation of its own."""
+    def has_call(self, id: str) -> bool:
+        """Tell whether a tool call of the conversation has this id."""
+        messages = () if self._record.last is None else self._record.last.messages
+        return any(call.id == id for message in messages for call in message.calls)
 
-    def base(self, iteration: int) -> Base:
-        """Return the step that is under way."""
-        return Base(iteration, self._kept.nonce)
+    def unmerged_runs(self) -> Iterator[LiveRun]:
+        """Yield this run: it cannot have sub-agents."""
+        yield self
 
-    def key(self, base: Base, *parts: Any) -> str:
-        """Return a name for a call in a step."""
-        return digest(packed([base.commit, base.iteration, *parts]))[:16].hex()
-
-    def entry(self, key: str) -> Entry | None:
-        """Return what the ledger has under a key."""
-        return self._kept.entries.get(key)
-
-    def entries(self) -> list[Entry]:
-        """Return the ledger of this process."""
-        return list(self._kept.entries.values())
-
-    def begun(self, base: Base) -> list[Entry]:
-        """Return nothing: no step here was cut off before."""
-        return []
-
-    def forks(self, iteration: int) -> dict[str, str]:
-        """Return nothing: there is no history to fork."""
-        return {}
-
-    is_handed_over = True
-
-    def hand_over(self) -> None:
-        """Forget it: a run that ends with its process is not asked for by another one."""
-
-    def begin(self, entry: Entry, was: Entry | None, base: Base) -> None:
-        """Write down that a call begins."""
-        self._kept.entries[entry.key] = entry
-
-    def write(self, key: str, entry: Entry | None, base: Base | None = None) -> None:
-        """Write down an entry of the ledger."""
-        if entry is None:
-            self._kept.entries.pop(key, None)
-        else:
-            self._kept.entries[key] = entry
-
-    def replies(self, iteration: int) -> list[Recorded]:
-        """Return nothing: a step that is done again asks again."""
-        return []
-
-    def record(self, reply: Recorded, base: Base) -> None:
-        """Forget what a model answered: there is nothing to repeat here."""
+    def merge_subagents(self) -> None:
+        """Do nothing: it cannot have sub-agents."""
 
 
-def _remembered(state: Live) -> dict[tuple[str, str], _Remembered]:
-    found = _REMEMBERED.get(id(state))
-    if found is None:
-        found = _REMEMBERED[id(state)] = {}
-        finalize(state, _REMEMBERED.pop, id(state), None)
-    return found
+AgentRun: TypeAlias = StoredRun | LiveRun
+AgentJournal: TypeAlias = Journal | LiveJournal

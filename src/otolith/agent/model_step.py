@@ -1,14 +1,14 @@
-"""Acting: the step of an agent that thinks with a model and acts by calling tools.
+"""ModelOrchestrator: an orchestrator whose step asks a model, and acts by tool calls or by code.
 
-A step is one answer of the model and all that it asks for. An answer without calls ends the run, if
-it is what was asked for; otherwise the model is told what is wrong with it, a few times.
+A step is one reply of the model and all calls in it. A reply without calls ends the run if it is a
+valid result; otherwise the model gets the reason, at most `max_repairs` times in a row.
 
-What a model is told of a task: what to do, the name of the task, and its inputs.
+With `acts="code"` the model writes Python that runs as a step of the state's workspace. The
+workspace commits each run by itself, with the key of the call in the commit: a step that was cut
+off after that finds the commit, and does not run the code a second time.
 
-Acting by code: what the model writes runs as a step of the state's workspace.
-
-The workspace commits each run by itself, with the key of the call in the commit: a step that was
-cut off after that does not run the code a second time, but finds the commit.
+The prompt of a task is its docstring, its name, and its inputs as JSON, one on a line. They can be
+read back from it (`inputs_in`), so that a task can be resumed without its arguments.
 """
 
 from __future__ import annotations
@@ -17,85 +17,75 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from otolith.agent.context_window import Window
-from otolith.agent.ledger import effective_history
+from otolith.agent.history import effective_history
+from otolith.agent.journal import StepBase
 from otolith.agent.models.base import Reply
 from otolith.agent.orchestrator import Orchestrator
-from otolith.agent.run_store import Base
-from otolith.agent.state import AgentState, Observation, said
-from otolith.agent.tools import Tool, Toolbox, fitted, plain
-from otolith.conversation.message import Message, Role, ToolCall
+from otolith.agent.state import AgentState, Observation, text_message
+from otolith.agent.tools import Tool, Toolbox, convert, to_plain
+from otolith.conversation import Context, Conversation, Message, Role, ToolCall, read
 from otolith.core import WORKSPACE, Commit
 from otolith.errors import BadReply, BadValue, Invalid, KeyNotFound, NotKept, Unsupported
 from otolith.session import Versioned
-from otolith.state.live import Live
-from otolith.statecharts.agent_phases import Phase
-from otolith.workspace import Step, Workspace
+from otolith.statecharts import Phase
+from otolith.text.tokens import estimate_tokens
+from otolith.workspace import Workspace
 
+ActionMode: TypeAlias = Literal["tools", "code"]
+InputLoader: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
+"""Turns the plain inputs in a prompt into the values that the task is annotated with."""
+
+RUN_CODE, GIVE_VARIABLE = "run_code", "give_variable"
+GIVE_RESULT, ASK_USER = "give_result", "ask_user"
+"""The tools of the loop itself. Names and docstrings are part of each request, whose hash is
+stored with the reply: changing one makes the replies on record useless for a replay."""
+_REPAIRS = "repairs"
+_CUT_OFF = ("length", "max_tokens")
+"""Stop reasons of a reply that has reached a limit."""
+_SHORTER = "Your answer was cut off. Give all of it, in fewer words."
+_OUTPUT_LETTERS = 8000
 _HAS_INPUTS = re.compile(r"\n\nTask: \w+\n\w+ = ")
 
 
-def prompt_of(text: str, name: str, inputs: Mapping[str, Any]) -> str:
-    """Return the prompt of a task, given its inputs as plain data."""
+def task_prompt(text: str, name: str, inputs: Mapping[str, Any]) -> str:
+    """Return the prompt of a task with plain inputs."""
     lines = [f"{each} = {msgspec.json.encode(value).decode()}" for each, value in inputs.items()]
     return "\n".join([f"{text}\n\nTask: {name}", *lines])
 
 
 def inputs_in(prompt: str) -> dict[str, Any]:
-    """Return the inputs that a prompt tells, as plain data; none if it is not that of a task."""
+    """Return the plain inputs in a prompt; {} if it is not the prompt of a task."""
     found = _HAS_INPUTS.search(prompt)
     if found is None:
         return {}
-    lines = prompt[found.start() + 2 :].split("\n")[1:]  # one for each: JSON has none of its own
+    lines = prompt[found.start() + 2 :].split("\n")[1:]  # JSON has no line breaks
     pairs = (line.partition(" = ") for line in lines)
     return {name: msgspec.json.decode(value) for name, _, value in pairs}
 
 
-def has_inputs(prompt: str) -> bool:
-    """Tell whether a prompt is that of a task with inputs."""
-    return _HAS_INPUTS.search(prompt) is not None
+class CodeRunner:
+    """Runs the code of one task in the workspace of its state."""
 
-
-Inputs: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
-
-CODE, GIVE_VARIABLE = "run_code", "give_variable"
-_MOST_LETTERS = 8000
-
-
-class Works(Protocol):
-    """An orchestrator in a step."""
-
-    @property
-    def state(self) -> Versioned | Live: ...
-    @property
-    def base(self) -> Base: ...
-    def key(self, *parts: Any) -> str: ...
-    def now(self) -> int: ...
-
-
-class Coding:
-    """Runs the code of one task."""
-
-    def __init__(self, orchestrator: Works, inputs: dict[str, Any] | Inputs) -> None:
+    def __init__(self, orchestrator: Orchestrator, inputs: dict[str, Any] | InputLoader) -> None:
         self._orchestrator = orchestrator
         self.inputs = inputs
-        """The inputs of the task, or what makes them of the plain data that its prompt tells."""
+        """The inputs of the task, or a function that makes them of those in its prompt."""
         self._workspace: Workspace | None = None
-        self._runs_of: Base | None = None
-        self._runs: Counter[str] = Counter()
-        """How often each code was run in the step that is under way."""
+        self._base: StepBase | None = None
+        self._run_counts: Counter[str] = Counter()
+        """How often each code was run in the step of `_base`."""
 
     @property
     def workspace(self) -> Workspace:
         """The workspace of the state.
 
         Raises:
-            Unsupported: the state has no workspace.
+            Unsupported: the state has no history.
         """
         if self._workspace is None:
             state = self._orchestrator.state
@@ -106,30 +96,27 @@ class Coding:
             self._workspace = state.workspace()
         return self._workspace
 
-    def begin(self, task: str) -> None:
-        """Make the inputs of the task variables, once: from then on they belong to the code.
+    def put_inputs(self, task: str) -> None:
+        """Make the inputs of a task variables, once: from then on they belong to the code.
 
         Raises:
-            Invalid: nobody has put them there before, and this process was not told them.
+            Invalid: they are neither variables yet nor known to this process.
         """
-        if not has_inputs(task) or self._is_put():
+        if _HAS_INPUTS.search(task) is None or self._has_inputs():
             return
-        self.workspace.put(**self._inputs(task))
-
-    def _inputs(self, task: str) -> dict[str, Any]:
         try:
-            found = self.inputs(inputs_in(task)) if callable(self.inputs) else self.inputs
-        except Invalid:  # some of them are only told, and not as what they are
-            found = {}
-        if not found:
+            inputs = self.inputs(inputs_in(task)) if callable(self.inputs) else self.inputs
+        except Invalid:  # the prompt alone does not say what some of them are
+            inputs = {}
+        if not inputs:
             raise Invalid(
-                "the inputs of this task are not known here, and are no variables yet",
-                hint="call the task again with the same arguments: it goes on where it was",
+                "the inputs of this task are unknown to this process, and not yet variables",
+                hint="call the task again with the same arguments: it resumes",
             )
-        return found
+        self.workspace.put(**inputs)
 
-    def _is_put(self) -> bool:
-        """Tell whether the inputs were put since the task began, by whichever process."""
+    def _has_inputs(self) -> bool:
+        """Tell whether any process has put the inputs since the task began."""
         for commit in effective_history(self.workspace.state):
             if commit.message.startswith("begin ") and "run" in commit.meta:
                 return False
@@ -138,39 +125,48 @@ class Coding:
         return False
 
     def tools(self, check: Callable[[Any], Any]) -> list[Tool]:
-        """Return what a model can do with code; `check` returns a result that fits."""
+        """Return the tools for code; `check` returns a value that is a valid result."""
+
+        def run_code(code: str) -> str:
+            """Run Python in the session: variables, imports and files stay for the next run.
+
+            Print what you want to see; the value of the last expression is shown too.
+            """
+            raise AssertionError("the loop runs it")
 
         def give_variable(name: str) -> tuple[Any]:
             """Hand over a variable of the session as the result of the task. This ends it."""
             if name not in self.workspace:
                 raise BadValue(f"there is no variable {name}")
             try:
-                return (check(plain(self.workspace[name])),)
+                return (check(to_plain(self.workspace[name])),)
             except NotKept as error:
                 raise BadValue(str(error)) from error
 
-        return [Tool(_run_code, name=CODE), Tool(give_variable, name=GIVE_VARIABLE)]
+        return [Tool(run_code, name=RUN_CODE), Tool(give_variable, name=GIVE_VARIABLE)]
 
-    def run(self, call: ToolCall) -> Observation:
-        """Run the code of a call, unless that was done before this process."""
+    def run(self, call: ToolCall, base: StepBase) -> Observation:
+        """Run the code of a call, unless another process has done it in the same step."""
         began, start = self._orchestrator.now(), time.perf_counter()
         code = call.arguments.get("code")
         if not isinstance(code, str) or not code.strip():
-            error = f"the arguments of {CODE}: `code` is a text"
-            return Observation(call.id, CODE, call.arguments, error=error, time=began)
-        base = self._orchestrator.base
-        if self._runs_of != base:
-            self._runs_of, self._runs = base, Counter()
-        self._runs[code] += 1
-        key = self._orchestrator.key(CODE, code, self._runs[code])
-        done = self._find(key)
-        if done is not None:
-            result, error = self._past(done)
+            error = f"the arguments of {RUN_CODE}: `code` must be a text"
+            return Observation(call.id, RUN_CODE, call.arguments, error=error, time=began)
+        if self._base != base:
+            self._base, self._run_counts = base, Counter()
+        self._run_counts[code] += 1
+        key = self._orchestrator.key(RUN_CODE, code, self._run_counts[code])
+        commit = self._commit_of(key, base)
+        if commit is not None:
+            result, error = self._stored_output(commit)
         else:
             step = self.workspace.run(code, meta={"call": key})
-            result, error = _told(step)
+            trace = "it failed" if step.error is None else step.error.traceback
+            result, error = _output(
+                step.stdout, step.stderr, step.shown or "", error="" if step.ok else trace
+            )
         took = round((time.perf_counter() - start) * 1000, 3)
-        return Observation(call.id, CODE, call.arguments, result, error, took, began)
+        return Observation(call.id, RUN_CODE, call.arguments, result, error, took, began)
 
     def close(self) -> None:
         """End all processes."""
@@ -178,67 +174,35 @@ class Coding:
             self._workspace.close()
             self._workspace = None
 
-    def _find(self, key: str) -> Commit | None:
-        """Return the commit of a run of this key, if this step has made it before."""
-        return next((each for each in self._since() if each.meta.get("call") == key), None)
-
-    def _since(self) -> Iterator[Commit]:
-        """Yield the commits of the step that is under way, the latest first."""
-        base = self._orchestrator.base
+    def _commit_of(self, key: str, base: StepBase) -> Commit | None:
+        """Return the commit of a call, if this step has made it before."""
         for commit in effective_history(self.workspace.state):
             if commit.id == base.commit:
-                return
-            yield commit
+                return None
+            if commit.meta.get("call") == key:
+                return commit
+        return None
 
-    def _past(self, commit: Commit) -> tuple[str, str]:
-        then = self.workspace.state.at(commit)
-        cell = then.cell_at((WORKSPACE, "output"))
-        output: Any = {} if cell is None else then.cells.load(cell)
-        text = _joined(*(output.get(part, "") for part in ("stdout", "stderr", "shown")))
-        if commit.meta.get("ok", True):
-            return text, ""
-        return "", _failed(text, output.get("error", "the code failed"))
-
-
-def _run_code(code: str) -> str:
-    """Run Python in the session: variables, imports and files stay for the next run.
-
-    Print what you want to see; the value of the last expression is shown too.
-    """
-    raise AssertionError("the loop runs it")
+    def _stored_output(self, commit: Commit) -> tuple[str, str]:
+        past = self.workspace.state.at(commit)
+        cell = past.cell_at((WORKSPACE, "output"))
+        output: Any = {} if cell is None else past.cells.load(cell)
+        texts = (output.get(part, "") for part in ("stdout", "stderr", "shown"))
+        is_ok = commit.meta.get("ok", True)
+        return _output(*texts, error="" if is_ok else output.get("error", "the code failed"))
 
 
-def _told(step: Step) -> tuple[str, str]:
-    text = _joined(step.stdout, step.stderr, step.shown or "")
-    if step.ok:
-        return text, ""
-    return "", _failed(text, step.error.traceback if step.error is not None else "it failed")
-
-
-def _failed(text: str, trace: str) -> str:
-    return f"{text}\n{trace}".strip()[-_MOST_LETTERS:]
-
-
-def _joined(stdout: str, stderr: str, shown: str) -> str:
-    parts = [part.rstrip("\n") for part in (stdout, stderr, shown) if part.strip()]
-    text = "\n".join(parts)
-    if len(text) <= _MOST_LETTERS:
-        return text
-    half = _MOST_LETTERS // 2
-    return f"{text[:half]}\n… {len(text) - 2 * half} letters left out …\n{text[-half:]}"
-
-
-Acts: TypeAlias = Literal["tools", "code"]
-
-GIVE, ASK = "give_result", "ask_user"
-_REPAIRS = "repairs"
-_CUT_OFF = ("length", "max_tokens")
-"""Why a provider stopped, where the model had more to say."""
-_SHORTER = "Your answer was cut off. Give all of it, in fewer words."
+def _output(*texts: str, error: str) -> tuple[str, str]:
+    """Return the output of code as a result and an error, one of which is empty."""
+    text = "\n".join(each.rstrip("\n") for each in texts if each.strip())
+    if len(text) > _OUTPUT_LETTERS:
+        half = _OUTPUT_LETTERS // 2
+        text = f"{text[:half]}\n… {len(text) - 2 * half} letters left out …\n{text[-half:]}"
+    return ("", f"{text}\n{error}".strip()[-_OUTPUT_LETTERS:]) if error else (text, "")
 
 
 class ModelOrchestrator(Orchestrator):
-    """Thinks with a model, and acts by tool calls or by code."""
+    """Asks a model in each step, and acts by tool calls or by code."""
 
     def __init__(
         self,
@@ -246,175 +210,187 @@ class ModelOrchestrator(Orchestrator):
         *,
         instructions: str = "",
         result: Any = str,
-        acts: Acts = "tools",
+        acts: ActionMode = "tools",
         can_ask: bool = False,
         max_repairs: int = 3,
         context_tokens: int | None = None,
-        inputs: dict[str, Any] | Inputs | None = None,
+        inputs: dict[str, Any] | InputLoader | None = None,
         **parts: Any,
     ) -> None:
-        """Make one; `result` is the type of what it returns, `parts` are an orchestrator's.
+        """Make one; `result` is the type of the result, `parts` are those of `Orchestrator`.
 
-        `inputs` are those of the task, or a function that makes them of what its prompt tells.
+        `inputs` are those of the task, or a function that makes them of those in its prompt.
         """
         self.instructions = instructions
         self.result = result
         self.can_ask = can_ask
         self.max_repairs = max_repairs
         self.context_tokens = context_tokens
-        self.coding = Coding(self, inputs or {}) if acts == "code" else None
-        self._wants_text = result in (str, Any)
+        self.code_runner = CodeRunner(self, inputs or {}) if acts == "code" else None
+        self._is_text_result = result in (str, Any)
         super().__init__(where, **parts)
 
     def step(self, s: AgentState) -> AgentState:
-        """Let the model answer, and do what it asks for."""
-        is_new = s.phase is Phase.PLANNING
-        s = s.to_executing() if is_new else s
-        if is_new and self.coding is not None:
-            self.coding.begin(s.task)
-        reply = self._think(s)
+        """Ask the model, and make the calls of its reply."""
+        if s.phase is Phase.PLANNING:
+            s = s.to_executing()
+            if self.code_runner is not None:
+                self.code_runner.put_inputs(s.task)
+        reply = self._ask_model(s)
         s = s.say(reply.message)
-        if not reply.message.calls and reply.stopped in _CUT_OFF:
-            return self._repaired(s.say(said(Role.USER, _SHORTER)))
-        if not reply.message.calls:
-            return self._finished(s, reply.text)
-        return self._act(s, reply.message.calls)
+        if reply.message.calls:
+            return self._act(s, reply.message.calls)
+        if reply.stop_reason in _CUT_OFF:
+            return self._ask_again(s.say(text_message(Role.USER, _SHORTER)))
+        return self._finish(s, reply.text)
 
     def reset(self) -> None:
-        """Forget what runs, and let a copy have a workspace and tools of its own."""
+        """Forget the current run; a copy gets a workspace and tools for itself."""
         super().reset()
-        if self.coding is not None:
-            self.coding = Coding(self, self.coding.inputs)
-        self._extra = self._own_tools()
+        if self.code_runner is not None:
+            self.code_runner = CodeRunner(self, self.code_runner.inputs)
+        self._loop_tools = self._make_loop_tools()
 
-    def _rest(self) -> None:
-        if self.coding is not None:
-            self.coding.close()
+    def _release(self) -> None:
+        if self.code_runner is not None:
+            self.code_runner.close()
 
-    # Thinking
+    # Asking
 
-    def _think(self, s: AgentState) -> Reply:
-        """Ask the model; an answer that is none is told as an event, and asked for again."""
-        asked = self._context(s)
-        offered = [*self.tools.values(), *self._extra]
+    def _ask_model(self, s: AgentState) -> Reply:
+        """Return a valid reply; after an invalid one, record an event and ask the model again."""
+        tools = [*self.tools.values(), *self._loop_tools]
+        head = [text_message(Role.SYSTEM, self.instructions)] if self.instructions else []
+        messages: Sequence[Message] = s.messages
+        chat = context = None
+        if self.context_tokens is not None:
+            chat = self._current_run().conversation(s.messages)
+            context = self._context_of(chat, tools)
+            document = {"messages": context.messages}
+            if context.system is not None:
+                document["system"] = context.system
+            messages = read(document, context.for_)
         for left in reversed(range(self.max_repairs + 1)):
             try:
-                reply = self.complete(asked, tools=offered)
+                reply = self.complete([*head, *messages], tools=tools)
             except BadReply as error:
                 if not left:
                     raise
-                self._running().note("error", "a reply that is none", error=str(error))
+                journal = self._current_run().journal
+                journal.record_event("error", "invalid reply", error=str(error))
             else:
-                self._running().counted(reply.usage)
+                usage = reply.usage
+                if chat is not None and usage.input_tokens:  # improves later estimates
+                    chat.usage(
+                        input_tokens=usage.input_tokens,
+                        output_tokens=usage.output_tokens,
+                        context=context,
+                    )
                 return reply
-        raise AssertionError("the last try raises")
+        raise AssertionError("the last attempt raises")
 
-    def _context(self, s: AgentState) -> list[Message]:
-        head = [said(Role.SYSTEM, self.instructions)] if self.instructions else []
-        if self.context_tokens is None:
-            return [*head, *s.messages]
-        form = getattr(self.model, "speaks", "openai")
-        tools = [*self.tools.values(), *self._extra]
-        window = Window.beside(self.context_tokens, form, self.instructions, tools)
-        return [*head, *self._running().context(window, s.messages)]
+    def _context_of(self, chat: Conversation, tools: Sequence[Tool]) -> Context:
+        """Return what of a conversation fits beside the instructions and the tools.
+
+        Raises:
+            OverBudget: what must stay does not fit.
+        """
+        described = [[tool.name, tool.description, tool.parameters] for tool in tools]
+        taken = estimate_tokens(msgspec.json.encode(described).decode()) if described else 0
+        form = getattr(self.model, "message_format", "openai")
+        assert self.context_tokens is not None
+        return chat.context(
+            self.context_tokens, form, tools_tokens=taken + estimate_tokens(self.instructions)
+        )
 
     # Acting
 
     def _act(self, s: AgentState, calls: Sequence[ToolCall]) -> AgentState:
         questions: list[str] = []
-        given = None
+        result = None
         for call in calls:
-            seen, found = self._one_call(call)
+            seen, returned = self._call(call)
             s = s.record_observation(seen)
-            if found is None:
-                continue
-            if call.name == ASK:
-                questions.append(str(found))
-            else:
-                given = found
-        if given is not None:
-            return s.to_done(given[0])
+            if returned is not None and call.name == ASK_USER:
+                questions.append(str(returned))
+            elif returned is not None:
+                result = returned
+        if result is not None:
+            return s.to_done(result[0])
         if questions:
             return s.ask("\n".join(questions))
-        own = {tool.name for tool in self._extra}
-        if any(call.name in (GIVE, GIVE_VARIABLE) and call.name in own for call in calls):
-            return self._repaired(s)
+        ending = {GIVE_RESULT, GIVE_VARIABLE} & {tool.name for tool in self._loop_tools}
+        if any(call.name in ending for call in calls):
+            return self._ask_again(s)
         return s.to_executing()
 
-    def _one_call(self, call: ToolCall) -> tuple[Observation, Any]:
-        """Return what came of a call, and what it hands to the loop, if it is one of our own."""
-        if call.name == CODE and self.coding is not None:
-            return self.coding.run(call), None
-        own = next((tool for tool in self._extra if tool.name == call.name), None)
-        now = self._running().now()
+    def _call(self, call: ToolCall) -> tuple[Observation, Any]:
+        """Return the finished call, and what a tool of the loop itself returned."""
+        if call.name == RUN_CODE and self.code_runner is not None:
+            return self.code_runner.run(call, self._current_step().base), None
+        own = next((tool for tool in self._loop_tools if tool.name == call.name), None)
         if own is None and call.name in self.tools:
             return self.call(call), None
+        now = self.now()
         try:
-            own = own or Toolbox([*self.tools.values(), *self._extra]).find(call.name)
-            found = own.function(**own.signature.arguments(call.arguments))
+            own = own or Toolbox([*self.tools.values(), *self._loop_tools]).find(call.name)
+            returned = own.function(**own.signature.arguments(call.arguments))
         except (BadValue, KeyNotFound) as error:
             return Observation(call.id, call.name, call.arguments, error=str(error), time=now), None
-        told = "asked; the answer follows" if call.name == ASK else "taken"
-        return Observation(call.id, call.name, call.arguments, told, time=now), found
+        text = "asked; the answer follows" if call.name == ASK_USER else "taken"
+        return Observation(call.id, call.name, call.arguments, text, time=now), returned
 
-    def _finished(self, s: AgentState, text: str) -> AgentState:
-        """Return it done, if the text is what was asked for."""
-        if self._wants_text:
+    def _finish(self, s: AgentState, text: str) -> AgentState:
+        """Return the state done if the text is a valid result, else executing with the reason."""
+        if self._is_text_result:
             return s.to_done(text)
         try:
-            return s.to_done(self._checked(_json_in(text)))
+            return s.to_done(self._valid_result(_parse_json(text)))
         except BadValue as error:
-            why = f"This is not the result: {error.message}. Call {GIVE} with it."
-            return self._repaired(s.say(said(Role.USER, why)))
+            why = f"This is not the result: {error.message}. Call {GIVE_RESULT} with it."
+            return self._ask_again(s.say(text_message(Role.USER, why)))
 
-    def _repaired(self, s: AgentState) -> AgentState:
-        """Return it executing again, unless the model was told too often."""
-        count = s.data.get(_REPAIRS, 0) + 1
-        if count > self.max_repairs:
-            return s.to_error(f"the model gave no result that fits in {count} attempts")
-        return s.with_data(**{_REPAIRS: count}).to_executing()
+    def _ask_again(self, s: AgentState) -> AgentState:
+        """Return the state executing again, or failed after too many attempts."""
+        attempts = s.data.get(_REPAIRS, 0) + 1
+        if attempts > self.max_repairs:
+            return s.to_error(f"the model gave no valid result in {attempts} attempts")
+        return s.with_data(**{_REPAIRS: attempts}).to_executing()
 
-    def _checked(self, value: Any) -> Any:
-        """Return a result as plain data, if it fits what was asked for."""
-        return plain(fitted(value, self.result, what="the result"))
+    def _valid_result(self, value: Any) -> Any:
+        """Return a result as plain data, if it is of the type that was asked for."""
+        return to_plain(convert(value, self.result, what="the result"))
 
-    # What the loop itself offers
+    def _make_loop_tools(self) -> list[Tool]:
+        def give_result(result: Any) -> tuple[Any]:
+            """Hand over the result of the task. This ends it."""
+            return (to_plain(result),)
 
-    def _own_tools(self) -> list[Tool]:
-        own: list[Tool] = []
-        if not self._wants_text:
-            own.append(_giving(self.result))
-        if self.coding is not None:
-            own += self.coding.tools(self._checked)
+        def ask_user(question: str) -> str:
+            """Ask the user a question, and wait for the answer."""
+            return question
+
+        tools: list[Tool] = []
+        if not self._is_text_result:
+            give_result.__annotations__["result"] = self.result
+            tools.append(Tool(give_result, name=GIVE_RESULT))
+        if self.code_runner is not None:
+            tools += self.code_runner.tools(self._valid_result)
         if self.can_ask:
-            own.append(Tool(_ask, name=ASK))
-        for tool in own:
+            tools.append(Tool(ask_user, name=ASK_USER))
+        for tool in tools:
             if tool.name in self.tools:
                 raise Invalid(
-                    f"{tool.name} is what the loop itself offers",
-                    hint="give your tool another name=",
+                    f"{tool.name} is a tool of the loop itself", hint="give your tool another name="
                 )
-        return own
+        return tools
 
 
-def _giving(kind: Any) -> Tool:
-    def give(result: Any) -> tuple[Any]:
-        return (plain(result),)
-
-    give.__annotations__["result"] = kind
-    return Tool(give, name=GIVE, description="Hand over the result of the task. This ends it.")
-
-
-def _ask(question: str) -> str:
-    """Ask the user a question, and wait for the answer."""
-    return question
-
-
-def _json_in(text: str) -> Any:
-    """Return the JSON that a text is, perhaps in a fence.
+def _parse_json(text: str) -> Any:
+    """Return parsed JSON, which may be in a Markdown fence.
 
     Raises:
-        BadValue: it is none.
+        BadValue: it is not JSON.
     """
     bare = text.strip()
     if bare.startswith("```"):

@@ -1,16 +1,16 @@
-"""Orchestrator: runs steps until the work is done, and commits each; it survives its process.
+"""Orchestrator: runs steps until the work is done, commits each, and survives its process.
 
-Rules. A step is a function from one `AgentState` to the next. When it returns, the state it
-returned and whatever it wrote to `self.state` become one commit; that step never runs again. A step
-that is cut off leaves nothing of itself but what it did to the world and what models told it, which
-were committed as they happened: when it runs again, `self.complete` returns the same replies to the
-same requests, and `self.call` returns what the calls with effects came to.
+Rules:
 
-Progress of a run on a terminal: a line a step, and nothing where nobody looks.
-
-Settling: what nobody knows about effects is decided, and going back says what stays done.
-
-A sub-agent that is not merged yet has its effects on its fork; they are found there.
+- A step is a function from one `AgentState` to the next. When it returns, the state it returned and
+  all that it wrote to `self.state` become one commit; that step never runs again.
+- A step that is cut off leaves only its effects on the world and the replies of models, which were
+  committed as they happened (`journal.py`). When it runs again, `self.complete` returns the same
+  replies to the same requests, and `self.call` the stored results of calls with effects.
+- A sub-agent works on a fork of the state. The commit of the step lists the forks to merge, and the
+  merge follows it: if the process dies in between, the next one merges. The sub-agent has a
+  run and a thread under its own name, so both keep their messages and plans apart; its changes to
+  the state, `state.memory` included, are merged like any two branches.
 """
 
 from __future__ import annotations
@@ -20,20 +20,30 @@ import shutil
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from copy import copy
 from dataclasses import replace
-from typing import Any, TextIO, TypeAlias
+from itertools import takewhile
+from threading import Event, Lock
+from typing import Any, Protocol, Self, TextIO, TypeAlias
 
-from otolith.agent.invocation import ANSWERED_AT_ONCE, Ended, Outcome, RunRequest, start_of
-from otolith.agent.ledger import Entry, effects_after, exclusive, refuse_forks, register_owner
-from otolith.agent.live_run import LiveRun
-from otolith.agent.models.base import Model, OnText, as_model
-from otolith.agent.run_events import clipped
-from otolith.agent.run_store import MAIN, StoredRun
-from otolith.agent.state import AgentState
-from otolith.agent.step_context import StepContext, Stopped
-from otolith.agent.subagents import branch_of, merge_subagents
-from otolith.agent.tools import Tool, Toolbox, plain, whole
+from otolith.agent.history import require_own_commit
+from otolith.agent.ledger import LedgerEntry, effects_after, exclusive, register_owner
+from otolith.agent.live_run import AgentRun, LiveRun
+from otolith.agent.models.base import (
+    Messages,
+    Model,
+    OnText,
+    Reply,
+    RequestHasher,
+    Tools,
+    as_model,
+)
+from otolith.agent.run_store import MAIN, StoredRun, excerpt
+from otolith.agent.state import AgentState, Ended, Observation, Outcome
+from otolith.agent.step_context import RunStopped, StepContext
+from otolith.agent.tools import Tool, Toolbox, function_parameters, to_plain, valid_text
+from otolith.conversation import ToolCall
 from otolith.core import BareRepo, Target
 from otolith.errors import (
     Busy,
@@ -42,142 +52,35 @@ from otolith.errors import (
     Error,
     Invalid,
     KeyNotFound,
+    RefExists,
     Unavailable,
     Unsupported,
 )
 from otolith.session import Repo, Versioned
-from otolith.state.live import Live
+from otolith.state import Live
 from otolith.stores import KVStore, Store, as_store
 
-_WIDTHS = (40, 120)
-"""A terminal is taken to be at least and at most so wide."""
-
-
-class Progress:
-    """Tells what a run does."""
-
-    def __init__(
-        self, name: str = "", *, is_wanted: bool | None = None, stream: TextIO | None = None
-    ) -> None:
-        """Tell it to a stream, by default standard error if that is a terminal.
-
-        `name` is that of a run which is not the only one of its session.
-        """
-        self._name = f"/{name}" if name else ""
-        self._stream = sys.stderr if stream is None else stream  # which may be None, as of pythonw
-        is_seen = self._stream is not None and self._stream.isatty()
-        self._is_on = is_seen if is_wanted is None else is_wanted and self._stream is not None
-        self._start = time.monotonic()
-
-    def step(self, after: AgentState, before: AgentState | None) -> None:
-        """Tell what a step has done."""
-        if not self._is_on:
-            return
-        known = 0 if before is None else len(before.memory.tool_calls)
-        calls = ", ".join(call.name for call in after.memory.tool_calls[known:])
-        last = after.messages[-1].text if after.messages else ""
-        said = _shown(after.question or calls or clipped(last))
-        seconds = time.monotonic() - self._start
-        run = f"[{after.session}{self._name}]"
-        head = f"{run} {after.iteration:>3} {after.phase!s:<16} {seconds:6.1f}s"
-        self._stream.write(f"{head}  {said}"[: self._width()].rstrip() + "\n")
-        self._stream.flush()
-
-    @staticmethod
-    def _width() -> int:
-        """Return how many letters a line may have, so that it stays one."""
-        least, most = _WIDTHS
-        return min(max(shutil.get_terminal_size().columns - 1, least), most)
-
-
-def _shown(text: str) -> str:
-    """Return a text on one line, without what a terminal would obey."""
-    return "".join(sign if sign.isprintable() else " " for sign in text)
-
-
-_OPEN = ("begun", "unknown")
-
-
-class Settling(StepContext):
-    """What a user decides about effects."""
-
-    def unknown_effects(self, session: str = MAIN) -> list[Entry]:
-        """Return the calls of which nobody knows whether they happened, also of sub-agents."""
-        found: dict[str, Entry] = {}
-        for run in _under_way(self._open(session)):
-            found |= {entry.key: entry for entry in run.entries() if entry.status in _OPEN}
-        return list(found.values())
-
-    def settle(self, key: str, *, happened: bool, result: Any = None, session: str = MAIN) -> None:
-        """Decide about a call of which nobody knows whether it happened.
-
-        Raises:
-            KeyNotFound: the ledger has no such call.
-        """
-        is_known = False
-        for run in _under_way(self._open(session)):
-            entry = run.entry(key)
-            if entry is not None and entry.status in _OPEN:
-                ended = entry.ended("done", result=plain(result), error="") if happened else None
-                run.write(key, ended)
-                is_known = True
-        if not is_known:
-            raise KeyNotFound(f"no call {key} is open", hint="unknown_effects() lists those")
-
-    def is_handed_over(self, session: str = MAIN) -> bool:
-        """Tell whether whoever asked for the last task was given what came of it."""
-        return self._open(session).is_handed_over
-
-    def hand_over(self, session: str = MAIN) -> None:
-        """Note that the result of the last task is given to whoever asked for it."""
-        self._open(session).hand_over()
-
-    def rollback(self, target: Target, *, session: str = MAIN) -> list[Entry]:
-        """Go back to an earlier commit; return the effects since, which stay in the world.
-
-        Raises:
-            Invalid: it is a commit of a sub-agent, on a fork.
-        """
-        state = self._open(session).state
-        if not isinstance(state, Versioned):
-            raise Unsupported("this run has no history", hint="give a store or a Versioned state")
-        state.refresh()
-        refuse_forks(state, state.resolve(target), self.name)
-        left = effects_after(state, target)
-        state.rollback(target)
-        for entry in left:
-            state.events.append(
-                "effect_left", agent=self.name, tool=entry.tool, key=entry.key, status=entry.status
-            )
-        state.commit("effects that stay in the world")
-        return left
-
-    def _open(self, session: str) -> StoredRun | LiveRun:
-        raise NotImplementedError
-
-
-def _under_way(run: StoredRun | LiveRun) -> Iterator[StoredRun | LiveRun]:
-    """Yield a run, and those of its sub-agents that are not merged yet."""
-    yield run
-    if not isinstance(run, StoredRun):
-        return
-    heads = run.state.repo.branches(run.session, scope=run.state.scope)
-    for name, branch in run.forks(run.iteration).items():
-        if branch in heads:
-            yield from _under_way(StoredRun(branch_of(run.state, branch), name))
-
-
-Where: TypeAlias = BareRepo | Store | KVStore | Versioned | Live | str | None
-"""Where runs are kept: a repo, a store, its URL, or one state; None keeps nothing."""
-
+RunStorage: TypeAlias = BareRepo | Store | KVStore | Versioned | Live | str | None
+"""Where runs are stored: a repo, a store, its URL, or one state; None stores nothing."""
 StepFunction: TypeAlias = (
     Callable[[AgentState], AgentState] | Callable[["Orchestrator", AgentState], AgentState]
 )
 
-_TELL_LETTERS = 4000
+ANSWERED, ANSWERED_BY_HUMAN = "answered", "answered at once"
+"""Messages of commits with the answer to a question: by `answer=`, or by `human=`."""
+_UNSETTLED = ("begun", "unknown")
+_TRACEBACK_LETTERS = 4000
+_TERMINAL_WIDTHS = (40, 120)
 
 
-class Orchestrator(Settling):
+class OrchestratorFactory(Protocol):
+    """An agent or a task: something that makes an orchestrator for itself."""
+
+    def orchestrator(self, state: Any = None) -> Orchestrator:
+        """Return an orchestrator that runs in a state."""
+
+
+class Orchestrator:
     """Runs steps and commits each: subclass it and write `step`, or give `step=`.
 
     It runs one session at a time; for several at once, make several.
@@ -185,7 +88,7 @@ class Orchestrator(Settling):
 
     def __init__(
         self,
-        where: Where = None,
+        where: RunStorage = None,
         *,
         step: StepFunction | None = None,
         model: Model | Callable[..., Any] | None = None,
@@ -196,13 +99,13 @@ class Orchestrator(Settling):
         on_step: Callable[[AgentState], None] | None = None,
         progress: bool | None = None,
     ) -> None:
-        """Make one.
+        """Make an orchestrator.
 
-        `step` takes a state, or this orchestrator and a state, as the method does. `where` is where
-        runs are kept. `name` tells runs of one session apart. `human` answers questions at once;
-        without it, or if it returns None, a question pauses the run. `on_text` gets what a model
-        says as it says it, `on_step` each state as it was committed. `progress` is shown on a
-        terminal.
+        `step` takes a state, or this orchestrator and a state, like the method. `where` is where
+        runs are stored. `name` tells runs of one session apart. `human` answers questions at once;
+        without it, or if it returns None, a question pauses the run. `on_text` gets the text of a
+        model as it arrives, `on_step` each state as it was committed. `progress` prints a line for
+        each step to standard error; by default if that is a terminal.
         """
         self.where = where
         self.model = None if model is None else as_model(model)
@@ -212,20 +115,176 @@ class Orchestrator(Settling):
         self.on_text = on_text
         self.on_step = on_step
         self.progress = progress
-        self.code = type(self).__name__
-        """What its runs are said to be run by."""
+        self.code_name = type(self).__name__
+        """The name under which the code of a run is stored."""
         self._step_function = None if step is None else _as_method(step)
         self.reset()
 
-    # What a user writes
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}, {len(self.tools)} tools>"
+
+    def reset(self) -> None:
+        """Forget the current run: for a copy that runs elsewhere."""
+        self.parent: Orchestrator | None = None
+        """The orchestrator whose step this one is part of."""
+        self.prepare_subagent: Callable[[Orchestrator], None] | None = None
+        """Is called with each sub-agent before it runs: a replay connects it to its record."""
+        self._is_running = Lock()
+        self._stop = Event()
+        self._deadline: float | None = None
+        self._run: AgentRun | None = None
+        self._context: StepContext | None = None
+        self._hasher = RequestHasher()
+
+    def copy_for(self, state: Versioned, name: str) -> Self:
+        """Return an orchestrator like this one that runs in a state, under a name."""
+        twin = copy(self)
+        twin.where, twin.name = state, name
+        twin.reset()
+        return twin
+
+    # Written by the user
 
     def step(self, s: AgentState) -> AgentState:
-        """Return the state after the next step. Write this one."""
+        """Return the state after the next step. Override this."""
         if self._step_function is None:
             raise Unsupported(
                 f"{type(self).__name__} has no step", hint="write step(self, s), or give step="
             )
         return self._step_function(self, s)
+
+    # Used in a step
+
+    @property
+    def state(self) -> Versioned | Live:
+        """The state that the run is stored in; changes of a step are committed with it."""
+        return self._current_run().state
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether `stop` was called, here or on a parent; long steps may check it."""
+        return self._stop.is_set() or (self.parent is not None and self.parent.is_stopping)
+
+    def now(self) -> int:
+        """Return the time, in microseconds since 1970."""
+        return self._current_run().journal.now()
+
+    def key(self, *parts: Any) -> str:
+        """Return a key for something that this step does: the same each time the step runs."""
+        return self._current_step().key(*parts)
+
+    def call(self, tool: str | ToolCall, /, **arguments: Any) -> Observation:
+        """Call a tool by name, or as a model asks for it; `tool_runner.py` says how often.
+
+        Raises:
+            KeyNotFound: there is no tool of this name.
+            EffectUnknown: it must not happen twice, was begun, and its outcome is unknown.
+            Busy: another process is in the middle of it.
+        """
+        return self._current_step().call(tool, **arguments)
+
+    def complete(self, messages: Messages, *, tools: Tools | None = None) -> Reply:
+        """Ask the model; if this step was cut off after the same request, return the stored reply.
+
+        It waits at most for the `max_seconds` of the run.
+
+        Raises:
+            Invalid: there is no model.
+            BadReply: the reply is not valid.
+        """
+        step = self._current_step()
+        if self.model is None:
+            raise Invalid("there is no model to ask", hint="give model=")
+        offered = list(self.tools.values()) if tools is None else list(tools)
+        on_text = None if self.on_text is None else self._send_text
+        return step.complete(
+            self.model, messages, offered, on_text=on_text, deadline=self._deadline
+        )
+
+    def _send_text(self, piece: str) -> None:
+        if self.is_stopping:
+            raise RunStopped
+        if self.on_text is not None:
+            self.on_text(piece)
+
+    def delegate(
+        self,
+        other: Orchestrator | OrchestratorFactory,
+        task: str,
+        *,
+        name: str,
+        answer: str | None = None,
+        **limits: Any,
+    ) -> Outcome:
+        """Let another orchestrator or agent do a task on a fork, which is merged after this step.
+
+        If the step was cut off and runs again, the fork is the same, so that the other one resumes
+        too. `limits` are those of `run`, and `answer` is for one that waits for a person. When this
+        run is stopped or out of time, so is the other.
+
+        Raises:
+            Unsupported: the state has no history.
+        """
+        step = self._current_step()
+        if name == self.name or step.tasks.setdefault(name, task) != task:
+            raise Invalid(
+                f"{name} has another task in this step", hint="give each sub-agent another name"
+            )
+        left = self._seconds_left
+        if left is not None:
+            limit = limits.get("max_seconds")
+            limits["max_seconds"] = max(0.0, left if limit is None else min(left, limit))
+        answers = step.answers.setdefault(name, [])
+        answers += [] if answer is None else [answer]
+        twin, fork = self._fork_for(other, name)
+        if len(answers) > _answers_given(fork, name, step.base.commit):
+            limits["answer"] = answers[-1]
+        # A task that an earlier step delegated, and that is done, is begun again in this step.
+        is_new = fork.head is not None and fork.head.id == step.base.commit
+        outcome = twin.run(task, session=fork.session, **{"again": is_new, **limits})
+        if fork.name not in step.merges:
+            step.merges.append(fork.name)
+        left = self._seconds_left
+        if outcome.ended == "stopped" and self.is_stopping:
+            raise RunStopped
+        if outcome.ended == "seconds" and left is not None and left <= 0:
+            raise RunStopped("seconds")
+        return outcome
+
+    def _fork_for(
+        self, other: Orchestrator | OrchestratorFactory, name: str
+    ) -> tuple[Orchestrator, Versioned]:
+        """Return a copy of a sub-agent, and the fork on which it works in this step."""
+        step = self._current_step()
+        run = step.run
+        if not isinstance(run, StoredRun) or not step.base.commit:
+            raise Unsupported(
+                "there is no history to fork", hint="give a store or a Versioned state"
+            )
+        branch, source = run.journal.fork(name, step.base)
+        try:
+            fork = run.state.fork(branch, at=source)
+        except RefExists:  # the step was cut off after it had begun
+            fork = run.open_branch(branch)
+        worker = other if isinstance(other, Orchestrator) else other.orchestrator()
+        twin = worker.copy_for(fork, name)
+        twin.parent = self
+        if self.prepare_subagent is not None:
+            self.prepare_subagent(twin)
+        return twin, fork
+
+    def _current_run(self) -> AgentRun:
+        if self._run is None:
+            raise Invalid("nothing runs", hint="call run() first")
+        return self._run
+
+    def _current_step(self) -> StepContext:
+        if self._context is None:
+            raise Invalid(
+                "no step is in progress",
+                hint="call it from step(self, s), or from step=function(orchestrator, s)",
+            )
+        return self._context
 
     # Running
 
@@ -239,11 +298,11 @@ class Orchestrator(Settling):
         max_steps: int | None = 50,
         max_seconds: float | None = None,
     ) -> Outcome:
-        """Run until it is done, pauses or reaches a limit; go on where it was if it had begun.
+        """Run until it is done, pauses or reaches a limit; resume if it has begun.
 
-        The same `input` goes on with what it began, or returns how it ended; with `again`, what has
-        ended begins anew. Another one begins the next task of the same conversation. `answer` is
-        for a run that waits for one.
+        The same `input` resumes the task that it began, or returns its outcome if that is over;
+        with `again`, a task that is over begins again. Another input begins the next task of the
+        same conversation. `answer` is for a run that waits for one.
 
         Raises:
             Conflict: the session is in the middle of another task.
@@ -251,10 +310,11 @@ class Orchestrator(Settling):
             Busy: this orchestrator runs already, another one runs in the same state, or another
                 process is in the middle of a call.
         """
-        if (max_steps is not None and max_steps < 0) or (
-            max_seconds is not None and max_seconds < 0
-        ):
-            raise Invalid("a limit is 0 or more", hint="leave it out for none")
+        for name, limit in (("max_steps", max_steps), ("max_seconds", max_seconds)):
+            if limit is not None and limit < 0:
+                raise Invalid(
+                    f"{name} must be at least 0, got {limit}", hint="use None for no limit"
+                )
         if not self._is_running.acquire(blocking=False):
             raise Busy(
                 f"this {type(self).__name__} runs already", hint="make another for another session"
@@ -262,22 +322,21 @@ class Orchestrator(Settling):
         try:
             self._deadline = None if max_seconds is None else time.monotonic() + max_seconds
             run = self._run = self._open(session)
-            run.code = self.code
-            with exclusive(run.state), register_owner() as run.sign:
-                _kept_before(run)
-                before = run.load()
-                self._join(run)
-                state, before, message = start_of(run, before, RunRequest(input, answer, again))
+            with exclusive(run.state), register_owner() as run.journal.owner_id:
+                _commit_staged(run)
+                last = run.load()
+                run.merge_subagents()
+                state, before, message = _start(run, last, input, answer, again=again)
                 if message:
-                    state = self._kept(run, state, before, message)
+                    state = self._after_commit(run, run.save(state, before, message))
                 return self._loop(run, state, max_steps)
         finally:
-            self._rest()
+            self._release()
             self._stop.clear()
             self._is_running.release()
 
     def resume(self, session: str = MAIN, answer: str | None = None, **limits: Any) -> Outcome:
-        """Go on with a session that has begun.
+        """Resume a session that has begun.
 
         Raises:
             KeyNotFound: it has not.
@@ -289,9 +348,9 @@ class Orchestrator(Settling):
         return self.run(session=session, answer=answer, **limits)
 
     def stop(self) -> None:
-        """Let the run end before its next step, or at the next piece of text; from any thread.
+        """End the run before its next step, or at the next piece of text; from any thread.
 
-        If it is just about to begin, it ends at once.
+        A run that is about to begin ends at once.
         """
         self._stop.set()
 
@@ -306,41 +365,91 @@ class Orchestrator(Settling):
         if before is None:
             raise KeyNotFound(f"nothing has begun in session {session}", hint="run(input)")
         if not before.is_over:
-            run.code = self.code
             with exclusive(run.state):
-                _kept_before(run)
-                run.keep(before.to_error(why), before, f"abandon {self.name}")
-                run.hand_over()
+                _commit_staged(run)
+                run.save(before.to_error(why), before, f"abandon {self.name}")
+                run.journal.mark_result_returned()
 
     def load(self, session: str = MAIN) -> AgentState | None:
         """Return where a session is, without running it; None if it has not begun."""
         return self._open(session).load()
 
+    # Decided by the user
+
+    def unknown_effects(self, session: str = MAIN) -> list[LedgerEntry]:
+        """Return the calls that may have happened or not, also those of sub-agents."""
+        runs = self._open(session).unmerged_runs()
+        entries = [entry for run in runs for entry in run.journal.entries()]
+        return list({each.key: each for each in entries if each.status in _UNSETTLED}.values())
+
+    def settle(self, key: str, *, happened: bool, result: Any = None, session: str = MAIN) -> None:
+        """Decide whether a call has happened whose outcome is unknown.
+
+        Raises:
+            KeyNotFound: the ledger has no such call.
+        """
+        is_known = False
+        for run in self._open(session).unmerged_runs():
+            entry = run.journal.entry(key)
+            if entry is not None and entry.status in _UNSETTLED:
+                ended = entry.ended("done", result=to_plain(result), error="") if happened else None
+                run.journal.write_entry(key, ended)
+                is_known = True
+        if not is_known:
+            raise KeyNotFound(
+                f"there is no unsettled call {key}", hint="unknown_effects() lists them"
+            )
+
+    def is_result_returned(self, session: str = MAIN) -> bool:
+        """Tell whether the result of the last task was returned to its caller."""
+        return self._open(session).journal.is_result_returned
+
+    def mark_result_returned(self, session: str = MAIN) -> None:
+        """Record that the result of the last task was returned to its caller."""
+        self._open(session).journal.mark_result_returned()
+
+    def rollback(self, target: Target, *, session: str = MAIN) -> list[LedgerEntry]:
+        """Go back to an earlier commit; return the later effects, which stay in the world.
+
+        Raises:
+            Invalid: it is a commit of a sub-agent, on a fork.
+        """
+        state = self._open(session).state
+        if not isinstance(state, Versioned):
+            raise Unsupported("this run has no history", hint="give a store or a Versioned state")
+        state.refresh()
+        require_own_commit(state, state.resolve(target), self.name)
+        left = effects_after(state, target)
+        state.rollback(target)
+        for entry in left:
+            data = {"tool": entry.tool, "key": entry.key, "status": entry.status}
+            state.events.append("effect_left", agent=self.name, **data)
+        state.commit("effects that stay in the world")
+        return left
+
     # The loop
 
-    def _loop(
-        self,
-        run: StoredRun | LiveRun,
-        state: AgentState,
-        max_steps: int | None,
-    ) -> Outcome:
+    def _loop(self, run: AgentRun, state: AgentState, max_steps: int | None) -> Outcome:
         steps = 0
-        shown = Progress("" if self.name == MAIN else self.name, is_wanted=self.progress)
+        progress = Progress("" if self.name == MAIN else self.name, is_wanted=self.progress)
         while True:
             ended = self._ended(state, steps, max_steps)
             answer = self.human(state.question) if ended == "paused" and self.human else None
             if answer is not None:
-                state = self._kept(run, state.answered(answer), state, ANSWERED_AT_ONCE)
+                saved = run.save(state.answered(answer), state, ANSWERED_BY_HUMAN)
+                state = self._after_commit(run, saved)
                 continue
             if ended is not None:
                 return Outcome(state, ended, steps)
             try:
-                after = self._one(run, state)
-            except Stopped as stop:
+                after = self._run_step(run, state)
+            except RunStopped as stop:
                 if stop.why:
-                    run.note("error", "the time is up", error=stop.why, iteration=state.iteration)
+                    run.journal.record_event(
+                        "error", "the time is up", error=stop.why, iteration=state.iteration
+                    )
                 return Outcome(state, stop.ended, steps, stop.why)
-            shown.step(after, state)
+            progress.step(after, state)
             state, steps = after, steps + 1
 
     def _ended(self, state: AgentState, steps: int, max_steps: int | None) -> Ended | None:
@@ -355,131 +464,196 @@ class Orchestrator(Settling):
         left = self._seconds_left
         return "seconds" if left is not None and left <= 0 else None
 
-    def _one(self, run: StoredRun | LiveRun, before: AgentState) -> AgentState:
-        """Make one step."""
-        self._enter(run, before.iteration)
+    @property
+    def _seconds_left(self) -> float | None:
+        return None if self._deadline is None else self._deadline - time.monotonic()
+
+    def _run_step(self, run: AgentRun, before: AgentState) -> AgentState:
+        step = self._context = StepContext(run, before.iteration, self.tools, self._hasher)
         try:
             after: object = self.step(before)
             if not isinstance(after, AgentState):
-                raise _no_state(after)
+                raise _not_a_state(after)
             after = replace(after, iteration=before.iteration + 1)
-            self._tell_open(run)
-            kept = run.keep(after, before, f"step {after.iteration}", joins=self.joins)
-        except Exception as error:  # whatever a user's step raises: it is told, and raised again
-            self._failed(run, before, error)
+            self._report_unrepeated_calls(step)
+            saved = run.save(after, before, f"step {after.iteration}", merges=step.merges)
+        except Exception as error:  # a user's step may raise anything: it is recorded and raised
+            self._record_failure(step, before, error)
             raise
         except BaseException:
-            _dropped(run)
+            _discard_staged(run)
             raise
         finally:
-            self._leave()
-        return self._joined(run, kept)
+            self._context = None
+        return self._after_commit(run, saved)
 
-    def _tell_open(self, run: StoredRun | LiveRun) -> None:
-        """Record which calls this step had begun before it was cut off, and did not come back to.
+    def _report_unrepeated_calls(self, step: StepContext) -> None:
+        """Report calls that an interrupted attempt of this step began and this one did not repeat.
 
-        Nobody knows whether they happened, and no call asks about them any more.
+        Their outcome is unknown, and no later call will ask about them.
         """
-        known = set() if self._hands is None else self._hands.keys
-        for entry in run.begun(self.base) if run.is_again else ():
-            if entry.key not in known:
+        journal = step.run.journal
+        for entry in journal.unfinished_calls(step.base) if journal.is_retry else ():
+            if entry.key not in step.tool_runner.effect_keys:
                 data = {"tool": entry.tool, "key": entry.key, "iteration": entry.iteration}
-                run.state.events.append("effect_unknown", agent=self.name, **data)
+                step.run.state.events.append("effect_unknown", agent=self.name, **data)
 
-    def _kept(
-        self,
-        run: StoredRun | LiveRun,
-        after: AgentState,
-        before: AgentState,
-        message: str,
-    ) -> AgentState:
-        return self._joined(run, run.keep(after, before, message))
-
-    def _joined(self, run: StoredRun | LiveRun, after: AgentState) -> AgentState:
-        self.joins = []
-        self._join(run)
+    def _after_commit(self, run: AgentRun, saved: AgentState) -> AgentState:
+        """Merge sub-agents, and report the state that was committed."""
+        run.merge_subagents()
         if self.on_step is not None:
-            self.on_step(after)
-        return after
+            self.on_step(saved)
+        return saved
 
-    def _rest(self) -> None:
-        """Give back what a run took; called when it ends, however it does."""
-
-    @staticmethod
-    def _join(run: StoredRun | LiveRun) -> None:
-        """Merge what sub-agents did, where that is still to be done."""
-        if isinstance(run, StoredRun) and run.joins:
-            merge_subagents(run, run.joins)
-            run.joined()
-
-    def _failed(self, run: StoredRun | LiveRun, before: AgentState, error: Exception) -> None:
+    def _record_failure(self, step: StepContext, before: AgentState, error: Exception) -> None:
         """Commit that a step failed; the run stays where it was before it.
 
-        A model is asked anew when it runs again, unless the step did something to the world because
-        of what it said, or what failed will pass.
+        When the step runs again it asks the model again, unless it has acted on the world because
+        of a reply, or the failure is one that may pass.
         """
-        _dropped(run)
-        acted = self._hands is not None and bool(self._hands.keys)
-        acted = acted or bool(run.forks(before.iteration))
-        passes = isinstance(error, Unavailable | Conflict)
-        kind = "effect_unknown" if isinstance(error, EffectUnknown) else "error"
-        trace = whole("".join(traceback.format_exception(error)))[-_TELL_LETTERS:]
+        run = step.run
+        _discard_staged(run)
+        has_acted = bool(step.tool_runner.effect_keys or run.journal.forks(before.iteration))
+        may_pass = isinstance(error, Unavailable | Conflict)
+        trace = valid_text("".join(traceback.format_exception(error)))[-_TRACEBACK_LETTERS:]
         error.add_note(f"session {run.session} stays at step {before.iteration}: run it again")
         try:
-            run.note(
-                kind,
+            run.journal.record_event(
+                "effect_unknown" if isinstance(error, EffectUnknown) else "error",
                 f"step {before.iteration + 1} failed",
-                base=self._base,
-                asks_again=not (acted or passes),
-                error=whole(f"{type(error).__name__}: {error}"),
+                base=step.base,
+                forget_replies=not (has_acted or may_pass),
+                error=valid_text(f"{type(error).__name__}: {error}"),
                 iteration=before.iteration,
                 traceback=trace,
             )
-        except Error as other:  # a full disk, another process: what failed first is what is told
-            error.add_note(f"nor could that be recorded: {other}")
+        except Error as other:  # a full disk, another process: the first error is the one to raise
+            error.add_note(f"the failure could not be recorded: {other}")
 
-    # Small things
+    def _release(self) -> None:
+        """Release what a run holds; called when it ends in any way."""
 
-    def _open(self, session: str) -> StoredRun | LiveRun:
+    def _open(self, session: str) -> AgentRun:
         where = self.where
+        run: AgentRun
         if where is None or isinstance(where, Live):
-            return LiveRun(where, self.name, session)
-        if isinstance(where, Versioned):
+            run = LiveRun(where, self.name, session)
+        elif isinstance(where, Versioned):
             if session not in (MAIN, where.session):
-                raise Invalid(f"this is session {where.session}", hint="give a repo for others")
-            return StoredRun(where, self.name)
-        if not isinstance(where, BareRepo):
-            where = self.where = Repo(as_store(where))
-        return StoredRun(Versioned(where, session=session), self.name)
+                raise Invalid(
+                    f"the state is session {where.session}, not {session}",
+                    hint="give a repo for others",
+                )
+            run = StoredRun(where, self.name)
+        else:
+            if not isinstance(where, BareRepo):
+                where = self.where = Repo(as_store(where))
+            run = StoredRun(Versioned(where, session=session), self.name)
+        run.code_name = self.code_name
+        return run
+
+
+def _start(
+    run: AgentRun, last: AgentState | None, input: str | None, answer: str | None, *, again: bool
+) -> tuple[AgentState, AgentState, str]:
+    """Return the state to start with, the one before it, and a message if it is to be committed.
+
+    `last` is where the run is, None if it has not begun.
+
+    Raises:
+        KeyNotFound: nothing has begun, and there is no input.
+        Conflict: the session is in the middle of another task.
+        Invalid: there is an answer, but no question.
+    """
+    if last is not None and last.is_paused and answer is not None:
+        if input not in (None, last.task):
+            raise Conflict(f"the question is about {last.task!r}", hint="leave out the input")
+        return last.answered(answer), last, ANSWERED
+    if answer is not None and (last is not None or input is not None):
+        why = "nothing has begun" if last is None else f"the run is {last.phase}"
+        raise Invalid(
+            f"there is no question to answer: {why}",
+            hint="leave out the answer; perhaps it was given before",
+        )
+    if last is None:
+        if input is None:
+            raise KeyNotFound(f"nothing has begun in session {run.session}", hint="run(input)")
+        last = AgentState(run.session, messages=run.messages())
+    elif input is None or (input == last.task and not (again and last.is_over)):
+        return last, last, ""
+    elif not last.is_over:
+        raise Conflict(
+            f"session {run.session} is in the middle of {last.task!r}",
+            hint="run() resumes it, abandon() ends it; or use another session",
+        )
+    fresh = AgentState.from_user_input(input, session=last.session, messages=last.messages)
+    return replace(fresh, iteration=last.iteration), last, f"begin {run.name}"
+
+
+def _answers_given(fork: Versioned, name: str, base: str) -> int:
+    """Return how many answers a sub-agent was given on its fork since the step began."""
+    since = takewhile(lambda commit: commit.id != base, fork.log())
+    return sum(each.message == ANSWERED and each.meta.get("run") == name for each in since)
 
 
 def _as_method(step: Callable[..., AgentState]) -> Callable[[Orchestrator, AgentState], AgentState]:
-    """Return a step function that is given what runs it: it may be a copy, on a fork."""
-    try:
-        given = [*inspect.signature(step).parameters.values()]
-    except (TypeError, ValueError):
-        given = []
-    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    wanted = [each for each in given if each.kind in places and each.default is each.empty]
-    return step if len(wanted) > 1 else lambda _, s: step(s)
+    """Return a step function that takes the orchestrator: it may be a copy, on a fork."""
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    found = function_parameters(step) or ()
+    required = [each for each in found if each.kind in positional and each.default is each.empty]
+    return step if len(required) > 1 else lambda _, s: step(s)
 
 
-def _no_state(returned: object) -> Invalid:
+def _not_a_state(returned: object) -> Invalid:
     hint = "return s, or what its methods return"
     if inspect.iscoroutine(returned):
         returned.close()
         hint = "write `def step`, without async; models and tools may be coroutine functions"
-    return Invalid(f"a step returned {type(returned).__name__}, not an AgentState", hint=hint)
+    return Invalid(f"a step must return an AgentState, got {type(returned).__name__}", hint=hint)
 
 
-def _kept_before(run: StoredRun | LiveRun) -> None:
-    """Commit what the user has staged before the run: a step that fails drops only its own."""
+def _commit_staged(run: AgentRun) -> None:
+    """Commit what the user has staged before the run: a failed step discards only its own."""
     if isinstance(run.state, Versioned) and not run.state.is_clean:
         run.state.commit("before the run")
 
 
-def _dropped(run: StoredRun | LiveRun) -> None:
-    """Drop what a step has staged before it failed."""
+def _discard_staged(run: AgentRun) -> None:
+    """Discard what a failed step has staged."""
     if isinstance(run.state, Versioned):
         run.state.discard()
         run.state.refresh()
+
+
+class Progress:
+    """Prints a line for each step of a run."""
+
+    def __init__(
+        self, name: str = "", *, is_wanted: bool | None = None, stream: TextIO | None = None
+    ) -> None:
+        """Print to a stream, by default to standard error if that is a terminal.
+
+        `name` is that of a run which is not the main one of its session.
+        """
+        self._name = f"/{name}" if name else ""
+        self._stream = sys.stderr if stream is None else stream  # None under pythonw
+        is_terminal = self._stream is not None and self._stream.isatty()
+        self._is_on = is_terminal if is_wanted is None else is_wanted and self._stream is not None
+        self._start = time.monotonic()
+
+    def step(self, after: AgentState, before: AgentState | None) -> None:
+        """Print what a step has done."""
+        if not self._is_on:
+            return
+        known = 0 if before is None else len(before.memory.tool_calls)
+        calls = ", ".join(call.name for call in after.memory.tool_calls[known:])
+        last = after.messages[-1].text if after.messages else ""
+        text = after.question or calls or excerpt(last)
+        printable = "".join(each if each.isprintable() else " " for each in text)
+        seconds = time.monotonic() - self._start
+        run = f"[{after.session}{self._name}]"
+        line = f"{run} {after.iteration:>3} {after.phase!s:<16} {seconds:6.1f}s  {printable}"
+        least, most = _TERMINAL_WIDTHS
+        width = min(max(shutil.get_terminal_size().columns - 1, least), most)
+        self._stream.write(line[:width].rstrip() + "\n")
+        self._stream.flush()

@@ -1,39 +1,81 @@
-"""AgentState: where an agent is, as one value that nobody can change.
+"""AgentState: where an agent is, as one immutable value, and the `Outcome` of a run.
 
-A transition returns another state and leaves this one as it was, with all that is in it: what is
-shared between two states is frozen to the leaf. Which transitions there are is told by the chart
-`AGENT` of `otolith.statecharts`; one that it does not have is an `IllegalTransition` that lists
-those that it has.
+A transition returns another state and leaves this one unchanged; what two states share is frozen
+to the leaves. The chart `AGENT` of `otolith.statecharts` defines which transitions there are; any
+other one raises `IllegalTransition` with a list of those that are allowed.
 
-Working memory as a value: goal, plan, what is done, notes, and every tool call with its end.
+    s = AgentState.from_user_input("Book a flight")        # planning
+    s = s.to_executing().note("city", "NYC").to_done("booked")
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from otolith import shapes
-from otolith.agent.tools import told
-from otolith.conversation.message import Message, Role, Text, ToolCall, ToolResult
+from otolith.agent.tools import result_text
+from otolith.conversation import Message, Role, Text, ToolCall, ToolResult
 from otolith.errors import BadValue, Corrupt, IllegalTransition, Invalid, SchemaMismatch
-from otolith.frozen import EMPTY, freeze, thaw
+from otolith.frozen import freeze, thaw
 from otolith.shapes import Shape
-from otolith.statecharts.agent_phases import AGENT, Phase
+from otolith.statecharts import AGENT, Phase
 
+SCHEMA = 1
+"""The version of the data that `AgentState.to_data` returns."""
 
-def _nothing() -> Mapping[str, Any]:
-    return EMPTY
+Migration: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
+"""Turns the data of a state of one schema version into that of the next."""
+Ended: TypeAlias = Literal["done", "error", "paused", "steps", "seconds", "stopped"]
+
+_START = AGENT.start().snapshot
+_OVER = frozenset({Phase.DONE, Phase.ERROR})
+_REPR_LETTERS = 80
+_METHODS = {
+    "new_task": "to_planning()",
+    "replan": "to_planning()",
+    "plan_ready": "to_executing()",
+    "proceed": "to_executing()",
+    "step_complete": "to_executing()",
+    "observe": "to_reflecting()",
+    "needs_input": "ask(…)",
+    "input_received": "answered(…)",
+    "task_complete": "to_done(…)",
+    "fail": "to_error(…)",
+}
+"""The method for each event of the chart."""
+
+# Stored fields, in the order in which they are written.
+_CALL_NAMES: Shape = {"id": str, "name": str}
+_CALL_REST: Shape = {
+    "arguments": dict,
+    "result": object,
+    "error": str,
+    "duration_ms": float,
+    "time": int,
+}
+_NOTEPAD: Shape = {"goal": str, "steps": list, "completed": list, "notes": dict}
+_HEAD: Shape = {
+    "schema": int,
+    "session": str,
+    "phase": str,
+    "task": str,
+    "iteration": int,
+    "final_answer": object,
+    "error": str,
+    "question": str,
+    "data": dict,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One tool call that has ended: what was asked, and what came of it."""
+    """One finished tool call: what was asked, and the result or the error."""
 
     id: str
     name: str
-    arguments: Mapping[str, Any] = field(default_factory=_nothing)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
     result: Any = None
     error: str = ""
     duration_ms: float = 0.0
@@ -46,29 +88,21 @@ class Observation:
 
     @property
     def text(self) -> str:
-        """What a model is told of it: the error, the text, or the JSON of anything else."""
-        return self.error or told(self.result)
+        """What a model gets as the result: the error, the text, or JSON of anything else."""
+        return self.error or result_text(self.result)
 
     def to_data(self) -> dict[str, Any]:
-        """Return it as plain data."""
-        return {
-            "id": self.id,
-            "name": self.name,
-            "arguments": thaw(self.arguments),
-            "result": thaw(self.result),
-            "error": self.error,
-            "duration_ms": self.duration_ms,
-            "time": self.time,
-        }
+        """Return the call as plain data."""
+        return {name: thaw(getattr(self, name)) for name in (*_CALL_NAMES, *_CALL_REST)}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Observation:
-        """Return what `to_data` gave.
+        """Return the call that `to_data` described.
 
         Raises:
-            Corrupt: it is no call.
+            Corrupt: the data does not describe a call.
         """
-        return cls(**shapes.fields(data, "a call that has ended", *_OBSERVATION))
+        return cls(**shapes.fields(data, "a finished call", _CALL_NAMES, _CALL_REST))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +111,15 @@ class WorkingMemory:
 
     goal: str = ""
     steps: tuple[str, ...] = ()
-    """The plan, in its order."""
+    """The plan, in order."""
     completed: tuple[str, ...] = ()
-    notes: Mapping[str, Any] = field(default_factory=_nothing)
+    notes: Mapping[str, Any] = field(default_factory=dict)
     tool_calls: tuple[Observation, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "steps", tuple(self.steps))
-        object.__setattr__(self, "completed", tuple(self.completed))
+        for name in ("steps", "completed", "tool_calls"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         object.__setattr__(self, "notes", freeze(dict(self.notes)))
-        object.__setattr__(self, "tool_calls", tuple(self.tool_calls))
 
     @property
     def pending(self) -> tuple[str, ...]:
@@ -95,7 +128,7 @@ class WorkingMemory:
         return tuple(step for step in self.steps if step not in done)
 
     def plan(self, steps: Iterable[str]) -> WorkingMemory:
-        """Return it with another plan; what is completed stays so."""
+        """Return it with another plan; completed steps stay completed."""
         return replace(self, steps=tuple(steps))
 
     def done(self, step: str) -> WorkingMemory:
@@ -118,71 +151,45 @@ class WorkingMemory:
 
     def to_data(self) -> dict[str, Any]:
         """Return it as plain data."""
-        return self.mind_data() | {"tool_calls": [call.to_data() for call in self.tool_calls]}
+        return self.notepad_data() | {"tool_calls": [call.to_data() for call in self.tool_calls]}
 
-    def mind_data(self) -> dict[str, Any]:
-        """Return what is small in it: all but the tool calls."""
-        return {
-            "goal": self.goal,
-            "steps": list(self.steps),
-            "completed": list(self.completed),
-            "notes": thaw(self.notes),
-        }
+    def notepad_data(self) -> dict[str, Any]:
+        """Return the small parts as plain data: all but the tool calls."""
+        lists = {"steps": list(self.steps), "completed": list(self.completed)}
+        return {"goal": self.goal, **lists, "notes": thaw(self.notes)}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> WorkingMemory:
-        """Return what `to_data` gave.
+        """Return the memory that `to_data` described.
 
         Raises:
-            Corrupt: it is no memory.
+            Corrupt: the data does not describe a memory.
         """
-        given = shapes.fields(data, "a working memory", _MEMORY, is_open=True)
-        steps, done = (shapes.several(given[each], each, str) for each in ("steps", "completed"))
-        calls = tuple(map(Observation.from_data, given["tool_calls"]))
-        return cls(given["goal"], tuple(steps), tuple(done), given["notes"], calls)
-
-
-SCHEMA = 1
-"""The version of the shape that `to_data` gives."""
-
-Migration: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
-"""Takes the data of a state of one schema version to that of the next."""
-
-_START = AGENT.start().snapshot
-_ENDED = frozenset({Phase.DONE, Phase.ERROR})
-_METHODS = {
-    "new_task": "to_planning()",
-    "replan": "to_planning()",
-    "plan_ready": "to_executing()",
-    "proceed": "to_executing()",
-    "step_complete": "to_executing()",
-    "observe": "to_reflecting()",
-    "needs_input": "ask(…)",
-    "input_received": "answered(…)",
-    "task_complete": "to_done(…)",
-    "fail": "to_error(…)",
-}
-"""How the events of the chart are called here."""
+        shape = {**_NOTEPAD, "tool_calls": list}
+        found = shapes.fields(data, "a working memory", shape, is_open=True)
+        steps, done = (shapes.several(found[each], each, str) for each in ("steps", "completed"))
+        calls = tuple(map(Observation.from_data, found["tool_calls"]))
+        return cls(found["goal"], tuple(steps), tuple(done), found["notes"], calls)
 
 
 @dataclass(frozen=True, slots=True)
 class AgentState:
-    """Where an agent is: its phase, what was said, what it has in mind, and how it ended."""
+    """Where an agent is: its phase, its messages, its working memory, and how it ended."""
 
     session: str
     phase: Phase = Phase.IDLE
     task: str = ""
-    """What the user asked for last."""
+    """The last request of the user."""
     messages: tuple[Message, ...] = ()
     memory: WorkingMemory = field(default_factory=WorkingMemory)
     iteration: int = 0
-    """How many steps of the loop are behind it."""
+    """The number of finished steps."""
     final_answer: Any = None
     error: str = ""
     question: str = ""
-    """What a person is being asked, in `waiting_feedback`."""
-    data: Mapping[str, Any] = field(default_factory=_nothing)
-    """Whatever else the steps hand on."""
+    """The open question to a person, in `waiting_feedback`."""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """Values that steps pass on to later steps."""
 
     migrations: ClassVar[dict[int, Migration]] = {}
 
@@ -198,18 +205,16 @@ class AgentState:
     ) -> AgentState:
         """Return the state that a request begins: it is planning, and the request is its goal."""
         if not isinstance(text, str):
-            raise Invalid(f"{text!r} is no task", hint="say in words what is to be done")
+            raise Invalid(f"a task must be a text, got {text!r}", hint="describe it in words")
         if not text.strip():
-            raise Invalid("there is nothing to do: the input is empty", hint="say what you want")
+            raise Invalid("a task must not be empty", hint="say what you want")
         start = cls(session, task=text, messages=messages, memory=WorkingMemory(goal=text))
-        return start.say(said(Role.USER, text)).to_planning()
-
-    # What it is
+        return start.say(text_message(Role.USER, text)).to_planning()
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended, well or not."""
-        return self.phase in _ENDED
+        """Whether it has ended, with an answer or with an error."""
+        return self.phase in _OVER
 
     @property
     def is_paused(self) -> bool:
@@ -225,38 +230,40 @@ class AgentState:
 
     def to_planning(self) -> AgentState:
         """Return it planning: from idle, or from reflecting when the plan did not hold."""
-        return self._moved("replan" if self.phase is Phase.REFLECTING else "new_task")
+        return self._after("replan" if self.phase is Phase.REFLECTING else "new_task")
 
     def to_executing(self) -> AgentState:
         """Return it executing: from planning, reflecting, or executing once more."""
         known = {Phase.REFLECTING: "proceed", Phase.EXECUTING: "step_complete"}
-        return self._moved(known.get(self.phase, "plan_ready"))
+        return self._after(known.get(self.phase, "plan_ready"))
 
     def to_reflecting(self) -> AgentState:
         """Return it reflecting on what it has seen while executing."""
-        return self._moved("observe")
+        return self._after("observe")
 
     def to_done(self, answer: Any) -> AgentState:
-        """Return it done, with an answer; text that was not said yet is said."""
-        done = replace(self._moved("task_complete"), final_answer=answer)
-        if not isinstance(answer, str) or self._said_last(answer):
+        """Return it done; a text becomes the last message, unless it is already."""
+        done = replace(self._after("task_complete"), final_answer=answer)
+        last = self.messages[-1] if self.messages else None
+        is_said = last is not None and last.role is Role.ASSISTANT and last.text == answer
+        if not isinstance(answer, str) or is_said:
             return done
-        return done.say(said(Role.ASSISTANT, answer))
+        return done.say(text_message(Role.ASSISTANT, answer))
 
     def to_error(self, message: str) -> AgentState:
-        """Return it failed, with what went wrong."""
-        return replace(self._moved("fail"), error=str(message) or "failed")
+        """Return it failed, with an error message."""
+        return replace(self._after("fail"), error=str(message) or "failed")
 
     def ask(self, question: str) -> AgentState:
         """Return it waiting for a person to answer; the run pauses there."""
-        return replace(self._moved("needs_input"), question=question)
+        return replace(self._after("needs_input"), question=question)
 
     def answered(self, text: str) -> AgentState:
-        """Return it executing again, with what the person said."""
-        moved = replace(self._moved("input_received"), question="")
+        """Return it executing again, with the answer of the person."""
+        moved = replace(self._after("input_received"), question="")
         if self.question and not self._has_asked(self.question):
-            moved = moved.say(said(Role.ASSISTANT, self.question))
-        return moved.say(said(Role.USER, text))
+            moved = moved.say(text_message(Role.ASSISTANT, self.question))
+        return moved.say(text_message(Role.USER, text))
 
     def say(self, *messages: Message) -> AgentState:
         """Return it with more messages."""
@@ -275,32 +282,28 @@ class AgentState:
         return self.remember(self.memory.note(key, value))
 
     def remember(self, memory: WorkingMemory) -> AgentState:
-        """Return it with something else in mind: all of it, tool calls too."""
+        """Return it with another working memory, tool calls included."""
         return replace(self, memory=memory)
 
     def with_data(self, **values: Any) -> AgentState:
-        """Return it with more to hand on to later steps."""
+        """Return it with more values for later steps."""
         return replace(self, data={**self.data, **values})
 
     def record_observation(self, call: Observation) -> AgentState:
-        """Return it with a tool call that has ended, and the messages that tell a model so.
+        """Return it with a finished tool call, and the messages about it.
 
-        A call that no message asks for was the agent's own idea: it is said that it was made.
+        If no message of the model asks for the call, one that does is added first.
         """
         result = ToolResult(call.id, call.text, is_error=bool(call.error))
-        told = Message(Role.TOOL, (result,), name=call.name, time=call.time)
-        asked = Message(Role.ASSISTANT, (ToolCall(call.id, call.name, call.arguments),))
-        said = (told,) if self._asks_for(call.id) else (asked, told)
-        return replace(self, memory=self.memory.record(call), messages=(*self.messages, *said))
+        messages = [Message(Role.TOOL, (result,), name=call.name, time=call.time)]
+        last = next((each for each in reversed(self.messages) if each.role is not Role.TOOL), None)
+        if last is None or all(asked.id != call.id for asked in last.calls):
+            request = ToolCall(call.id, call.name, call.arguments)
+            messages.insert(0, Message(Role.ASSISTANT, (request,)))
+        return self.remember(self.memory.record(call)).say(*messages)
 
-    def _asks_for(self, id: str) -> bool:
-        """Tell whether the assistant's last message has a call that waits for a result."""
-        for message in reversed(self.messages):
-            if message.role is not Role.TOOL:
-                return any(call.id == id for call in message.calls)
-        return False
-
-    def _moved(self, event: str) -> AgentState:
+    def _after(self, event: str) -> AgentState:
+        """Return it after an event of the chart."""
         at = _START._replace(
             configuration=(self.phase,), status="done" if self.is_over else "running"
         )
@@ -311,65 +314,49 @@ class AgentState:
             error.hint = f"from {self.phase} there is: {ways}" if ways else "begin another task"
             raise
 
-    def _said_last(self, text: str) -> bool:
-        last = self.messages[-1] if self.messages else None
-        return last is not None and last.role is Role.ASSISTANT and last.text == text
-
     def _has_asked(self, question: str) -> bool:
-        """Tell whether the assistant's last message asks this, in words or by a call."""
+        """Tell whether the assistant's last message asks this, in text or by a tool call."""
         spoken = (each for each in reversed(self.messages) if each.role is Role.ASSISTANT)
         last = next(spoken, None)
         if last is None:
             return False
-        calls = (value for call in last.calls for value in call.arguments.values())
-        return last.text == question or question in "\n".join(map(str, calls))
+        arguments = (value for call in last.calls for value in call.arguments.values())
+        return last.text == question or question in "\n".join(map(str, arguments))
 
-    # As data
+    # Data
 
     def to_data(self) -> dict[str, Any]:
-        """Return it as plain data that JSON can carry (but for bytes in attachments)."""
-        return self.head_data() | {
-            "messages": [message.to_data() for message in self.messages],
-            "memory": self.memory.to_data(),
-        }
+        """Return it as plain data that JSON can carry (except bytes in attachments)."""
+        messages = [message.to_data() for message in self.messages]
+        return self.head_data() | {"messages": messages, "memory": self.memory.to_data()}
 
     def head_data(self) -> dict[str, Any]:
-        """Return what is small in it: all but messages and memory."""
-        return {
-            "schema": SCHEMA,
-            "session": self.session,
-            "phase": str(self.phase),
-            "task": self.task,
-            "iteration": self.iteration,
-            "final_answer": thaw(self.final_answer),
-            "error": self.error,
-            "question": self.question,
-            "data": thaw(self.data),
-        }
+        """Return the small parts as plain data: all but messages and memory."""
+        values = {name: thaw(getattr(self, name)) for name in _HEAD if name != "schema"}
+        return {"schema": SCHEMA, **values, "phase": str(self.phase)}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> AgentState:
-        """Return what `to_data` gave; data of an older schema goes through `migrations`.
+        """Return the state that `to_data` described; older data goes through `migrations`.
 
         Raises:
             SchemaMismatch: it is of another schema version, and no migration leads here.
-            Corrupt: this is no such data.
+            Corrupt: the data does not describe a state.
         """
         if not isinstance(data, Mapping):
             raise Corrupt("this is not the data of an agent's state", hint="restore an older one")
         what = "this, which is not the data of an agent's state,"
-        found = shapes.fields(cls._migrated(dict(data)), what, _STATE, is_open=True)
+        shape = {**_HEAD, "messages": list, "memory": dict}
+        found = shapes.fields(cls._migrated(dict(data)), what, shape, is_open=True)
         del found["schema"]
         try:
-            phase, messages = (
-                Phase(found["phase"]),
-                tuple(map(Message.from_data, found["messages"])),
-            )
-            memory = WorkingMemory.from_data(found["memory"])
+            found["phase"] = Phase(found["phase"])
+            found["messages"] = tuple(map(Message.from_data, found["messages"]))
+            found["memory"] = WorkingMemory.from_data(found["memory"])
             if found["iteration"] < 0:
-                raise BadValue(f"{found['iteration']} is no count")
-            return cls(**{**found, "phase": phase, "messages": messages, "memory": memory})
-        except ValueError as error:  # of ours, or for a phase that there is not
+                raise BadValue(f"iteration must be at least 0, got {found['iteration']}")
+            return cls(**found)
+        except ValueError as error:  # one of ours, or an unknown phase
             why = f"this is not the data of an agent's state: {error}"
             raise Corrupt(why, hint="restore an older one") from error
 
@@ -379,7 +366,7 @@ class AgentState:
             step = cls.migrations.get(version) if type(version) is int else None
             if step is None or not isinstance(version, int) or version > SCHEMA:
                 raise SchemaMismatch(
-                    f"this state has schema version {version!r}; here it is {SCHEMA}",
+                    f"the schema version of a state must be {SCHEMA}, got {version!r}",
                     path="schema",
                     hint="upgrade otolith, or register AgentState.migrations[version] = function",
                 )
@@ -387,38 +374,42 @@ class AgentState:
         return data
 
 
-_OBSERVATION: tuple[Shape, Shape] = (
-    {"id": str, "name": str},
-    {
-        "arguments": dict,
-        "result": object,
-        "error": str,
-        "duration_ms": float,
-        "time": int,
-    },
-)
-_MEMORY: Shape = {
-    "goal": str,
-    "steps": list,
-    "completed": list,
-    "notes": dict,
-    "tool_calls": list,
-}
-_STATE: Shape = {
-    "schema": int,
-    "session": str,
-    "phase": str,
-    "task": str,
-    "messages": list,
-    "memory": dict,
-    "iteration": int,
-    "final_answer": object,
-    "error": str,
-    "question": str,
-    "data": dict,
-}
+@dataclass(frozen=True, slots=True, repr=False)
+class Outcome:
+    """How a run ended. Any but `done` and `error` can be resumed."""
+
+    state: AgentState
+    ended: Ended
+    """`paused` for a person, out of `steps` or `seconds`, or `stopped` by `stop()`."""
+    steps: int = 0
+    """The number of steps of this call."""
+    why: str = ""
+    """What it was waiting for when its time was up, if that is known."""
+
+    @property
+    def answer(self) -> Any:
+        """The final answer; None if there is none."""
+        return self.state.final_answer
+
+    @property
+    def question(self) -> str:
+        """The open question to a person, if it is paused."""
+        return self.state.question
+
+    @property
+    def error(self) -> str:
+        """The error message, if it ended with an error."""
+        return self.state.error
+
+    def __repr__(self) -> str:
+        text = str(self)
+        text = text if len(text) <= _REPR_LETTERS else f"{text[: _REPR_LETTERS - 1]}…"
+        return f"<Outcome {self.ended} after {self.steps} steps: {text}>"
+
+    def __str__(self) -> str:
+        return str(self.answer if self.ended == "done" else self.question or self.error)
 
 
-def said(role: Role, text: str) -> Message:
-    """Return a message of one text."""
+def text_message(role: Role, text: str) -> Message:
+    """Return a message with one text."""
     return Message(role, (Text(text),))

@@ -1,16 +1,16 @@
-"""Hands: calls tools for a step, each at most as often as its effects allow.
+"""ToolRunner: calls the tools of a step, each at most as often as its effects allow.
 
-See `ledger.py` for what is committed when. For a tool with effects:
+`ledger.py` says what is committed when. What the ledger has decides about a call with effects:
 
-    no entry             what is intended is committed, then the tool is called
-    ended                it is not called: what came of it then is what comes of it now
-    begun, and alive     Busy: another process is in the middle of it
-    begun, asks=         the tool is asked; if it did not happen, it is called
-    begun, idempotent    it is called again, with the same key
-    begun, once          EffectUnknown: `settle` decides
+    no entry                 commit that it begins, then call the tool
+    ended                    do not call it: return the stored result or error
+    begun, owner alive       Busy: another process is in the middle of it
+    begun, tool has `asks`   ask whether it happened; call the tool only if it did not
+    begun, idempotent        call the tool again, with the same key
+    begun, once              EffectUnknown: the user decides with `settle`
 
-A call is the same as one before if the step, the tool and the arguments are the same, and it is the
-first, second … such call of its step: in which order a step makes different calls does not matter.
+Two calls are the same if the step, the tool and the arguments are the same, and both are the first
+(second, …) such call of the step: the order of different calls in a step does not matter.
 """
 
 from __future__ import annotations
@@ -21,56 +21,52 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 
-from otolith.agent.ledger import Entry, Status, is_alive
-from otolith.agent.run_store import Base
+from otolith.agent.journal import StepBase
+from otolith.agent.ledger import LedgerEntry, Status, is_alive
+from otolith.agent.live_run import AgentJournal
 from otolith.agent.state import Observation
 from otolith.agent.timeouts import await_if_needed, call_with_retries
-from otolith.agent.tools import KEY, Tool, Toolbox, packed, plain, whole
-from otolith.conversation.message import ToolCall
+from otolith.agent.tools import (
+    KEY_PARAMETER,
+    Tool,
+    Toolbox,
+    canonical_bytes,
+    to_plain,
+    valid_text,
+)
+from otolith.conversation import ToolCall
 from otolith.errors import BadValue, Busy, EffectUnknown, Error, KeyNotFound, TimedOut
 from otolith.frozen import thaw
 
-_MOST_LETTERS = 4000
+_ERROR_LETTERS = 4000
 _TIMED_OUT = "TimedOut: "
-
-
-class EffectLog(Protocol):
-    """Where effects are written down."""
-
-    name: str
-    sign: str
-
-    def now(self) -> int: ...
-    def key(self, base: Base, *parts: Any) -> str: ...
-    def entry(self, key: str) -> Entry | None: ...
-    def begin(self, entry: Entry, was: Entry | None, base: Base) -> None: ...
-    def write(self, key: str, entry: Entry | None, base: Base | None = None) -> None: ...
 
 
 class ToolRunner:
     """Calls tools in one step."""
 
-    def __init__(self, toolbox: Toolbox, book: EffectLog, base: Base) -> None:
+    def __init__(self, toolbox: Toolbox, journal: AgentJournal, base: StepBase) -> None:
         self._toolbox = toolbox
-        self._book = book
+        self._journal = journal
         self._base = base
-        self.number = 0
-        """How many calls there were in this step."""
-        self.keys: set[str] = set()
-        """The calls with effects among them."""
-        self._alike: Counter[bytes] = Counter()
-        self._counting = Lock()  # a step may call from several threads
+        self.call_count = 0
+        """The number of calls in this step."""
+        self.effect_keys: set[str] = set()
+        """The keys of those with effects."""
+        self._same_calls: Counter[bytes] = Counter()
+        self._lock = Lock()  # a step may call from several threads
 
     def call(self, call: ToolCall) -> Observation:
-        """Call a tool as a model asks for it; whatever goes wrong is told to the model.
+        """Call a tool as a model asks for it; errors of the tool are returned, for the model.
 
         Raises:
-            EffectUnknown: it was begun before, must not happen twice, and nobody knows if it did.
+            EffectUnknown: it was begun before, must not happen twice, and its outcome is unknown.
+            Busy: another process is in the middle of it.
         """
-        with self._counting:
-            self.number += 1
+        with self._lock:
+            self.call_count += 1
         try:
             tool = self._toolbox.find(call.name)
             if call.raw and not call.arguments:
@@ -80,48 +76,49 @@ class ToolRunner:
                 )
             arguments = tool.signature.arguments(call.arguments)
         except (KeyNotFound, BadValue) as error:
-            return self._seen(call, call.arguments, error=str(error))
+            now = self._journal.now()
+            return Observation(call.id, call.name, call.arguments, error=str(error), time=now)
         if tool.effects == "none":
             return self._run(call, tool, arguments, key="")
-        return self._with_effects(call, tool, arguments)
+        return self._call_with_effects(call, tool, arguments)
 
-    def _with_effects(self, call: ToolCall, tool: Tool, arguments: dict[str, Any]) -> Observation:
-        asked = plain(call.arguments)
-        key = self._key(tool, asked)
-        entry = self._book.entry(key)
-        if entry is not None and entry.status != "begun":
-            return entry.observation(call.id)
-        if entry is None:
-            entry = Entry(
-                key, tool.name, tool.effects, asked, call_id=call.id, run=self._book.name,
-                iteration=self._base.iteration, time=self._book.now(), by=self._book.sign,
+    def _call_with_effects(
+        self, call: ToolCall, tool: Tool, arguments: dict[str, Any]
+    ) -> Observation:
+        journal, data = self._journal, to_plain(call.arguments)
+        key = self._key(tool, data)
+        stored = journal.entry(key)
+        if stored is not None and stored.status != "begun":
+            return stored.observation(call.id)
+        if stored is None:
+            entry = LedgerEntry(
+                key, tool.name, tool.effects, data, call_id=call.id, run=journal.name,
+                iteration=self._base.iteration, time=journal.now(), by=journal.owner_id,
             )  # fmt: skip
-            self._book.begin(entry, None, self._base)
         else:
-            found = self._asked(tool, entry)
-            if found is not None:
-                return self._ended(call, found)
-            was, entry = entry, replace(entry, by=self._book.sign)
-            self._book.begin(entry, was, self._base)  # so that no third one begins it as well
+            ended = self._end_of(tool, stored)
+            if ended is not None:
+                return self._finish(call, ended)
+            entry = replace(stored, by=journal.owner_id)
+        journal.begin_call(entry, stored, self._base)
         seen = self._run(call, tool, arguments, key=key)
-        return self._ended(
-            call,
-            entry.ended(
-                _status(seen), result=seen.result, error=seen.error, duration_ms=seen.duration_ms
-            ),
-        )
+        status: Status = "failed" if seen.error else "done"
+        if seen.error.startswith(_TIMED_OUT):
+            status = "unknown"
+        results = {"result": seen.result, "error": seen.error, "duration_ms": seen.duration_ms}
+        return self._finish(call, entry.ended(status, **results))
 
-    def _key(self, tool: Tool, asked: Any) -> str:
-        same = packed([tool.name, asked])
-        with self._counting:
-            self._alike[same] += 1
-            key = self._book.key(self._base, self._alike[same], tool.name, asked)
-            self.keys.add(key)
+    def _key(self, tool: Tool, data: Any) -> str:
+        same = canonical_bytes([tool.name, data])
+        with self._lock:
+            self._same_calls[same] += 1
+            key = self._journal.key(self._base, self._same_calls[same], tool.name, data)
+            self.effect_keys.add(key)
         return key
 
-    def _asked(self, tool: Tool, entry: Entry) -> Entry | None:
+    def _end_of(self, tool: Tool, entry: LedgerEntry) -> LedgerEntry | None:
         """Return how a call ended that another process began; None if it is to be called."""
-        if entry.by != self._book.sign and is_alive(entry.by):
+        if entry.by != self._journal.owner_id and is_alive(entry.by):
             raise Busy(
                 f"another process runs this session, and is in the middle of {entry.tool}",
                 hint="let it end; run again if it dies",
@@ -129,76 +126,45 @@ class ToolRunner:
         if tool.asks is not None:
             try:
                 answer = await_if_needed(tool.asks(entry.key, thaw(entry.arguments)))
-            except Exception as error:  # whatever a user's function raises
+            except Exception as error:  # a user's function may raise anything
                 raise _unknown(entry, f"asking failed: {error!r}") from error
             if answer is None or answer is False:
                 return None
-            return entry.ended("done", result=None if answer is True else plain(answer))
+            return entry.ended("done", result=None if answer is True else to_plain(answer))
         if tool.effects == "idempotent":
             return None
-        raise _unknown(entry, "whoever began it did not live to tell")
+        raise _unknown(entry, "the process that began it has died")
 
-    def _ended(self, call: ToolCall, entry: Entry) -> Observation:
-        self._book.write(entry.key, entry, self._base)
+    def _finish(self, call: ToolCall, entry: LedgerEntry) -> Observation:
+        self._journal.write_entry(entry.key, entry, self._base)
         return entry.observation(call.id)
 
     def _run(
         self, call: ToolCall, tool: Tool, arguments: Mapping[str, Any], *, key: str
     ) -> Observation:
-        given = {**arguments, KEY: key} if tool.takes_key else arguments
-        began, start = self._book.now(), time.perf_counter()
+        if tool.takes_key:
+            arguments = {**arguments, KEY_PARAMETER: key}
+        began, start = self._journal.now(), time.perf_counter()
+        limits: dict[str, Any] = {"timeout_seconds": tool.timeout_seconds, "retries": tool.retries}
         error, result = "", None
         try:
-            result = plain(
-                call_with_retries(
-                    tool.function,
-                    given,
-                    timeout_seconds=tool.timeout_seconds,
-                    retries=tool.retries,
-                )
-            )
+            result = to_plain(call_with_retries(tool.function, arguments, **limits))
         except (TimedOut, TimeoutError) as failure:
             error = f"{_TIMED_OUT}{failure}"
             if tool.effects == "once":
                 error += "; it is not known whether it happened"
-        except (Exception, CancelledError, SystemExit) as failure:  # noqa: BLE001  # whatever
-            error = _told(failure)
+        except (Exception, CancelledError, SystemExit) as failure:  # noqa: BLE001  # anything
+            name = "" if isinstance(failure, Error) else f"{type(failure).__name__}: "
+            error = valid_text(f"{name}{failure}")[:_ERROR_LETTERS]
         took = round((time.perf_counter() - start) * 1000, 3)
-        return self._seen(call, call.arguments, result, error=error, took=took, began=began)
-
-    def _seen(
-        self,
-        call: ToolCall,
-        arguments: Mapping[str, Any],
-        result: Any = None,
-        *,
-        error: str = "",
-        took: float = 0.0,
-        began: int = 0,
-    ) -> Observation:
-        time = began or self._book.now()
-        return Observation(call.id, call.name, arguments, result, error, took, time)
+        return Observation(call.id, call.name, call.arguments, result, error, took, began)
 
 
-def _status(seen: Observation) -> Status:
-    if not seen.error:
-        return "done"
-    return "unknown" if seen.error.startswith(_TIMED_OUT) else "failed"
-
-
-def _told(error: BaseException) -> str:
-    text = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
-    return whole(text)[:_MOST_LETTERS]
-
-
-def _unknown(entry: Entry, why: str) -> EffectUnknown:
+def _unknown(entry: LedgerEntry, why: str) -> EffectUnknown:
+    arguments = ", ".join(f"{name}={value!r}" for name, value in entry.arguments.items())
+    shown = arguments if len(arguments) <= 120 else f"{arguments[:119]}…"
     return EffectUnknown(
-        f"{entry.tool}({_shown(entry.arguments)}) was begun, and may have happened: {why}",
+        f"{entry.tool}({shown}) was begun, and may have happened: {why}",
         key=entry.key,
         hint=f"find out, then settle({entry.key!r}, happened=True or False), or `otolith effects`",
     )
-
-
-def _shown(arguments: Mapping[str, Any]) -> str:
-    text = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
-    return text if len(text) <= 120 else f"{text[:119]}…"

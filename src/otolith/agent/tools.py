@@ -1,16 +1,18 @@
 """Tools: typed Python functions that a model may call, and what each does to the world.
 
-    none         nothing that lasts: it may be called again after a crash, and nobody minds
-    idempotent   the same key twice is once: after a crash it is called again with the same key
-    once         it must not happen twice: after a crash `asks` is asked, or the user
+    effects="none"         nothing that lasts: after a crash it is simply called again
+    effects="idempotent"   the same key twice is once: after a crash it is called with the same key
+    effects="once"         it must not happen twice: after a crash `asks` decides, or the user
 
-A function with a parameter `idempotency_key` is given the key of the call; a model does not see it.
+A function with a parameter `idempotency_key` gets the key of the call; a model does not see it.
 
-The signature of a function as a JSON schema, and arguments from a model as what it asks for.
+A `Signature` is a JSON schema made of a function's annotations. Types are those that msgspec knows
+(numbers, text, containers, Optional, Literal, enums, dates, dataclasses, TypedDicts …) and
+pydantic's models; `Annotated[int, msgspec.Meta(ge=0)]` sets bounds. The `Args:` section of the
+docstring describes the parameters.
 
-Types are those that msgspec knows (numbers, text, containers, Optional, Literal, enums, dates,
-dataclasses, TypedDicts …) and pydantic's models. `Annotated[int, msgspec.Meta(ge=0)]` puts bounds.
-What a parameter means is read from the `Args:` of the docstring.
+Arguments and results are stored and hashed, so they become plain data first (`to_plain`): JSON
+types only, sets in one order, no addresses of objects, valid Unicode.
 """
 
 from __future__ import annotations
@@ -18,92 +20,108 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import math
 import re
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from difflib import get_close_matches
 from enum import Enum
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, get_args, overload
 
 import msgspec
 
 from otolith.errors import BadValue, Invalid, KeyNotFound
 
+Effects: TypeAlias = Literal["none", "idempotent", "once"]
+EffectQuery: TypeAlias = "Callable[[str, Mapping[str, Any]], Any]"
+"""Tells whether a call happened, given its key and arguments: returns its result or True if it
+did, None or False if it did not."""
+
+KEY_PARAMETER = "idempotency_key"
+_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what providers accept
 _ARGUMENT = re.compile(r"^(\s+)\*{0,2}(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
+_SECTION = re.compile(r"^\s*(Returns|Raises|Yields|Example|Examples|Note|Notes):\s*$")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _DEEPEST = 60
-_MOST_LETTERS = 8000
-_SECTION = re.compile(r"^\s*(Returns|Raises|Yields|Example|Examples|Note|Notes):\s*$")
+_REPR_LETTERS = 8000
+_IMMUTABLE = (str, int, float, bool, bytes, Enum)
 
 
 class Signature:
-    """What a function takes and returns, for a model."""
+    """The parameters and the result of a function, as a model sees them."""
 
     def __init__(
         self,
         function: Callable[..., Any],
         *,
         hidden: frozenset[str] = frozenset(),
-        is_filled: bool = True,
+        for_model: bool = True,
     ) -> None:
-        """Read a signature; parameters that are `hidden` are not shown to a model.
+        """Read a signature; a model does not see parameters that are `hidden`.
 
-        A model fills in the arguments, unless `is_filled` says that only Python calls it: then they
-        may be of any type.
+        With `for_model=False` only Python calls it, and parameters may have any type.
 
         Raises:
             Invalid: a parameter has no type that a schema can be made of.
         """
-        self.name = name_of(function)
-        found = parameters_of(function)
+        self.name = function_name(function)
+        found = function_parameters(function)
         if found is None:
             raise Invalid(f"the signature of {self.name} cannot be read", hint="wrap it in a def")
         self.names = tuple(each.name for each in found)
-        self._parameters = _fillable(found, hidden)
-        hints = self._kinds = _hints(function)
+        self._parameters = [each for each in found if each.name not in hidden]
+        for each in self._parameters:
+            if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD, each.POSITIONAL_ONLY):
+                raise Invalid(
+                    f"{each} cannot be passed by name", hint="name each parameter, without * and /"
+                )
+        hints = self._types = _annotations(function)
         self.result: Any = hints.get("return", Any)
-        self.text, self._meanings = read_docstring(inspect.getdoc(_inner(function)) or "")
+        self.text, self._descriptions = read_docstring(inspect.getdoc(_unwrap(function)) or "")
         fields = [
-            _field(each, hints.get(each.name, Any)) if is_filled else (each.name, Any)
+            _field(each, hints.get(each.name, Any)) if for_model else (each.name, Any)
             for each in self._parameters
         ]
         try:
-            self._model = msgspec.defstruct(
+            self._struct = msgspec.defstruct(
                 self.name, fields, kw_only=True, forbid_unknown_fields=True
             )
             self.schema = self._schema()
         except (TypeError, NameError) as error:
             raise Invalid(
-                f"no schema can be made of {self.name}: {error}",
+                f"no JSON schema can be made of {self.name}: {error}",
                 hint="annotate with types that JSON can carry, or with dataclasses of these",
             ) from error
 
+    def __repr__(self) -> str:
+        return f"<Signature {self.name}({', '.join(self.names)})>"
+
     def _schema(self) -> dict[str, Any]:
-        schema = schema_of(self._model)
+        schema = _json_schema(self._struct)
         schema.pop("title", None)
-        schema.setdefault("properties", {})
-        for name, meaning in self._meanings.items():
-            if name in schema["properties"] and "$ref" not in schema["properties"][name]:
-                schema["properties"][name].setdefault("description", meaning)
+        properties = schema.setdefault("properties", {})
+        for name, text in self._descriptions.items():
+            if name in properties and "$ref" not in properties[name]:
+                properties[name].setdefault("description", text)
         schema["additionalProperties"] = False
         return schema
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return arguments as the function wants them.
+        """Return plain data as the arguments that the function is annotated with.
 
         Raises:
-            BadValue: they do not fit; the message says where, for the model to read.
+            BadValue: it does not fit; the message says where, for the model to read.
         """
-        found = fitted(given, self._model, what=f"the arguments of {self.name}")
+        found = convert(given, self._struct, what=f"the arguments of {self.name}")
         return {each.name: getattr(found, each.name) for each in self._parameters}
 
-    def is_typed(self, name: str) -> bool:
-        """Tell whether a parameter is annotated with more than that it may be anything."""
-        return self._kinds.get(name, Any) is not Any
+    def has_type(self, name: str) -> bool:
+        """Tell whether a parameter has an annotation other than Any."""
+        return self._types.get(name, Any) is not Any
 
-    def named(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Return the arguments of a Python call by their names.
+    def bind(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Return the arguments of a Python call by name, with defaults.
 
         Raises:
             Invalid: the function does not take them.
@@ -114,223 +132,6 @@ class Signature:
             raise Invalid(f"{self.name}: {error}", hint="see its signature") from None
         bound.apply_defaults()
         return dict(bound.arguments)
-
-
-def schema_of(kind: Any) -> dict[str, Any]:
-    """Return the JSON schema of a type, in one piece."""
-    schema = msgspec.json.schema(kind, schema_hook=_foreign_schema)
-    name = str(schema.get("$ref", "")).rpartition("/")[2]
-    definitions = dict(schema.pop("$defs", {}))
-    for lifted in _lifted([schema, list(definitions.values())]):
-        definitions |= lifted
-    if not name:
-        return {**schema, "$defs": definitions} if definitions else schema
-    top = definitions[name]
-    is_recursive = f'#/$defs/{name}"' in json.dumps(definitions)
-    rest = definitions if is_recursive else {n: d for n, d in definitions.items() if n != name}
-    return {**top, "$defs": rest} if rest else dict(top)
-
-
-def _lifted(value: Any) -> Iterator[dict[str, Any]]:
-    """Take out the definitions that other libraries put inside: references start at the top."""
-    if isinstance(value, dict):
-        if isinstance(value.get("$defs"), dict):
-            yield value.pop("$defs")
-        value = list(value.values())
-    for item in value if isinstance(value, list) else ():
-        yield from _lifted(item)
-
-
-def fitted(value: Any, kind: Any, *, what: str) -> Any:
-    """Return plain data as a value of a type.
-
-    Raises:
-        BadValue: it does not fit; the message says where.
-    """
-    try:
-        return msgspec.convert(plain(value), kind, str_keys=True, dec_hook=_foreign_value)
-    except (msgspec.ValidationError, TypeError, ValueError) as error:
-        raise BadValue(f"{what}: {error}", hint="give what the schema asks for") from error
-
-
-def plain(value: Any) -> Any:
-    """Return a value as plain data that can be kept; what has no such form is told by its repr."""
-    try:
-        made = msgspec.to_builtins(_ordered(value), str_keys=True, enc_hook=_plainer)
-        return _json_like(made)
-    except Exception:  # noqa: BLE001  # whatever a user's class raises when it is looked at
-        return _told_apart(value)
-
-
-def packed(value: Any) -> bytes:
-    """Return plain data as bytes that tell it from any other, also numbers of any length."""
-    try:
-        return msgspec.msgpack.encode(value, order="sorted")
-    except OverflowError:
-        return json.dumps(value, sort_keys=True, default=repr).encode("utf-8", "replace")
-
-
-def whole(text: str) -> str:
-    """Return a text without half characters, which no UTF-8 can say; JSON lets them through."""
-    try:
-        if not text.isascii():
-            text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace").decode()
-    return text
-
-
-def told(result: Any) -> str:
-    """Return a result as text for a model: text as it is, everything else as JSON."""
-    if isinstance(result, str):
-        return result
-    return msgspec.json.encode(plain(result)).decode()
-
-
-def _ordered(value: Any) -> Any:
-    """Return a value whose sets are in one order, which Python does not promise."""
-    if isinstance(value, set | frozenset):
-        return sorted(map(_ordered, value), key=repr)
-    if type(value) is dict:
-        return {key: _ordered(item) for key, item in value.items()}
-    return list(map(_ordered, value)) if type(value) in (list, tuple) else value
-
-
-def _json_like(value: Any, depth: int = 0) -> Any:
-    if isinstance(value, str):
-        return whole(value)
-    if isinstance(value, dict | list | tuple | set | frozenset) and depth == _DEEPEST:
-        return _told_apart(value)
-    if isinstance(value, dict):
-        return {whole(str(key)): _json_like(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_json_like(item, depth + 1) for item in value]
-    if isinstance(value, float) and (value != value or value in (float("inf"), -float("inf"))):
-        return str(value)  # JSON has no such number
-    return value
-
-
-def _plainer(value: Any) -> Any:
-    dump = getattr(value, "model_dump", None)
-    if callable(dump):
-        return dump(mode="json")
-    listed = getattr(value, "tolist", None)  # numbers and arrays of numpy, and what is like them
-    return listed() if callable(listed) else _told_apart(value)
-
-
-def _told_apart(value: Any) -> str:
-    try:
-        # Where it is in memory is not what it is: the same call must look the same tomorrow.
-        return _ADDRESS.sub("", whole(repr(value)))[:_MOST_LETTERS]
-    except Exception:  # noqa: BLE001  # whatever a user's repr raises
-        return f"a {type(value).__name__}"
-
-
-def read_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """Return what a docstring says, and what it says of each argument."""
-    before, _, rest = text.partition("\nArgs:\n")
-    meanings: dict[str, str] = {}
-    name, depth = "", 0
-    for line in rest.splitlines():
-        if _SECTION.match(line):
-            break
-        found = _ARGUMENT.match(line)
-        if found and (not depth or len(found[1]) <= depth):
-            depth, name = len(found[1]), found[2]
-            meanings[name] = found[3].strip()
-        elif name and line.strip():
-            meanings[name] = f"{meanings[name]} {line.strip()}".strip()
-    lines = before.splitlines()
-    end = next((at for at, line in enumerate(lines) if _SECTION.match(line)), len(lines))
-    return "\n".join(lines[:end]).strip(), meanings
-
-
-def name_of(function: Any) -> str:
-    """Return what a function is called, also one behind a partial, or that of an object."""
-    inner = _inner(function)
-    return str(getattr(inner, "__name__", type(inner).__name__))
-
-
-def parameters_of(function: Any) -> list[inspect.Parameter] | None:
-    """Return the parameters of anything that can be called; None if Python does not tell."""
-    try:
-        return list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):
-        return None
-
-
-def _inner(function: Any) -> Any:
-    while isinstance(function, functools.partial):
-        function = function.func
-    return function
-
-
-def _fillable(given: list[inspect.Parameter], hidden: frozenset[str]) -> list[inspect.Parameter]:
-    found = []
-    for each in given:
-        if each.name in hidden:
-            continue
-        if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD, each.POSITIONAL_ONLY):
-            raise Invalid(
-                f"{each} cannot be filled in by name", hint="name each parameter, without * and /"
-            )
-        found.append(each)
-    return found
-
-
-def _hints(function: Any) -> dict[str, Any]:
-    inner = _inner(function)
-    is_object = not inspect.isroutine(inner) and not isinstance(inner, type)
-    annotated = type(inner).__call__ if is_object else inner
-    try:
-        return typing.get_type_hints(annotated, include_extras=True)
-    except (NameError, TypeError) as error:
-        raise Invalid(
-            f"the annotations of {name_of(function)} cannot be read: {error}",
-            hint="define or import what they name at the top of the module",
-        ) from error
-
-
-def _field(each: inspect.Parameter, hint: Any) -> Any:
-    if each.default is each.empty:
-        return each.name, hint
-    default = each.default
-    if default is None:
-        return each.name, hint | None, None  # who writes `n: int = None` means it
-    if isinstance(default, _NEVER_CHANGE):
-        return each.name, hint, default
-    return each.name, hint, msgspec.field(default_factory=lambda: deepcopy(default))
-
-
-_NEVER_CHANGE = (str, int, float, bool, bytes, Enum)
-
-
-def _foreign_schema(kind: type) -> dict[str, Any]:
-    make = getattr(kind, "model_json_schema", None)
-    if make is None:
-        raise NotImplementedError(f"{kind!r} has no schema")
-    own = f"{kind.__name__}."  # two models may each have an Inner
-    found: dict[str, Any] = make(ref_template=f"#/$defs/{own}{{model}}")
-    if "$defs" in found:
-        found["$defs"] = {own + name: inner for name, inner in found["$defs"].items()}
-    return found
-
-
-def _foreign_value(kind: type, value: Any) -> Any:
-    make = getattr(kind, "model_validate", None)
-    if make is None:
-        raise NotImplementedError(f"a {kind.__name__} cannot be made of data")
-    return make(value)
-
-
-Effects: TypeAlias = Literal["none", "idempotent", "once"]
-EFFECTS = ("none", "idempotent", "once")
-KEY = "idempotency_key"
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what providers accept
-
-Asks: TypeAlias = "Callable[[str, Mapping[str, Any]], Any]"
-"""Tells whether a call happened, given its key and arguments: what it returned, or True; if not,
-None or False."""
 
 
 class Tool:
@@ -345,16 +146,18 @@ class Tool:
         effects: Effects = "none",
         timeout_seconds: float | None = None,
         retries: int = 0,
-        asks: Asks | None = None,
+        asks: EffectQuery | None = None,
     ) -> None:
         """Make a tool of a function.
+
+        `asks(key, arguments)` tells, after a crash, whether a call has happened.
 
         Raises:
             Invalid: no schema can be made of its signature, or the settings contradict each other.
         """
         self.function = function
-        self.signature = Signature(function, hidden=frozenset({KEY}))
-        self.takes_key = KEY in self.signature.names
+        self.signature = Signature(function, hidden=frozenset({KEY_PARAMETER}))
+        self.takes_key = KEY_PARAMETER in self.signature.names
         self.name = name or self.signature.name
         self.description = self.signature.text if description is None else description
         self.effects = effects
@@ -364,7 +167,7 @@ class Tool:
         self._check()
 
     def _check(self) -> None:
-        if not _NAME.fullmatch(self.name):
+        if not _TOOL_NAME.fullmatch(self.name):
             raise Invalid(
                 f"{self.name!r} cannot name a tool",
                 hint="give name= with at most 64 of the letters a to z, digits, _ and -",
@@ -372,14 +175,21 @@ class Tool:
         inner = inspect.unwrap(self.function)
         if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
             raise Invalid(
-                f"{self.name} yields, and a tool returns", hint="return a list of what it yields"
+                f"{self.name} is a generator, and a tool must return", hint="return a list instead"
             )
-        if self.effects not in EFFECTS:
-            raise Invalid(f"effects={self.effects!r}", hint=f"use one of {', '.join(EFFECTS)}")
+        if self.effects not in get_args(Effects):
+            known = ", ".join(get_args(Effects))
+            raise Invalid(f"effects must be one of {known}, got {self.effects!r}")
         if self.effects == "once" and self.retries:
-            raise Invalid(f"{self.name} must not happen twice", hint="leave out retries=")
-        if self.retries < 0 or (self.timeout_seconds is not None and self.timeout_seconds <= 0):
-            raise Invalid(f"{self.name}: a time-out is above 0, and retries are 0 or more")
+            raise Invalid(
+                f"{self.name} must not happen twice, got retries={self.retries}",
+                hint="leave out retries=",
+            )
+        if self.retries < 0:
+            raise Invalid(f"{self.name}: retries must be at least 0, got {self.retries}")
+        if self.timeout_seconds is not None and self.timeout_seconds <= 0:
+            seconds = self.timeout_seconds
+            raise Invalid(f"{self.name}: timeout_seconds must be above 0, got {seconds:g}")
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -401,13 +211,16 @@ class Toolbox(Mapping[str, Tool]):
         for each in tools:
             self.add(each)
 
-    def add(self, given: Tool | Callable[..., Any]) -> Tool:
-        """Take a tool in, or a function as one.
+    def __repr__(self) -> str:
+        return f"<Toolbox {', '.join(self._tools)}>"
+
+    def add(self, item: Tool | Callable[..., Any]) -> Tool:
+        """Add a tool, or a function as a tool without effects, and return it.
 
         Raises:
-            Invalid: there is another of this name.
+            Invalid: there is another tool of this name.
         """
-        found = given if isinstance(given, Tool) else Tool(given)
+        found = item if isinstance(item, Tool) else Tool(item)
         if self._tools.get(found.name, found) is not found:
             raise Invalid(f"there is a tool {found.name} already", hint="give it another name=")
         self._tools[found.name] = found
@@ -447,3 +260,194 @@ def tool(function: Any = None, **settings: Any) -> Any:
     if function is not None:
         return Tool(function, **settings)
     return lambda found: Tool(found, **settings)
+
+
+# Plain data
+
+
+def convert(value: Any, kind: Any, *, what: str) -> Any:
+    """Return plain data as a value of a type.
+
+    Raises:
+        BadValue: it does not fit; the message says where.
+    """
+
+    def convert_foreign(kind: type, value: Any) -> Any:
+        make = getattr(kind, "model_validate", None)  # pydantic's
+        if make is None:
+            raise NotImplementedError(f"a {kind.__name__} cannot be made of data")
+        return make(value)
+
+    try:
+        return msgspec.convert(to_plain(value), kind, str_keys=True, dec_hook=convert_foreign)
+    except (msgspec.ValidationError, TypeError, ValueError) as error:
+        raise BadValue(f"{what}: {error}", hint="use values that match the schema") from error
+
+
+def to_plain(value: Any) -> Any:
+    """Return a value as plain data that can be stored; a value without such a form as its repr."""
+    try:
+        made = msgspec.to_builtins(_with_ordered_sets(value), str_keys=True, enc_hook=_simplify)
+        return _json_value(made)
+    except Exception:  # noqa: BLE001  # attributes of a user's class may raise anything
+        return _stable_repr(value)
+
+
+def canonical_bytes(value: Any) -> bytes:
+    """Return plain data as bytes that differ for different data, also for very large numbers."""
+    try:
+        return msgspec.msgpack.encode(value, order="sorted")
+    except OverflowError:
+        return json.dumps(value, sort_keys=True, default=repr).encode("utf-8", "replace")
+
+
+def valid_text(text: str) -> str:
+    """Return a text without lone surrogates, which JSON accepts and UTF-8 cannot encode."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def result_text(result: Any) -> str:
+    """Return a result as text for a model: text unchanged, everything else as JSON."""
+    return result if isinstance(result, str) else msgspec.json.encode(to_plain(result)).decode()
+
+
+def _with_ordered_sets(value: Any) -> Any:
+    if isinstance(value, set | frozenset):
+        return sorted(map(_with_ordered_sets, value), key=repr)
+    if type(value) is dict:
+        return {key: _with_ordered_sets(item) for key, item in value.items()}
+    return list(map(_with_ordered_sets, value)) if type(value) in (list, tuple) else value
+
+
+def _json_value(value: Any, depth: int = 0) -> Any:
+    if isinstance(value, str):
+        return valid_text(value)
+    if isinstance(value, dict | list | tuple | set | frozenset) and depth == _DEEPEST:
+        return _stable_repr(value)
+    if isinstance(value, dict):
+        return {valid_text(str(key)): _json_value(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_json_value(item, depth + 1) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # JSON has no such number
+    return value
+
+
+def _simplify(value: Any) -> Any:
+    dump = getattr(value, "model_dump", None)  # pydantic's
+    if callable(dump):
+        return dump(mode="json")
+    to_list = getattr(value, "tolist", None)  # numpy's numbers and arrays, and the like
+    return to_list() if callable(to_list) else _stable_repr(value)
+
+
+def _stable_repr(value: Any) -> str:
+    """Return a repr without addresses in memory: the same call must look the same tomorrow."""
+    try:
+        return _ADDRESS.sub("", valid_text(repr(value)))[:_REPR_LETTERS]
+    except Exception:  # noqa: BLE001  # a user's repr may raise anything
+        return f"a {type(value).__name__}"
+
+
+# Functions and their schemas
+
+
+def read_docstring(text: str) -> tuple[str, dict[str, str]]:
+    """Return the description in a docstring, and that of each argument."""
+    before, _, rest = text.partition("\nArgs:\n")
+    descriptions: dict[str, str] = {}
+    name, depth = "", 0
+    for line in rest.splitlines():
+        if _SECTION.match(line):
+            break
+        found = _ARGUMENT.match(line)
+        if found and (not depth or len(found[1]) <= depth):
+            depth, name = len(found[1]), found[2]
+            descriptions[name] = found[3].strip()
+        elif name and line.strip():
+            descriptions[name] = f"{descriptions[name]} {line.strip()}".strip()
+    lines = before.splitlines()
+    end = next((at for at, line in enumerate(lines) if _SECTION.match(line)), len(lines))
+    return "\n".join(lines[:end]).strip(), descriptions
+
+
+def function_name(function: Any) -> str:
+    """Return the name of a function, also of one in a partial, or of a callable's class."""
+    inner = _unwrap(function)
+    return str(getattr(inner, "__name__", type(inner).__name__))
+
+
+def function_parameters(function: Any) -> list[inspect.Parameter] | None:
+    """Return the parameters of a callable; None if Python does not know them."""
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return None
+
+
+def _unwrap(function: Any) -> Any:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
+def _annotations(function: Any) -> dict[str, Any]:
+    inner = _unwrap(function)
+    is_object = not inspect.isroutine(inner) and not isinstance(inner, type)
+    try:
+        return typing.get_type_hints(
+            type(inner).__call__ if is_object else inner, include_extras=True
+        )
+    except (NameError, TypeError) as error:
+        raise Invalid(
+            f"the annotations of {function_name(function)} cannot be read: {error}",
+            hint="define or import what they name at the top of the module",
+        ) from error
+
+
+def _field(parameter: inspect.Parameter, hint: Any) -> Any:
+    """Return a parameter as a field of a struct."""
+    name, default = parameter.name, parameter.default
+    if default is parameter.empty:
+        return name, hint
+    if default is None:
+        return name, hint | None, None  # `n: int = None` accepts None
+    if isinstance(default, _IMMUTABLE):
+        return name, hint, default
+    return name, hint, msgspec.field(default_factory=lambda: deepcopy(default))
+
+
+def _json_schema(kind: Any) -> dict[str, Any]:
+    """Return the JSON schema of a type; all definitions are at the top, where `$ref`s look."""
+    schema = msgspec.json.schema(kind, schema_hook=_foreign_schema)
+    name = str(schema.get("$ref", "")).rpartition("/")[2]
+    definitions = dict(schema.pop("$defs", {}))
+    for nested in _take_definitions([schema, list(definitions.values())]):
+        definitions |= nested
+    if not name:
+        return {**schema, "$defs": definitions} if definitions else schema
+    top = definitions[name]
+    is_recursive = f'#/$defs/{name}"' in json.dumps(definitions)
+    rest = definitions if is_recursive else {n: d for n, d in definitions.items() if n != name}
+    return {**top, "$defs": rest} if rest else dict(top)
+
+
+def _take_definitions(value: Any) -> Iterator[dict[str, Any]]:
+    """Remove and yield the definitions that pydantic puts inside a schema."""
+    if isinstance(value, dict):
+        if isinstance(value.get("$defs"), dict):
+            yield value.pop("$defs")
+        value = list(value.values())
+    for item in value if isinstance(value, list) else ():
+        yield from _take_definitions(item)
+
+
+def _foreign_schema(kind: type) -> dict[str, Any]:
+    make = getattr(kind, "model_json_schema", None)  # pydantic's
+    if make is None:
+        raise NotImplementedError(f"{kind!r} has no schema")
+    prefix = f"{kind.__name__}."  # two models may each have an Inner
+    found: dict[str, Any] = make(ref_template=f"#/$defs/{prefix}{{model}}")
+    if "$defs" in found:
+        found["$defs"] = {prefix + name: inner for name, inner in found["$defs"].items()}
+    return found

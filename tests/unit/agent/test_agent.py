@@ -20,8 +20,8 @@ from otolith.agent import (
     load_run,
     replay,
 )
-from otolith.agent.models.base import Usage, as_model
-from otolith.agent.state import said
+from otolith.agent.models.base import TokenUsage, as_model
+from otolith.agent.state import text_message
 from otolith.conversation import Message, Role, Text, ToolCall
 from otolith.errors import (
     BadReply,
@@ -122,7 +122,7 @@ def test_a_task_must_say_what_to_do_and_be_called_as_it_is_written():
         agent.task(lambda x: None)
     with pytest.raises(Invalid, match="analyse"):
         analysing(agent)()
-    with pytest.raises(Invalid, match="no state"):
+    with pytest.raises(Invalid, match="state must be"):
         analysing(agent)([1], state={})
     with pytest.raises(Invalid, match="acts"):
         Agent(model=ScriptedModel([]), acts="magic")  # type: ignore[arg-type]
@@ -391,7 +391,7 @@ def test_a_run_can_be_repeated_from_its_record_without_touching_the_world():
     state, log = Versioned(), list[int]()
     agent = paying({"call": "pay", "amount": 5}, "paid", log=log)
     agent.run("pay", state)
-    again = agent.acting()
+    again = agent.orchestrator()
     again.model = None
     repeated = replay(again, state, at=begun(state), branch="again")
     assert repeated.outcome.answer == "paid"
@@ -409,7 +409,7 @@ def test_a_run_can_be_repeated_with_another_model_from_any_commit():
     agent.run("pay", state)
     first = next(commit for commit in state.log() if commit.message == "step 1")
     other = as_model(lambda messages: "I would rather not have")
-    repeated = replay(agent.acting(), state, at=first, branch="other", model=other)
+    repeated = replay(agent.orchestrator(), state, at=first, branch="other", model=other)
     assert repeated.outcome.answer == "I would rather not have"
     assert (repeated.replayed, repeated.asked) == (0, 1)
     assert _run(state).final_answer == "paid"
@@ -420,17 +420,17 @@ def test_a_replay_does_nothing_new_to_the_world_unless_it_may():
     agent = paying({"call": "pay", "amount": 5}, "paid", log=log)
     agent.run("pay", state)
     other = ScriptedModel([{"call": "pay", "amount": 6}, "paid more"])
-    repeated = replay(agent.acting(), state, at=begun(state), branch="a", model=other)
+    repeated = replay(agent.orchestrator(), state, at=begun(state), branch="a", model=other)
     assert log == [5]
     assert "replay" in repeated.outcome.state.memory.tool_calls[0].error
-    replay(agent.acting(), state, at=begun(state), branch="b", model=other, may_act=True)
+    replay(agent.orchestrator(), state, at=begun(state), branch="b", model=other, may_act=True)
     assert log == [5, 6]
 
 
 def test_another_prompt_is_another_question():
     state = Versioned()
     Agent(model=lambda messages: "one", instructions="a").run("x", state)
-    prompted = Agent(model=lambda messages: "two", instructions="b").acting()
+    prompted = Agent(model=lambda messages: "two", instructions="b").orchestrator()
     repeated = replay(prompted, state, at=begun(state), branch="b")
     assert repeated.outcome.answer == "two"
     assert repeated.asked == 1
@@ -450,7 +450,7 @@ def test_a_replay_recalls_calls_in_their_order_and_also_those_that_failed():
     agent.tools.add(Tool(draw, effects="once"))
     then = agent.run("x", state).state.memory.tool_calls
     began = next(commit for commit in state.log() if commit.message == "begin main")
-    again = replay(agent.acting(), state, at=began, branch="again")
+    again = replay(agent.orchestrator(), state, at=began, branch="again")
     now = again.outcome.state.memory.tool_calls
     assert [(call.result, call.error) for call in now] == [(c.result, c.error) for c in then]
     assert (again.replayed, again.asked, len(made)) == (4, 0, 3)
@@ -469,7 +469,7 @@ def test_a_replay_from_the_middle_does_not_recall_what_came_before():
     agent.tools.add(Tool(draw, effects="once"))
     agent.run("x", state)
     first = next(commit for commit in state.log() if commit.message == "step 1")
-    again = replay(agent.acting(), state, at=first, branch="again")
+    again = replay(agent.orchestrator(), state, at=first, branch="again")
     assert [call.result for call in again.outcome.state.memory.tool_calls] == [1, 2]
 
 
@@ -481,7 +481,7 @@ def test_two_questions_at_once_are_both_asked():
         can_ask=True,
     )
     assert agent.run("x", state).question == "A?\nB?"
-    assert agent.acting(state).run(answer="yes").answer == "thanks"
+    assert agent.orchestrator(state).run(answer="yes").answer == "thanks"
 
 
 def test_what_code_made_of_an_input_is_there_after_a_pause():
@@ -549,7 +549,7 @@ def test_a_run_by_code_can_be_repeated_and_no_process_outlives_its_run():
     agent.run("x", state)
     assert children() <= before
     began = next(commit for commit in state.log() if commit.message == "begin main")
-    again = replay(agent.acting(), state, at=began, branch="again")
+    again = replay(agent.orchestrator(), state, at=began, branch="again")
     assert [call.result for call in again.outcome.state.memory.tool_calls] == ["1"]
     assert children() <= before
 
@@ -570,13 +570,13 @@ def test_a_tool_may_have_a_name_that_the_loop_does_not_use(name):
 def test_a_tool_with_a_name_that_the_loop_uses_is_refused():
     agent = Agent(ScriptedModel(["done"]), can_ask=True)
     agent.tool(name="ask_user")(lambda: "x")
-    with pytest.raises(Invalid, match="what the loop itself offers"):
+    with pytest.raises(Invalid, match="tool of the loop itself"):
         agent.run("go", Versioned())
 
 
 def test_an_answer_that_was_cut_off_is_asked_for_again():
     def cut(messages: Any) -> Reply:
-        return Reply(said(Role.ASSISTANT, "It was a dark"), stopped="length")
+        return Reply(text_message(Role.ASSISTANT, "It was a dark"), stop_reason="length")
 
     outcome = Agent(ScriptedModel([cut, "Short."])).run("tell", Versioned())
     assert outcome.answer == "Short."
@@ -645,7 +645,7 @@ def test_what_a_provider_counts_makes_the_next_contexts_fit(counts, most):
         estimate = sum(estimate_tokens(message.text) for message in messages)
         sent.append(estimate)
         text = Text("words and more words " * 20)
-        return Reply(Message(Role.ASSISTANT, (text,)), Usage(counts * estimate, 100))
+        return Reply(Message(Role.ASSISTANT, (text,)), TokenUsage(counts * estimate, 100))
 
     state = Versioned()
     agent = Agent(model, context_tokens=2000)
@@ -669,7 +669,7 @@ def test_a_provider_that_counts_as_we_do_changes_nothing():
         )
         said = state.conversation.context(10**6, "openai").tokens
         text = Text("words and more words " * 5)
-        return Reply(Message(Role.ASSISTANT, (text,)), Usage(said + beside, 100))
+        return Reply(Message(Role.ASSISTANT, (text,)), TokenUsage(said + beside, 100))
 
     agent = Agent(model, tools=[look], context_tokens=8000, instructions="Be brief. " * 40)
     for number in range(5):
@@ -706,11 +706,11 @@ def test_a_code_task_is_gone_on_with_and_replayed_by_what_its_prompt_tells():
     state = Versioned()
     weigh = weighing(list[Parcel])
     parcels = [Parcel(4)]
-    begun_only = weigh.acting(state, inputs={"parcels": parcels})
+    begun_only = weigh.orchestrator(state, inputs={"parcels": parcels})
     begun_only.run(weigh.prompt({"parcels": parcels}), max_steps=0)
     assert weigh.resume(state).answer == 8
     began = next(commit for commit in state.log() if commit.message == "begin main")
-    again = replay(weighing(list[Parcel]).acting(), state, at=began, branch="again")
+    again = replay(weighing(list[Parcel]).orchestrator(), state, at=began, branch="again")
     assert again.outcome.answer == 8
 
 
@@ -718,6 +718,6 @@ def test_inputs_that_could_be_anything_are_not_guessed():
     state = Versioned()
     weigh = weighing(Any)
     prompt = weigh.prompt({"parcels": [Parcel(4)]})
-    weigh.acting(state, inputs={"parcels": [Parcel(4)]}).run(prompt, max_steps=0)
-    with pytest.raises(Invalid, match="are not known here"):
+    weigh.orchestrator(state, inputs={"parcels": [Parcel(4)]}).run(prompt, max_steps=0)
+    with pytest.raises(Invalid, match="unknown to this process"):
         weigh.resume(state)

@@ -113,7 +113,7 @@ def test_one_name_is_for_one_task_in_a_step(state):
                     Orchestrator(step=lambda s: s.to_executing().to_done(1)), task, name="f"
                 )
 
-    with pytest.raises(Invalid, match="name of its own"):
+    with pytest.raises(Invalid, match="another task in this step"):
         Asks(state).run("x")
 
 

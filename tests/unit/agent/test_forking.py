@@ -98,7 +98,7 @@ def test_two_orchestrators_do_not_share_a_state_unnoticed():
     thread = threading.Thread(target=work)
     thread.start()
     entered.wait(HANG_SECONDS)
-    with pytest.raises(Busy, match="this very state"):
+    with pytest.raises(Busy, match="this state object"):
         Orchestrator(state, step=step).run("go")
     leave.set()
     thread.join()

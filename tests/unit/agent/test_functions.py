@@ -11,7 +11,7 @@ import pytest
 
 from otolith import Versioned
 from otolith.agent import Agent, FunctionModel, ScriptedModel, Tool
-from otolith.agent.tools import plain
+from otolith.agent.tools import to_plain
 from otolith.conversation import Message, Role, Text, ToolCall, ToolResult
 from otolith.errors import BadReply, Invalid, TimedOut
 from tests.patience import HANG_SECONDS
@@ -151,7 +151,7 @@ def test_a_key_is_given_to_those_who_take_it_and_only_to_those():
 
 def test_numbers_and_arrays_of_numpy_are_told_as_numbers():
     numpy = pytest.importorskip("numpy")
-    assert plain({"a": numpy.float64(2.5), "b": numpy.arange(3)}) == {"a": 2.5, "b": [0, 1, 2]}
+    assert to_plain({"a": numpy.float64(2.5), "b": numpy.arange(3)}) == {"a": 2.5, "b": [0, 1, 2]}
 
 
 # ---------------------------------------------------------------- what models say

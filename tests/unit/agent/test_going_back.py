@@ -24,7 +24,7 @@ from otolith.agent import (
     effects_after,
     ledger_in,
 )
-from otolith.agent.ledger import effective_history, is_in_effect
+from otolith.agent.history import effective_history, is_in_effect
 from otolith.conversation import Message, Role, ToolCall
 from otolith.errors import Busy
 from tests.patience import HANG_SECONDS

@@ -20,12 +20,12 @@ from otolith.agent import (
     FunctionModel,
     Model,
     OpenAIModel,
-    Recorded,
+    RecordedReply,
     ReplayModel,
     Reply,
     ScriptedModel,
+    TokenUsage,
     Tool,
-    Usage,
 )
 from otolith.agent.models.base import as_model, request_hash
 from otolith.conversation import Attachment, Message, Reasoning, Role, Text, ToolCall, ToolResult
@@ -83,7 +83,7 @@ def test_a_text_comes_back_with_what_it_cost(protocol, ask):
     with serving({"text": "Good day to you"}) as provider:
         reply = ask(made(provider, protocol))
     assert reply.text.strip() == "Good day to you"
-    assert reply.usage == Usage(11, 7)
+    assert reply.usage == TokenUsage(11, 7)
     assert reply.message.role is Role.ASSISTANT
     assert reply.message.tokens is None  # what it took is not what it costs to send it again
     assert provider.requests[0]["model"] == "m"
@@ -309,12 +309,12 @@ def test_a_script_goes_by_what_was_said_and_not_by_what_was_asked():
 
 
 def test_a_record_answers_what_was_asked_and_nothing_else():
-    reply = Reply(Message(Role.ASSISTANT, (Text("yes"),)), Usage(1, 2), "stop")
-    recorded = Recorded(0, 0, request_hash(ASKED, ()), "m", reply)
-    assert Recorded.from_data(recorded.to_data()) == recorded
+    reply = Reply(Message(Role.ASSISTANT, (Text("yes"),)), TokenUsage(1, 2), "stop")
+    recorded = RecordedReply(0, 0, request_hash(ASKED, ()), "m", reply)
+    assert RecordedReply.from_data(recorded.to_data()) == recorded
     model = ReplayModel([recorded])
     assert model.complete(ASKED) == reply
-    with pytest.raises(BadReply, match="never asked"):
+    with pytest.raises(BadReply, match="not on record"):
         model.complete(ASKED)
     other = ReplayModel([recorded], then=as_model(lambda messages: "no"))
     assert other.complete(ASKED[1:]).text == "no"
@@ -458,7 +458,7 @@ def test_the_line_break_at_the_end_of_a_key_is_no_part_of_it():
 
 @pytest.mark.parametrize("url", ["http://h:99999/v1", "http://h:abc/v1", "ftp://h/v1", "h:80"])
 def test_an_address_that_is_none_is_refused_at_once(url):
-    with pytest.raises(Invalid, match="no address"):
+    with pytest.raises(Invalid, match="not an HTTP address"):
         OpenAIModel(url, "m")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from otolith import Versioned
 from otolith.agent import Agent, AgentState, Orchestrator, ScriptedModel, Tool, list_runs, replay
-from otolith.agent.state import said
+from otolith.agent.state import text_message
 from otolith.conversation import Message, Role, ToolCall
 from otolith.core import Commit
 from otolith.errors import Invalid
@@ -71,7 +71,7 @@ class Counting(Orchestrator):
 
     def step(self, s: AgentState) -> AgentState:
         s = s.to_executing()
-        got = [*s.data.get("got", []), self.complete([said(Role.USER, "next?")]).text]
+        got = [*s.data.get("got", []), self.complete([text_message(Role.USER, "next?")]).text]
         s = s.with_data(got=got)
         return s.to_done(got) if len(got) == 4 else s
 
@@ -155,7 +155,7 @@ def test_a_replay_begins_at_any_commit_also_in_the_middle_of_a_call(state):
     commits = [each for each in state.log() if list_runs(state.at(each))]
     assert "begun pay" in [each.message for each in commits]
     for number, commit in enumerate(commits):
-        again = replay(agent.acting(), state, at=commit, branch=f"again-{number}")
+        again = replay(agent.orchestrator(), state, at=commit, branch=f"again-{number}")
         assert (again.outcome.answer, again.asked) == ("paid", 0), commit.message
     assert paid == [5]
 
@@ -163,7 +163,7 @@ def test_a_replay_begins_at_any_commit_also_in_the_middle_of_a_call(state):
 class Speaker:
     """Asks for two calls at a time, twice."""
 
-    name, speaks = "m", "anthropic"
+    name, message_format = "m", "anthropic"
 
     def complete(self, messages: Any, *, tools: Any = (), on_text: Any = None) -> Any:
         calls = tuple(ToolCall(f"{len(messages)}-{at}", "look", {}) for at in range(2))
@@ -177,7 +177,7 @@ def test_a_replay_sends_what_the_model_of_the_run_was_sent(state):
 
     agent = Agent(Speaker(), tools=[look], context_tokens=2000, instructions="Be good.")
     agent.run("go", state)
-    again = replay(agent.acting(), state, at=begun(state), branch="again")
+    again = replay(agent.orchestrator(), state, at=begun(state), branch="again")
     assert again.asked == 0
     assert again.replayed >= 2
 
@@ -224,7 +224,7 @@ def test_each_thing_on_record_is_recalled_once_by_whoever_did_it(state):
 
 
 def said_by_user(text: str) -> Message:
-    return said(Role.USER, text)
+    return text_message(Role.USER, text)
 
 
 class Asker(Orchestrator):

@@ -11,7 +11,7 @@ import pytest
 from otolith import Disk, Live, Versioned
 from otolith import open as open_repo
 from otolith.agent import AgentState, Orchestrator, Tool, effects_after, ledger_in
-from otolith.agent.run_store import Base, StoredRun
+from otolith.agent.journal import Journal, StepBase
 from otolith.conversation import Message, Role, ToolResult
 from otolith.errors import BadMessage, Busy, Conflict, Full, Invalid
 from tests.patience import HANG_SECONDS
@@ -398,7 +398,7 @@ def test_an_answer_that_was_given_before_is_told_so(state):
     made = Orchestrator(state, step=step)
     made.run("x")
     made.run(answer="this")
-    with pytest.raises(Invalid, match="nobody was asked") as caught:
+    with pytest.raises(Invalid, match="no question to answer") as caught:
         made.run(answer="this")
     assert "leave out the answer" in caught.value.hint
 
@@ -425,16 +425,16 @@ def test_a_call_that_another_begins_right_after_one_has_looked_is_not_made_twice
     first = payer(repo, paid)
     second = Payer(repo, tools=[Tool(pay, effects="once")])
     other = threading.Thread(target=second.run, args=("x",))
-    look = StoredRun.entry
+    look = Journal.entry
 
-    def look_then_wait(self: StoredRun, key: str) -> Any:
+    def look_then_wait(self: Journal, key: str) -> Any:
         found = look(self, key)
         if threading.current_thread() is not other and not other.is_alive():
             other.start()
             assert is_begun.wait(HANG_SECONDS)
         return found
 
-    monkeypatch.setattr(StoredRun, "entry", look_then_wait)
+    monkeypatch.setattr(Journal, "entry", look_then_wait)
     with pytest.raises(Conflict, match="another process"):
         first.run("x")
     may_end.set()
@@ -449,11 +449,11 @@ def test_two_processes_that_begin_one_step_at_different_commits_are_told_apart(t
     with Versioned(Disk(tmp_path / "a.db")) as one, Versioned(Disk(tmp_path / "a.db")) as two:
         Orchestrator(one, step=lambda s: s).run("go", max_steps=0)
         two.refresh()
-        first, second = StoredRun(one), StoredRun(two)
-        bases = [Base(0, f"{number}" * 64, one.ref) for number in (1, 2)]
+        first, second = Journal(one, "main"), Journal(two, "main")
+        bases = [StepBase(0, f"{number}" * 64, one.ref) for number in (1, 2)]
         with (
             pytest.raises(Conflict, match="another process"),
             second._writing("begun", kind="note", base=bases[1]),
         ):
-            first.note("note", "begun", base=bases[0])
+            first.record_event("note", "begun", base=bases[0])
         assert first.base(0) == second.base(0) == bases[0]

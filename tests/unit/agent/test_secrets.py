@@ -80,7 +80,7 @@ def with_locals(error: BaseException) -> str:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_secret_is_taken_out_however_it_is_written(way):
-    told = Secrets([KEY]).clean(f"before {WAYS[way]} after")
+    told = Secrets([KEY]).redact(f"before {WAYS[way]} after")
 
     assert told.startswith("before ")
     assert told.endswith(" after")
@@ -93,19 +93,19 @@ def test_a_secret_is_taken_out_however_it_is_written(way):
     "write", [str, json.dumps, lambda text: quote(text, safe=""), ascii], ids=range(4)
 )
 def test_signs_beyond_ascii_are_known_too(secret, write):
-    assert Secrets([secret]).clean(write(secret)).strip("\"'") == "***"
+    assert Secrets([secret]).redact(write(secret)).strip("\"'") == "***"
 
 
 def test_what_is_no_secret_stays():
     text = 'a "quoted" \\u0041 text with c2s= in it, 100% plain'
-    assert Secrets([KEY, "sk/x"]).clean(text) == text
-    assert Secrets([""]).clean(text) == text
+    assert Secrets([KEY, "sk/x"]).redact(text) == text
+    assert Secrets([""]).redact(text) == text
 
 
 def test_a_secret_is_looked_for_in_time_that_grows_with_the_text():
     secrets = Secrets([KEY])
     for text in ("\\" * 200_000, "s" * 200_000, "%25" * 60_000, "&#0" * 60_000):
-        assert secrets.clean(text) == text
+        assert secrets.redact(text) == text
 
 
 @pytest.fixture(params=["openai", "anthropic"])
@@ -151,7 +151,7 @@ def test_no_trace_of_a_failed_call_tells_the_key(made, caplog, body, status, str
         model = made(provider)
         with pytest.raises(Error) as caught:
             model.complete([], on_text=(lambda text: None) if streamed else None)
-    told = everything_told(caught.value) + model.trouble + repr(model) + caplog.text
+    told = everything_told(caught.value) + model.retry_reason + repr(model) + caplog.text
     assert BARE not in told
     assert "very-" not in told
     assert ESCAPED[:18] not in told
@@ -211,7 +211,7 @@ def test_an_error_that_is_raised_from_one_that_tells_keeps_no_hold_of_it():
     inner.__cause__ = inner.__context__ = KeyError(BARE)
 
     def fail():
-        with Secrets([BARE]).kept():
+        with Secrets([BARE]).redacted_errors():
             raise BadReply("the outer one", hint=f"use {BARE}") from inner
 
     with pytest.raises(BadReply) as caught:

@@ -30,7 +30,7 @@ def said(place: Path) -> Path:
         return "receipt"
 
     with Versioned(Disk(place / "a.db"), session="trip") as state:
-        agent.acting(state).run("Pay for the flight", max_steps=1)
+        agent.orchestrator(state).run("Pay for the flight", max_steps=1)
     return place
 
 
@@ -45,5 +45,5 @@ def unsure(place: Path) -> Path:
         raise KeyboardInterrupt
 
     with Versioned(Disk(place / "a.db"), session="trip") as state, pytest.raises(KeyboardInterrupt):
-        agent.acting(state).run("Pay for the flight")
+        agent.orchestrator(state).run("Pay for the flight")
     return place

@@ -295,7 +295,7 @@ def test_an_error_keeps_its_own_hint(begun):
 
 def test_what_a_sub_agent_did_is_merged_by_a_command(begun):
     going = ResumeHint(GlobalOptions(), "trip", "bot.py:agent")
-    told = "what main.worker did does not go with what was done here"
+    told = "the changes on branch main.worker conflict with those of main"
     conflict = MergeConflict(told, paths=("x",), hint="state.merge('main.worker')")
     state = Versioned(Disk("a.db"), session="trip")
     with state, pytest.raises(MergeConflict), run_errors(going, state):

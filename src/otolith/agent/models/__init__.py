@@ -1,37 +1,6 @@
-"""Models: what an agent thinks with, over HTTP, from a script, or from a record."""
+"""Models: what answers an agent, over HTTP, from a function or from a script.
 
-from otolith.lazy import door
-
-TYPE_CHECKING = False
-
-if TYPE_CHECKING:
-    from otolith.agent.models.anthropic import AnthropicModel
-    from otolith.agent.models.base import FunctionModel, Model, Recorded, Reply, Usage
-    from otolith.agent.models.openai import OpenAIModel
-    from otolith.agent.models.scripted import ReplayModel, ScriptedModel
-
-__all__ = [
-    "AnthropicModel",
-    "FunctionModel",
-    "Model",
-    "OpenAIModel",
-    "Recorded",
-    "ReplayModel",
-    "Reply",
-    "ScriptedModel",
-    "Usage",
-]
-
-_HOME = {
-    "AnthropicModel": "anthropic",
-    "FunctionModel": "base",
-    "Model": "base",
-    "OpenAIModel": "openai",
-    "Recorded": "base",
-    "ReplayModel": "scripted",
-    "Reply": "base",
-    "ScriptedModel": "scripted",
-    "Usage": "base",
-}
-
-__getattr__ = door(__name__, _HOME)
+`base.py` has the protocol `Model` and its `Reply`. `provider.py` is what `openai.py` and
+`anthropic.py` share; both talk through the `Endpoint` of `http.py`, which keeps API keys out of
+errors by `secrets.py`. `script.py` is for tests. Import all of them from `otolith.agent`.
+"""

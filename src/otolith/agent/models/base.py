@@ -1,12 +1,8 @@
-"""Model: what an agent thinks with, behind one verb, and what a call of it is on record as.
+"""Model: what answers an agent, behind one verb, and the record of its replies.
 
-Checking replies: what a model answers is made fit to be kept, or refused, before it is recorded.
-
-A reply that no conversation can hold must not get on record: the step would be cut off by it each
-time it runs again. What only needs a name is given one: some endpoints leave the ids of calls
-empty, or use the same ones in every answer.
-
-From messages to a request, and from an answer to a reply: what both protocols have in common.
+A reply is checked before it is recorded. One that no conversation can hold must not get on record:
+the step would fail on it each time it runs again. Missing names are filled in instead: some
+endpoints leave the ids of tool calls empty, or use the same ids in every answer.
 """
 
 from __future__ import annotations
@@ -17,23 +13,28 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from otolith.agent.timeouts import await_if_needed
-from otolith.agent.tools import Tool, name_of, packed, parameters_of, plain, whole
-from otolith.conversation.context import all_messages_for
-from otolith.conversation.message import Message, Part, Role, Text, ToolCall
+from otolith.agent.tools import (
+    Tool,
+    canonical_bytes,
+    function_name,
+    function_parameters,
+    to_plain,
+    valid_text,
+)
+from otolith.conversation import Message, Part, Role, Text, ToolCall
 from otolith.core import digest
 from otolith.errors import BadReply, BadValue, Corrupt, Invalid
 from otolith.shapes import fields, items
 
 OnText: TypeAlias = Callable[[str], None]
-"""Is given each piece of text as it arrives; what it raises ends the call."""
-
-
-_EITHER = inspect.Parameter.POSITIONAL_OR_KEYWORD
+"""Is called with each piece of text as it arrives; an exception from it ends the call."""
+Messages: TypeAlias = Sequence[Message]
+Tools: TypeAlias = Sequence[Tool]
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
-    """The tokens that a call took, as the provider counts them."""
+class TokenUsage:
+    """The tokens of one call, as the provider counts them."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -41,58 +42,59 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model answered."""
+    """The answer of a model: one message, and what it cost."""
 
     message: Message
-    usage: Usage = field(default_factory=Usage)
-    stopped: str = ""
-    """Why it ended, in the provider's word: "stop", "length", "tool_use" …"""
+    usage: TokenUsage = field(default_factory=TokenUsage)
+    stop_reason: str = ""
+    """Why the answer ended, in the provider's word: "stop", "length", "tool_use" …"""
 
     @property
     def text(self) -> str:
-        """What it said."""
+        """The text of the message."""
         return self.message.text
 
     def to_data(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the reply as plain data."""
         usage = [self.usage.input_tokens, self.usage.output_tokens]
-        return {"message": self.message.to_data(), "usage": usage, "stopped": self.stopped}
+        return {"message": self.message.to_data(), "usage": usage, "stopped": self.stop_reason}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Reply:
-        """Return what `to_data` gave.
+        """Return the reply that `to_data` described.
 
         Raises:
-            Corrupt: it is no reply.
+            Corrupt: the data does not describe a reply.
         """
-        given = fields(data, "a reply", {"message": dict, "usage": list, "stopped": str})
-        usage = Usage(*items(given["usage"], "the usage of a reply", int, int))
+        found = fields(data, "a reply", {"message": dict, "usage": list, "stopped": str})
+        usage = TokenUsage(*items(found["usage"], "the usage of a reply", int, int))
         try:
-            return cls(Message.from_data(given["message"]), usage, given["stopped"])
+            return cls(Message.from_data(found["message"]), usage, found["stopped"])
         except BadValue as error:
-            raise Corrupt(f"a reply is none: {error.message}", hint="run otolith fsck") from error
+            why = f"a stored reply is not valid: {error.message}"
+            raise Corrupt(why, hint="run otolith fsck") from error
 
 
 @runtime_checkable
 class Model(Protocol):
-    """Something that answers messages."""
+    """Anything with a name that answers messages.
+
+    Two attributes are optional: `message_format` is the provider format in which it counts and
+    receives contexts ("openai" or "anthropic"), `retry_reason` why it is retrying at the moment.
+    """
 
     @property
     def name(self) -> str:
-        """What it is called, in events and records."""
+        """The name of the model in events and records."""
 
     def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[Tool] = (),
-        on_text: OnText | None = None,
+        self, messages: Messages, *, tools: Tools = (), on_text: OnText | None = None
     ) -> Reply:
-        """Return the answer; with `on_text`, its text is handed over as it arrives.
+        """Return the answer; with `on_text`, send its text there as it arrives.
 
         Raises:
-            ModelFailed, TimedOut, Busy: it could not be reached; a retry is safe.
-            BadReply: what came is no answer.
+            ModelFailed, TimedOut, Busy: the model could not be reached; a retry is safe.
+            BadReply: the response is not a valid answer.
             Denied, Invalid: the endpoint refuses the key, or the request.
         """
 
@@ -100,212 +102,181 @@ class Model(Protocol):
 class FunctionModel:
     """A model made of a function: messages in, text, a message or a reply out.
 
-    Anything that can be called will do, also a coroutine function. It is given the tools if it has
-    a parameter `tools`, or a second one that it cannot do without.
+    Any callable works, also a coroutine function. It gets the tools if it has a parameter `tools`,
+    or a second parameter without a default.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self.name = name_of(function)
-        self._tools = _place_of_tools(function)
+        self.name = function_name(function)
+        found = function_parameters(function) or []
+        positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        places = [each for each in found if each.kind in positional]
+        self._names_tools = any(
+            each.name == "tools" and each.kind is not each.POSITIONAL_ONLY for each in found
+        )
+        self._has_second = len(places) > 1 and places[1].default is places[1].empty
+
+    def __repr__(self) -> str:
+        return f"<FunctionModel {self.name}>"
 
     def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[Tool] = (),
-        on_text: OnText | None = None,
+        self, messages: Messages, *, tools: Tools = (), on_text: OnText | None = None
     ) -> Reply:
-        """Return what the function returns, as a reply.
+        """Return the result of the function as a reply.
 
         Raises:
-            BadReply: it returned something else.
+            BadReply: the function returned something else.
         """
-        places = {"": ((), {}), "second": ((tools,), {}), "named": ((), {"tools": tools})}
-        more, named = places[self._tools]
-        reply = reply_of(await_if_needed(self._function(messages, *more, **named)))
+        if self._names_tools:
+            result = self._function(messages, tools=tools)
+        else:
+            result = self._function(messages, *([tools] if self._has_second else []))
+        reply = as_reply(await_if_needed(result))
         if on_text is not None and reply.text:
             on_text(reply.text)
         return reply
 
 
-def _place_of_tools(function: Callable[..., Any]) -> str:
-    found = parameters_of(function) or []
-    if any(each.name == "tools" and each.kind is not each.POSITIONAL_ONLY for each in found):
-        return "named"
-    places = [each for each in found if each.kind in (each.POSITIONAL_ONLY, _EITHER)]
-    return "second" if len(places) > 1 and places[1].default is places[1].empty else ""
-
-
-def reply_of(found: Any) -> Reply:
+def as_reply(answer: Any) -> Reply:
     """Return a text, a message or a reply as a reply.
 
     Raises:
-        BadReply: it is none of these, or a message of somebody else.
+        BadReply: it is something else, or a message of another role than the assistant's.
     """
-    if isinstance(found, str):
-        found = Message(Role.ASSISTANT, (Text(found),))
-    if isinstance(found, Message):
-        found = Reply(found)
-    if not isinstance(found, Reply) or found.message.role is not Role.ASSISTANT:
+    if isinstance(answer, str):
+        answer = Message(Role.ASSISTANT, (Text(answer),))
+    if isinstance(answer, Message):
+        answer = Reply(answer)
+    if not isinstance(answer, Reply) or answer.message.role is not Role.ASSISTANT:
         raise BadReply(
-            f"a model answered with {type(found).__name__}, which is no answer",
+            f"a model must return an answer, got {type(answer).__name__}",
             hint="return a str, an assistant's Message, or a Reply",
         )
-    return found
+    return answer
 
 
-def as_model(given: Model | Callable[..., Any]) -> Model:
-    """Return a model, also of a function.
+def as_model(model: Model | Callable[..., Any]) -> Model:
+    """Return a model unchanged, and a function as a model.
 
     Raises:
         Invalid: it is neither.
     """
-    if isinstance(given, Model):
-        return given
-    if not callable(given):
+    if isinstance(model, Model):
+        return model
+    if not callable(model):
         raise Invalid(
-            f"a {type(given).__name__} is no model",
-            hint="give a function, or an object with a name and complete()",
+            f"model must be a function or a Model, got {type(model).__name__}",
+            hint="pass a function, or an object with a name and complete()",
         )
-    return FunctionModel(given)
+    return FunctionModel(model)
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
-    """One call of a model, as it is kept: the hash of what was asked, and the answer."""
+class RecordedReply:
+    """One call of a model as it is stored: a hash of the request, and the reply."""
 
     iteration: int
     number: int
-    """Which call of its step it was."""
+    """The position of the call in its step, from 0."""
     request: str
     model: str
     reply: Reply
 
     def to_data(self) -> list[Any]:
-        """Return it as plain data."""
+        """Return the record as plain data."""
         return [self.iteration, self.number, self.request, self.model, self.reply.to_data()]
 
     @classmethod
-    def from_data(cls, data: Sequence[Any]) -> Recorded:
-        """Return what `to_data` gave.
+    def from_data(cls, data: Sequence[Any]) -> RecordedReply:
+        """Return the record that `to_data` described.
 
         Raises:
-            Corrupt: it is no record.
+            Corrupt: the data does not describe a record.
         """
-        what = "a call of a model on record"
+        what = "a recorded reply"
         iteration, number, request, model, reply = items(data, what, int, int, str, str, dict)
         return cls(iteration, number, request, model, Reply.from_data(reply))
 
 
-class Requests:
-    """Names what a model is asked; each message is looked at once, as long as it is asked about."""
+class RequestHasher:
+    """Hashes requests, and remembers the hashes of the messages of the last one."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Message, bytes]] = {}
+        self._hashes: dict[int, tuple[Message, bytes]] = {}
 
-    def name(self, messages: Sequence[Message], tools: Sequence[Tool]) -> str:
-        """Return a name for who said what, and which tools there were.
+    def hash(self, messages: Messages, tools: Tools) -> str:
+        """Return a hash of the roles, names and parts of messages, and of the tools.
 
-        Ids and times of messages are not part of it: a run that is repeated asks the same.
+        Ids and times of messages are not part of it: a repeated run sends the same request.
         """
-        found = {id(each): self._known.get(id(each)) or (each, _digest(each)) for each in messages}
-        self._known = found  # which keeps them alive, so that no other has the id of one of them
-        asked = b"".join([found[id(each)][1] for each in messages])
+        known = self._hashes
+        # The messages are held, so that no other object can get the id of one of them.
+        self._hashes = {id(m): known.get(id(m)) or (m, _message_hash(m)) for m in messages}
+        content = b"".join([self._hashes[id(message)][1] for message in messages])
         offered = [[tool.name, tool.description, tool.parameters] for tool in tools]
-        return digest(packed([asked.hex(), plain(offered)]))[:16].hex()
+        return digest(canonical_bytes([content.hex(), to_plain(offered)]))[:16].hex()
 
 
-def request_hash(messages: Sequence[Message], tools: Sequence[Tool]) -> str:
-    """Return the name of what a model was asked."""
-    return Requests().name(messages, tools)
+def request_hash(messages: Messages, tools: Tools) -> str:
+    """Return the hash under which the reply to a request is recorded."""
+    return RequestHasher().hash(messages, tools)
 
 
-def _digest(message: Message) -> bytes:
-    said = [str(message.role), message.name, message.to_data()["parts"]]
-    return digest(packed(said))
+def _message_hash(message: Message) -> bytes:
+    return digest(canonical_bytes([str(message.role), message.name, message.to_data()["parts"]]))
 
 
-def checked(reply: Reply) -> Reply:
-    """Return a reply that says something, in whole characters.
+def validate_reply(reply: Reply) -> Reply:
+    """Return a reply with valid Unicode, after checking that a conversation can hold it.
 
     Raises:
-        BadReply: it says nothing, or what no assistant can say.
+        BadReply: it is empty, or has parts that an assistant's message cannot have.
     """
     message = reply.message
     try:
-        says = bool(message.calls) or bool(message.text.strip())
-        mended = _mended(message.to_data())
-        fit = message if mended == message.to_data() else Message.from_data(mended)
+        is_empty = not message.calls and not message.text.strip()
+        data = message.to_data()
+        repaired = _repaired(data)
+        valid = message if repaired == data else Message.from_data(repaired)
     except (BadValue, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise BadReply(f"the answer is no message: {error!r}", hint="try again") from error
-    if not says:
-        raise BadReply(
-            f"the answer is empty ({reply.stopped or 'no reason given'})", hint="try again"
-        )
-    if message.results:
-        raise BadReply("the answer has results of tools, which only tools give", hint="try again")
-    if not all(call.name for call in message.calls):
-        raise BadReply("a tool call has no name", hint="try again")
-    return reply if fit is message else replace(reply, message=fit)
+        raise BadReply(f"the answer is not a valid message: {error!r}", hint="try again") from error
+    why = ""
+    if is_empty:
+        why = f"the answer is empty ({reply.stop_reason or 'no reason given'})"
+    elif message.results:
+        why = "the answer has results of tools, which only tools return"
+    elif not all(call.name for call in message.calls):
+        why = "a tool call has no name"
+    if why:
+        raise BadReply(why, hint="try again")
+    return reply if valid is message else replace(reply, message=valid)
 
 
-def with_own_ids(reply: Reply, is_taken: Callable[[str], bool], prefix: str) -> Reply:
-    """Return a reply whose calls have ids that no other call of the conversation has."""
+def _repaired(value: Any) -> Any:
+    if isinstance(value, str):
+        return valid_text(value)
+    if isinstance(value, dict):
+        return {_repaired(key): _repaired(item) for key, item in value.items()}
+    return [_repaired(item) for item in value] if isinstance(value, list) else value
+
+
+def with_unique_call_ids(reply: Reply, is_taken: Callable[[str], bool], prefix: str) -> Reply:
+    """Return a reply whose tool calls have ids that no other call of the conversation has."""
     ids: set[str] = set()
 
-    def own(part: Part) -> Part:
+    def renamed(part: Part) -> Part:
         if not isinstance(part, ToolCall):
             return part
-        name = part.id or f"call-{prefix}-{len(ids)}"
-        if name in ids or is_taken(name):
-            name = f"{name}-{prefix}-{len(ids)}"
-        while name in ids or is_taken(name):
-            name += "-"
-        ids.add(name)
-        return part if name == part.id else replace(part, id=name)
+        id = part.id or f"call-{prefix}-{len(ids)}"
+        if id in ids or is_taken(id):
+            id = f"{id}-{prefix}-{len(ids)}"
+        while id in ids or is_taken(id):
+            id += "-"
+        ids.add(id)
+        return part if id == part.id else replace(part, id=id)
 
-    parts = tuple(map(own, reply.message.parts))
+    parts = tuple(map(renamed, reply.message.parts))
     if parts == reply.message.parts:
         return reply
     return replace(reply, message=replace(reply.message, parts=parts))
-
-
-def _mended(value: Any) -> Any:
-    if isinstance(value, str):
-        return whole(value)
-    if isinstance(value, dict):
-        return {_mended(key): _mended(item) for key, item in value.items()}
-    return [_mended(item) for item in value] if isinstance(value, list) else value
-
-
-def request(messages: Sequence[Message], for_: str) -> dict[str, Any]:
-    """Return messages as a provider accepts them, and the system prompt where that is apart.
-
-    A log may have calls without results, ids that only another provider allows, or files of a kind
-    that this one does not take: what is sent is legal all the same.
-    """
-    sent = all_messages_for(messages, for_)
-    return {"messages": sent.messages} | ({} if sent.system is None else {"system": sent.system})
-
-
-def reply_from(parse: Callable[[], list[Message]], usage: Usage, why: str) -> Reply:
-    """Return a reply of the message that a provider sent.
-
-    Raises:
-        BadReply: it is no message of an assistant, or says nothing at all.
-    """
-    try:
-        found = parse()
-    except BadValue as error:
-        raise BadReply(f"the answer is no message: {error.message}", hint="try again") from error
-    if len(found) != 1 or found[0].role is not Role.ASSISTANT:
-        raise BadReply("the answer is not one message of the assistant", hint="try again")
-    # What was counted is no size of the message: hidden reasoning is in it, and is not sent again.
-    return checked(Reply(found[0], usage, why))
-
-
-def counted(usage: Mapping[str, Any], name: str) -> int:
-    """Return a count of tokens; 0 if it is none."""
-    found = usage.get(name)
-    return found if type(found) is int and found >= 0 else 0

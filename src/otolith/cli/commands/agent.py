@@ -17,7 +17,7 @@ import click
 
 from otolith.agent import (
     AgentState,
-    Entry,
+    LedgerEntry,
     Orchestrator,
     Outcome,
     effects_after,
@@ -122,9 +122,9 @@ def resume(
 def _check_code(run: OpenRun, code: str) -> None:
     """Refuse code that did not begin the run: it may read another meaning into its state."""
     began = run_code_name(run.state, run.orchestrator.name)
-    if began not in ("", run.orchestrator.code):
+    if began not in ("", run.orchestrator.code_name):
         raise Invalid(
-            f"{began} began this run, and {code} is {run.orchestrator.code}",
+            f"{began} began this run, and {code} is {run.orchestrator.code_name}",
             hint=f"name {began}; or use --force, if it was renamed",
         )
 
@@ -199,7 +199,7 @@ def _abandon(options: GlobalOptions, only: str | None, *, as_json: bool) -> None
         ended = [name for name, run in _runs(state, only).items() if not run.is_over]
         for name in ended:
             orchestrator = Orchestrator(state, name=name)
-            orchestrator.code = run_code_name(state, name) or orchestrator.code
+            orchestrator.code_name = run_code_name(state, name) or orchestrator.code_name
             orchestrator.abandon(state.session, "abandoned from a terminal")
         unknown = unknown_effects(state)
     if as_json:
@@ -397,7 +397,7 @@ def _parse_json(text: str | None) -> Any:
         raise Invalid(f"--result is not JSON: {error}", hint="quote texts: '\"done\"'") from None
 
 
-def _effect_lines(entries: Sequence[Entry], here: Container[str]) -> Iterator[str]:
+def _effect_lines(entries: Sequence[LedgerEntry], here: Container[str]) -> Iterator[str]:
     if not entries:
         yield "no effects"
         return

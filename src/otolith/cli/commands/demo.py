@@ -112,7 +112,9 @@ def book_train(url: str, receipts: Path) -> None:
         return "paid"
 
     with open(url, author="agent") as repo:
-        print(agent.acting(repo).run(BOOKING_TASK, session=BOOKING_SESSION).answer, flush=True)
+        print(
+            agent.orchestrator(repo).run(BOOKING_TASK, session=BOOKING_SESSION).answer, flush=True
+        )
 
 
 # ---------------------------------------------------------------- output
@@ -314,7 +316,7 @@ def _pay_once(url: str, narrator: Narrator) -> None:
         receipts = Path(folder) / "receipts"
         with _process("booking", url, str(receipts)) as agent:
             assert agent.stdout is not None
-            narrator.code(f"agent.acting(repo).run({BOOKING_TASK!r})")
+            narrator.code(f"agent.orchestrator(repo).run({BOOKING_TASK!r})")
             is_paid = agent.stdout.readline() == "paid\n"
             agent.kill()
         narrator.say(f"kill -9 {agent.pid}: the money is gone, and the payment is not recorded")

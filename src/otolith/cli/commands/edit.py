@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from otolith.agent import Entry, effects_after, ledger_in
+from otolith.agent import LedgerEntry, effects_after, ledger_in
 from otolith.cli.format.history import first_line, oneline, plural, summary
 from otolith.cli.format.values import from_json, one_line
 from otolith.cli.location import OpenBranch, open_current
@@ -198,7 +198,7 @@ def redo(options: GlobalOptions) -> None:
         click.echo(f"{current.branch.name} is at {oneline(now, {})}")
 
 
-def _print_remaining_effects(entries: Sequence[Entry]) -> None:
+def _print_remaining_effects(entries: Sequence[LedgerEntry]) -> None:
     """List effects of tools that going back does not undo."""
     if entries:
         click.echo("These effects outside the store remain:")

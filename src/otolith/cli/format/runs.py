@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from otolith.agent import AgentState, Outcome, Recorded
+from otolith.agent import AgentState, Outcome, RecordedReply
 from otolith.cli.format.history import format_time, plural
 from otolith.cli.format.values import one_line, to_json
 from otolith.cli.terminal import escape, table
@@ -75,7 +75,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def recorded_lines(recorded: Sequence[Recorded]) -> Iterator[str]:
+def recorded_lines(recorded: Sequence[RecordedReply]) -> Iterator[str]:
     """Yield the recorded replies of models as a table."""
     rows = [["step", "request", "model", "tokens", "answer"]]
     for each in recorded:
@@ -89,7 +89,7 @@ def recorded_lines(recorded: Sequence[Recorded]) -> Iterator[str]:
     yield from table(rows)
 
 
-def recorded_json(recorded: Recorded) -> dict[str, Any]:
+def recorded_json(recorded: RecordedReply) -> dict[str, Any]:
     """Return a recorded reply as JSON data."""
     return {
         "step": recorded.iteration + 1,

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import click
 
 from otolith import opening
-from otolith.agent import Agent, Entry, Orchestrator, Outcome, Task
+from otolith.agent import Agent, LedgerEntry, Orchestrator, Outcome, Task
 from otolith.cli.errors import report, user_code_errors, with_terminal_hint
 from otolith.cli.format.history import plural
 from otolith.cli.format.values import one_line
@@ -70,7 +70,7 @@ def load_code(options: GlobalOptions, name: str) -> Orchestrator | Agent | Task[
 def run_name(options: GlobalOptions, code: str) -> str:
     """Return the name of the run that the user's code resumes."""
     found = load_code(options, code)
-    return found.name if isinstance(found, Orchestrator) else found.acting().name
+    return found.name if isinstance(found, Orchestrator) else found.orchestrator().name
 
 
 def _attribute(module: ModuleType, name: str) -> Any:
@@ -194,19 +194,19 @@ class ResumeHint(NamedTuple):
         if type(error) is Conflict and "in the middle of" in error.message:
             resume, abandon = self.resume(), self.abandon()
             return f"`{resume}` resumes it, `{abandon}` ends it; or choose another --session"
-        forked = re.match(r"what (.+) did does not go with", error.message)
+        forked = re.match(r"the changes on branch (.+) conflict with", error.message)
         if isinstance(error, MergeConflict) and forked:
             merge = command_line(self.options, "-s", self.session, "merge", forked[1])
             return f"`{merge}`, resolve the conflicts, then `{self.resume()}`"
         return ""
 
 
-def unknown_effects(state: Versioned) -> list[Entry]:
+def unknown_effects(state: Versioned) -> list[LedgerEntry]:
     """Return the calls of unknown outcome, those of sub-agents included."""
     return Orchestrator(state).unknown_effects(state.session)
 
 
-def unknown_effect_lines(hint: ResumeHint, entries: list[Entry]) -> Iterator[str]:
+def unknown_effect_lines(hint: ResumeHint, entries: list[LedgerEntry]) -> Iterator[str]:
     """Yield the calls of unknown outcome, each with the command that settles it."""
     if entries:
         calls = plural(len(entries), "call")
@@ -258,7 +258,7 @@ class OpenRun(NamedTuple):
     def result_returned(self, outcome: Outcome) -> None:
         """Record that the caller has the result of a task: the next call is a new run."""
         if self.is_task and outcome.state.is_over:
-            self.orchestrator.hand_over(self.state.session)
+            self.orchestrator.mark_result_returned(self.state.session)
 
 
 @contextmanager
@@ -270,10 +270,10 @@ def open_run(
     Without an input, the session must exist.
     """
     found = load_code(options, code)
-    orchestrator = found if isinstance(found, Orchestrator) else found.acting()
+    orchestrator = found if isinstance(found, Orchestrator) else found.orchestrator()
     if isinstance(found, Task) and input is not None:
         inputs = parse_inputs(found, input)
-        input, orchestrator = found.prompt(inputs), found.acting(inputs=inputs)
+        input, orchestrator = found.prompt(inputs), found.orchestrator(inputs=inputs)
     location = find(options.for_session(session))
     with opening.open(location.url, create=False) as repo:
         state = repo.session(location.session or only_session(repo), branch=location.branch)

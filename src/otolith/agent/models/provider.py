@@ -1,0 +1,152 @@
+"""ProviderModel: what models behind an HTTP endpoint have in common.
+
+A subclass knows one protocol: its path, how tools are written in a request, how a response becomes
+a reply, and how a stream of events becomes a response. Messages are translated by
+`otolith.conversation`, so that a request is legal even if the conversation has calls without
+results, ids of another provider, or files of a kind that this one does not accept.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from otolith.agent.models.base import (
+    Messages,
+    OnText,
+    Reply,
+    TokenUsage,
+    Tools,
+    validate_reply,
+)
+from otolith.agent.models.http import Endpoint
+from otolith.agent.tools import Tool
+from otolith.conversation import Role, read
+from otolith.conversation.context import all_messages_for
+from otolith.errors import BadReply, BadValue, Invalid
+
+
+class StreamedReply(ABC):
+    """A reply that is put together from the events of a stream."""
+
+    def __init__(self, on_text: OnText, excerpt: Callable[..., str]) -> None:
+        """Start empty; `excerpt` returns the text of a value for an error, without secrets."""
+        self._on_text = on_text
+        self._excerpt = excerpt
+        self._stop_reason = ""
+
+    def add(self, event: dict[str, Any]) -> None:
+        """Add one event.
+
+        Raises:
+            BadReply: the provider reports an error, or the event is malformed.
+        """
+        if event.get("error") or event.get("type") == "error":
+            why = self._excerpt(event.get("error"))
+            raise BadReply(f"the stream ended with an error: {why}")
+        try:
+            self._add(event)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise BadReply(f"an event of the stream is malformed: {error!r}") from error
+
+    def response(self) -> dict[str, Any]:
+        """Return what the provider would have sent without a stream.
+
+        Raises:
+            BadReply: the stream ended too early.
+        """
+        if not self._stop_reason:
+            raise BadReply("the stream ended in the middle of an answer", hint="try again")
+        return self._response()
+
+    @abstractmethod
+    def _add(self, event: dict[str, Any]) -> None: ...
+    @abstractmethod
+    def _response(self) -> dict[str, Any]: ...
+
+
+class ProviderModel(ABC):
+    """A model of a provider's endpoint."""
+
+    message_format: ClassVar[str]
+    """The provider format of its messages: "openai" or "anthropic"."""
+    _path: ClassVar[str]
+    _streamed_reply: ClassVar[type[StreamedReply]]
+    _stream_options: ClassVar[dict[str, Any]] = {"stream": True}
+
+    def __init__(self, name: str, endpoint: Endpoint, options: Mapping[str, Any] | None) -> None:
+        self.name = name
+        self._endpoint = endpoint
+        self._options = dict(options or {})
+
+    @property
+    def retry_reason(self) -> str:
+        """The failure because of which the endpoint is being tried again; "" if it is not."""
+        return self._endpoint.retry_reason
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} at {self._endpoint!r}>"
+
+    def complete(
+        self, messages: Messages, *, tools: Tools = (), on_text: OnText | None = None
+    ) -> Reply:
+        """Return the answer; with `on_text`, send its text there as it arrives."""
+        with self._endpoint.redacted_errors():
+            sent = all_messages_for(messages, self.message_format)
+            body: dict[str, Any] = {"model": self.name, "messages": sent.messages}
+            if sent.system is not None:
+                body["system"] = sent.system
+            body |= self._options
+            if tools:
+                body["tools"] = [self._tool_data(tool) for tool in tools]
+            if on_text is None:
+                return self._reply(self._endpoint.post(self._path, body))
+            streamed = self._streamed_reply(on_text, self._endpoint.excerpt)
+            for event in self._endpoint.events(self._path, body | self._stream_options):
+                streamed.add(event)
+            return self._reply(streamed.response())
+
+    def _valid_reply(self, message: Any, usage: TokenUsage, stop_reason: str) -> Reply:
+        """Return the reply of one provider message.
+
+        The provider's count of output tokens is not the size of the message: it includes hidden
+        reasoning, which is not sent again.
+        """
+        try:
+            found = read([message], self.message_format)
+        except BadValue as error:
+            why = f"the answer is not a valid message: {error.message}"
+            raise BadReply(why, hint="try again") from error
+        if len(found) != 1 or found[0].role is not Role.ASSISTANT:
+            raise BadReply("the answer is not one message of the assistant", hint="try again")
+        return validate_reply(Reply(found[0], usage, stop_reason))
+
+    @abstractmethod
+    def _tool_data(self, tool: Tool) -> dict[str, Any]: ...
+    @abstractmethod
+    def _reply(self, response: Any) -> Reply: ...
+
+
+def token_usage(usage: Any, input_name: str, output_name: str) -> TokenUsage:
+    """Return the token counts of a response; a count that is missing or malformed is 0."""
+
+    def count(name: str) -> int:
+        found = usage.get(name) if isinstance(usage, Mapping) else None
+        return found if type(found) is int and found >= 0 else 0
+
+    return TokenUsage(count(input_name), count(output_name))
+
+
+def clean_key(key: str) -> str:
+    """Return an API key without surrounding white space, such as the line break of a file.
+
+    Raises:
+        Invalid: no header can carry the key; the message does not show it.
+    """
+    bare = key.strip()
+    if not bare.isascii() or not bare.isprintable():
+        raise Invalid(
+            "the API key has characters that no key has", hint="read it from its file again"
+        )
+    return bare
