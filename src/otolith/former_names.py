@@ -306,13 +306,13 @@ _RENAMED: dict[str, str] = {
     "otolith.session:Home": "otolith.session:Repo",
     "otolith.session:LocalRepo": "otolith.session:Repo",
     "otolith.state.event_log:Run": "otolith.state.event_log:CommonRange",
-    "otolith.state.event_log:Shared": "otolith.state.event_log:EventOrigins",
     "otolith.statecharts.analysis.diff:Change": "otolith.statecharts.analysis.diff:ChartChange",
     "otolith.statecharts.analysis.explore:Graph": "otolith.statecharts.analysis.explore:StateGraph",
     "otolith.statecharts.analysis.explore:Trouble": "otolith.statecharts.analysis.explore:StepProblem",  # noqa: E501
     "otolith.statecharts.analysis.simulate:Run": "otolith.statecharts.analysis.simulate:SimulationRun",  # noqa: E501
     "otolith.statecharts.analysis.simulate:Share": "otolith.statecharts.analysis.simulate:CoverageShare",  # noqa: E501
     "otolith.statecharts.analysis.simulate:Stage": "otolith.statecharts.analysis.simulate:SimulationStep",  # noqa: E501
+    "otolith.state.event_log:Shared": "otolith.state.event_log:CommonEvents",
     "otolith.statecharts.definition:Branch": "otolith.statecharts.definition:IfBranch",
     "otolith.statecharts.definition:Named": "otolith.statecharts.definition:NamedGuard",
     "otolith.statecharts.engine.compiled_chart:Effective": "otolith.statecharts.engine.compiled_chart:EffectHandler",  # noqa: E501

@@ -73,35 +73,35 @@ class SessionSnapshot(Snapshot):
 
     @cached_property
     def events(self) -> EventLog:
-        """What had happened by then."""
+        """The events up to this commit."""
         return StoredEventLog(self, tips=lambda: (self.commit,), resolve=self._backend.refs.resolve)
 
     @property
     def conversation(self) -> Conversation:
-        """What had been said by then."""
+        """The conversation up to this commit."""
         return conversation.Conversation(self, variables=lambda: _workspace_variables(self))
 
     @property
     def memory(self) -> Memory:
-        """What the agent worked with then, as strong as it was then."""
+        """The working memory at this commit."""
         return memory.Memory(self)
 
     def lifecycle(self, chart: Chart, *, name: str = "main") -> Machine:
-        """Return a machine as it was, to look at.
+        """Return the machine of a chart at this commit, read-only.
 
         Raises:
-            KeyNotFound: it had not begun.
+            KeyNotFound: it had not started yet.
         """
         return statecharts.Machine(self, chart, name=name)
 
     @property
     def user(self) -> SessionSnapshot:
-        """The user's state that the commit saw."""
+        """The state of the user that the commit is based on."""
         return self._seen("user")
 
     @property
     def app(self) -> SessionSnapshot:
-        """The application's state that the commit saw."""
+        """The state of the application that the commit is based on."""
         return self._seen("app")
 
     def _seen(self, scope: str) -> SessionSnapshot:
@@ -111,7 +111,7 @@ class SessionSnapshot(Snapshot):
                     self._backend, self._backend.graph.commit(Hash(bytes.fromhex(id)))
                 )
         raise RefNotFound(
-            f"commit {self.commit.short} saw no {scope}",
+            f"commit {self.commit.short} is not linked to any {scope}",
             hint=f"open the session with repo.session(id, {scope}=…) before committing",
         )
 
@@ -129,10 +129,15 @@ class RepoOptions(TypedDict, total=False):
 
 
 class Versioned(TrackedBranch):
-    """What an agent knows, kept in a store: `Versioned(Disk("agent.db"))`.
+    """What an agent knows, stored in a repo: a dict in which every step is a commit.
 
-    It is what `repo.session(id)` returns as well. Opening finds the last commit; values are read
-    when they are asked for, and what changes in them is found by `commit`.
+        state = Versioned(Disk("agent.db"))
+        state["plan"] = ["search"]
+        state["plan"].append("book")        # in place; commit() detects it
+        state.commit("planned")
+
+    `repo.session(id)` returns one as well. Opening starts at the last commit; values are read when
+    they are used. Threads may share it.
     """
 
     def __init__(
@@ -150,12 +155,12 @@ class Versioned(TrackedBranch):
         """Open a state, or make one.
 
         `store` is `Memory()` if left out; a path or URL will do, and so will a repo that is open.
-        `user` and `app` name the states to look at as `.user` and `.app`. `schema` is a model
+        `user` and `app` name the states to link as `.user` and `.app`. `schema` is a model
         class whose fields the state must have. `options` are those of a repo: author, codecs,
         clock, pickle ("signed" or "never"), secret, cache_bytes, load_limit_bytes.
 
         Raises:
-            SchemaMismatch: what is there was kept with another schema.
+            SchemaMismatch: what is there was stored with another schema.
         """
         if isinstance(store, BareRepo):
             if options:
@@ -202,7 +207,7 @@ class Versioned(TrackedBranch):
         return self._event_log
 
     def _linked(self, **ids: str | None) -> dict[str, Versioned]:
-        """Open the states that this one looks at: those that are named, or that it saw last."""
+        """Open the states that this one is linked to: by argument, or by its last commit."""
         found = {scope: scope_ref(scope, id, MAIN) for scope, id in ids.items() if id is not None}
         for ref in self.head.reads if self.head is not None else ():
             found.setdefault(ref.partition("/")[0], ref)
@@ -210,12 +215,12 @@ class Versioned(TrackedBranch):
 
     @property
     def user(self) -> Versioned:
-        """The state of the user whose session this is; it is committed by itself."""
+        """The state of the user of this session; it has its own commits."""
         return self._scope("user")
 
     @property
     def app(self) -> Versioned:
-        """The state of the application that this session is of; it is committed by itself."""
+        """The state of the application of this session; it has its own commits."""
         return self._scope("app")
 
     def _scope(self, scope: str) -> Versioned:
@@ -225,11 +230,6 @@ class Versioned(TrackedBranch):
                 hint=f"open it with repo.session({self.session!r}, {scope}=…)",
             )
         return self._scopes[scope]
-
-    def _seen(self) -> dict[str, Commit]:
-        """Return the commits of other scopes that this state has seen."""
-        states = self._scopes.values()
-        return {state.ref: state.head for state in states if state.head is not None}
 
     def _open(self, ref: str) -> Self:
         return type(self)(self.repo, schema=self._guard and self._guard.schema, **_address(ref))
@@ -248,33 +248,38 @@ class Versioned(TrackedBranch):
     ) -> Commit:
         """Make everything that changed part of history, all at once.
 
-        Values that were handed out and changed in place are found by themselves. Without any
-        change nothing is committed, and the head is returned.
+        Changes in place are detected. Without any change nothing is committed, and the head is
+        returned. If the branch has moved since, the changes are merged into what is there now.
+        `fences` are numbers that must not have been raised by another process; `reads` are commits
+        of other refs that this one is based on.
 
         Raises:
-            Unstorable: some values cannot be kept; it names each and what to do. Nothing was
+            Unstorable: some values cannot be stored; it names each and what to do. Nothing was
                 committed and nothing is lost. With `skip_unstorable` the rest is committed, and a
-                note of what it was stands for each of them.
+                `Lost` with the reason takes the place of each of them.
             SchemaMismatch: a value does not fit the schema, or one is missing.
-            MergeConflict: somebody else changed the same paths; as for any branch.
+            MergeConflict: another process changed the same paths. The edits stay staged;
+                `conflicts` shows what to decide.
         """
         with self.lock:
             failures = self._flush()
             if failures and not skip_unstorable:
                 raise _unstorable(failures, self._held.values())
-            root = self._stage.root()
             if self._guard is not None:
-                self._guard.check_staged(self._changes_to(root))
+                self._guard.check_staged(self._changes_to(self._stage.root()))
             self._skip(failures)
             if self._event_log is not None and self._is_edited(self._stage.root()):
                 self._event_log.settle()
+            linked = {
+                each.ref: each.head for each in self._scopes.values() if each.head is not None
+            }
             return self._commit_staged(
                 message,
                 author=author,
                 kind=kind,
                 meta=meta,
                 fences=fences,
-                reads=self._seen() | dict(reads or {}),
+                reads={**linked, **(reads or {})},
                 allow_empty=allow_empty,
             )
 
@@ -285,7 +290,7 @@ class Versioned(TrackedBranch):
         return {path: error for path, error in failures.items() if path not in known}
 
     def _skip(self, failures: dict[Path, BadValue]) -> None:
-        """Record what is left out of the next commit; it is not asked about again."""
+        """Record an event for each value that the next commit leaves out; report it only once."""
         for path, error in failures.items():
             hold = self._skipped[path] = self._held.at(path)
             kind = f"{type(hold.value).__module__}.{type(hold.value).__qualname__}"
@@ -293,11 +298,11 @@ class Versioned(TrackedBranch):
 
     @synchronized
     def stash(self) -> None:
-        """Put the staged edits away in the store, for another process to go on with.
+        """Store the staged edits without a commit, for another process to `unstash`.
 
         Raises:
-            Unstorable: some values cannot be kept; nothing was put away.
-            StaleRef: since `unstash`, another process has put edits away. Nothing was written.
+            Unstorable: some values cannot be stored; nothing was written.
+            StaleRef: since `unstash`, another process has stashed edits. Nothing was written.
         """
         failures = self._flush()
         if failures:
@@ -305,36 +310,36 @@ class Versioned(TrackedBranch):
         super().stash()
 
     def at(self, target: Target) -> SessionSnapshot:
-        """Return the state as it was, with what it saw of its user and application."""
+        """Return the state at a commit, read-only, with its user and application at that time."""
         return SessionSnapshot(self.repo.backend, self.resolve(target))
 
     def checkout(self, target: Target) -> SessionSnapshot:
-        """Return the state as it was at a commit, read-only: another word for `at`."""
+        """Return the state at a commit, read-only: another name for `at`."""
         return self.at(target)
 
     @property
     def conversation(self) -> Conversation:
-        """What was said: the main thread of messages, and the way to the others.
+        """The conversation: its main thread of messages, and the way to the others.
 
-        What is added is staged like any edit, and committed with the rest.
+        New messages are staged like any edit, and committed with the rest.
         """
         return conversation.Conversation(self, variables=lambda: _workspace_variables(self))
 
     @property
     def memory(self) -> Memory:
-        """What the agent works with: its goal, its plan, its notes, and the tools it called."""
+        """The working memory: goal, plan, notes, and the tools that were called."""
         return memory.Memory(self)
 
     def lifecycle(
         self, chart: Chart, *, name: str = "main", data: Mapping[str, Any] | None = None
     ) -> Machine:
-        """Return the machine that runs a chart in this state; it is begun if there is none.
+        """Return the machine that runs a chart in this state; it is started if there is none.
 
-        Its steps are staged like any edit, and committed with the rest. `data` is what the chart
-        begins with; a state may have several machines, by name.
+        Its steps are staged like any edit, and committed with the rest. `data` is the initial data
+        of the chart; a state may have several machines, by name.
 
         Raises:
-            ChartMismatch: the machine of this name runs another chart, and no migration leads here.
+            ChartMismatch: the machine of this name runs another chart, without a migration.
         """
         statecharts.MachineMerger.among(self.repo.backend.resolvers).know(chart)
         return statecharts.Machine(self, chart, name=name, data=data, clock=self.repo.clock)
@@ -350,7 +355,9 @@ class Versioned(TrackedBranch):
             Unsupported: the repo has no key to sign with.
         """
         if not isinstance(self.repo, Repo):
-            raise Unsupported("this repo signs nothing", hint="open it with otolith.open")
+            raise Unsupported(
+                "a workspace needs a repo with a signing key", hint="open it with otolith.open"
+            )
         place = self._work_folder() if folder is None else Folder(folder)
         return workspace.Workspace(self, place, sign=self.repo.sign, runner=runner)
 
@@ -419,7 +426,7 @@ def _unstorable(failures: dict[Path, BadValue], held: dict[Path, object]) -> Uns
             hints.append(error.hint)
     listed = "; ".join(f"{name} ({why})" for name, why in values.items())
     return Unstorable(
-        f"{len(values)} value(s) cannot be kept: {listed}",
+        f"{len(values)} value(s) cannot be stored: {listed}",
         values=values,
         hint="; ".join([*hints, "or commit(skip_unstorable=True) to store the rest"]),
     )
@@ -476,23 +483,23 @@ class Repo(BareRepo):
         """Return the state of a session; its first commit makes it.
 
         A session that is linked to a user and an application has their states as `.user` and
-        `.app`, and each of its commits records which commits of theirs it saw. `schema` is a model
-        class whose fields the state must have.
+        `.app`, and each of its commits records which commits of theirs it is based on. `schema` is
+        a model class whose fields the state must have.
         """
         return Versioned(self, session=id, branch=branch, user=user, app=app, schema=schema)
 
     def at(self, target: Commit | str) -> SessionSnapshot:
-        """Return the state at a commit, read-only, with what it saw of its user and application."""
+        """Return the state at a commit, read-only, with its user and application at that time."""
         return SessionSnapshot(
             self.backend, target if isinstance(target, Commit) else self.resolve(target)
         )
 
     def user(self, id: str, *, branch: str = MAIN, schema: Any = None) -> Versioned:
-        """Return what is kept about a user, across sessions."""
+        """Return the state of a user, across sessions."""
         return Versioned(self, session=id, branch=branch, scope="user", schema=schema)
 
     def app(self, name: str, *, branch: str = MAIN, schema: Any = None) -> Versioned:
-        """Return what is kept for an application, across users."""
+        """Return the state of an application, across users."""
         return Versioned(self, session=name, branch=branch, scope="app", schema=schema)
 
     def __repr__(self) -> str:

@@ -5,7 +5,7 @@ from otolith.lazy import door
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from otolith.state.base import State
+    from otolith.state.base import AnyState
     from otolith.state.event_log import Event, EventLog
     from otolith.state.frames import Frame
     from otolith.state.live import Live, Stateless, state_of
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from otolith.state.stored_events import events
 
 __all__ = [
+    "AnyState",
     "Event",
     "EventLog",
     "Frame",
     "Live",
     "Schema",
-    "State",
     "Stateless",
     "events",
     "state_of",
@@ -30,7 +30,7 @@ _HOME = {
     "Frame": "frames",
     "Live": "live",
     "Schema": "schema.schema",
-    "State": "base",
+    "AnyState": "base",
     "Stateless": "live",
     "events": "stored_events",
     "state_of": "live",

@@ -1,7 +1,4 @@
-"""State: what all ways to hold state have in common, for functions that take any of them.
-
-What time it is for a view of a state: that of its repo, unless the view was given a clock.
-"""
+"""`AnyState`: the interface of `Versioned`, `Live` and `Stateless`, for functions that take any."""
 
 from __future__ import annotations
 
@@ -14,10 +11,10 @@ from otolith.types import Clock
 
 
 @runtime_checkable
-class State(Protocol):
-    """A dict that an agent keeps what it knows in: `Versioned`, `Live` or `Stateless`.
+class AnyState(Protocol):
+    """A dict of what an agent knows: `Versioned`, `Live` or `Stateless`.
 
-    What needs history raises Unsupported where there is none.
+    Methods are described there. What needs history raises Unsupported where there is none.
     """
 
     def __getitem__(self, path: str | Path) -> Any: ...
@@ -71,6 +68,6 @@ class State(Protocol):
 
 
 def clock_of(state: StateReader) -> Clock | None:
-    """Return the clock of a state that goes on; one that is only read has none."""
+    """Return the clock of the repo of a state; a snapshot has none."""
     repo: object = getattr(state, "repo", None)
     return repo.clock if isinstance(repo, BareRepo) else None

@@ -1,15 +1,15 @@
 """Events: what happened to an agent, in order, each with the commit that contains it.
 
 An event has a kind (any word; those in `KINDS` are known), a time, the name of an agent, and data.
-Of what it is given, a log keeps a copy: an event never changes.
+A log stores a copy of the data, so an event never changes. `EventLog` is the interface;
+`stored_events.py` has the log of a branch, `live.py` that of a state in memory.
 
-Which commit each event came with, found by walking back from the head and remembered.
-
-The id of a commit is a hash over its events, so no event can hold it. A *span* is a run of events
-that one commit contains, at a distance: at first all of them, in the head. To look at a span one
-step closer is to hand what a parent contains as well on to the parent; what no parent contains
-came with the commit itself. Only the span in question is looked at closer, so asking about
-recent events reads recent history.
+Finding the commit of an event (`EventOrigins`): the id of a commit is a hash over its events, so no
+event can hold it. A *span* is a range of events that one commit contains, possibly because a parent
+did. At first there is one span, all events in the head. A span is resolved one step further by
+passing to each parent what that parent contains as well; what no parent contains came with the
+commit itself. Only the span in question is resolved, so asking about recent events reads recent
+history, and the spans are remembered.
 """
 
 from __future__ import annotations
@@ -31,84 +31,84 @@ _KEY = EVENTS.encode()
 
 
 class CommonRange(NamedTuple):
-    """Elements `start` to `stop` of a list; in an earlier one they are `shift` places before."""
+    """Elements `start` to `stop` of a list, which are `shift` places earlier in an older list."""
 
     start: int
     stop: int
     shift: int
 
 
-class EventOrigins(NamedTuple):
-    """What a list has in common with an earlier one: its front, its end, and a run in between."""
+class CommonEvents(NamedTuple):
+    """The events that a list and an older one have in common: front, end, and a range between."""
 
     front: CommonRange
     between: CommonRange
     end: CommonRange
 
     def place(self, index: int) -> int | None:
-        """Return where an element of the later list is in the earlier one."""
+        """Return the index in the older list of an element of the newer one."""
         return next((index - run.shift for run in self if run.start <= index < run.stop), None)
 
 
-def all_of(length: int) -> EventOrigins:
-    """Return what a list has in common with itself."""
-    return EventOrigins(
+def identical_lists(length: int) -> CommonEvents:
+    """Return what a list of this length has in common with an equal one."""
+    return CommonEvents(
         CommonRange(0, length, 0), CommonRange(length, length, 0), CommonRange(length, length, 0)
     )
 
 
-def shared(cells: Cells, old: bytes | None, new: bytes) -> EventOrigins:
-    """Return what a list has in common with an earlier one, None if there was none."""
+def common_events(cells: Cells, old: bytes | None, new: bytes) -> CommonEvents:
+    """Return what a list of events has in common with an older one, which may be absent."""
     length = cells.length(new)
     if old is None:
-        return EventOrigins(
+        return CommonEvents(
             CommonRange(0, 0, 0), CommonRange(0, 0, 0), CommonRange(length, length, 0)
         )
     if cells.same(old, new):
-        return all_of(length)
+        return identical_lists(length)
     start, before, after = list_middle(cells, old, new)
-    ahead = _alike(before, after)  # short lists have not been stripped of their ends
+    ahead = _common_prefix(before, after)  # short lists have not been stripped of their ends
     before, after, start = before[ahead:], after[ahead:], start + ahead
-    back = _alike(before[::-1], after[::-1])
+    back = _common_prefix(before[::-1], after[::-1])
     stop = start + len(after) - back
     end = CommonRange(stop, length, len(after) - len(before))
     # After a merge, what the later side has is followed by what came since.
-    at = _found(before[: len(before) - back], after[: len(after) - back])
+    at = _position_of(before[: len(before) - back], after[: len(after) - back])
     between = CommonRange(stop, stop, 0)
     if at is not None:
         between = CommonRange(start + at, start + at + len(before) - back, at)
-    return EventOrigins(CommonRange(0, start, 0), between, end)
+    return CommonEvents(CommonRange(0, start, 0), between, end)
 
 
-def _found(run: list[bytes], items: list[bytes]) -> int | None:
-    """Return where a run of elements is in a list."""
+def _position_of(run: list[bytes], items: list[bytes]) -> int | None:
+    """Return the index of a run of elements in a list."""
     places = range(len(items) - len(run) + 1) if run else ()
     return next((at for at in places if items[at : at + len(run)] == run), None)
 
 
-def _alike(one: list[bytes], other: list[bytes]) -> int:
-    """Return how many elements two lists begin with alike."""
+def _common_prefix(one: list[bytes], other: list[bytes]) -> int:
+    """Return the length of the common prefix of two lists."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 class _Span(NamedTuple):
-    """Events `start` to `stop` of the tip; in the commit they are `shift` places before."""
+    """Events `start` to `stop` of the tip, which are `shift` places earlier in a commit."""
 
     start: int
     stop: int
     id: str
     shift: int = 0
-    commit: Commit | None = None  # None if it is settled that they came with it
+    commit: Commit | None = None  # None once it is known that they came with it
 
 
-class Origins:
-    """The spans of one state, from its head."""
+class EventOrigins:
+    """Finds the commits of the events of one state, starting at its head."""
 
     def __init__(self, cells: Cells) -> None:
         self._cells = cells
         self._tip = ""
-        self._spans: list[_Span] = []  # the latest first: those that are looked at are at the end
+        self._spans: list[_Span] = []  # the latest events first
         self._older: tuple[str, list[_Span]] = "", []
 
     def log(self, commit: Commit) -> bytes | None:
@@ -116,29 +116,26 @@ class Origins:
         return self._cells.entry(commit.cell, _KEY)
 
     def find(self, tip: Commit, index: int) -> str:
-        """Return the id of the commit that an event of this one came with."""
+        """Return the id of the commit that recorded an event which this commit contains."""
         if tip.id != self._tip:
-            self._start(tip)
+            cell = self.log(tip)
+            length = 0 if cell is None else self._cells.length(cell)
+            self._older = self._tip, self._spans
+            self._tip, self._spans = tip.id, [_Span(0, length, tip.id, commit=tip)]
         while True:
             at = bisect_left(self._spans, -index, key=lambda span: -span.start)
             span = self._spans[at]
             if span.commit is None:
                 return span.id
-            self._spans[at : at + 1] = sorted(self._closer(span, span.commit), reverse=True)
+            self._spans[at : at + 1] = sorted(self._resolved(span, span.commit), reverse=True)
 
-    def _start(self, tip: Commit) -> None:
-        cell = self.log(tip)
-        length = 0 if cell is None else self._cells.length(cell)
-        self._older = self._tip, self._spans
-        self._tip, self._spans = tip.id, [_Span(0, length, tip.id, commit=tip)]
-
-    def _closer(self, span: _Span, commit: Commit) -> Iterator[_Span]:
-        """Yield what becomes of a span: its parts in the parents, and what is in none of them."""
+    def _resolved(self, span: _Span, commit: Commit) -> Iterator[_Span]:
+        """Yield the parts of a span that parents contain, and what none of them does."""
         cell = self.log(commit)
         rest = [(span.start, span.stop)]
         for id in commit.parents if cell is not None else ():
             parent = decode_commit(hash := Hash(bytes.fromhex(id)), self._cells.objects.data(hash))
-            for run in self._shared(commit, self.log(parent), cell or b""):
+            for run in self._common_with(commit, self.log(parent), cell or b""):
                 shift = span.shift + run.shift
                 part = _Span(span.shift + run.start, span.shift + run.stop, id, shift, parent)
                 inherited, rest = _cut(rest, part)
@@ -146,14 +143,14 @@ class Origins:
                     yield from self._known(part._replace(start=start, stop=stop))
         yield from (_Span(start, stop, commit.id) for start, stop in rest)
 
-    def _shared(self, commit: Commit, old: bytes | None, new: bytes) -> EventOrigins:
-        """Return what a commit's events have in common with a parent's; a step only appends."""
+    def _common_with(self, commit: Commit, old: bytes | None, new: bytes) -> CommonEvents:
+        """Return the common events of a commit and its parent; a step only appends."""
         if old is None or len(commit.parents) > 1 or commit.kind == "rollback":
-            return shared(self._cells, old, new)
-        return all_of(min(self._cells.length(old), self._cells.length(new)))
+            return common_events(self._cells, old, new)
+        return identical_lists(min(self._cells.length(old), self._cells.length(new)))
 
     def _known(self, span: _Span) -> Iterator[_Span]:
-        """Yield a span, or what is known of it already from when its commit was the tip."""
+        """Yield a span, or what was found about it when its commit was the tip."""
         id, spans = self._older
         if id != span.id:
             yield span
@@ -184,10 +181,10 @@ def _cut(
 KINDS = ("action", "output", "tool_call", "error", "success", "note", "skipped")
 
 Bound: TypeAlias = "datetime | int | Commit | str | None"
-"""A moment: with its zone, in microseconds since 1970, or a commit or an expression for one."""
+"""A datetime with a zone, microseconds since 1970, a commit, or an expression for a commit."""
 
 Reducer: TypeAlias = Callable[[Any, "Event"], Any]
-"""A value and the next event in, the next value out."""
+"""Takes a value and the next event, and returns the next value."""
 
 _FIRST_BLOCK, _LARGEST_BLOCK = 64, 1024
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -196,7 +193,7 @@ _END_OF_TIME = 1 << 63
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Event:
-    """One thing that happened."""
+    """One thing that happened: `event.kind`, `.when`, `.agent`, `.data`, `.commit`."""
 
     kind: str
     time: int
@@ -212,11 +209,11 @@ class Event:
 
     @property
     def commit(self) -> str | None:
-        """The id of the commit that it came with; None as long as it is not committed."""
+        """The id of the commit that recorded it; None as long as it is not committed."""
         found: str | None = self.__dict__.get("found")
         if found is None:
             found = self._find()
-            self.__dict__["found"] = found  # a commit, once found, stays the one
+            self.__dict__["found"] = found  # it never changes once it is known
         return found
 
     @property
@@ -255,7 +252,7 @@ class EventLog(Sequence[Event]):
 
         Raises:
             Invalid: the kind is not a word, or the agent not a name.
-            BadValue: the data cannot be kept.
+            BadValue: the data cannot be stored.
         """
 
     @abstractmethod
@@ -271,14 +268,15 @@ class EventLog(Sequence[Event]):
         """Fold all events into a value: `reducer(value, event)` returns the next value."""
 
     @abstractmethod
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        """Return the number of events."""
 
     @abstractmethod
     def _read(self, start: int, stop: int) -> builtins.list[Event]:
         """Return the events of a range."""
 
     @abstractmethod
-    def _common(self, target: Commit | str) -> EventOrigins:
+    def _common(self, target: Commit | str) -> CommonEvents:
         """Return what this log has in common with that of a commit."""
 
     @overload
@@ -293,7 +291,7 @@ class EventLog(Sequence[Event]):
                 return self._read(start, max(start, stop))
             return [self[index] for index in range(start, stop, step)]
         if not -length <= at < length:
-            raise IndexError(f"there are {length} events, and none at {at}")
+            raise IndexError(f"there are {length} events, got index {at}")
         return self._read(at % length, at % length + 1)[0]
 
     def __iter__(self) -> Iterator[Event]:
@@ -317,12 +315,16 @@ class EventLog(Sequence[Event]):
         agent: str | None = None,
         limit: int | None = None,
     ) -> builtins.list[Event]:
-        """Return events, the oldest first; with `limit`, the last so many of those that fit.
+        """Return events, the oldest first; with `limit`, the last so many that match.
 
-        Moments are included. Since a commit is what it does not contain, until one what it does.
+        `since` and `until` include that moment. Given a commit, `since` returns what it does not
+        contain, `until` what it does.
+
+        Raises:
+            Invalid: the limit is negative, or a datetime has no zone.
         """
         if limit is not None and limit < 0:
-            raise Invalid(f"limit={limit} is less than none", hint="leave it out for all events")
+            raise Invalid(f"limit must be 0 or more, got {limit}", hint="omit it to get all events")
         kinds = {kind} if isinstance(kind, str) else kind
         found: builtins.list[Event] = []
         if limit == 0:
@@ -339,42 +341,48 @@ class EventLog(Sequence[Event]):
     def _between(self, since: Bound, until: Bound) -> Iterator[Event]:
         """Yield the events between two bounds, the latest first."""
         start, stop = 0, len(self)
-        earliest, latest, past, upto = -_END_OF_TIME, _END_OF_TIME, None, all_of(stop)
+        earliest, latest, past, upto = -_END_OF_TIME, _END_OF_TIME, None, identical_lists(stop)
         if isinstance(since, Commit | str):
             past = self._common(since)
             start, stop = past.front.stop, past.end.start
         elif since is not None:
-            earliest = microseconds(since)
+            earliest = to_microseconds(since)
         if isinstance(until, Commit | str):
             upto = self._common(until)
         elif until is not None:
-            latest = microseconds(until)
+            latest = to_microseconds(until)
         for event in self._backwards(start, stop):
             is_new = past is None or past.place(event.index) is None
             if is_new and earliest <= event.time <= latest and upto.place(event.index) is not None:
                 yield event
 
 
-def microseconds(moment: datetime | int) -> int:
-    """Return a moment as logs count it.
+def to_microseconds(moment: datetime | int) -> int:
+    """Return a time in microseconds since 1970.
 
     Raises:
-        Invalid: it is no moment, or nobody knows which: it has no zone.
+        Invalid: it is not a time, or it has no zone.
     """
     if type(moment) is int:
         return moment
     if not isinstance(moment, datetime):
         raise Invalid(
-            f"{moment!r} is no moment", hint="use a datetime, microseconds since 1970 or a commit"
+            f"{moment!r} is not a time", hint="use a datetime, microseconds since 1970 or a commit"
         )
     if moment.tzinfo is None:
-        raise Invalid(f"{moment.isoformat()} has no zone", hint="say datetime.now(UTC), or add one")
+        raise Invalid(f"{moment.isoformat()} has no zone", hint="use datetime.now(UTC), or add one")
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
-def check_words(kind: object, agent: object) -> None:
-    """Refuse an event without a kind, or of an agent without a name."""
+def check_event(kind: object, agent: object) -> None:
+    """Check the kind and the agent of an event.
+
+    Raises:
+        Invalid: the kind is not a word, or the agent is not a str.
+    """
     if not isinstance(kind, str) or not kind:
-        raise Invalid(f"{kind!r} is no kind of event", hint=f"use a word: {', '.join(KINDS)}")
+        raise Invalid(
+            f"the kind of an event must be a word, got {kind!r}", hint=f"such as {', '.join(KINDS)}"
+        )
     if not isinstance(agent, str):
-        raise Invalid(f"{agent!r} does not name an agent", hint="use a str")
+        raise Invalid(f"agent must be a str, got {agent!r}", hint="use the name of the agent")

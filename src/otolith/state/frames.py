@@ -1,7 +1,4 @@
-"""A frame or table in a state, read a column at a time.
-
-Frames that two branches have changed, merged column by column where their rows agree.
-"""
+"""Frames and tables in a state: read a column at a time, and merged column by column."""
 
 from __future__ import annotations
 

@@ -1,11 +1,7 @@
-"""Live and Stateless: state in this process, which holds any object and remembers no past.
+"""`Live` and `Stateless`: state in this process, by reference and without history.
 
-They have the verbs of `Versioned`. What can be done without history is done; what cannot raises
-Unsupported and says what to use instead.
-
-A mapping by paths over Python's own dicts and lists, as they stand.
-
-Events in memory, for states without history.
+They have the verbs of `Versioned`. What works without history works the same; what does not raises
+Unsupported and names what to use instead.
 """
 
 from __future__ import annotations
@@ -18,9 +14,9 @@ from typing import Any, NoReturn, Self, TypeVar
 from otolith import environment
 from otolith.core import Change, Commit, Path, Target, format_path, parse_own_path, parse_path
 from otolith.errors import BadPath, BadValue, KeyNotFound, Unsupported
-from otolith.state.base import State
-from otolith.state.event_log import Event, EventLog, EventOrigins, Reducer, check_words
-from otolith.state.stored_events import count_of
+from otolith.state.base import AnyState
+from otolith.state.event_log import CommonEvents, Event, EventLog, Reducer, check_event
+from otolith.state.stored_events import check_count
 from otolith.state.tracking.held import index_of, put_part, remove_part
 from otolith.types import Clock
 
@@ -28,12 +24,21 @@ T = TypeVar("T")
 _NOTHING = object()
 
 
-class PathDict(MutableMapping[str, Any]):
-    """Values by path. A path goes down through dicts and lists; threads take turns."""
+class Live(MutableMapping[str, Any]):
+    """What an agent knows, in memory: any object, by reference, for as long as the process lives.
 
-    def __init__(self) -> None:
+    A path leads through dicts and lists. Threads may share it: each call holds the lock.
+    """
+
+    def __init__(
+        self, values: Mapping[str, Any] | None = None, *, clock: Clock | None = None
+    ) -> None:
         self._root: dict[Any, Any] = {}
         self.lock = RLock()
+        self._clock = environment.wall_clock if clock is None else clock
+        self._events = LiveEventLog(self._clock)
+        self._policies: dict[str, str] = {}
+        self.update(values or {})
 
     def __getitem__(self, path: str | Path) -> Any:
         keys = parse_path(path)
@@ -76,7 +81,7 @@ class PathDict(MutableMapping[str, Any]):
         return [format_path((key,)) for key in self.map(path)] if path else [*self]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the whole state; its values are those that are held, not copies."""
+        """Return the whole state; its values are the objects themselves, not copies."""
         return {name: self[name] for name in self}
 
     def kind(self, path: str | Path = ()) -> str:
@@ -84,7 +89,7 @@ class PathDict(MutableMapping[str, Any]):
         name = type(self[path] if path else self._root).__name__
         return "map" if name == "dict" else name
 
-    # What Versioned has handles for: the containers themselves, made if they are missing
+    # Where Versioned returns handles: the containers themselves, made if they are missing
 
     def list(self, path: str | Path) -> builtins.list[Any]:
         """Return the list at a path."""
@@ -98,9 +103,9 @@ class PathDict(MutableMapping[str, Any]):
         """Return the set at a path."""
         return self._container(path, builtins.set)
 
-    def counter(self, path: str | Path) -> Counter:
+    def counter(self, path: str | Path) -> LiveCounter:
         """Return a handle on a number to add to."""
-        return Counter(self, path)
+        return LiveCounter(self, path)
 
     def _container(self, path: str | Path, kind: type[T]) -> T:
         with self.lock:
@@ -115,11 +120,170 @@ class PathDict(MutableMapping[str, Any]):
             )
         return found
 
+    @property
+    def events(self) -> EventLog:
+        """What happened, in order, since this state was made."""
+        return self._events
 
-class Counter:
-    """A number that is added to."""
+    def now(self) -> int:
+        """Return the time by the clock of this state, in microseconds since 1970."""
+        return self._clock()
 
-    def __init__(self, state: PathDict, path: str | Path) -> None:
+    # Verbs that are the same without history
+
+    @property
+    def head(self) -> Commit | None:
+        """None: there are no commits."""
+        return None
+
+    @property
+    def is_clean(self) -> bool:
+        """True: nothing waits to be committed."""
+        return True
+
+    def commit(
+        self,
+        message: str = "",
+        *,
+        author: str | None = None,
+        kind: str = "step",
+        meta: Mapping[str, Any] | None = None,
+        fences: Mapping[str, int] | None = None,
+        reads: Mapping[str, Commit] | None = None,
+        allow_empty: bool = False,
+        skip_unstorable: bool = False,
+    ) -> None:
+        """Return None: there is no history to add to."""
+
+    def status(self) -> builtins.list[Change]:
+        """Return nothing: there is nothing to commit."""
+        return []
+
+    def diff(self, old: Target | None = None, new: Target | None = None) -> builtins.list[Change]:
+        """Return nothing, as long as no commit is asked for."""
+        if old is not None or new is not None:
+            raise self._no_history("diff")
+        return []
+
+    def log(
+        self,
+        target: Target | None = None,
+        *,
+        limit: int | None = None,
+        path: str | Path | None = None,
+    ) -> Iterator[Commit]:
+        """Yield nothing, as long as no commit is asked for."""
+        if target is not None:
+            raise self._no_history("log")
+        return iter(())
+
+    def refresh(self) -> None:
+        """Return None: no other process writes here."""
+
+    def fork(self, name: str, *, at: Target = "@") -> Self:
+        """Return a copy of this state. Dicts and lists are copied, other values are shared."""
+        if at != "@":
+            raise self._no_history("fork at a commit")
+        copy = type(self)(clock=self._clock)
+        with self.lock:
+            copy._copy_from(self)  # noqa: SLF001 - another of the same kind
+        return copy
+
+    def _copy_from(self, other: Self) -> None:
+        self._root = copy_containers(other._root, {})
+        self._events.extend(other.events)
+        self._policies = other.policies()
+
+    def policy(self, pattern: str, name: str) -> None:
+        """Store a merge policy for `policies()`. Nothing merges here."""
+        self._policies[pattern] = name
+
+    def policies(self) -> dict[str, str]:
+        """Return the merge policies by pattern."""
+        return dict(self._policies)
+
+    def close(self) -> None:
+        """Do nothing; there is nothing to close."""
+
+    # Verbs that need history
+
+    def at(self, target: Target) -> NoReturn:
+        """Raise Unsupported: there is no history."""
+        raise self._no_history("at")
+
+    def checkout(self, target: Target) -> NoReturn:
+        """Raise Unsupported: there is no history."""
+        raise self._no_history("checkout")
+
+    def resolve(self, target: Target) -> NoReturn:
+        """Raise Unsupported: there are no commits to name."""
+        raise self._no_history("resolve")
+
+    def rollback(self, target: Target | None = None, *, steps: int | None = None) -> NoReturn:
+        """Raise Unsupported: there is nothing to go back to."""
+        raise self._no_history("rollback")
+
+    def undo(self) -> NoReturn:
+        """Raise Unsupported: there is nothing to go back to."""
+        raise self._no_history("undo")
+
+    def redo(self) -> NoReturn:
+        """Raise Unsupported: there is nothing to go forward to."""
+        raise self._no_history("redo")
+
+    def discard(self) -> NoReturn:
+        """Raise Unsupported: what was overwritten is gone."""
+        raise self._no_history("discard")
+
+    def merge(self, other: object, *, message: str = "", author: str | None = None) -> NoReturn:
+        """Raise Unsupported: a merge needs a common ancestor."""
+        raise self._no_history("merge")
+
+    def blame(self, path: str | Path = (), *, at: Target = "@") -> NoReturn:
+        """Raise Unsupported: writes are not recorded."""
+        raise self._no_history("blame")
+
+    @property
+    def conversation(self) -> NoReturn:
+        """Raise Unsupported: a conversation needs history."""
+        raise self._no_history("conversation")
+
+    @property
+    def memory(self) -> NoReturn:
+        """Raise Unsupported: working memory needs history."""
+        raise self._no_history("memory")
+
+    def _no_history(self, verb: str) -> Unsupported:
+        return Unsupported(
+            f"{verb}: {type(self).__name__} state has no history",
+            hint="use Versioned(Memory()) for history in memory, Versioned(Disk(path)) to store it",
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {len(self)} keys>"
+
+
+class Stateless(Live):
+    """The values of one step: empty again after each commit."""
+
+    def commit(self, message: str = "", **details: Any) -> None:
+        """Forget everything: the step is over."""
+        with self.lock:
+            self._root.clear()
+            self._events.clear()
+
+
+def state_of(state: AnyState | None) -> AnyState:
+    """Return the state, or a `Stateless` one if there is none."""
+    if state is None:
+        return Stateless()
+    return state
+
+
+class LiveCounter:
+    """A handle on a number: `state.counter("calls").add()`."""
+
+    def __init__(self, state: Live, path: str | Path) -> None:
         self._state = state
         self._path = parse_path(path)
 
@@ -159,21 +323,21 @@ def _check_key(key: object, path: Path) -> None:
         raise BadValue(f"{format_path(path)}: {key!r} cannot be a key") from None
 
 
-def copied(value: Any, known: dict[int, Any]) -> Any:
-    """Return a copy of the dicts and lists in a value, in which what was one is still one."""
+def copy_containers(value: Any, known: dict[int, Any]) -> Any:
+    """Return a copy of the dicts and lists in a value; shared ones stay shared."""
     if type(value) not in (dict, list):
         return value
     if id(value) not in known:
-        known[id(value)] = twin = type(value)()
+        known[id(value)] = copy = type(value)()
         if type(value) is dict:
-            twin.update({key: copied(part, known) for key, part in value.items()})
+            copy.update({key: copy_containers(part, known) for key, part in value.items()})
         else:
-            twin.extend(copied(part, known) for part in value)
+            copy.extend(copy_containers(part, known) for part in value)
     return known[id(value)]
 
 
-class LiveEvents(EventLog):
-    """Events in memory; their data is held by reference."""
+class LiveEventLog(EventLog):
+    """Events in memory; their data is stored by reference."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -181,14 +345,15 @@ class LiveEvents(EventLog):
         self.lock = Lock()
 
     def append(self, kind: str, /, *, agent: str = "", **data: Any) -> Event:
-        check_words(kind, agent)
+        """Record that something happened."""
+        check_event(kind, agent)
         with self.lock:
             event = _event(kind, self._clock(), agent, len(self._all), data)
             self._all.append(event)
         return event
 
     def extend(self, events: EventLog) -> None:
-        """Take over the events of another log."""
+        """Append the events of another log."""
         self._all += list(events)
 
     def clear(self) -> None:
@@ -202,7 +367,7 @@ class LiveEvents(EventLog):
         some = self._all[start:stop]
         return [_event(each.kind, each.time, each.agent, each.index, each.data) for each in some]
 
-    def _common(self, target: Commit | str) -> EventOrigins:
+    def _common(self, target: Commit | str) -> CommonEvents:
         raise _no_commit(target)
 
     def rebuild(
@@ -217,18 +382,14 @@ class LiveEvents(EventLog):
         """Fold all events into a value; there are no snapshots, so all of them are replayed."""
         if isinstance(upto, Commit | str):
             raise _no_commit(upto)
-        value = copied(initial, {})
-        for event in self[: len(self) if upto is None else count_of(upto)]:
+        value = copy_containers(initial, {})
+        for event in self[: len(self) if upto is None else check_count(upto)]:
             value = reducer(value, event)
         return value
 
 
 def _event(kind: str, time: int, agent: str, index: int, data: dict[str, Any]) -> Event:
-    return Event(kind, time, agent, index, data.copy, _never)
-
-
-def _never() -> None:
-    """Return the commit of an event that has none."""
+    return Event(kind, time, agent, index, data.copy, lambda: None)
 
 
 def _no_commit(target: Commit | str) -> Unsupported:
@@ -236,178 +397,3 @@ def _no_commit(target: Commit | str) -> Unsupported:
     return Unsupported(
         f"{name}: events in memory have no commits", hint="give a time or a count, or use Versioned"
     )
-
-
-class Live(PathDict):
-    """What an agent knows, in memory: any object, by reference, for as long as the process lives.
-
-    A path goes down through dicts and lists. Threads take turns.
-    """
-
-    def __init__(
-        self, values: Mapping[str, Any] | None = None, *, clock: Clock | None = None
-    ) -> None:
-        super().__init__()
-        self._clock = environment.wall_clock if clock is None else clock
-        self._events = LiveEvents(self._clock)
-        self._policies: dict[str, str] = {}
-        self.update(values or {})
-
-    @property
-    def events(self) -> EventLog:
-        """What happened, in order, since this state was made."""
-        return self._events
-
-    def now(self) -> int:
-        """Return the time by the clock of this state, in microseconds since 1970."""
-        return self._clock()
-
-    # Verbs that are the same without history
-
-    @property
-    def head(self) -> Commit | None:
-        """None: there are no commits."""
-        return None
-
-    @property
-    def is_clean(self) -> bool:
-        """True: nothing waits to be committed."""
-        return True
-
-    def commit(
-        self,
-        message: str = "",
-        *,
-        author: str | None = None,
-        kind: str = "step",
-        meta: Mapping[str, Any] | None = None,
-        fences: Mapping[str, int] | None = None,
-        reads: Mapping[str, Commit] | None = None,
-        allow_empty: bool = False,
-        skip_unstorable: bool = False,
-    ) -> None:
-        """Return None: everything is in place already, and nothing is stored."""
-
-    def status(self) -> builtins.list[Change]:
-        """Return nothing: there is nothing to commit."""
-        return []
-
-    def diff(self, old: Target | None = None, new: Target | None = None) -> builtins.list[Change]:
-        """Return nothing, as long as no commit is asked for."""
-        if old is not None or new is not None:
-            raise self._no_history("diff")
-        return []
-
-    def log(
-        self,
-        target: Target | None = None,
-        *,
-        limit: int | None = None,
-        path: str | Path | None = None,
-    ) -> Iterator[Commit]:
-        """Yield nothing, as long as no commit is asked for."""
-        if target is not None:
-            raise self._no_history("log")
-        return iter(())
-
-    def refresh(self) -> None:
-        """Return None: nobody else writes here."""
-
-    def fork(self, name: str, *, at: Target = "@") -> Self:
-        """Return a copy to go on with. Dicts and lists are copied, other values are shared."""
-        if at != "@":
-            raise self._no_history("fork at a commit")
-        twin = type(self)(clock=self._clock)
-        with self.lock:
-            twin._take_over(self)  # noqa: SLF001 - another of the same kind
-        return twin
-
-    def _take_over(self, other: Self) -> None:
-        self._root = copied(other._root, {})
-        self._events.extend(other.events)
-        self._policies = other.policies()
-
-    def policy(self, pattern: str, name: str) -> None:
-        """Remember how a path would merge. Nothing merges here."""
-        self._policies[pattern] = name
-
-    def policies(self) -> dict[str, str]:
-        """Return the merge policies by pattern."""
-        return dict(self._policies)
-
-    def close(self) -> None:
-        """Do nothing; there is nothing to close."""
-
-    # Verbs that need history
-
-    def at(self, target: Target) -> NoReturn:
-        """Raise Unsupported: there is no past to look at."""
-        raise self._no_history("at")
-
-    def checkout(self, target: Target) -> NoReturn:
-        """Raise Unsupported: there is no past to look at."""
-        raise self._no_history("checkout")
-
-    def resolve(self, target: Target) -> NoReturn:
-        """Raise Unsupported: there are no commits to name."""
-        raise self._no_history("resolve")
-
-    def rollback(self, target: Target | None = None, *, steps: int | None = None) -> NoReturn:
-        """Raise Unsupported: there is nothing to go back to."""
-        raise self._no_history("rollback")
-
-    def undo(self) -> NoReturn:
-        """Raise Unsupported: there is nothing to go back to."""
-        raise self._no_history("undo")
-
-    def redo(self) -> NoReturn:
-        """Raise Unsupported: there is nothing to go forward to."""
-        raise self._no_history("redo")
-
-    def discard(self) -> NoReturn:
-        """Raise Unsupported: what was overwritten is gone."""
-        raise self._no_history("discard")
-
-    def merge(self, other: object, *, message: str = "", author: str | None = None) -> NoReturn:
-        """Raise Unsupported: a merge needs to know what two states had in common."""
-        raise self._no_history("merge")
-
-    def blame(self, path: str | Path = (), *, at: Target = "@") -> NoReturn:
-        """Raise Unsupported: nobody wrote down who set what."""
-        raise self._no_history("blame")
-
-    @property
-    def conversation(self) -> NoReturn:
-        """Raise Unsupported: what is said is kept with its history."""
-        raise self._no_history("conversation")
-
-    @property
-    def memory(self) -> NoReturn:
-        """Raise Unsupported: what is noted is kept with its history."""
-        raise self._no_history("memory")
-
-    def _no_history(self, verb: str) -> Unsupported:
-        return Unsupported(
-            f"{verb}: {type(self).__name__} state has no history",
-            hint="use Versioned(Memory()) for history in memory, Versioned(Disk(path)) to keep it",
-        )
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {len(self)} keys>"
-
-
-class Stateless(Live):
-    """No state: a place for the values of one step, empty again after each commit."""
-
-    def commit(self, message: str = "", **details: Any) -> None:
-        """Forget everything: the step is over."""
-        with self.lock:
-            self._root.clear()
-            self._events.clear()
-
-
-def state_of(state: State | None) -> State:
-    """Return a state to work with, also where none was given."""
-    if state is None:
-        return Stateless()
-    return state

@@ -1,16 +1,16 @@
-"""The events of a state that is kept: a list in its tree, which grows at its end.
+"""The event log of a branch or snapshot, and values rebuilt from its events.
 
-Event sourcing: a value rebuilt from events, going on from the nearest snapshot.
+Stored under `.events`: a list that grows at its end, an entry {kind, time, agent?, data?} for each.
 
-While events are replayed, the value after every `EVERY` of them is encoded at once. A snapshot is
-kept in the state itself, under
+Event sourcing folds events into a value. While events are replayed, the value after every
+`EVERY` of them is encoded at once, as a *snapshot*, and stored under
 
     .snapshots / <name>@<version> / <index>-<digest>
 
-where the digest is that of the list of the events before the index, and of the initial value. A
-list has one encoding, whatever its past, so the digest of a prefix is found without reading it; a
-snapshot of other events has another digest and is not found. Taking one changes nothing that a user
-put there: what was taken waits, encoded, for the next commit of something else.
+where the digest is that of the list of events before the index and of the initial value. A list
+has one encoding, whatever its history, so the digest of a prefix is known without reading it; a
+snapshot of other events has another digest and is not found. Taking a snapshot does not change
+what a user stored: it waits, encoded, for the next commit of something else.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from otolith.core import (
     digest,
 )
 from otolith.errors import BadValue, Corrupt, Invalid, ReadOnly, Unsupported
-from otolith.state.base import State
+from otolith.state.base import AnyState
 from otolith.state.event_log import (
     Bound,
+    CommonEvents,
     Event,
     EventLog,
     EventOrigins,
-    Origins,
     Reducer,
-    check_words,
-    shared,
+    check_event,
+    common_events,
 )
 from otolith.types import Clock
 
 EVERY = 100
-"""After how many events a snapshot is taken."""
+"""The number of events between two snapshots."""
 
 
-def name_of(reducer: Reducer) -> str:
-    """Return what a reducer is called by, if that is the same in another process.
+def reducer_name(reducer: Reducer) -> str:
+    """Return the name of a reducer that is the same in another process.
 
     Raises:
         Invalid: it has no such name.
@@ -57,15 +57,15 @@ def name_of(reducer: Reducer) -> str:
     module, name = getattr(reducer, "__module__", None), getattr(reducer, "__qualname__", None)
     if not module or not name or "<" in name:
         raise Invalid(
-            f"{reducer!r} has no name that would find its snapshots again",
+            f"{reducer!r} has no name to find its snapshots by in another process",
             hint='give it one: rebuild(reducer, name="totals")',
         )
     return f"{module}:{name}"
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
-    """A snapshot that waits to be kept."""
+class _PendingSnapshot:
+    """A snapshot that will be stored with the next commit."""
 
     series: str
     index: int
@@ -77,14 +77,14 @@ class _Series:
     """The snapshots of one reducer, of one list of events and one initial value."""
 
     def __init__(self, cells: Cells, log: bytes, name: str, seed: bytes) -> None:
-        self._cells = cells.frozen()  # cutting makes nodes that nobody wants to keep
+        self._cells = cells.frozen()  # the nodes made by cutting are not to be stored
         self._log = log
         self._length = cells.length(log)
         self.name = name
         self.seed = seed
 
     def path(self, index: int) -> Path:
-        """Return where the snapshot of the events before an index is kept."""
+        """Return where the snapshot of the events before an index is stored."""
         prefix = self._cells.loosen(self._log)
         if index < self._length:
             prefix = self._cells.splice(self._log, index, self._length, [])
@@ -92,11 +92,11 @@ class _Series:
 
 
 class Snapshots:
-    """The snapshots of one state: those that are kept in it, and those that wait to be."""
+    """The snapshots of one state: those stored in it, and those that wait to be."""
 
     def __init__(self, state: StateReader) -> None:
         self._state = state
-        self._waiting: dict[Path, _Taken] = {}
+        self._waiting: dict[Path, _PendingSnapshot] = {}
 
     def rebuild(
         self,
@@ -111,7 +111,7 @@ class Snapshots:
         """Fold the first `stop` events of a list into a value.
 
         Raises:
-            BadValue: the initial value cannot be kept.
+            BadValue: the initial value cannot be stored.
         """
         seed = self._state.cells.encoding.encode(initial)
         series = _Series(self._state.cells, log, name, seed)
@@ -129,8 +129,8 @@ class Snapshots:
         try:
             data = self._state.cells.encoding.encode(value)
         except BadValue:
-            return  # it can be made of its events again, and only so
-        self._waiting[series.path(index)] = _Taken(series.name, index, series.seed, data)
+            return  # without a snapshot it is rebuilt from its events
+        self._waiting[series.path(index)] = _PendingSnapshot(series.name, index, series.seed, data)
 
     def _nearest(self, series: _Series, stop: int) -> tuple[int, Any]:
         """Return the last snapshot up to an index, or the beginning."""
@@ -147,11 +147,11 @@ class Snapshots:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there is something to settle."""
+        """Whether snapshots wait to be stored."""
         return bool(self._waiting)
 
     def settle(self, log: bytes) -> None:
-        """Put what waits into the state, as far as it is about the events that are there."""
+        """Stage the snapshots that wait, if they are of the events that are there now."""
         waiting, self._waiting = self._waiting, {}
         cells = self._state.cells
         for path, taken in waiting.items():
@@ -167,7 +167,7 @@ _EMPTY = b"\x90"
 class StoredEventLog(EventLog):
     """The events of a branch or a snapshot.
 
-    `tips` gives the commits that the state rests on; without a clock nothing can be recorded.
+    `tips` returns the commits that the state is based on; without a clock the log is read-only.
     """
 
     def __init__(
@@ -182,9 +182,9 @@ class StoredEventLog(EventLog):
         self._tips = tips
         self._resolve = resolve
         self._clock = clock
-        self._origins = Origins(state.cells)
+        self._origins = EventOrigins(state.cells)
         self._snapshots = Snapshots(state)
-        self._commons: dict[tuple[str, bytes], EventOrigins] = {}
+        self._commons: dict[tuple[str, bytes], CommonEvents] = {}
 
     @classmethod
     def of(cls, state: StateReader) -> StoredEventLog:
@@ -194,11 +194,11 @@ class StoredEventLog(EventLog):
         return cls(state, tips=lambda: (state.commit,) if isinstance(state, Snapshot) else ())
 
     def append(self, kind: str, /, *, agent: str = "", **data: Any) -> Event:
-        check_words(kind, agent)
+        check_event(kind, agent)
         if self._clock is None:
             raise ReadOnly(
-                "this state is as it was, and nothing happens in it any more",
-                hint="append to the events of a session",
+                "cannot append an event to a read-only snapshot",
+                hint="append to the events of a live session instead",
             )
         record: dict[str, Any] = {"kind": kind, "time": self._clock()}
         record |= {"agent": agent} if agent else {}
@@ -211,7 +211,7 @@ class StoredEventLog(EventLog):
                 raise BadValue(f"event {kind}: {error.message}", hint=error.hint) from None
             index = self._state.extend_reserved(_PATH, [cell]) - 1
             event = self._event(index, cell, None)
-            _ = event.data  # while what it was encoded to is there
+            _ = event.data  # decoded now: the buffer may drop the cell later
         return event
 
     def _cell(self) -> bytes:
@@ -248,10 +248,10 @@ class StoredEventLog(EventLog):
             kind, time, str(agent or ""), index, load, lambda: self._find(index, cell, log)
         )
 
-    # Which commit an event came with
+    # The commit that recorded an event
 
     def _find(self, index: int, cell: bytes, then: bytes | None) -> str | None:
-        """Return the commit of an event, which others' events may have moved since it was read."""
+        """Return the commit of an event; a merge may have moved the event since it was read."""
         with self._state.lock:
             log = self._cell()
             at = index if log == then else self._place(log, index, cell)
@@ -271,17 +271,17 @@ class StoredEventLog(EventLog):
                 return self._origins.find(tip, at)
         return None
 
-    def _shared(self, commit: Commit, log: bytes) -> EventOrigins:
-        """Return what a commit's events have in common with a list of events."""
+    def _shared(self, commit: Commit, log: bytes) -> CommonEvents:
+        """Return the common events of a commit and a list."""
         key = commit.id, log
         if key not in self._commons:
             if len(self._commons) > _MOST_COMMONS:
                 self._commons.clear()
             old = self._origins.log(commit)
-            self._commons[key] = shared(self._state.cells, old, log)
+            self._commons[key] = common_events(self._state.cells, old, log)
         return self._commons[key]
 
-    def _common(self, target: Commit | str) -> EventOrigins:
+    def _common(self, target: Commit | str) -> CommonEvents:
         with self._state.lock:
             return self._shared(self._commit(target), self._cell())
 
@@ -290,7 +290,7 @@ class StoredEventLog(EventLog):
             return target
         if self._resolve is None:
             raise Unsupported(
-                f"{target!r} means nothing to a state without a branch", hint="give a Commit"
+                f"{target!r} cannot be resolved in a state without a branch", hint="give a Commit"
             )
         return self._resolve(target)
 
@@ -307,14 +307,14 @@ class StoredEventLog(EventLog):
     ) -> Any:
         """Fold all events into a value: `reducer(value, event)` returns the next value.
 
-        It goes on from the nearest snapshot of what a reducer of this name and version made.
-        `upto` is how many events to take, or a commit: those that it contains.
+        Replay starts at the nearest snapshot that a reducer of this name and version made.
+        `upto` is the number of events to take, or a commit: those that it contains.
 
         Raises:
-            Invalid: the reducer has no name, or `upto` is no count.
-            BadValue: the initial value cannot be kept.
+            Invalid: the reducer has no name, or `upto` is not a count.
+            BadValue: the initial value cannot be stored.
         """
-        series = f"{name_of(reducer) if name is None else name}@{version}"
+        series = f"{reducer_name(reducer) if name is None else name}@{version}"
         with self._state.lock:
             log = self._cell()
             if isinstance(upto, Commit | str):
@@ -325,23 +325,23 @@ class StoredEventLog(EventLog):
                 initial,
                 name=series,
                 log=log,
-                stop=length if upto is None else min(count_of(upto), length),
+                stop=length if upto is None else min(check_count(upto), length),
                 read=lambda start, stop: self._read_from(log, start, stop),
             )
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there are snapshots to be committed with whatever is next."""
+        """Whether there are snapshots to store with the next commit."""
         return self._snapshots.is_waiting
 
     def settle(self) -> None:
-        """Put the snapshots that were taken into the state, to be committed with the rest."""
+        """Stage the snapshots that were taken, to be committed with the rest."""
         if self._snapshots.is_waiting:
             self._snapshots.settle(self._cell())
 
 
 def events(
-    state: State | StateReader | None,
+    state: AnyState | StateReader | None,
     *,
     kind: str | Collection[str] | None = None,
     since: Bound = None,
@@ -349,11 +349,16 @@ def events(
     agent: str | None = None,
     limit: int | None = None,
 ) -> list[Event]:
-    """Return what happened in a state, the oldest first; in no state nothing did.
+    """Return the events of a state, the oldest first; none if the state is None.
 
-    `kind` is one kind or several. `since` and `until` are moments (a datetime with a zone, or
+    `kind` is one kind or several. `since` and `until` are times (a datetime with a zone, or
     microseconds since 1970) or commits: since a commit is what it does not contain, until one what
-    it does. `limit` is for the last so many of those that fit.
+    it does. `limit` returns the last so many that match.
+
+        otolith.events(state, kind="tool_call", limit=10)
+
+    Raises:
+        Invalid: `state` is not a state, or a bound is not a time.
     """
     if state is None:
         return []
@@ -362,7 +367,8 @@ def events(
         log = StoredEventLog.of(state)
     if not isinstance(log, EventLog):
         raise Invalid(
-            f"a {type(state).__name__} is no state", hint="use Versioned, Live, a snapshot or None"
+            f"a {type(state).__name__} is not a state",
+            hint="use Versioned, Live, a snapshot or None",
         )
     return log.list(kind=kind, since=since, until=until, agent=agent, limit=limit)
 
@@ -371,12 +377,12 @@ _HEAD = (b"kind", b"time", b"agent")
 _MOST_COMMONS = 32
 
 
-def count_of(upto: object) -> int:
-    """Return how many events to take.
+def check_count(upto: object) -> int:
+    """Return the number of events to take.
 
     Raises:
-        Invalid: it is no count.
+        Invalid: it is not an int, or negative.
     """
     if type(upto) is not int or upto < 0:
-        raise Invalid(f"upto={upto!r} is no count of events", hint="use 0 or more, or a commit")
+        raise Invalid(f"upto must be 0 or more, got {upto!r}", hint="give a count, or a commit")
     return upto

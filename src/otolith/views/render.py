@@ -32,7 +32,7 @@ from otolith.core import (
     differences,
 )
 from otolith.errors import Invalid
-from otolith.state.base import State
+from otolith.state.base import AnyState
 from otolith.state.live import Live
 from otolith.text.lines import ELLIPSIS, clip_pieces, counted, printable, size_text
 from otolith.text.tokens import cut, estimate_tokens
@@ -74,7 +74,7 @@ class Section(NamedTuple):
 
 
 def view(
-    state: State | StateReader | None,
+    state: AnyState | StateReader | None,
     focus: Literal["recent", "full"] = "recent",
     *,
     max_tokens: int = 4096,
@@ -101,7 +101,7 @@ def view(
     return cut("\n".join(lines), max_tokens)
 
 
-def _lines(state: State | StateReader, focus: str, budget: int) -> list[str]:
+def _lines(state: AnyState | StateReader, focus: str, budget: int) -> list[str]:
     if isinstance(state, StateReader):
         with state.lock:
             return _stored_lines(state, focus, budget)

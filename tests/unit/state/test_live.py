@@ -10,12 +10,12 @@ import pytest
 
 from otolith import Cache, Disk, Live, Memory, Versioned, events, view
 from otolith.errors import BadPath, KeyNotFound, Unsupported
-from otolith.state import State, Stateless, state_of
+from otolith.state import AnyState, Stateless, state_of
 
 # ---------------------------------------------------------------- one agent, any state
 
 
-def remember(question: str, *, state: State | None = None) -> int:
+def remember(question: str, *, state: AnyState | None = None) -> int:
     """A small agent: it counts what it was asked, and says so."""
     memory = state_of(state)
     memory["asked/count"] = memory.get("asked/count", 0) + 1
@@ -31,7 +31,7 @@ def counted(value, event):
     return (value or 0) + (event.kind == "action")
 
 
-def remember_by_events(question: str, *, state: State | None = None) -> int:
+def remember_by_events(question: str, *, state: AnyState | None = None) -> int:
     """The same agent, which keeps nothing but what happened."""
     memory = state_of(state)
     memory.events.append("action", agent="counter", question=question)
@@ -74,11 +74,11 @@ def test_what_is_kept_in_a_file_goes_on_in_another_process(place, agent, tmp_pat
 
 @pytest.mark.parametrize("state", [Live(), Stateless(), Versioned(Memory())], ids=repr)
 def test_all_of_them_are_states(state):
-    assert isinstance(state, State)
+    assert isinstance(state, AnyState)
 
 
 def test_a_dict_is_not_a_state():
-    assert not isinstance({}, State)
+    assert not isinstance({}, AnyState)
 
 
 # ---------------------------------------------------------------- values

@@ -94,7 +94,7 @@ def test_every_value_that_cannot_be_kept_is_named_with_the_way_out():
     assert set(raised.value.values) == {"cursor", "deep"}
     assert "sqlite3.Cursor" in raised.value.values["cursor"]
     assert "list/0" in raised.value.values["deep"]
-    assert "keep the result" in raised.value.hint
+    assert "store the result" in raised.value.hint
     assert "skip_unstorable" in raised.value.hint
 
 

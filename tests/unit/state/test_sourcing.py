@@ -111,7 +111,7 @@ def test_upto_a_commit_are_the_events_that_it_contains(state):
 
 @pytest.mark.parametrize("upto", [-1, 1.5, True])
 def test_a_count_is_a_count(state, upto):
-    with pytest.raises(Invalid, match="no count"):
+    with pytest.raises(Invalid, match="upto must be"):
         state.events.rebuild(total, upto=upto)
 
 
