@@ -92,7 +92,7 @@ class Oracle:
         self._held: list[Any] = []
         self._asking: Hashable = None
 
-    def ways(self, work: Callable[[], StepResult]) -> Iterator[PossibleStep]:
+    def possible_steps(self, work: Callable[[], StepResult]) -> Iterator[PossibleStep]:
         """Yield what a piece of work gives for every list of answers."""
         waiting: list[tuple[int, ...]] = [()]
         count = endless = 0

@@ -28,7 +28,7 @@ from otolith.statecharts.analysis.findings import (
     parts_of,
     references_of,
 )
-from otolith.statecharts.analysis.inputs import example_event, is_internal_event
+from otolith.statecharts.analysis.inputs import PLATFORM_ERRORS, example_event, is_internal_event
 from otolith.statecharts.analysis.reachability import Reachability, has_end, place_of
 from otolith.statecharts.definition import (
     Assign,
@@ -254,7 +254,6 @@ def _is_covered(chart: CompiledChart, transition: CompiledTransition, event: str
     return is_ours
 
 
-_PLATFORM = ("error", "error.execution", "error.communication", "error.platform")
 _HERE = {None, "", "#_internal"}
 
 
@@ -310,7 +309,7 @@ def unraised(chart: CompiledChart) -> Iterator[Finding]:
     for transition in chart.transitions:
         for event in transition.events:
             stem = event.removesuffix(".*")
-            if not is_internal_event(event) or stem in _PLATFORM:
+            if not is_internal_event(event) or stem in PLATFORM_ERRORS:
                 continue
             if has_unnamed and not stem.startswith("done.state"):
                 continue

@@ -24,8 +24,7 @@ from otolith.statecharts.analysis.inputs import (
     ChartInput,
     RealEnvironment,
     ScriptItem,
-    item_of_event,
-    parse_script,
+    event_item,
     to_seconds,
 )
 from otolith.statecharts.engine.compiled_chart import CompiledChart
@@ -69,7 +68,7 @@ class Edge(NamedTuple):
         """The edge as an item of a script."""
         if self.is_timer and self.wait is not None:
             return (AFTER, to_seconds(self.wait))
-        return item_of_event(ChartEvent(self.event, self.data))
+        return event_item(ChartEvent(self.event, self.data))
 
     @property
     def taken(self) -> Iterator[int]:
@@ -191,27 +190,24 @@ def explore(
     """
     if guards not in {"both", "real"}:
         raise BadValue(f"{guards!r} is not a way to treat guards", hint="use 'both' or 'real'")
-    items = None if events is None else parse_script(events)
-    alphabet = Alphabet(
-        None if items is None else [parsed.event for parsed in items if parsed.event]
-    )
-    around: AbstractEnvironment | RealEnvironment = (
+    alphabet = Alphabet(events)
+    environment: AbstractEnvironment | RealEnvironment = (
         AbstractEnvironment(chart, alphabet)
         if guards == "both"
         else RealEnvironment(chart, alphabet, None if data is None else dict(data))
     )
-    return _Explorer(around, StateGraph(guards), max_configurations, until).run()
+    return _Explorer(environment, StateGraph(guards), max_configurations, until).run()
 
 
 class _Explorer:
     def __init__(
         self,
-        around: AbstractEnvironment | RealEnvironment,
+        environment: AbstractEnvironment | RealEnvironment,
         graph: StateGraph,
         most: int,
         until: Callable[[Configuration], bool] | None,
     ) -> None:
-        self._around = around
+        self._environment = environment
         self._graph = graph
         self._most = most
         self._until = until
@@ -222,19 +218,19 @@ class _Explorer:
 
     def run(self) -> StateGraph:
         graph = self._graph
-        for way in self._around.begin():
+        for way in self._environment.first_steps():
             self._begin(way)
         while self._waiting and not self._is_found:
             index, snapshot = self._waiting.popleft()
             if snapshot.status != "running":
                 continue
-            for move in self._around.moves(snapshot):
-                self._take(index, snapshot, move)
+            for input in self._environment.inputs(snapshot):
+                self._take(index, snapshot, input)
         if self._is_cut:
             graph.limits.append(f"stopped at {self._most:,} configurations; there are more")
         if self._is_found and self._waiting:
             graph.limits.append("stopped at what was looked for")
-        graph.limits.extend(self._around.limits())
+        graph.limits.extend(self._environment.limits())
         return graph
 
     def _begin(self, way: PossibleStep) -> None:
@@ -249,35 +245,35 @@ class _Explorer:
         if (index, way.step.trace) not in self._graph.opening:
             self._graph.opening.append((index, way.step.trace))
 
-    def _take(self, source: int, snapshot: ChartSnapshot, move: ChartInput) -> None:
+    def _take(self, source: int, snapshot: ChartSnapshot, input: ChartInput) -> None:
         graph = self._graph
         seen: set[Any] = set()
-        for way in self._around.take(snapshot, move):
+        for way in self._environment.steps(snapshot, input):
             if way.step is None:
-                problem = StepProblem(source, move.event, str(way.error), way.is_sure)
+                problem = StepProblem(source, input.event, str(way.error), way.is_sure)
                 if problem not in seen:
                     seen.add(problem)
                     graph.problems.append(problem)
                 continue
             after, _, trace = way.step
-            if not trace and move.timer is None:
+            if not trace and input.timer is None:
                 continue  # nobody took it
             depth = graph.configurations[source].depth + 1
             target = self._node(after, depth=depth, parent=len(graph.edges))
             if target is None or (target, trace) in seen:
                 continue
             seen.add((target, trace))
-            is_timer = move.timer is not None
+            is_timer = input.timer is not None
             edge = Edge(
-                source, target, move.event, move.data, trace, way.is_sure, is_timer, move.wait
+                source, target, input.event, input.data, trace, way.is_sure, is_timer, input.wait
             )
             graph.edges.append(edge)
 
     def _node(self, snapshot: ChartSnapshot, *, depth: int, parent: int) -> int | None:
         """Return the number of a configuration, a new one if it was not met; None at the limit."""
         graph = self._graph
-        snapshot = self._around.limit_timers(snapshot)
-        key = self._around.key(snapshot)
+        snapshot = self._environment.bounded(snapshot)
+        key = self._environment.key(snapshot)
         found = self._known.get(key)
         if found is not None:
             return found

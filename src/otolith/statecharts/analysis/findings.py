@@ -1,7 +1,4 @@
-"""Findings: what checking a chart says about it.
-
-Parts of a definition: every guard, value and action in it, and the names they read.
-"""
+"""Findings about a chart, and the parts of a definition that they are about."""
 
 from __future__ import annotations
 
@@ -39,19 +36,19 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing about a chart: errors go wrong, warnings are likely not meant, notes are told.
+    """One finding: an error will fail, a warning is probably not meant, a note is worth knowing.
 
-    What a message says without "may" is proven: it holds for any data and any answer of the guards.
+    A message without "may" is proven: it holds for any data and any answer of the guards.
     """
 
     kind: FindingKind
     severity: Severity
     state: str
-    """The state it is about; several are joined by a comma."""
+    """The state that it is about; several are joined by a comma."""
     message: str
     hint: str = ""
     place: str = ""
-    """Where in the document, if that is known."""
+    """The place in the document, if it is known."""
 
     def __str__(self) -> str:
         hint = f" ({self.hint})" if self.hint else ""
@@ -59,16 +56,16 @@ class Finding:
 
 
 class DefinitionPart(NamedTuple):
-    """A piece of a definition, and where it stands."""
+    """A value inside a definition, with its place in the document."""
 
     place: str
     value: Any
     state: str = ""
-    """The state it is in or is."""
+    """The state that contains it, or that it is."""
 
 
 def parts_of(definition: Definition) -> Iterator[DefinitionPart]:
-    """Yield everything in a chart, outer things first; charts inside it are not looked into."""
+    """Yield every value in a definition, outer ones first; charts inside it are left out."""
     yield from _below(definition.root, definition.name, "")
     for action in definition.script:
         yield from _below(action, definition.name, definition.root.id)
@@ -119,7 +116,7 @@ def assigned_by(text: str, dialect: str) -> frozenset[str]:
 
 
 def is_about_states(guard: Guard) -> bool:
-    """Return whether a guard reads no data at all: only which states are active."""
+    """Return whether a guard reads no data, only which states are active."""
     if isinstance(guard, NamedGuard):
         return False
     references = references_of(guard.text, guard.dialect)
@@ -127,7 +124,7 @@ def is_about_states(guard: Guard) -> bool:
 
 
 def text_of(value: Any) -> str:
-    """Return a guard or a value as people write it."""
+    """Return a guard or a value as it is written in a document."""
     if isinstance(value, Expression):
         return value.text
     if isinstance(value, NamedGuard):

@@ -1,21 +1,21 @@
-"""Surroundings: what can happen to a snapshot from outside, and what the real step makes of it.
+"""The inputs of a chart: what can happen to a snapshot from outside, and what steps make of it.
 
-`AbstractEnvironment` is for charts without data: guards answer both ways, any timer that waits may
-be the next, services may answer or fail. `RealEnvironment` is the chart as it is: its guards, its
-data, its clock; time passes by waiting for the next timer, and events come at once. Both say how a
-chart may `begin`, which `moves` there are now, what each may lead to when it is taken, and by which
-`key` two snapshots are the same; `limit_timers` bounds what could grow for ever, and `limits` tells
-of it.
+An *environment* says which first steps a chart can make, which inputs are possible in a snapshot,
+which steps each can cause, and by which key two snapshots count as the same.
 
-Scripts: what is done to a chart from outside, item by item, as a person writes it down.
+`AbstractEnvironment` is for charts without data: guards answer both ways, any timer may be the next
+to fire, services may answer or fail. `RealEnvironment` is the chart with its guards, its data and
+its clock: time passes by waiting for the next timer, and events come at once.
 
-An item is the name of an event, a pair of a name and its data, or `("after", seconds)` to let
-virtual time pass. An event that is really called `after` is item_of_event as an `ChartEvent`.
+A *script* is a list of inputs as people write them: the name of an event, a pair of a name and its
+data, or `("after", seconds)` to let virtual time pass. An event that is really called `after` is
+written as a `ChartEvent`.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
@@ -25,295 +25,21 @@ from otolith.statecharts.engine.compiled_chart import CompiledChart, StateNode
 from otolith.statecharts.engine.step import advance, start, step
 from otolith.statecharts.snapshot import ChartEvent, ChartSnapshot, Child, Timer
 
-FAR = 1 << 50
-MAX_EQUAL_TIMERS = 2
-_PLATFORM = frozenset({"error", "error.execution", "error.communication", "error.platform"})
-
-
-class ChartInput(NamedTuple):
-    """Something that can happen: an event, or a timer of the chart or of one below it."""
-
-    event: str
-    data: Any = None
-    timer: Timer | None = None
-    path: tuple[int, ...] = ()
-    """Which child's timer it is: positions among children, from the top."""
-    wait: int | None = None
-
-
-class Alphabet:
-    """The events that a chart can be sent from outside, state by state."""
-
-    def __init__(self, events: Iterable[ChartEvent] | None) -> None:
-        self._given = None if events is None else tuple(events)
-        self._by_node: dict[tuple[str, str], tuple[str, ...]] = {}
-
-    def moves(
-        self, chart: CompiledChart, snapshot: ChartSnapshot
-    ) -> dict[tuple[str, str], ChartInput]:
-        """Return the events that somebody inside might take, each once."""
-        found: dict[tuple[str, str], ChartInput] = {}
-        if snapshot.status != "running":
-            return found
-        for node in chart.nodes_of(chart.mask_of(snapshot.configuration)):
-            for name in self._names(chart, node):
-                found.setdefault((name, ""), ChartInput(name))
-        for child in snapshot.children:
-            found |= self._of_child(chart, child)
-        if self._given is not None:
-            mask = chart.mask_of(snapshot.configuration)
-            heard = [each for each in self._given if chart.candidates(mask, each.name).groups]
-            forwarded = {name for name, _ in found}
-            heard += [each for each in self._given if each not in heard and each.name in forwarded]
-            return {
-                (each.name, repr(each.data)): ChartInput(each.name, each.data) for each in heard
-            }
-        return found
-
-    def _of_child(self, chart: CompiledChart, child: Child) -> dict[tuple[str, str], ChartInput]:
-        if child.is_service:
-            names = (f"done.invoke.{child.id}", f"error.invoke.{child.id}")
-            return {(name, ""): ChartInput(name) for name in names}
-        invoke = chart.nodes[child.state].invokes[child.number]
-        if child.snapshot is None or not invoke.invoke.is_forwarding:
-            return {}
-        below = chart_of_child(chart, child)
-        return {} if below is None else self.moves(below, child.snapshot)
-
-    def _names(self, chart: CompiledChart, node: StateNode) -> tuple[str, ...]:
-        key = (chart.hash, node.id)
-        found = self._by_node.get(key)
-        if found is None:
-            own = {name for _, name in node.delays}
-            names = (
-                event
-                for transition in node.transitions
-                for event in transition.events
-                if event not in own
-            )
-            found = tuple(
-                example_event(chart, name) for name in names if not is_internal_event(name)
-            )
-            self._by_node[key] = found
-        return found
-
-
-def is_internal_event(descriptor: str) -> bool:
-    """Return whether only the chart, its children or its services make such events."""
-    stem = descriptor.removesuffix(".*").removesuffix(".")
-    if stem in _PLATFORM or stem in {"done", "done.state", "done.invoke", "error.invoke"}:
-        return True
-    return stem.startswith(("done.state.", "done.invoke.", "error.invoke."))
-
-
-def example_event(chart: CompiledChart, descriptor: str) -> str:
-    """Return an event that a descriptor means, and no narrower one does."""
-    if descriptor != "*" and not descriptor.endswith(".*"):
-        return descriptor
-    stem = descriptor.removesuffix("*")
-    named = {event for transition in chart.transitions for event in transition.events}
-    word = "anything"
-    while f"{stem}{word}" in named:
-        word += "_"
-    return f"{stem}{word}"
-
-
-def chart_of_child(chart: CompiledChart, child: Child) -> CompiledChart | None:
-    """Return the chart of a child; None if it was read from a text."""
-    content = chart.nodes[child.state].invokes[child.number].content
-    if isinstance(content, CompiledChart):
-        return content
-    found: CompiledChart | None = chart.bindings.charts.get(child.source or "")
-    return found
-
-
-class AbstractEnvironment:
-    """The chart without its data; any timer may be the next to fire."""
-
-    def __init__(self, chart: CompiledChart, alphabet: Alphabet) -> None:
-        self._abstract = AbstractChart(chart)
-        self._chart = self._abstract.chart
-        self._oracle = self._abstract.oracle
-        self._alphabet = alphabet
-        self._limits: dict[str, None] = {}
-
-    def begin(self) -> Iterator[PossibleStep]:
-        return self._oracle.ways(lambda: start(self._chart))
-
-    def moves(self, snapshot: ChartSnapshot) -> Iterator[ChartInput]:
-        yield from self._alphabet.moves(self._chart, snapshot).values()
-        if snapshot.timers or snapshot.children:
-            yield from _timers(snapshot, ())
-
-    def take(self, snapshot: ChartSnapshot, move: ChartInput) -> Iterator[PossibleStep]:
-        if move.timer is not None:
-            ready = _only_due(snapshot, move.timer, move.path)
-            return self._oracle.ways(lambda: advance(self._chart, ready, ready.time))
-        if snapshot.timers or snapshot.children:
-            snapshot = _only_due(snapshot, None, ())
-        return self._oracle.ways(lambda: step(self._chart, snapshot, move.event))
-
-    def key(self, snapshot: ChartSnapshot) -> Hashable:
-        if not (snapshot.timers or snapshot.children or snapshot.history or snapshot.queue):
-            return snapshot.configuration, snapshot.status
-        timers = sorted(map(_untimed, snapshot.timers))
-        children = tuple(
-            (each.state, each.number, self._child_key(each)) for each in snapshot.children
-        )
-        queue = tuple(event.name for event in snapshot.queue)
-        history = tuple(sorted(snapshot.history.items()))
-        return snapshot.configuration, snapshot.status, tuple(timers), children, queue, history
-
-    def _child_key(self, child: Child) -> Hashable:
-        return None if child.snapshot is None else self.key(child.snapshot)
-
-    def limit_timers(self, snapshot: ChartSnapshot) -> ChartSnapshot:
-        """Keep at most two timers of a kind: a chart may start more and more of them."""
-        if len(snapshot.timers) <= MAX_EQUAL_TIMERS:
-            return snapshot
-        counts: dict[Hashable, int] = {}
-        kept: list[Timer] = []
-        for timer in snapshot.timers:
-            kind = _untimed(timer)
-            counts[kind] = counts.get(kind, 0) + 1
-            if counts[kind] <= MAX_EQUAL_TIMERS:
-                kept.append(timer)
-            else:
-                self._limits[f"more than {MAX_EQUAL_TIMERS} timers for {timer.event.name}"] = None
-        return snapshot._replace(timers=tuple(kept))
-
-    def limits(self) -> Iterable[str]:
-        words = [*self._abstract.blind, *self._limits]
-        if self._oracle.is_exhausted:
-            words.append("one event asks so many guards that not all answers were tried")
-        return words
-
-
-class RealEnvironment:
-    """The chart as it is, with its data and its clock."""
-
-    def __init__(
-        self, chart: CompiledChart, alphabet: Alphabet, data: dict[str, Any] | None
-    ) -> None:
-        self._chart = chart
-        self._alphabet = alphabet
-        self._data = data
-        self._texts: dict[int, tuple[Any, str]] = {}
-
-    def begin(self) -> Iterator[PossibleStep]:
-        try:
-            yield PossibleStep(start(self._chart, self._data), None, is_sure=True)
-        except StepFailed as error:
-            yield PossibleStep(None, error, is_sure=True)
-
-    def moves(self, snapshot: ChartSnapshot) -> Iterator[ChartInput]:
-        yield from self._alphabet.moves(self._chart, snapshot).values()
-        due = snapshot.next_due if snapshot.timers or snapshot.children else None
-        if due is not None and snapshot.status == "running":
-            first = min(_timers(snapshot, ()), key=_when)
-            yield first._replace(wait=max(0, due - snapshot.time))
-
-    def take(self, snapshot: ChartSnapshot, move: ChartInput) -> Iterator[PossibleStep]:
-        try:
-            if move.wait is None:
-                event = ChartEvent(move.event, move.data)
-                found = step(self._chart, snapshot, event)
-            else:
-                found = advance(self._chart, snapshot, snapshot.time + move.wait)
-        except StepFailed as error:
-            yield PossibleStep(None, error, is_sure=True)
-        else:
-            yield PossibleStep(found, None, is_sure=True)
-
-    def key(self, snapshot: ChartSnapshot) -> Hashable:
-        data = self._text(snapshot.data) if snapshot.data else ""
-        if not (snapshot.timers or snapshot.children or snapshot.history or snapshot.queue):
-            return snapshot.configuration, snapshot.status, data, snapshot.bound
-        timers = tuple(
-            self._waiting(each, snapshot.time) for each in sorted(snapshot.timers, key=_order)
-        )
-        children = tuple(
-            (each.id, each.source, each.snapshot and self.key(each.snapshot))
-            for each in snapshot.children
-        )
-        queue = tuple((event.name, self._text(event.data)) for event in snapshot.queue)
-        history = tuple(sorted(snapshot.history.items()))
-        head = (snapshot.configuration, snapshot.status, data, snapshot.bound)
-        return *head, timers, children, queue, history
-
-    def limit_timers(self, snapshot: ChartSnapshot) -> ChartSnapshot:
-        return snapshot
-
-    def limits(self) -> Iterable[str]:
-        return ()
-
-    def _waiting(self, timer: Timer, now: int) -> Hashable:
-        return timer.due - now, *_untimed(timer), self._text(timer.event.data)
-
-    def _text(self, value: Any) -> str:
-        """Return data as a text, made once for each object."""
-        known = self._texts.get(id(value))
-        if known is None:
-            known = self._texts[id(value)] = (value, json.dumps(value, sort_keys=True))
-        return known[1]
-
-
-# ---------------------------------------------------------------- timers
-
-
-def _timers(snapshot: ChartSnapshot, path: tuple[int, ...]) -> Iterator[ChartInput]:
-    if snapshot.status != "running":
-        return
-    for timer in snapshot.timers:
-        yield ChartInput(timer.event.name, None, timer, path)
-    for position, child in enumerate(snapshot.children):
-        if child.snapshot is not None:
-            yield from _timers(child.snapshot, (*path, position))
-
-
-def _only_due(snapshot: ChartSnapshot, timer: Timer | None, path: tuple[int, ...]) -> ChartSnapshot:
-    """Return the snapshot with one timer due now and all others far away."""
-    is_here = timer is not None and not path
-    timers = tuple(
-        each._replace(due=snapshot.time if is_here and each is timer else snapshot.time + FAR)
-        for each in snapshot.timers
-    )
-    children = tuple(
-        child
-        if child.snapshot is None
-        else child._replace(
-            snapshot=_only_due(
-                child.snapshot,
-                timer if path and path[0] == position else None,
-                path[1:],
-            )
-        )
-        for position, child in enumerate(snapshot.children)
-    )
-    return snapshot._replace(timers=timers, children=children)
-
-
-def _untimed(timer: Timer) -> tuple[str, str, str]:
-    """Return what a timer is, but for when; ids that were made up are left out."""
-    id = "" if timer.id.startswith("send.") else timer.id
-    return timer.event.name, id, timer.target or ""
-
-
-def _when(move: ChartInput) -> tuple[int, int]:
-    return (0, 0) if move.timer is None else _order(move.timer)
-
-
-def _order(timer: Timer) -> tuple[int, int]:
-    return timer.due, timer.number
-
+AFTER = "after"
+SECOND = 1_000_000
+PLATFORM_ERRORS = frozenset({"error", "error.execution", "error.communication", "error.platform"})
+_INTERNAL = PLATFORM_ERRORS | {"done", "done.state", "done.invoke", "error.invoke"}
+_FAR = 1 << 50
+_MAX_EQUAL_TIMERS = 2
 
 ScriptItem: TypeAlias = str | tuple[str, Any] | ChartEvent
-SECOND = 1_000_000
-AFTER = "after"
+
+
+# ---------------------------------------------------------------- scripts
 
 
 class ParsedItem(NamedTuple):
-    """An item that was read: an event or none, and how long to wait, or until when, before it."""
+    """An item of a script: an event or none, and how long to wait, or until when, before it."""
 
     event: ChartEvent | None
     wait: int = 0
@@ -321,10 +47,8 @@ class ParsedItem(NamedTuple):
 
     @property
     def item(self) -> ScriptItem:
-        """The parsed as it is item_of_event in a script; `at` is not part of it."""
-        if self.event is None:
-            return (AFTER, to_seconds(self.wait))
-        return item_of_event(self.event)
+        """The item as it is written in a script, without `at`."""
+        return (AFTER, to_seconds(self.wait)) if self.event is None else event_item(self.event)
 
 
 def parse_item(item: ScriptItem) -> ParsedItem:
@@ -351,15 +75,17 @@ def parse_item(item: ScriptItem) -> ParsedItem:
     return ParsedItem(None, round(data * SECOND))
 
 
-def parse_script(items: Iterable[ScriptItem]) -> tuple[ParsedItem, ...]:
-    return tuple(parse_item(item) for item in items)
-
-
-def item_of_event(event: ChartEvent) -> ScriptItem:
+def event_item(event: ChartEvent) -> ScriptItem:
     """Return an event as the item that `parse_item` reads it from."""
     if event.name == AFTER:
         return event
     return event.name if event.data is None else (event.name, event.data)
+
+
+def format_item(item: ScriptItem) -> str:
+    """Return an item in words."""
+    parsed = parse_item(item)
+    return f"{to_seconds(parsed.wait)} s pass" if parsed.event is None else parsed.event.name
 
 
 def to_seconds(microseconds: int) -> float:
@@ -367,9 +93,274 @@ def to_seconds(microseconds: int) -> float:
     return microseconds // SECOND if microseconds % SECOND == 0 else microseconds / SECOND
 
 
-def format_item(item: ScriptItem) -> str:
-    """Return an item in words."""
-    parsed = parse_item(item)
-    if parsed.event is None:
-        return f"{to_seconds(parsed.wait)} s pass"
-    return parsed.event.name
+# ---------------------------------------------------------------- events
+
+
+class ChartInput(NamedTuple):
+    """An input that is possible now: an event, or a timer of the chart or of one below it."""
+
+    event: str
+    data: Any = None
+    timer: Timer | None = None
+    path: tuple[int, ...] = ()
+    """Which child's timer it is: positions among children, from the top."""
+    wait: int | None = None
+    """How long the timer still waits, in microseconds, where that is known."""
+
+
+class Alphabet:
+    """The events that a chart can be sent from outside: those given, or those its states name."""
+
+    def __init__(self, items: Iterable[ScriptItem] | None) -> None:
+        parsed = None if items is None else [parse_item(item).event for item in items]
+        self._given = None if parsed is None else [event for event in parsed if event]
+        self._by_state: dict[tuple[str, str], tuple[str, ...]] = {}
+
+    def inputs(self, chart: CompiledChart, snapshot: ChartSnapshot) -> list[ChartInput]:
+        """Return the events that the chart or a child of it might take, each once."""
+        names = self._names(chart, snapshot)
+        if self._given is None:
+            return [ChartInput(name) for name in names]
+        if snapshot.status != "running":
+            return []
+        mask = chart.mask_of(snapshot.configuration)
+        taken = [each for each in self._given if chart.candidates(mask, each.name).groups]
+        taken += [each for each in self._given if each not in taken and each.name in names]
+        unique = {(each.name, repr(each.data)): each for each in taken}
+        return [ChartInput(each.name, each.data) for each in unique.values()]
+
+    def _names(self, chart: CompiledChart, snapshot: ChartSnapshot) -> dict[str, None]:
+        """Return the names of events that active states, services and children may take."""
+        names: dict[str, None] = {}
+        if snapshot.status != "running":
+            return names
+        for node in chart.nodes_of(chart.mask_of(snapshot.configuration)):
+            names |= dict.fromkeys(self._names_of_state(chart, node))
+        for child in snapshot.children:
+            invoke = chart.nodes[child.state].invokes[child.number]
+            if child.is_service:
+                names |= {f"done.invoke.{child.id}": None, f"error.invoke.{child.id}": None}
+            elif child.snapshot is not None and invoke.invoke.is_forwarding:
+                below = _chart_of_child(chart, child)
+                names |= {} if below is None else self._names(below, child.snapshot)
+        return names
+
+    def _names_of_state(self, chart: CompiledChart, node: StateNode) -> tuple[str, ...]:
+        key = (chart.hash, node.id)
+        found = self._by_state.get(key)
+        if found is None:
+            timers = {name for _, name in node.delays}
+            names = [name for each in node.transitions for name in each.events]
+            found = self._by_state[key] = tuple(
+                example_event(chart, name)
+                for name in names
+                if name not in timers and not is_internal_event(name)
+            )
+        return found
+
+
+def is_internal_event(descriptor: str) -> bool:
+    """Return whether only the chart, its children or its services make such events."""
+    stem = descriptor.removesuffix(".*").removesuffix(".")
+    return stem in _INTERNAL or stem.startswith(("done.state.", "done.invoke.", "error.invoke."))
+
+
+def example_event(chart: CompiledChart, descriptor: str) -> str:
+    """Return an event that a descriptor matches and no narrower one does."""
+    if descriptor != "*" and not descriptor.endswith(".*"):
+        return descriptor
+    stem = descriptor.removesuffix("*")
+    named = {event for each in chart.transitions for event in each.events}
+    word = "anything"
+    while f"{stem}{word}" in named:
+        word += "_"
+    return f"{stem}{word}"
+
+
+def _chart_of_child(chart: CompiledChart, child: Child) -> CompiledChart | None:
+    """Return the chart of a child; None if it was read from a text."""
+    content = chart.nodes[child.state].invokes[child.number].content
+    if isinstance(content, CompiledChart):
+        return content
+    return chart.bindings.charts.get(child.source or "")
+
+
+# ---------------------------------------------------------------- environments
+
+
+class AbstractEnvironment:
+    """The chart without its data; any timer may be the next to fire."""
+
+    def __init__(self, chart: CompiledChart, alphabet: Alphabet) -> None:
+        self._abstract = AbstractChart(chart)
+        self._chart = self._abstract.chart
+        self._oracle = self._abstract.oracle
+        self._alphabet = alphabet
+        self._limits: dict[str, None] = {}
+
+    def first_steps(self) -> Iterator[PossibleStep]:
+        """Yield the ways in which the chart can start."""
+        return self._oracle.possible_steps(lambda: start(self._chart))
+
+    def inputs(self, snapshot: ChartSnapshot) -> Iterator[ChartInput]:
+        """Yield what can happen in a snapshot."""
+        yield from self._alphabet.inputs(self._chart, snapshot)
+        yield from _timer_inputs(snapshot, ())
+
+    def steps(self, snapshot: ChartSnapshot, input: ChartInput) -> Iterator[PossibleStep]:
+        """Yield what an input can cause."""
+        ready = snapshot
+        if snapshot.timers or snapshot.children:
+            ready = _with_only_due(snapshot, input.timer, input.path)
+        if input.timer is not None:
+            return self._oracle.possible_steps(lambda: advance(self._chart, ready, ready.time))
+        return self._oracle.possible_steps(lambda: step(self._chart, ready, input.event))
+
+    def key(self, snapshot: ChartSnapshot) -> Hashable:
+        """Return what tells a snapshot from others: all but data and times."""
+        if not (snapshot.timers or snapshot.children or snapshot.history or snapshot.queue):
+            return snapshot.configuration, snapshot.status
+        return (
+            snapshot.configuration,
+            snapshot.status,
+            tuple(sorted(map(_timer_kind, snapshot.timers))),
+            tuple(
+                (child.state, child.number, child.snapshot and self.key(child.snapshot))
+                for child in snapshot.children
+            ),
+            tuple(event.name for event in snapshot.queue),
+            tuple(sorted(snapshot.history.items())),
+        )
+
+    def bounded(self, snapshot: ChartSnapshot) -> ChartSnapshot:
+        """Return a snapshot with at most two timers of a kind: a chart may start ever more."""
+        if len(snapshot.timers) <= _MAX_EQUAL_TIMERS:
+            return snapshot
+        counts: Counter[Hashable] = Counter()
+        timers: list[Timer] = []
+        for timer in snapshot.timers:
+            kind = _timer_kind(timer)
+            counts[kind] += 1
+            if counts[kind] <= _MAX_EQUAL_TIMERS:
+                timers.append(timer)
+            else:
+                self._limits[f"more than {_MAX_EQUAL_TIMERS} timers for {timer.event.name}"] = None
+        return snapshot._replace(timers=tuple(timers))
+
+    def limits(self) -> Iterable[str]:
+        """Return why what was found may not be all there is."""
+        found = [*self._abstract.blind, *self._limits]
+        if self._oracle.is_exhausted:
+            found.append("one event asks so many guards that not all answers were tried")
+        return found
+
+
+class RealEnvironment:
+    """The chart with its data and its clock."""
+
+    def __init__(
+        self, chart: CompiledChart, alphabet: Alphabet, data: dict[str, Any] | None
+    ) -> None:
+        self._chart = chart
+        self._alphabet = alphabet
+        self._data = data
+        self._texts: dict[int, tuple[Any, str]] = {}
+
+    def first_steps(self) -> Iterator[PossibleStep]:
+        """Yield the one way in which the chart starts."""
+        try:
+            yield PossibleStep(start(self._chart, self._data), None, is_sure=True)
+        except StepFailed as error:
+            yield PossibleStep(None, error, is_sure=True)
+
+    def inputs(self, snapshot: ChartSnapshot) -> Iterator[ChartInput]:
+        """Yield what can happen in a snapshot: events, and the timer that is due first."""
+        yield from self._alphabet.inputs(self._chart, snapshot)
+        due = snapshot.next_due if snapshot.timers or snapshot.children else None
+        if due is not None and snapshot.status == "running":
+            first = min(_timer_inputs(snapshot, ()), key=lambda each: (each.timer or ())[:2])
+            yield first._replace(wait=max(0, due - snapshot.time))
+
+    def steps(self, snapshot: ChartSnapshot, input: ChartInput) -> Iterator[PossibleStep]:
+        """Yield what an input causes."""
+        try:
+            if input.wait is None:
+                found = step(self._chart, snapshot, ChartEvent(input.event, input.data))
+            else:
+                found = advance(self._chart, snapshot, snapshot.time + input.wait)
+        except StepFailed as error:
+            yield PossibleStep(None, error, is_sure=True)
+        else:
+            yield PossibleStep(found, None, is_sure=True)
+
+    def key(self, snapshot: ChartSnapshot) -> Hashable:
+        """Return what tells a snapshot from others: all of it, with times counted from now."""
+        data = self._text(snapshot.data) if snapshot.data else ""
+        head = (snapshot.configuration, snapshot.status, data, snapshot.bound)
+        if not (snapshot.timers or snapshot.children or snapshot.history or snapshot.queue):
+            return head
+        return (
+            *head,
+            tuple(
+                (timer.due - snapshot.time, *_timer_kind(timer), self._text(timer.event.data))
+                for timer in sorted(snapshot.timers, key=lambda timer: timer[:2])
+            ),
+            tuple(
+                (child.id, child.source, child.snapshot and self.key(child.snapshot))
+                for child in snapshot.children
+            ),
+            tuple((event.name, self._text(event.data)) for event in snapshot.queue),
+            tuple(sorted(snapshot.history.items())),
+        )
+
+    def bounded(self, snapshot: ChartSnapshot) -> ChartSnapshot:
+        """Return the snapshot: nothing of it is left out here."""
+        return snapshot
+
+    def limits(self) -> Iterable[str]:
+        """Return nothing: every step is a real one."""
+        return ()
+
+    def _text(self, value: Any) -> str:
+        """Return data as a text, made once for each object."""
+        known = self._texts.get(id(value))
+        if known is None:
+            known = self._texts[id(value)] = (value, json.dumps(value, sort_keys=True))
+        return known[1]
+
+
+# ---------------------------------------------------------------- timers
+
+
+def _timer_inputs(snapshot: ChartSnapshot, path: tuple[int, ...]) -> Iterator[ChartInput]:
+    if snapshot.status != "running":
+        return
+    for timer in snapshot.timers:
+        yield ChartInput(timer.event.name, None, timer, path)
+    for position, child in enumerate(snapshot.children):
+        if child.snapshot is not None:
+            yield from _timer_inputs(child.snapshot, (*path, position))
+
+
+def _with_only_due(
+    snapshot: ChartSnapshot, timer: Timer | None, path: tuple[int, ...]
+) -> ChartSnapshot:
+    """Return the snapshot with one timer due now and all others far away."""
+    due, far = snapshot.time, snapshot.time + _FAR
+    timers = tuple(
+        each._replace(due=due if each is timer and not path else far) for each in snapshot.timers
+    )
+    children = tuple(
+        child._replace(
+            snapshot=child.snapshot
+            and _with_only_due(child.snapshot, timer if path[:1] == (position,) else None, path[1:])
+        )
+        for position, child in enumerate(snapshot.children)
+    )
+    return snapshot._replace(timers=timers, children=children)
+
+
+def _timer_kind(timer: Timer) -> tuple[str, str, str]:
+    """Return what a timer is for, without its time; generated ids are left out."""
+    id = "" if timer.id.startswith("send.") else timer.id
+    return timer.event.name, id, timer.target or ""

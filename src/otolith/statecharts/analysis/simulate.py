@@ -1,20 +1,13 @@
-"""Chances: many random runs of a chart with a virtual clock, and what they come to.
+"""The simulation of a chart: scripts and recorded runs, played with a virtual clock.
 
-Each event is a clock of its own that strikes at random, on average `weight` times a second: the
-next one is drawn among those the chart accepts, and so is the time until it. A timer that is due
-before that fires first. So weights say both how often events happen and how long states last.
+Nothing waits and nothing outside is done: effects are in the steps that asked for them. An event
+that the chart does not accept, and a step that fails, end the run with a report instead of an
+error.
 
-Simulating: a script played on a chart with a virtual clock, step by step.
-
-Nothing waits and nothing outside is done: effects are in the steps that asked for them. What the
-chart does not accept, and what fails, ends the run with a report instead of an error.
-
-Acceptance: whether a chart would have taken a run that was recorded.
-
-Coverage: which states, transitions and pairs of transitions runs have been through.
-
-A pair is two transitions taken one right after the other. What pairs there are is what `explore`
-finds with guards answering both ways; if it was cut, `limits` says so.
+`accepts` plays a run that was recorded, with its times. `coverage` reports which states,
+transitions and pairs of transitions runs have been through. A pair is two transitions taken one
+right after the other; the possible pairs are those that `explore` finds with guards answering both
+ways, and if it stopped early, `limits` says so.
 """
 
 from __future__ import annotations
@@ -26,20 +19,22 @@ from typing import Any, Literal, TypeAlias
 
 from otolith.errors import BadValue, IllegalTransition, StepFailed
 from otolith.statecharts.analysis.explore import StateGraph, explore
-from otolith.statecharts.analysis.inputs import (
-    ParsedItem,
-    ScriptItem,
-    parse_item,
-    parse_script,
-)
+from otolith.statecharts.analysis.inputs import ParsedItem, ScriptItem, parse_item
 from otolith.statecharts.engine.compiled_chart import CompiledChart
-from otolith.statecharts.engine.step import StepResult, advance, start, step
+from otolith.statecharts.engine.step import advance, start, step
 from otolith.statecharts.snapshot import ChartEvent, ChartSnapshot, Effect, Microstep
+
+RecordedEvent: TypeAlias = ScriptItem | tuple[str, Any, int]
+"""A recorded event: name, data and time in microseconds; or an item of a script.
+
+An empty name means that time passed, so `machine.log()` can be passed as it is."""
+
+_Pair: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationStep:
-    """One step of a run: what was done to the chart, and what came of it."""
+    """One step of a run: the item of the script, and its result."""
 
     item: ScriptItem | None
     """The item of the script; None for the start."""
@@ -49,6 +44,7 @@ class SimulationStep:
 
     @property
     def phase(self) -> str:
+        """The active state after the step; of several regions, joined by a comma."""
         return self.snapshot.phase
 
     @property
@@ -62,7 +58,7 @@ class Refusal:
     """Why a run ended before its script did."""
 
     kind: Literal["refused", "failed"]
-    """refused: the chart does not accept the event. failed: the step did not succeed."""
+    """refused: the chart does not accept the event. failed: the step raised an error."""
     index: int
     """Which item of the script it was; -1 for the start."""
     item: ScriptItem | None
@@ -74,34 +70,39 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class SimulationRun:
-    """What became of a script: its steps, the start first, and why it ended early if it did."""
+    """The result of a script: its steps, the start first, and why it ended early if it did."""
 
     stages: tuple[SimulationStep, ...]
     refusal: Refusal | None = None
 
     @property
     def is_accepted(self) -> bool:
+        """Whether the chart took the whole script."""
         return self.refusal is None
 
     @property
     def snapshot(self) -> ChartSnapshot | None:
-        """The machine at the end; None if it could not even start."""
+        """The snapshot at the end; None if the chart could not start."""
         return self.stages[-1].snapshot if self.stages else None
 
     @property
     def phase(self) -> str:
+        """The active state at the end; "" if the chart could not start."""
         return self.stages[-1].phase if self.stages else ""
 
     @property
     def phases(self) -> tuple[str, ...]:
+        """The active states after each step."""
         return tuple(stage.phase for stage in self.stages)
 
     @property
     def effects(self) -> tuple[Effect, ...]:
+        """The effects of all steps."""
         return tuple(effect for stage in self.stages for effect in stage.effects)
 
     @property
     def trace(self) -> tuple[Microstep, ...]:
+        """The microsteps of all steps."""
         return tuple(line for stage in self.stages for line in stage.trace)
 
 
@@ -118,52 +119,43 @@ def simulate(
     Args:
         chart: The chart.
         events: Names, pairs of a name and data, and `("after", seconds)` to let time pass.
-        data: What the chart is started with.
+        data: The data that the chart is started with.
         now: When it is started, in microseconds since 1970.
-        is_strict: Whether an event that nobody takes ends the run; None: not in SCXML, which
-            drops it.
+        is_strict: Whether an event that no transition takes ends the run; by default not in SCXML,
+            which drops it.
 
     Raises:
         BadValue: an item is none of these.
     """
-    return play(chart, parse_script(events), data=data, now=now, is_strict=is_strict)
+    items = [parse_item(item) for item in events]
+    if is_strict is None:
+        is_strict = not chart.definition.is_scxml
+    return _play(chart, items, data=data, now=now, is_strict=is_strict)
 
 
-def play(
+def _play(
     chart: CompiledChart,
     items: Iterable[ParsedItem],
     *,
-    data: Mapping[str, Any] | None = None,
-    now: int = 0,
-    is_strict: bool | None = None,
+    data: Mapping[str, Any] | None,
+    now: int,
+    is_strict: bool,
 ) -> SimulationRun:
-    """Play what was read of a script, or recorded."""
-    if is_strict is None:
-        is_strict = not chart.definition.is_scxml
     stages: list[SimulationStep] = []
     item: ScriptItem | None = None
     try:
-        stages.append(_stage(None, start(chart, data, now=now)))
+        stages.append(SimulationStep(None, *start(chart, data, now=now)))
         for parsed in items:
-            item = parsed.item
-            found = _step(chart, stages[-1].snapshot, parsed, is_strict=is_strict)
-            stages.append(_stage(item, found))
+            item, snapshot = parsed.item, stages[-1].snapshot
+            now = snapshot.time + parsed.wait if parsed.at is None else parsed.at
+            if parsed.event is None:
+                result = advance(chart, snapshot, now)
+            else:
+                result = step(chart, snapshot, parsed.event, now, is_strict=is_strict)
+            stages.append(SimulationStep(item, *result))
     except (IllegalTransition, StepFailed, BadValue) as error:
         return SimulationRun(tuple(stages), _refusal(chart, stages, item, error))
     return SimulationRun(tuple(stages))
-
-
-def _step(
-    chart: CompiledChart, snapshot: ChartSnapshot, parsed: ParsedItem, *, is_strict: bool
-) -> StepResult:
-    now = snapshot.time + parsed.wait if parsed.at is None else parsed.at
-    if parsed.event is None:
-        return advance(chart, snapshot, now)
-    return step(chart, snapshot, parsed.event, now, is_strict=is_strict)
-
-
-def _stage(item: ScriptItem | None, found: StepResult) -> SimulationStep:
-    return SimulationStep(item, found.snapshot, found.effects, found.trace)
 
 
 def _refusal(
@@ -172,7 +164,7 @@ def _refusal(
     item: ScriptItem | None,
     error: IllegalTransition | StepFailed | BadValue,
 ) -> Refusal:
-    index = len(stages) - 1  # the start is a stage, and no item
+    index = len(stages) - 1  # the first step is the start, which is not an item
     if isinstance(error, IllegalTransition):
         return Refusal("refused", index, item, error.state, error.allowed, error.message)
     allowed: tuple[str, ...] = ()
@@ -182,10 +174,7 @@ def _refusal(
     return Refusal("failed", index, item, phase, allowed, str(error))
 
 
-RecordedEvent: TypeAlias = ScriptItem | tuple[str, Any, int]
-"""An event that happened: name, data and when, in microseconds; or an item of a script.
-
-Without a name, time went by: so `machine.log()` can be handed over as it is."""
+# ---------------------------------------------------------------- recorded runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +202,7 @@ class Verdict:
 
     @property
     def allowed(self) -> tuple[str, ...]:
-        """What would have been taken instead."""
+        """The events that would have been taken instead."""
         return () if self.refusal is None else self.refusal.allowed
 
     def __bool__(self) -> bool:
@@ -233,39 +222,37 @@ def accepts(
     Timers fire at their times between the events, as they would have.
 
     Args:
-        chart: The chart, a newer one than the run was made with perhaps.
-        events: What happened: (name, data, time), with the time in microseconds.
-        start_data: What the run was started with.
-        started: When; the time of the first event if it is not known.
+        chart: The chart, perhaps a newer one than the run was made with.
+        events: The recorded events: (name, data, time), with the time in microseconds.
+        start_data: The data that the run was started with.
+        started: When; by default at the time of the first event.
         is_strict: Whether an event that the chart would drop counts as refused.
     """
-    items = [_cue(event) for event in events]
+    items = [_parse_recorded(event) for event in events]
     if started is None:
-        started = next((parsed.at for parsed in items if parsed.at is not None), 0)
-    run = play(chart, items, data=start_data, now=started, is_strict=is_strict)
+        started = next((item.at for item in items if item.at is not None), 0)
+    run = _play(chart, items, data=start_data, now=started, is_strict=is_strict)
     refusal = run.refusal
-    phase = run.phase if refusal is None else refusal.phase
-    return Verdict(refusal is None, phase, refusal, run)
+    return Verdict(refusal is None, refusal.phase if refusal else run.phase, refusal, run)
 
 
-def _cue(event: RecordedEvent) -> ParsedItem:
+def _parse_recorded(event: RecordedEvent) -> ParsedItem:
     if isinstance(event, ChartEvent) or not isinstance(event, tuple | list) or len(event) != 3:
         return parse_item(event)
     parts: Any = event
     name, data, time = parts
     if not isinstance(name, str) or type(time) is not int:
-        raise BadValue(
-            f"{event!r} is not a recorded event", hint="write (name, data, microseconds)"
-        )
+        hint = "write (name, data, microseconds)"
+        raise BadValue(f"{event!r} is not a recorded event", hint=hint)
     return ParsedItem(ChartEvent(name, data) if name else None, at=time)
 
 
-Pair = tuple[int, int]
+# ---------------------------------------------------------------- coverage
 
 
 @dataclass(frozen=True, slots=True)
 class CoverageShare:
-    """What was covered of something and what was not, in words and in document order."""
+    """Which things were covered and which were not, in words and in document order."""
 
     covered: tuple[str, ...]
     missing: tuple[str, ...]
@@ -283,7 +270,7 @@ class Coverage:
 
     runs: int
     refused: int
-    """How many runs the chart did not take to their end; what they did before counts."""
+    """How many runs the chart did not take to their end; their steps until then count."""
     states: CoverageShare
     transitions: CoverageShare
     pairs: CoverageShare
@@ -297,60 +284,56 @@ def coverage(
     max_configurations: int = 10_000,
 ) -> Coverage:
     """Return what recorded or simulated runs have covered of a chart."""
-    played = [
-        each if isinstance(each, SimulationRun) else accepts(chart, each).run for each in runs
-    ]
+    played = [run if isinstance(run, SimulationRun) else accepts(chart, run).run for run in runs]
     graph = explore(chart, max_configurations=max_configurations)
     entered: set[str] = set()
     taken: set[int] = set()
-    pairs: set[Pair] = set()
+    pairs: set[_Pair] = set()
     for run in played:
         lines = [line for line in run.trace if not line.session]
-        entered.update(name for line in lines for name in line.entered)
-        taken.update(transition for line in lines for transition in line.taken)
+        entered.update(id for line in lines for id in line.entered)
+        taken.update(index for line in lines for index in line.taken)
         pairs.update(_pairs(lines))
-    known = sorted(_all_pairs(graph) | pairs)
+    known = sorted(_possible_pairs(graph) | pairs)
     ids = [node.id for node in chart.order[1:] if node.kind != "history"]
-    named = [str(transition) for transition in chart.transitions]
+    names = [str(transition) for transition in chart.transitions]
     return Coverage(
         runs=len(played),
         refused=sum(not run.is_accepted for run in played),
         states=_share((id, id in entered) for id in ids),
-        transitions=_share(
-            (named[transition.index], transition.index in taken) for transition in chart.transitions
-        ),
-        pairs=_share((f"{named[a]}, then {named[b]}", (a, b) in pairs) for a, b in known),
+        transitions=_share((name, index in taken) for index, name in enumerate(names)),
+        pairs=_share((f"{names[a]}, then {names[b]}", (a, b) in pairs) for a, b in known),
         limits=tuple(graph.limits),
     )
 
 
 def _share(found: Iterable[tuple[str, bool]]) -> CoverageShare:
-    listed = list(found)
+    rows = list(found)
     return CoverageShare(
-        tuple(name for name, is_covered in listed if is_covered),
-        tuple(name for name, is_covered in listed if not is_covered),
+        tuple(name for name, is_covered in rows if is_covered),
+        tuple(name for name, is_covered in rows if not is_covered),
     )
 
 
-def _pairs(lines: Iterable[Microstep]) -> Iterator[Pair]:
-    taken = [line.taken for line in lines if line.taken]
-    for before, after in pairwise(taken):
+def _pairs(lines: Iterable[Microstep]) -> Iterator[_Pair]:
+    for before, after in pairwise(line.taken for line in lines if line.taken):
         yield from product(before, after)
 
 
-def _all_pairs(graph: StateGraph) -> set[Pair]:
-    found: set[Pair] = set()
-    arriving: list[set[int]] = [set() for _ in graph.configurations]
-    leaving: list[set[int]] = [set() for _ in graph.configurations]
+def _possible_pairs(graph: StateGraph) -> set[_Pair]:
+    """Return the pairs inside of steps, and those of two steps that meet in a configuration."""
+    found: set[_Pair] = set()
+    last: list[set[int]] = [set() for _ in graph.configurations]
+    first: list[set[int]] = [set() for _ in graph.configurations]
     steps = [(-1, *opening) for opening in graph.opening]
     steps += [(edge.source, edge.target, edge.trace) for edge in graph.edges]
     for source, target, trace in steps:
         lines = [line for line in trace if not line.session and line.taken]
         found.update(_pairs(lines))
         if lines:
-            arriving[target].update(lines[-1].taken)
+            last[target].update(lines[-1].taken)
         if lines and source >= 0:
-            leaving[source].update(lines[0].taken)
-    for before, after in zip(arriving, leaving, strict=True):
+            first[source].update(lines[0].taken)
+    for before, after in zip(last, first, strict=True):
         found.update(product(before, after))
     return found

@@ -9,17 +9,13 @@ from typing import Any
 
 from otolith.errors import BadValue
 from otolith.frozen import thaw
-from otolith.statecharts.analysis.inputs import (
-    AFTER,
-    ScriptItem,
-    parse_item,
-)
+from otolith.statecharts.analysis.inputs import AFTER, ScriptItem, parse_item
 from otolith.statecharts.analysis.paths import Path
 from otolith.statecharts.engine.compiled_chart import CompiledChart
 from otolith.statecharts.snapshot import ChartEvent
 
-LONGEST_NAME = 80
-WIDEST = 88
+_MAX_NAME = 80
+_MAX_WIDTH = 88
 _CHART_FILE = re.compile(r".+\.(json|scxml|xml|yaml|yml)")
 _CHART_NAME = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_]\w*)(\.\w+)*")
 
@@ -138,7 +134,7 @@ def _name(path: Path) -> str:
     words = [_word(item) for item in path.script]
     end = f"leads_to_{_identifier('_and_'.join(path.configuration))}"
     name = f"test_{'_then_'.join(words) or 'the_start'}_{end}"
-    if len(name) <= LONGEST_NAME or len(words) < 3:
+    if len(name) <= _MAX_NAME or len(words) < 3:
         return name
     return f"test_{words[0]}_then_{len(words) - 2}_more_then_{words[-1]}_{end}"
 
@@ -160,12 +156,16 @@ def _identifier(text: str) -> str:
 def _literal(value: Any, used: int, depth: int = 4) -> str:
     """Return a value as Python source, on several lines if it does not fit beside what is there."""
     line = _flat(value)
-    return line if depth + used + len(line) <= WIDEST else _spread(value, depth)
+    return line if depth + used + len(line) <= _MAX_WIDTH else _spread(value, depth)
 
 
 def _spread(value: Any, depth: int) -> str:
     line = _flat(value)
-    if depth + len(line) + 1 <= WIDEST or not isinstance(value, list | tuple | dict) or not value:
+    if (
+        depth + len(line) + 1 <= _MAX_WIDTH
+        or not isinstance(value, list | tuple | dict)
+        or not value
+    ):
         return line
     pad = " " * (depth + 4)
     if isinstance(value, dict):
