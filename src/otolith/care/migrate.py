@@ -286,7 +286,7 @@ def plan_migration(
     `apply_migration(dry_run=True)` tries.
 
     Raises:
-        RefNotFound: there is no such session or branch.
+        RefNotFound: the session or branch does not exist.
         Unsupported: the repo was opened with other codecs than `Codecs`.
     """
     count = _Counter(progress)

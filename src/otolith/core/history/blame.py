@@ -69,7 +69,7 @@ class PathHistory:
         return self._blame_all(tip, [(*path, key) for key in keys])
 
     def _blame_all(self, tip: Commit, paths: list[Path]) -> list[Blame]:
-        """Walk back once for all paths; each goes on to a parent that has the same value."""
+        """Walk back once for all paths; each is passed to a parent that has the same value."""
         heap = [(-tip.time, tip.id, tip)]
         open_paths: dict[str, list[Path]] = {tip.id: paths}
         found: dict[Path, Commit] = {}

@@ -30,7 +30,7 @@ from typing import Any, TypeAlias
 from otolith.core.history.commits import Commit, Graph
 from otolith.core.merge.diff import WalkLimit, map_differences
 from otolith.core.merge.policies import CALL, Policies, Resolver
-from otolith.core.merge.values import Undecided, ValueMerger
+from otolith.core.merge.values import NoDecision, ValueMerger
 from otolith.core.paths import EVENTS, POLICY, SNAPSHOTS, Path, format_path
 from otolith.core.trees.cells import EMPTY_MAP, Cells
 from otolith.core.trees.layout import digest
@@ -228,8 +228,8 @@ class _Walk:
                 return self._set(path, base, ours, theirs)
             twins = rule == "append"
             return self._values.merge(policy, base, ours, theirs, keep_twins=twins)
-        except Undecided as undecided:
-            return self._conflict(path, str(undecided), base, ours, theirs)
+        except NoDecision as reason:
+            return self._conflict(path, str(reason), base, ours, theirs)
 
     def _events(
         self, path: Path, base: bytes | None, ours: bytes | None, theirs: bytes | None
@@ -257,7 +257,7 @@ class _Walk:
     def _map(self, path: Path, base: bytes | None, ours: bytes, theirs: bytes) -> bytes:
         """Merge two maps key by key; keys that are equal in Python are one key."""
         if self._cells.kind(ours) != "map" or self._cells.kind(theirs) != "map":
-            raise Undecided("policy map needs maps")
+            raise NoDecision("policy map needs maps")
         start = base if base is not None and self._cells.kind(base) == "map" else EMPTY_MAP
         mine = {key: new for key, _, new in map_differences(self._cells, start, ours)}
         edits: dict[bytes, bytes | None] = {}
@@ -294,7 +294,7 @@ class _Walk:
         """Merge two sets: an element is in or out, so no policy is consulted."""
         mine, yours = self.set_of(ours), self.set_of(theirs)
         if mine is None or yours is None or mine[0] != yours[0]:
-            raise Undecided("policy set needs two sets of one type")
+            raise NoDecision("policy set needs two sets of one type")
         before = self.set_of(base)
         edits: dict[bytes, bytes | None] = {
             key: None if after is None else self._cells.loosen(after)

@@ -1,7 +1,7 @@
 """Merge policies that look inside a value: counters, extremes, lists, texts, and user functions.
 
 `ValueMerger` takes the cells of base (None if absent), ours and theirs, and returns the cell of
-the merged value, or raises `Undecided`. Lists and texts are merged as edits of one sequence: each
+the merged value, or raises `NoDecision`. Lists and texts are merged as edits of one sequence: each
 side is a list of replacements of base elements, and `combine` interleaves the two lists.
 """
 
@@ -26,7 +26,7 @@ _EXACT = Context(prec=1000, traps=[Inexact, InvalidOperation, Overflow])
 """Adds decimals without rounding, whatever context this thread has set for itself."""
 
 
-class Undecided(Exception):
+class NoDecision(Exception):
     """The policy has no answer; the message is the reason."""
 
 
@@ -54,10 +54,10 @@ class ValueMerger:
             case "text":
                 return self._text(base, ours, theirs)
             case "error":
-                raise Undecided("")
+                raise NoDecision("")
         if policy.startswith(CALL):
             return self._call(policy.removeprefix(CALL), base, ours, theirs)
-        raise Undecided(f"no policy is called {policy!r}")
+        raise NoDecision(f"no policy is called {policy!r}")
 
     def _values(self, *cells: bytes | None) -> list[Any]:
         return [None if cell is None else self._cells.load(cell) for cell in cells]
@@ -68,14 +68,14 @@ class ValueMerger:
         start = 0 if start is None else start
         kinds = {type(number) for number in (start, mine, yours)}
         if not (kinds <= {int, float} or kinds <= {int, Decimal}):
-            raise Undecided("policy counter needs numbers of one type")
+            raise NoDecision("policy counter needs numbers of one type")
         try:
             with localcontext(_EXACT):
                 total = mine + yours - start
         except ArithmeticError:  # infinities, too many digits, or an int too large for a float
-            raise Undecided("policy counter cannot add these numbers") from None
+            raise NoDecision("policy counter cannot add these numbers") from None
         if type(total) is float and not math.isfinite(total):
-            raise Undecided("policy counter cannot add these numbers")
+            raise NoDecision("policy counter cannot add these numbers")
         return self._cells.put(total)
 
     def _extreme(self, policy: str, ours: bytes, theirs: bytes) -> bytes:
@@ -88,19 +88,19 @@ class ValueMerger:
                 return ours if (mine > yours) == (policy == "max") else theirs
         except (TypeError, ArithmeticError):
             pass
-        raise Undecided("the two values cannot be compared")
+        raise NoDecision("the two values cannot be compared")
 
     def _lists(self, base: bytes | None, ours: bytes, theirs: bytes, *, keep_twins: bool) -> bytes:
         """Apply the edits of both sides to a list."""
         if self._cells.kind(ours) != "list" or self._cells.kind(theirs) != "list":
-            raise Undecided("policy append needs lists")
+            raise NoDecision("policy append needs lists")
         start = base if base is not None and self._cells.kind(base) == "list" else EMPTY_LIST
         ours_first = self._ours_first
         merged = combine_lists(
             self._cells, start, ours, theirs, ours_first=ours_first, keep_twins=keep_twins
         )
         if merged is None:
-            raise Undecided("both sides edited the same elements")
+            raise NoDecision("both sides edited the same elements")
         return merged
 
     def log(self, base: bytes | None, ours: bytes | None, theirs: bytes | None) -> bytes:
@@ -110,7 +110,7 @@ class ValueMerger:
         """
         start, mine, yours = (EMPTY_LIST if cell is None else cell for cell in (base, ours, theirs))
         if any(self._cells.kind(cell) != "list" for cell in (start, mine, yours)):
-            raise Undecided("a log is a list")
+            raise NoDecision("a log is a list")
         first, second = (mine, yours) if self._ours_first else (yours, mine)
         return _add(self._cells, first, _ListEdits(self._cells, start, second))
 
@@ -119,20 +119,20 @@ class ValueMerger:
         start, mine, yours = self._values(base, ours, theirs)
         start = "" if start is None else start
         if not (isinstance(start, str) and isinstance(mine, str) and isinstance(yours, str)):
-            raise Undecided("policy text needs str")
+            raise NoDecision("policy text needs str")
         merged = combine_lines(start, mine, yours, ours_first=self._ours_first)
         if merged is None:
-            raise Undecided("both sides edited the same lines")
+            raise NoDecision("both sides edited the same lines")
         return self._cells.put(merged)
 
     def _call(self, name: str, base: bytes | None, ours: bytes, theirs: bytes) -> bytes:
         """Call a registered function."""
         resolver = self._resolvers.get(name)
         if resolver is None:
-            raise Undecided("its resolver is not registered here")
+            raise NoDecision("its resolver is not registered here")
         merged = resolver(*self._values(base, ours, theirs))
         if merged is NotImplemented:
-            raise Undecided("its resolver leaves it to you")
+            raise NoDecision("its resolver leaves it to you")
         return self._cells.put(merged)
 
 

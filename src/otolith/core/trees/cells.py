@@ -185,7 +185,7 @@ class Cells:
         return self._blob_cell(TEXT_KIND, self.blobs.build([str(value).encode()]))
 
     def _grow(self, value: object) -> bytes:
-        """Give a value that is too long to be packed a tree of its own."""
+        """Write a value that is too long to be packed as a tree."""
         if id(value) in self._growing:
             raise BadValue(
                 f"a {type(value).__name__} that holds itself", hint="store its parts under paths"
@@ -348,7 +348,7 @@ class Cells:
     # What is in a cell
 
     def is_grown(self, cell: bytes) -> bool:
-        """Tell whether a value has a tree of its own, or is a tag around one that has."""
+        """Tell whether a value is a tree, or a tag around one."""
         return cell[0] == MARK and cell[1] != PACKED_KIND
 
     def kind(self, cell: bytes) -> str:

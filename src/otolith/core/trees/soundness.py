@@ -51,7 +51,7 @@ _FORMS = {
 
 
 class Totals(NamedTuple):
-    """What an object is, and how much is below it."""
+    """The kind and level of an object, and how many elements and encoded bytes are below it."""
 
     kind: bytes
     level: int
@@ -60,7 +60,7 @@ class Totals(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """What an object says of another one that it links to; a level of -1 says nothing."""
+    """The totals that an object claims for one that it links to; a level of -1 is any level."""
 
     hash: Hash
     totals: Totals
@@ -72,7 +72,7 @@ class Claim(NamedTuple):
 
 
 def totals(data: bytes) -> Totals | None:
-    """Return what an object that others make claims about really holds."""
+    """Return the totals of an object; None for a commit, about which nothing is claimed."""
     kind = data[:1]
     if kind == PACKED:
         return Totals(kind, 0, 1, len(data) - 1)
@@ -92,7 +92,7 @@ def totals(data: bytes) -> Totals | None:
 
 
 def claims(data: bytes) -> Iterator[Claim]:
-    """Yield what a node says of what is below it."""
+    """Yield what a node claims of the objects it links to."""
     if data[:1] not in NODES:
         return
     node = decode_node(data)
@@ -106,7 +106,7 @@ def claims(data: bytes) -> Iterator[Claim]:
 
 
 def cell_claims(cell: bytes) -> Iterator[Claim]:
-    """Yield what a cell says of the value it links to."""
+    """Yield what a cell claims of the value it links to."""
     while is_link(cell) and cell[1] == TAGGED_KIND:
         cell = cell[3:]
     if not is_link(cell):
@@ -186,6 +186,7 @@ def _form_flaws(cell: bytes, encoding: Encoding) -> Iterator[str]:
 
 
 def _value_flaws(data: bytes, encoding: Encoding) -> Iterator[str]:
+    """Yield what is wrong with an encoding: it cannot be decoded, or another is canonical."""
     try:
         if encoding.reencode(encoding.decode(data)) != data:
             yield "a value is not in its canonical form"
