@@ -5,7 +5,7 @@ dict with any plain hashable key. Everything else is lowered one step at a time 
 code and data that is plainer than the value. The parts of that data may need lowering again; the
 caller walks over them, and lifts bottom up, so that a codec sees parts already lifted.
 
-Rules that every codec keeps
+Rules for every codec
 1. The exact type of a value decides which codec it belongs to, once per type: `lowering` returns
    the function that lowers all values of a type, and the caller caches it.
 2. What is lifted equals what was lowered, in type and content (`identical`).
@@ -188,9 +188,11 @@ class FormLayout(NamedTuple):
 
     `parts` are the names and kinds of the parts of a form. By default they are read from attributes
     of the same names; otherwise `lower` returns them for a value. `lift` is called with them, in
-    this order, after they were checked. Without `parts`, `lower` returns and `lift` takes the whole
-    form. Without `name`, the form is named like the type. With `subclasses`, values of derived
-    types are stored in the same way.
+    this order, after they were checked; without `parts`, it is called with the whole form. The form
+    is named like the type, or `name`. With `subclasses`, values of derived types are stored so too.
+
+    The order of the keys of a form is stored, and never changes: "type" is the first. It is added
+    to what `lower` returns, unless it is there already, which is faster.
 
         FormLayout(pd.Interval, pd.Interval, {"left": object, "right": object, "closed": str})
     """
@@ -204,16 +206,13 @@ class FormLayout(NamedTuple):
 
     def lowering(self, code: int) -> Lowering:
         """Return the function that lowers values to this code."""
-        name, lower, names = self.form_name, self.lower, tuple(self.parts or ())
-        if self.parts is None and lower is not None:
-            whole = lower
-            return lambda value: Tagged(code, whole(value))
-        if lower is None:
-            return lambda value: Tagged(
-                code, {"type": name, **{part: getattr(value, part) for part in names}}
-            )
-        some = lower
-        return lambda value: Tagged(code, {"type": name, **some(value)})
+        name, lower, parts = self.form_name, self.lower, tuple(self.parts or ())
+
+        def lower_parts(value: object) -> Tagged:
+            form = lower(value) if lower else {part: getattr(value, part) for part in parts}
+            return Tagged(code, form if "type" in form else {"type": name, **form})
+
+        return lower_parts
 
     @property
     def form_name(self) -> str:
@@ -240,16 +239,12 @@ class FormCodec:
         *,
         misfits: tuple[type[BaseException], ...] = (),
     ) -> None:
+        self.codes: frozenset[int] = frozenset({code})
         self._code = code
         self._layouts = tuple(layouts)
         self._by_kind = {kind: layout for layout in self._layouts for kind in layout.kinds}
         self._by_name = {layout.form_name: layout for layout in self._layouts}
         self._misfits = _MISFITS + misfits
-
-    @property
-    def codes(self) -> frozenset[int]:
-        """The one code of the library."""
-        return frozenset({self._code})
 
     def lowering(self, kind: type) -> Lowering | None:
         """Return the function that lowers values of this type, if it has a layout."""

@@ -1,6 +1,6 @@
 """The names of classes in stored data, and the way back without importing anything.
 
-A class is named "module:Qualname", or as it was registered; one that a migration declares to have
+A class is named "module:Qualname", or as registered; one that a migration declares to have
 moved is found by its former name too. Any other is looked up in modules that are already imported,
 through their dictionaries only: neither an import nor a module's `__getattr__` can run because of a
 name that was read from a store.
@@ -76,6 +76,7 @@ class ClassNames:
 
 
 def _imported(name: str) -> type | None:
+    """Return a class of a module that is imported already, or None."""
     module_name, _, qualname = name.partition(":")
     module = sys.modules.get(module_name)
     if not isinstance(module, ModuleType):

@@ -84,28 +84,28 @@ def fields_of(kind: type) -> tuple[str, ...] | None:
 _fields: WeakKeyDictionary[type, tuple[str, ...] | None] = WeakKeyDictionary()
 
 
-def _dataclass(kind: type) -> tuple[str, ...] | None:
+def _dataclass_field_names(kind: type) -> tuple[str, ...] | None:
     if not is_dataclass(kind) or not _is_bare(kind):
         return None
     return tuple(field.name for field in dataclass_fields(kind))
 
 
-def _attrs(kind: Any) -> tuple[str, ...] | None:
+def _attrs_field_names(kind: Any) -> tuple[str, ...] | None:
     attributes = getattr(kind, "__attrs_attrs__", None)
     if not isinstance(attributes, tuple) or not _is_bare(kind):
         return None
     return tuple(attribute.name for attribute in attributes)
 
 
-def _struct(kind: Any) -> tuple[str, ...] | None:
+def _struct_field_names(kind: Any) -> tuple[str, ...] | None:
     return _strings(getattr(kind, "__struct_fields__", None))
 
 
-def _namedtuple(kind: Any) -> tuple[str, ...] | None:
+def _namedtuple_field_names(kind: Any) -> tuple[str, ...] | None:
     return _strings(getattr(kind, "_fields", None)) if issubclass(kind, tuple) else None
 
 
-def _pydantic(kind: Any) -> tuple[str, ...] | None:
+def _pydantic_field_names(kind: Any) -> tuple[str, ...] | None:
     if not hasattr(kind, "__pydantic_fields_set__"):
         return None
     fields = getattr(kind, "model_fields", None)
@@ -124,6 +124,7 @@ def _is_bare(kind: type) -> bool:
 
 
 def _make_bare(kind: type, fields: dict[str, Any], _rest: object) -> object:
+    """Return an instance with these attributes, without calling its constructor."""
     value: object = object.__new__(kind)
     for name, part in fields.items():
         object.__setattr__(value, name, part)
@@ -202,6 +203,7 @@ def _renewed_private(kind: Any, stored: object) -> dict[str, Any] | None:
 
 
 def _check_named(kind: Any, named: object, *, allowed: Callable[[Any, set[str]], bool]) -> None:
+    """Check that a pydantic model may have these extra fields or private attributes."""
     if named is None:
         return
     if type(named) is not dict or any(type(name) is not str for name in named):
@@ -227,11 +229,11 @@ def _is_root_model(kind: Any) -> bool:
 
 
 _FAMILIES = (
-    ModelFamily("pydantic", _pydantic, _make_pydantic, _pydantic_rest, _renew_pydantic),
-    ModelFamily("msgspec", _struct, _make_struct),
-    ModelFamily("attrs", _attrs, _make_attrs),
-    ModelFamily("dataclass", _dataclass, _make_bare),
-    ModelFamily("namedtuple", _namedtuple, _make_namedtuple),
+    ModelFamily("pydantic", _pydantic_field_names, _make_pydantic, _pydantic_rest, _renew_pydantic),
+    ModelFamily("msgspec", _struct_field_names, _make_struct),
+    ModelFamily("attrs", _attrs_field_names, _make_attrs),
+    ModelFamily("dataclass", _dataclass_field_names, _make_bare),
+    ModelFamily("namedtuple", _namedtuple_field_names, _make_namedtuple),
 )
 
 
@@ -252,20 +254,19 @@ class ModelShape(NamedTuple):
 class ModelCodec:
     """The codec of instances of model classes."""
 
+    codes: frozenset[int] = frozenset({Tag.MODEL})
+
     def __init__(self, names: ClassNames) -> None:
         self._names = names
         self._shapes: dict[type, ModelShape] = {}
         self._upgrades: dict[type, Upgrade] = {}
-
-    @property
-    def codes(self) -> frozenset[int]:
-        return frozenset({Tag.MODEL})
 
     def upgrade(self, kind: type, upgrade: Upgrade) -> None:
         """Use this for stored fields that are not those of the current class."""
         self._upgrades[kind] = upgrade
 
     def lowering(self, kind: type) -> Lowering | None:
+        """Return the function that lowers instances of a model class."""
         shape = self._shape(kind)
         if shape is None:
             return None
@@ -273,6 +274,7 @@ class ModelCodec:
         return _lowering(shape, self._names.name_of(kind))
 
     def lift(self, code: int, data: object) -> object:
+        """Return an instance, after migrations if its class has changed since."""
         longer = type(data) is list and len(data) == 4
         kinds = (str, int, dict, list) if longer else (str, int, dict)
         name, version, fields, *rest = parts(data, "a model", *kinds)
@@ -346,24 +348,27 @@ def _lowering(shape: ModelShape, name: str) -> Lowering:
             raise BadValue(f"cannot store a {name}: a field was never set: {error}") from error
         own = getattr(value, "__dict__", None)
         if own and not own.keys() <= known:
-            _refuse_strays(shape.kind, name, own.keys() - known)
+            _refuse_attributes(shape.kind, name, own.keys() - known)
         data = [name, version, parts]
         return Tagged(code, data if rest_of is None else [*data, rest_of(value)])
 
     return lower
 
 
-def _refuse_strays(kind: type, name: str, strays: set[str]) -> None:
-    for stray in sorted(strays - DERIVED):
-        owner = next((vars(base)[stray] for base in kind.__mro__ if stray in vars(base)), None)
+def _refuse_attributes(kind: type, name: str, attributes: set[str]) -> None:
+    """Raise BadValue for attributes that are not fields, unless they can be computed again."""
+    for attribute in sorted(attributes - DERIVED):
+        owners = (vars(base)[attribute] for base in kind.__mro__ if attribute in vars(base))
+        owner = next(owners, None)
         if not isinstance(owner, cached_property):
             raise BadValue(
-                f"cannot store a {name}: its attribute {stray!r} is not a field",
+                f"cannot store a {name}: its attribute {attribute!r} is not a field",
                 hint="make it a field, or register a codec for the class",
             )
 
 
 def _refuse_hidden_slots(shape: ModelShape) -> None:
+    """Raise BadValue for a class with slots that are not fields: their content would be lost."""
     if shape.family.name not in {"dataclass", "namedtuple"}:
         return  # The others make slots of their own, for what they can compute again.
     for base in shape.kind.__mro__:
@@ -378,6 +383,7 @@ def _refuse_hidden_slots(shape: ModelShape) -> None:
 
 
 def _version(kind: type) -> int:
+    """Return the schema version of a class."""
     version = getattr(kind, "__otolith_version__", 1)
     if type(version) is not int or not 1 <= version < 2**63:
         raise BadValue(
@@ -388,6 +394,7 @@ def _version(kind: type) -> int:
 
 
 def _difference(shape: ModelShape, version: int, fields: Collection[str], *, has_rest: bool) -> str:
+    """Return how a stored instance differs from the current class, or an empty text."""
     if version != shape.version:
         return f"has version {shape.version} here and was stored with version {version}"
     if missing := shape.known.difference(fields):

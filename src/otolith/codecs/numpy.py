@@ -1,4 +1,4 @@
-"""What numpy has: arrays, scalars, types, masked arrays, matrices, records, random generators.
+"""Values of numpy: arrays, scalars, types, masked arrays, matrices, records, random generators.
 
 Forms (they never change, see `docs/reference/format-v1.md`). ARRAY is a dict with a "type" and
 
@@ -51,7 +51,7 @@ _BIT_GENERATORS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (random.MT19937, random.PCG64, random.PCG64DXSM, random.Philox, random.SFC64)
 }
-# Where a state says it stands in a buffer, and how long that is: numpy itself does not look.
+# The positions of a state in its buffers, and their limits: numpy does not check them.
 _BUFFERS = {"pos": 624, "buffer_pos": 4}
 
 
@@ -73,10 +73,11 @@ def _lift_bit_generator(name: str, state: dict[Any, Any], seed: Any) -> object:
 
 
 def _set_state(bits: Any, state: dict[Any, Any]) -> None:
+    """Set the state of a bit generator, once it is known to be one."""
     for name, limit in _BUFFERS.items():
         for part in (state, state.get("state")):
             within = not isinstance(part, dict) or 0 <= part.get(name, 0) <= limit
-            require(within, "a random generator stands outside its buffer")
+            require(within, "a random generator is outside of its buffer")
     bits.state = state
     require(_same_state(bits.state, state), "not the state of a random generator")
 
@@ -140,6 +141,7 @@ def lift_dtype(form: object) -> Dtype:
 
 
 def _lower_bare(dtype: Dtype) -> object:
+    """Return the form of a type, without its metadata."""
     if dtype.names is not None:
         return _lower_fields(dtype)
     if dtype.subdtype is not None:
@@ -163,6 +165,7 @@ def _lower_bare(dtype: Dtype) -> object:
 
 
 def _lower_fields(dtype: Dtype) -> dict[str, object]:
+    """Return the form of a dtype with fields."""
     fields = [dtype.fields[name] for name in dtype.names or () if dtype.fields]
     form: dict[str, object] = {
         "names": list(dtype.names or ()),
@@ -209,6 +212,7 @@ def _is_size(value: object) -> bool:
 
 
 def _lift_dtype_fields(parts: dict[Any, Any]) -> Dtype:
+    """Return a dtype with fields, once all of them lie inside of it."""
     spec = {name: parts[name] for name in ("names", "offsets", "itemsize")}
     spec["formats"] = formats = [lift_dtype(each) for each in parts["formats"]]
     offsets, size = parts["offsets"], parts["itemsize"]
@@ -318,6 +322,7 @@ def filled(dtype: Dtype, shape: tuple[int, ...], order: Any, chunks: object) -> 
 
 
 def _is_text(values: list[Any]) -> bool:
+    """Return whether these objects are enough strings, None and NaN to be stored as text."""
     if len(values) < _TEXT_ROWS:
         return False
     kinds = set(map(type, values))
@@ -327,6 +332,7 @@ def _is_text(values: list[Any]) -> bool:
 
 
 def _fold(values: list[Any]) -> Form:
+    """Return strings as buffers, with numbers for None and NaN."""
     if set(map(type, values)) == {str}:
         return fold(values)
     kinds = (0 if type(each) is str else _NONE if each is None else _NAN for each in values)
@@ -356,6 +362,7 @@ def _lift_items(dtype: Dtype, shape: tuple[int, ...], order: Any, groups: Any) -
 
 
 def _shaped(values: Array, dtype: Dtype, shape: tuple[int, ...], order: Any) -> Array:
+    """Return an array of objects in its shape and order."""
     require(dtype.kind in "OT", "objects are stored in an array of something else")
     require(prod(shape) == len(values), "an array has more or fewer objects than its shape")
     array: Array = np.empty(shape, dtype, order)
@@ -388,12 +395,12 @@ def _lower_scalar(value: np.generic[Any]) -> Form:
     if isinstance(
         value, str
     ):  # an array strips the zeros at the end of a string; a scalar has them
-        return {"dtype": "U", "data": str.__str__(value)}
+        return {"type": "scalar", "dtype": "U", "data": str.__str__(value)}
     if isinstance(value, bytes):
-        return {"dtype": "S", "data": bytes(value)}
+        return {"type": "scalar", "dtype": "S", "data": bytes(value)}
     dtype = value.dtype
     data = np.asarray(value) if dtype.hasobject else _without_padding(value.tobytes(), dtype)
-    return {"dtype": lower_dtype(dtype), "data": data}
+    return {"type": "scalar", "dtype": lower_dtype(dtype), "data": data}
 
 
 def _without_padding(data: bytes, dtype: Dtype) -> bytes:

@@ -60,15 +60,14 @@ class _SignedPickle(NamedTuple):
 class PickleCodec:
     """The codec of pickles: lowers values of every class, lifts what its key has signed."""
 
+    codes: frozenset[int] = frozenset({Tag.PICKLE})
+
     def __init__(self, key: Key | None = None) -> None:
         self._key = key
         self._known: bytes | None = None
 
-    @property
-    def codes(self) -> frozenset[int]:
-        return frozenset({Tag.PICKLE})
-
     def lowering(self, kind: type) -> Lowering | None:
+        """Return the function that pickles and signs values of any type, if there is a key."""
         if self._key is None:
             return None
         refuse_handles(kind)
@@ -82,6 +81,13 @@ class PickleCodec:
         return lower
 
     def lift(self, code: int, data: object) -> object:
+        """Return the unpickled object.
+
+        Raises:
+            Denied: nothing may be unpickled here.
+            Untrusted: another key has signed it, or none.
+            UnknownType: it cannot be loaded any more.
+        """
         stored = _parse(data)
         if self._key is None:
             raise Denied(
@@ -147,6 +153,8 @@ def _load(stored: _SignedPickle) -> object:
 
 
 class _Unpickler(pickle.Unpickler):
+    """Finds classes and functions of otolith by their former names too."""
+
     def find_class(self, module_name: str, global_name: str, /) -> Any:
         try:
             return super().find_class(module_name, global_name)

@@ -38,14 +38,14 @@ _KEYS = {"mode", "size", "pixels", "palette", "info"}
 class ImageCodec:
     """The codec of images."""
 
-    @property
-    def codes(self) -> frozenset[int]:
-        return frozenset({Tag.IMAGE})
+    codes: frozenset[int] = frozenset({Tag.IMAGE})
 
     def lowering(self, kind: type) -> Lowering | None:
+        """Return the function that lowers images, whichever plugin read them."""
         return _lower if issubclass(kind, Image.Image) else None
 
     def lift(self, code: int, data: object) -> object:
+        """Return a new image with the stored pixels, palette and info."""
         if type(data) is not dict or data.keys() != _KEYS:
             raise Corrupt("an image is not stored as its parts", hint=VERIFY)
         mode, (width, height) = data["mode"], _size(data["size"])
@@ -85,7 +85,7 @@ def _image(mode: str, size: tuple[int, int], pixels: bytes) -> Image.Image:
     try:
         return Image.frombytes(mode, size, pixels)
     except (ValueError, OverflowError, MemoryError, OSError) as error:
-        raise Corrupt(f"there is no image of {mode} and {size}: {error}", hint=VERIFY) from error
+        raise Corrupt(f"not an image of {mode} and {size}: {error}", hint=VERIFY) from error
 
 
 def _size(data: object) -> tuple[int, int]:
@@ -104,6 +104,7 @@ def _palette(value: Image.Image) -> list[object] | None:
 
 
 def _set_palette(image: Image.Image, data: object) -> None:
+    """Give an image its palette, once that is known to be one."""
     if data is None:
         return
     if type(data) is not list or len(data) != 2 or image.mode not in _PALETTED:
@@ -127,6 +128,7 @@ def _is_storable(key: object, part: object) -> bool:
 
 
 def _is_plain(part: object, depth: int) -> bool:
+    """Return whether this is plain data that is not nested too deeply."""
     if isinstance(part, list | tuple) and type(part).__module__ == "builtins":
         return depth < 20 and all(_is_plain(each, depth + 1) for each in part)
     if isinstance(part, dict):

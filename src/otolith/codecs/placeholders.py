@@ -47,14 +47,14 @@ class Lost:
 class LostCodec:
     """The codec of `Lost`."""
 
-    @property
-    def codes(self) -> frozenset[int]:
-        return frozenset({Tag.LOST})
+    codes: frozenset[int] = frozenset({Tag.LOST})
 
     def lowering(self, kind: type) -> Lowering | None:
+        """Return the function that lowers a Lost."""
         return _lower_lost if kind is Lost else None
 
     def lift(self, code: int, data: object) -> object:
+        """Return the placeholder."""
         return Lost(*parts(data, "a lost value", str, str, str))
 
 
@@ -74,7 +74,7 @@ class Opaque:
 
     @property
     def type_name(self) -> str:
-        """The stored name of the type: "module:Qualname", or as it was registered."""
+        """The stored name of the type: "module:Qualname", or as registered."""
         code, data = self.tagged
         if code in (Tag.MODEL, Tag.ENUM, Tag.CUSTOM, Tag.PICKLE) and isinstance(data, list):
             return str(data[0])
@@ -132,6 +132,7 @@ def _size(data: object) -> int:
 
 
 def _hash(value: object) -> int:
+    """Return a hash that is the same for all values that are stored alike."""
     if isinstance(value, dict):
         return hash(frozenset((_hash(key), _hash(part)) for key, part in value.items()))
     if isinstance(value, list | tuple):

@@ -117,11 +117,13 @@ def _lift_time(data: object) -> time:
 
 
 def _since_midnight(value: datetime | time) -> int:
+    """Return what the clock shows, in microseconds."""
     seconds = (value.hour * 60 + value.minute) * 60 + value.second
     return seconds * 1_000_000 + value.microsecond
 
 
 def _parts(data: object, what: str) -> tuple[int, int, tzinfo | None]:
+    """Return the clock, fold and zone of a time or datetime."""
     if type(data) is int:
         return data, 0, None
     clock, fold, zone = parts(data, f"a {what}", int, int, object)
@@ -166,6 +168,7 @@ def _offset(clock: int) -> timedelta:
 
 
 def _find_zone(key: str) -> tzinfo:
+    """Return the zone with a key, from the time zone data of this machine."""
     try:
         return ZoneInfo(key)
     except (KeyError, ValueError, OSError) as error:
@@ -186,18 +189,21 @@ _HERE = type(Path())
 class PlainCodec:
     """The codec of Python's own value types."""
 
-    @property
-    def codes(self) -> frozenset[int]:
-        return frozenset(_LIFT)
+    def __init__(self) -> None:
+        self.codes: frozenset[int] = frozenset(_LIFT)
 
     def lowering(self, kind: type) -> Lowering | None:
+        """Return the function that lowers values of exactly this type, if it is in the table."""
         return _LOWER.get(kind)
 
     def lift(self, code: int, data: object) -> object:
+        """Return the value of a form."""
         return _LIFT[code](data)
 
 
 def _lowering(code: Tag, form: Callable[[Any], object]) -> Lowering:
+    """Return a lowering to a code, given the function that makes the form."""
+
     def lower(value: object) -> Tagged:
         return Tagged(code, form(value))
 
@@ -235,6 +241,7 @@ def _lift_tuple(data: object) -> tuple[object, ...]:
 
 
 def _elements(data: object) -> dict[Any, None]:
+    """Return the elements of a set, as keys."""
     if type(data) is not dict or any(value is not None for value in data.values()):
         raise Corrupt("a set is not stored as a dict of its elements", hint=VERIFY)
     return data
@@ -260,6 +267,7 @@ def _lift_uuid(data: object) -> UUID:
 
 
 def _path_lowering(number: int) -> Lowering:
+    """Return the lowering of one of the four kinds of paths."""
     pure = _PURE[number % 2]
 
     def lower(value: PurePath) -> Tagged:
@@ -326,14 +334,13 @@ _LIFT: dict[int, Callable[[object], object]] = {
 class EnumCodec:
     """The codec of members of Enum and its subclasses."""
 
+    codes: frozenset[int] = frozenset({Tag.ENUM})
+
     def __init__(self, names: ClassNames) -> None:
         self._names = names
 
-    @property
-    def codes(self) -> frozenset[int]:
-        return frozenset({Tag.ENUM})
-
     def lowering(self, kind: type) -> Lowering | None:
+        """Return the function that lowers members of an enumeration."""
         if not issubclass(kind, Enum):
             return None
         type_name, code = self._names.name_of(kind), Tag.ENUM
@@ -344,18 +351,20 @@ class EnumCodec:
         return lower
 
     def lift(self, code: int, data: object) -> object:
-        type_name, called, value = parts(data, "a member", str, object, object)
-        if type(called) is not str:
-            _check_flags(type_name, called, value)
+        """Return the stored member, or raise UnknownType if the enumeration has changed."""
+        type_name, names, value = parts(data, "a member", str, object, object)
+        if type(names) is not str:
+            _check_flags(type_name, names, value)
         kind = self._names.find(type_name)
         if not issubclass(kind, Enum):
             raise _changed(type_name, "is no longer an enumeration")
-        if type(called) is str:
-            return _named(kind, type_name, called, value)
-        return _combined(kind, type_name, called, value)
+        if type(names) is str:
+            return _named(kind, type_name, names, value)
+        return _combined(kind, type_name, names, value)
 
 
 def _stored_name(value: Enum) -> str | list[str]:
+    """Return the name of a member, or the names of the flags that are set in it."""
     name = value._name_
     if name in type(value).__members__:
         return name
@@ -363,6 +372,7 @@ def _stored_name(value: Enum) -> str | list[str]:
 
 
 def _named(kind: type[Enum], type_name: str, name: str, value: object) -> Enum:
+    """Return the member with a name, if it has the stored value."""
     member = kind.__members__.get(name)
     if member is None:
         raise _changed(type_name, f"has no member {name!r}")
@@ -379,6 +389,7 @@ def _check_flags(type_name: str, names: object, value: object) -> None:
 
 
 def _combined(kind: type[Enum], type_name: str, names: list[str], value: int) -> Enum:
+    """Return the member that combines flags, if the names of the bits are the stored ones."""
     if not issubclass(kind, Flag):
         raise _changed(type_name, "is no longer an enumeration of flags")
     try:

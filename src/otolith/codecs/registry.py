@@ -56,15 +56,13 @@ class CustomType(NamedTuple):
 
 
 class CustomCodec:
-    """Lowers and lifts values of registered types."""
+    """The codec of registered types."""
+
+    codes: frozenset[int] = frozenset({Tag.CUSTOM})
 
     def __init__(self) -> None:
         self._by_kind: dict[type, CustomType] = {}
         self._by_name: dict[str, CustomType] = {}
-
-    @property
-    def codes(self) -> frozenset[int]:
-        return frozenset({Tag.CUSTOM})
 
     def register(self, entry: CustomType) -> None:
         """Store values of this type from now on.
@@ -86,10 +84,12 @@ class CustomCodec:
         self._by_name[entry.name] = self._by_kind[entry.kind] = entry
 
     def lowering(self, kind: type) -> Lowering | None:
+        """Return the function that lowers values of a registered type."""
         entry = self._by_kind.get(kind)
         return None if entry is None else _lowering(entry)
 
     def lift(self, code: int, data: object) -> object:
+        """Return the value, read by the function that was registered for its version."""
         name, version, content = parts(data, "a value of a registered type", str, int, object)
         if version < 1:
             raise Corrupt(f"a value of {name!r} has the version {version}", hint=VERIFY)
@@ -155,14 +155,17 @@ class LazyCodec(NamedTuple):
 
     @property
     def codes(self) -> frozenset[int]:
+        """The one code of the library."""
         return frozenset({self.code})
 
     def lowering(self, kind: type) -> Lowering | None:
+        """Ask the codec of the library, if the type is from there."""
         if kind.__module__.partition(".")[0] != self.library:
             return None
         return self._codec().lowering(kind)
 
     def lift(self, code: int, data: object) -> object:
+        """Import the codec, and let it lift."""
         return self._codec().lift(code, data)
 
     def _codec(self) -> Codec:

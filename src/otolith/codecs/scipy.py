@@ -72,6 +72,7 @@ def _checked_shape(
 
 
 def _check_pointers(indices: Array, indptr: Array, across: int, along: int) -> None:
+    """Check that rows ascend, end inside of the indices, and that indices are inside of a row."""
     require(len(indptr) == across + 1, f"{across} rows have {len(indptr)} ends")
     require(indptr[0] == 0 and indptr[-1] <= len(indices), "rows end outside the matrix")
     require((indptr[:-1] <= indptr[1:]).all(), "a row ends before it starts")
@@ -125,6 +126,7 @@ def _lift_dok(name: str, lengths: list[Any], data: Array, coords: list[Any]) -> 
 
 
 def _coords(coo: Any) -> Any:
+    """Return the coordinates; scipy before 1.13 has two attributes for them."""
     return coo.coords if hasattr(coo, "coords") else (coo.row, coo.col)
 
 
@@ -173,13 +175,15 @@ def _lift_lil(name: str, lengths: list[Any], data: Array, indices: Array, indptr
 # Checks
 
 
-def _shape(lengths: list[object]) -> tuple[int, ...]:
-    sound = [n for n in lengths if type(n) is int and 0 <= n < 2**63]
-    require(len(sound) == len(lengths) and lengths, "a shape is not a list of lengths")
-    return tuple(sound)
+def _shape(lengths: list[Any]) -> tuple[int, ...]:
+    """Return a shape, once it is a list of lengths."""
+    is_shape = lengths and all(type(n) is int and 0 <= n < 2**63 for n in lengths)
+    require(is_shape, "a shape is not a list of lengths")
+    return tuple(lengths)
 
 
 def _check_indices(*arrays: Array) -> None:
+    """Check that arrays are one-dimensional, and of an integer type that scipy uses."""
     for array in arrays:
         sound = type(array) is np.ndarray and array.ndim == 1 and array.dtype in _INTEGERS
         require(sound, "indices are not integers in one row")

@@ -1,4 +1,4 @@
-"""Tensors and parameters of torch that are in main memory, with their dtypes, devices and sizes.
+"""Tensors and parameters of torch in main memory, and its dtypes, devices and sizes.
 
 Forms (they never change, see `docs/reference/format-v1.md`)
 
@@ -49,6 +49,7 @@ def _lower_tensor(value: Any) -> Form:
 
 
 def _check_storable(value: Any) -> None:
+    """Raise BadValue for a tensor that could not be restored."""
     if value.device.type != "cpu":
         raise BadValue(
             f"cannot store a tensor that is on {value.device}", hint="store tensor.cpu() instead"
@@ -84,6 +85,7 @@ def _memory(value: Any) -> memoryview:
 
 
 def _lift_tensor(form: Form) -> Any:
+    """Return a tensor or parameter over memory of its own, with its gradient."""
     name, shape, device, requires_grad, grad, data = check(
         form, dtype=str, shape=list, device=str, requires_grad=bool, grad=object, data=list
     )
@@ -124,6 +126,7 @@ def _lower_dtype(value: Any) -> Form:
 
 
 def _dtype(name: str) -> Any:
+    """Return a dtype by its name, or raise UnknownType."""
     if name not in _DTYPES:
         raise UnknownType(f"torch.{name[:40]} is not known here", hint="upgrade torch, or otolith")
     return _DTYPES[name]

@@ -33,7 +33,7 @@ from otolith.stores.layers import CachedStore
 from otolith.stores.memory import MemoryStore
 from otolith.stores.sqlite import SqliteStore
 from otolith.stores.url import Cache, Disk, as_store, open_store
-from otolith.stores.url import InMemory as Memory  # otolith.memory has a class Memory of its own
+from otolith.stores.url import InMemory as Memory  # otolith.memory has another Memory
 
 __all__ = [
     "TIME_LIMIT",

@@ -4,7 +4,7 @@ A store holds two things. *Objects* are bytes named by the BLAKE3 hash of those 
 change, so they can be cached, copied and written again freely. *Refs* are names for hashes: they
 are the only thing on which processes have to agree. `write` is the only way in.
 
-Rules that every store keeps
+Rules for every store
 1. A batch is atomic. Readers see all of it or nothing, also after a crash in the middle.
 2. A batch is conditional. Its fences, swaps and needs are compared with the store in the same
    atomic step in which it is applied; `check_conditions` does the comparing. A refused batch leaves
@@ -328,7 +328,7 @@ def check_conditions(
     """Compare the conditions of a batch with the store, in the order that the contract asks for.
 
     `token` returns the highest token seen under a name (0: none), `ref` the hash of a ref, and
-    `holds` tells whether an object is there with everything below it. Call this under the lock, or
+    `holds` whether an object is there with everything below it. Call this under the lock, or
     in the transaction, in which the batch is then applied.
 
     Raises:

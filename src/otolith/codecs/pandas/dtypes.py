@@ -91,6 +91,7 @@ def lift_zone(form: object) -> tzinfo | None:
 def _lower_timestamp(value: Any) -> Form:
     zone = value.tzinfo
     return {
+        "type": "Timestamp",
         "value": int(value.asm8.view(np.int64)),
         "unit": value.unit,
         "zone": lower_zone(zone),

@@ -11,8 +11,8 @@ Layout, version 1
     segment          a sorted run of the hashes of objects, 32 bytes each
 
 Rules
-1. Only the root is ever overwritten, by compare-and-set. So whoever has read a root has a snapshot
-   of the whole store, as long as its parts are there.
+1. Only the root is ever overwritten, by compare-and-set. So a process that has read a root has a
+   snapshot of the whole store, as long as its parts are there.
 2. No two parts are the same, because of their random bytes. So a part that was replaced can be
    removed at once: no other writer can have made the same one concurrently.
 3. Segments merge like those of an LSM tree: eight of one size become one of the next size, so a
@@ -156,7 +156,7 @@ def decode_root(value: bytes | None, where: str) -> Root:
     return decode(body, Root)
 
 
-class RootReplaced(Exception):
+class StaleRoot(Exception):
     """A part is gone: another writer has swapped the root and removed what it replaced."""
 
 
@@ -172,7 +172,7 @@ class PartCache:
         """Return the bodies of parts, read together.
 
         Raises:
-            RootReplaced: one is gone.
+            StaleRoot: one is gone.
             Corrupt: one does not have its hash.
         """
         cache, wanted = self._cache, list(names)
@@ -182,7 +182,7 @@ class PartCache:
         for name in missing:
             value = found.get(part_key(name))
             if value is None:
-                raise RootReplaced
+                raise StaleRoot
             if digest(value) != name:
                 where = f"{self._client.name}: {part_key(name)[:17]}…"
                 raise Corrupt(f"{where} is damaged", hint="restore it from a backup")

@@ -41,8 +41,8 @@ from otolith.stores.keyvalue.root import (
     ROOT,
     PartCache,
     RootBuilder,
-    RootReplaced,
     RootView,
+    StaleRoot,
     object_key,
     part_key,
     swap_root,
@@ -189,7 +189,7 @@ class KeyValueStore:
                     f"{self._client.name}: a part is missing", hint="restore it from a backup"
                 )
             seen = view.value
-            with suppress(RootReplaced):
+            with suppress(StaleRoot):
                 return answer(view)
         raise Busy(f"{self._client.name} changes faster than it can be read", hint="try again")
 
