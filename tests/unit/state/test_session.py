@@ -264,7 +264,7 @@ def test_a_schema_is_checked_on_the_way_in_and_when_committed():
     with pytest.raises(SchemaMismatch, match="did you mean budget"):
         state.__setitem__("bugdet", 1)
     state["plan"] = ["a"]
-    with pytest.raises(SchemaMismatch, match="asks for budget"):
+    with pytest.raises(SchemaMismatch, match="requires budget"):
         state.commit()
     state["budget"] = 500
     state["plan"].append(3)

@@ -1,13 +1,11 @@
-"""The checks themselves: of scalars, containers and models, each a function of one value.
+"""Checks: whether a value fits a type annotation, to the leaf and without converting it.
+
+A check is a function of one value that raises `Misfit`. `Checks` takes each annotation apart once,
+recursive ones too, and composes checks of scalars, containers and models; bounds in `Annotated`
+(msgspec.Meta, annotated-types, pydantic's Field) are checks as well.
 
 As for type checkers, an int is a float and an instance of a subclass is what its base is. Unlike
-for them, a bool is no number and a datetime no date: that is nearly always a mistake.
-
-A value that does not fit its type: where, what was expected, what was found.
-
-Bounds in Annotated: those of msgspec.Meta, annotated-types and pydantic's Field, as checks.
-
-From annotations to checks: each annotation is taken apart once, recursive ones too.
+for them, a bool is not a number and a datetime is not a date: that is nearly always a mistake.
 """
 
 from __future__ import annotations
@@ -25,29 +23,29 @@ _SHOWN_CHARACTERS = 40
 
 
 class Misfit(Exception):
-    """Raised by a check. `path` is gathered by the checks around it, innermost key first."""
+    """Raised by a check: what was expected, what was found, and where (innermost key first)."""
 
-    def __init__(self, expected: str, found: object, *, said: str = "") -> None:
+    def __init__(self, expected: str, found: object, *, message: str = "") -> None:
         super().__init__(expected)
         self.expected = expected
         self.found = found
-        self.said = said
+        self.message = message
         self.path: list[object] = []
 
     def below(self, key: object) -> Misfit:
-        """Note under which key of a container it was found."""
+        """Add the key of the container that it was found under."""
         self.path.append(key)
         return self
 
     def __str__(self) -> str:
-        return f"{self.said or f'expected {self.expected}'}, found {shown(self.found)}"
+        return f"{self.message or f'expected {self.expected}'}, found {describe(self.found)}"
 
 
-def shown(value: object) -> str:
-    """Return the type of a value, and the value if it is short by nature."""
+def describe(value: object) -> str:
+    """Return the type of a value, and the value itself if it is a scalar."""
     if value is None:
         return "None"
-    name = named(type(value))
+    name = type_name(type(value))
     if type(value) not in _SHORT:
         return name
     text = repr(value)
@@ -55,8 +53,8 @@ def shown(value: object) -> str:
     return f"{name} {cut}"
 
 
-def named(kind: type) -> str:
-    """Return the name of a type as people write it."""
+def type_name(kind: type) -> str:
+    """Return the name of a type, as in source code."""
     if kind.__module__ == "builtins":
         return kind.__qualname__
     return f"{kind.__module__}.{kind.__qualname__}"
@@ -68,61 +66,39 @@ Check: TypeAlias = Callable[[Any], None]
 _UNSET = object()
 
 
-def whatever(_value: object) -> None:
-    """Fits everything."""
+def accept_any(_value: object) -> None:
+    """Accept everything."""
 
 
-def _none(value: object) -> None:
-    if value is not None:
-        raise Misfit("None", value)
+def _scalar(expected: str, *kinds: type, but: type | tuple[()] = ()) -> Check:
+    """Return a check that accepts instances of some types, and none of a type derived from them."""
+    first = kinds[0]
+
+    def check(value: object) -> None:
+        if type(value) is not first and (isinstance(value, but) or not isinstance(value, kinds)):
+            raise Misfit(expected, value)
+
+    return check
 
 
-def _bool(value: object) -> None:
-    if type(value) is not bool:
-        raise Misfit("bool", value)
-
-
-def _int(value: object) -> None:
-    if type(value) is not int and (type(value) is bool or not isinstance(value, int)):
-        raise Misfit("int", value)
-
-
-def _float(value: object) -> None:
-    if type(value) is not float and (type(value) is bool or not isinstance(value, float | int)):
-        raise Misfit("float", value)
-
-
-def _complex(value: object) -> None:
-    if type(value) is bool or not isinstance(value, complex | float | int):
-        raise Misfit("complex", value)
-
-
-def _str(value: object) -> None:
-    if not isinstance(value, str):
-        raise Misfit("str", value)
-
-
-def _date(value: object) -> None:
-    if not isinstance(value, date) or isinstance(value, datetime):
-        raise Misfit("datetime.date", value)
-
+_NONE = _scalar("None", type(None))
 
 SCALARS: dict[Any, Check] = {
-    None: _none,
-    type(None): _none,
-    bool: _bool,
-    int: _int,
-    float: _float,
-    complex: _complex,
-    str: _str,
-    date: _date,
-    object: whatever,
+    None: _NONE,
+    type(None): _NONE,
+    bool: _scalar("bool", bool),
+    int: _scalar("int", int, but=bool),
+    float: _scalar("float", float, int, but=bool),
+    complex: _scalar("complex", complex, float, int, but=bool),
+    str: _scalar("str", str),
+    date: _scalar("datetime.date", date, but=datetime),
+    object: accept_any,
 }
 
 
-def instance(kind: type) -> Check:
-    """Fits instances of a class."""
-    expected = named(kind)
+def instance_of(kind: type) -> Check:
+    """Return a check that accepts instances of a class."""
+    expected = type_name(kind)
 
     def check(value: object) -> None:
         if type(value) is not kind and not isinstance(value, kind):
@@ -131,8 +107,8 @@ def instance(kind: type) -> Check:
     return check
 
 
-def every(checks: list[Check]) -> Check:
-    """Fits what fits all of these."""
+def all_of(checks: list[Check]) -> Check:
+    """Return a check that accepts what all of these accept."""
 
     def check(value: object) -> None:
         for each in checks:
@@ -142,7 +118,7 @@ def every(checks: list[Check]) -> Check:
 
 
 def literal(options: tuple[Any, ...]) -> Check:
-    """Fits these values, and no others that are merely equal to them."""
+    """Return a check that accepts these values, and none that is merely equal to one."""
     known = {(type(option), option) for option in options}
     expected = " or ".join(map(repr, options))
 
@@ -158,7 +134,7 @@ def literal(options: tuple[Any, ...]) -> Check:
 
 
 def union(checks: list[Check]) -> Check:
-    """Fits what fits one of these."""
+    """Return a check that accepts what one of these accepts."""
 
     def check(value: object) -> None:
         misfits = []
@@ -167,7 +143,7 @@ def union(checks: list[Check]) -> Check:
                 return each(value)
             except Misfit as misfit:
                 misfits.append(misfit)
-        # The member that got furthest is the one that was meant.
+        # The alternative that matched deepest is most likely the intended one.
         deepest = max(misfits, key=lambda misfit: len(misfit.path))
         if deepest.path or len(misfits) == 1:
             raise deepest
@@ -177,15 +153,15 @@ def union(checks: list[Check]) -> Check:
 
 
 def collection(kind: type, part: Check) -> Check:
-    """Fits containers of one kind whose elements all fit."""
+    """Return a check of containers of one kind and of their elements."""
     is_ordered = not issubclass(kind, set | frozenset)
-    whole = instance(kind)
+    whole = instance_of(kind)
 
     def check(value: Any) -> None:
         whole(value)
         at = 0
         try:
-            for at, each in enumerate(value):  # noqa: B007 - it says where it went wrong
+            for at, each in enumerate(value):  # noqa: B007 - the error needs the position
                 part(each)
         except Misfit as misfit:
             raise misfit.below(str(at)) if is_ordered else misfit from None
@@ -193,8 +169,8 @@ def collection(kind: type, part: Check) -> Check:
     return check
 
 
-def fixed(parts: list[Check]) -> Check:
-    """Fits tuples of one length, each element with a check of its own."""
+def tuple_of(parts: list[Check]) -> Check:
+    """Return a check of tuples of one length, with one check for each element."""
 
     def check(value: Any) -> None:
         if not isinstance(value, tuple) or len(value) != len(parts):
@@ -210,15 +186,18 @@ def fixed(parts: list[Check]) -> Check:
 
 
 def mapping(kind: type, key_check: Check, part: Check) -> Check:
-    """Fits mappings of one kind whose keys and values all fit."""
-    whole = instance(kind)
+    """Return a check of mappings of one kind, of their keys and their values."""
+    whole = instance_of(kind)
 
     def check(value: Any) -> None:
         whole(value)
         key: object = None
         try:
             for key, each in value.items():
-                _check_key(key_check, key)
+                try:
+                    key_check(key)
+                except Misfit as misfit:
+                    raise Misfit(f"a key that is {misfit.expected}", key) from None
                 part(each)
         except Misfit as misfit:
             raise misfit.below(key) from None
@@ -226,16 +205,9 @@ def mapping(kind: type, key_check: Check, part: Check) -> Check:
     return check
 
 
-def _check_key(check: Check, key: object) -> None:
-    try:
-        check(key)
-    except Misfit as misfit:
-        raise Misfit(f"a key that is {misfit.expected}", key) from None
-
-
 def model(kind: type, parts: list[tuple[str, Check]]) -> Check:
-    """Fits instances of a model class whose fields all fit."""
-    whole = instance(kind)
+    """Return a check of instances of a model class, and of their fields."""
+    whole = instance_of(kind)
 
     def check(value: Any) -> None:
         whole(value)
@@ -244,25 +216,23 @@ def model(kind: type, parts: list[tuple[str, Check]]) -> Check:
             for name, part in parts:
                 part(getattr(value, name, _UNSET))
         except Misfit as misfit:
-            found = "nothing: it was never set" if misfit.found is _UNSET else ""
-            raise (_unset(misfit) if found else misfit).below(name) from None
+            if misfit.found is _UNSET:
+                expected = f"expected {misfit.expected}, and it was never set"
+                misfit = Misfit(misfit.expected, None, message=expected)
+            raise misfit.below(name) from None
 
     return check
 
 
-def _unset(misfit: Misfit) -> Misfit:
-    return Misfit(misfit.expected, None, said=f"expected {misfit.expected}, and it was never set")
-
-
 def typed_dict(kind: type, parts: dict[str, Check], required: frozenset[str]) -> Check:
-    """Fits dicts with the keys of a TypedDict and no others."""
+    """Return a check of dicts with the keys of a TypedDict, and no others."""
 
     def check(value: Any) -> None:
         if not isinstance(value, dict):
-            raise Misfit(f"a dict as {named(kind)}", value)
+            raise Misfit(f"a dict as {type_name(kind)}", value)
         if missing := required - value.keys():
-            said = f"expected a key {min(missing)!r}, as {named(kind)} has it"
-            raise Misfit("", value, said=said)
+            message = f"expected a key {min(missing)!r}, as {type_name(kind)} has it"
+            raise Misfit("", value, message=message)
         name: object = None
         try:
             for name, each in value.items():
@@ -275,9 +245,9 @@ def typed_dict(kind: type, parts: dict[str, Check], required: frozenset[str]) ->
     return check
 
 
-_SPEAKERS = {"msgspec", "annotated_types", "pydantic"}
+_BOUND_LIBRARIES = {"msgspec", "annotated_types", "pydantic"}
 
-_COMPARED: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
+_BOUNDS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
     "gt": (operator.gt, "> {}"),
     "ge": (operator.ge, ">= {}"),
     "lt": (operator.lt, "< {}"),
@@ -291,14 +261,14 @@ _COMPARED: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
 
 
 def constraints(metadata: Iterable[Any]) -> Iterator[Callable[[Any], None]]:
-    """Yield a check for each bound that is known; other annotations mean nothing here."""
+    """Yield a check for each bound that is known; other annotations are ignored."""
     for each in metadata:
-        if type(each).__module__.partition(".")[0] not in _SPEAKERS:
+        if type(each).__module__.partition(".")[0] not in _BOUND_LIBRARIES:
             continue
         inner = getattr(each, "metadata", None)
         if isinstance(inner, list | tuple):  # pydantic's Field holds a list of bounds
             yield from constraints(inner)
-        for name, (holds, text) in _COMPARED.items():
+        for name, (holds, text) in _BOUNDS.items():
             bound = getattr(each, name, None)
             if bound is not None:
                 yield _bounded(holds, bound, text)
@@ -319,7 +289,7 @@ def _bounded(holds: Callable[[Any, Any], bool], bound: Any, text: str) -> Callab
 
 
 ModelCheck: TypeAlias = "Callable[[Checks, type, Any], Check | None]"
-"""Makes the check of a model class, given also as it is annotated; None for any other class."""
+"""Returns the check of a model class with its annotation, or None for any other class."""
 
 _UNION = (typing.Union, types.UnionType)
 _WRAPPERS = {"ClassVar", "Final", "NotRequired", "ReadOnly", "Required", "Unpack"}
@@ -327,7 +297,7 @@ _PLAIN_HOMES = ("builtins", "collections", "collections.abc")
 
 
 class Checks:
-    """Makes checks of annotations. What a model class asks for, `model_check` knows."""
+    """Makes checks of annotations; `model_check` makes those of model classes."""
 
     def __init__(self, model_check: ModelCheck) -> None:
         self._model_check = model_check
@@ -341,10 +311,10 @@ class Checks:
         """
         try:
             found = self._made.get(hint)
-        except TypeError:  # an unhashable part of Annotated: made anew each time
+        except TypeError:  # an unhashable part of Annotated: made each time
             return self._make(hint)
         if found is None:
-            later = _Later()
+            later = _ForwardCheck()
             self._made[hint] = later.check
             found = self._made[hint] = later.target = self._make(hint)
         return found
@@ -358,11 +328,11 @@ class Checks:
             return self._special(name, hint)
         origin, args = typing.get_origin(hint) or hint, typing.get_args(hint)
         if not isinstance(origin, type):
-            return whatever
+            return accept_any
         return (
             self._model_check(self, origin, hint)
             or (self._container(origin, args) if args or hint == tuple[()] else None)
-            or instance(origin)
+            or instance_of(origin)
         )
 
     def _special(self, name: str, hint: Any) -> Check:
@@ -372,49 +342,46 @@ class Checks:
         if name == "Literal":
             return literal(args)
         if name == "Annotated":
-            return every([self.of(args[0]), *constraints(args[1:])])
+            return all_of([self.of(args[0]), *constraints(args[1:])])
         if name == "Wrapper":
             return self.of(args[0])
         if name == "NewType":
             return self.of(hint.__supertype__)
         if name == "TypeAliasType":
             return self.of(hint.__value__)
-        return self._variable(hint) if name == "TypeVar" else whatever
-
-    def _variable(self, hint: Any) -> Check:
+        if name != "TypeVar":
+            return accept_any
         if hint.__constraints__:
             return union([self.of(each) for each in hint.__constraints__])
-        return whatever if hint.__bound__ is None else self.of(hint.__bound__)
+        return accept_any if hint.__bound__ is None else self.of(hint.__bound__)
 
     def _container(self, origin: type, args: tuple[Any, ...]) -> Check | None:
         if origin.__module__ not in _PLAIN_HOMES:  # an array of float64 is an array
             return None
         if issubclass(origin, tuple):
-            return self._tuple(args)
+            if len(args) == 2 and args[1] is Ellipsis:
+                return collection(tuple, self.of(args[0]))
+            return tuple_of([self.of(arg) for arg in args])
         if issubclass(origin, Mapping) and len(args) == 2:
             return mapping(origin, self.of(args[0]), self.of(args[1]))
         if issubclass(origin, Collection) and len(args) == 1:
             return collection(origin, self.of(args[0]))
         return None
 
-    def _tuple(self, args: tuple[Any, ...]) -> Check:
-        if len(args) == 2 and args[1] is Ellipsis:
-            return collection(tuple, self.of(args[0]))
-        return fixed([self.of(arg) for arg in args])
 
-
-class _Later:
-    """Stands for a check that is being made, in what it is made of."""
+class _ForwardCheck:
+    """The check of a recursive annotation, while its parts are being made."""
 
     def __init__(self) -> None:
-        self.target: Check = whatever
+        self.target: Check = accept_any
 
     def check(self, value: object) -> None:
+        """Apply the finished check."""
         self.target(value)
 
 
 def _special(hint: Any) -> str | None:
-    """Name what an annotation is, if it is no class."""
+    """Return the kind of an annotation that is not a class."""
     origin = typing.get_origin(hint)
     if origin in _UNION:
         return "Union"
@@ -427,9 +394,7 @@ def _special(hint: Any) -> str | None:
     name = type(hint).__name__
     if name in ("NewType", "TypeVar", "TypeAliasType"):
         return name
-    return "Whatever" if hint is Any or _is_loose_protocol(origin or hint) else None
-
-
-def _is_loose_protocol(kind: Any) -> bool:
+    kind = origin or hint
     is_protocol = getattr(kind, "_is_protocol", False)
-    return bool(is_protocol) and not getattr(kind, "_is_runtime_protocol", False)
+    can_check = getattr(kind, "_is_runtime_protocol", False)
+    return "Any" if hint is Any or (is_protocol and not can_check) else None

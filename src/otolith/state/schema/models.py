@@ -1,11 +1,10 @@
-"""Models of pydantic, checked by pydantic: strictly, to the leaf, and field by field.
+"""Model classes as fields with checks: dataclass, attrs, msgspec, TypedDict, NamedTuple, pydantic.
 
-pydantic takes an instance of a model on trust, and makes a new one of what it looks into. What is
-built here from its schemas looks into every instance and makes none: only errors are wanted. Rules
-across the fields of a state's own model (`model_validator`) need all fields at once and are not
-run; those of models inside it are.
-
-Models of every family as fields with checks: dataclass, attrs, msgspec, TypedDict, pydantic.
+Models of pydantic are checked by pydantic: strictly, to the leaf, field by field. pydantic trusts
+an instance of a model, and makes a new one of what it validates. So its core schemas are rewritten
+here (`_strict`) to look into every instance and to make none: only errors are wanted. Rules across
+the fields of a state's own model (`model_validator`) need all fields at once and are not run; those
+of models inside it are.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from otolith.errors import Invalid
-from otolith.state.schema import checks as kinds
-from otolith.state.schema.checks import Check, Checks, Misfit, named
+from otolith.state.schema import checks as check_of
+from otolith.state.schema.checks import Check, Checks, Misfit, type_name
 
 _NOT_SCHEMAS = {"cls", "config", "default", "expected", "metadata", "ref", "serialization"}
 _PREFIX = "Input should be "
@@ -44,7 +43,7 @@ def pydantic_check(kind: Any) -> Check:
 
     def check(value: Any) -> None:
         if not isinstance(value, kind):
-            raise Misfit(named(kind), value)
+            raise Misfit(type_name(kind), value)
         try:
             validator.validate_python(value, strict=True)
         except ValidationError as error:
@@ -54,18 +53,11 @@ def pydantic_check(kind: Any) -> Check:
 
 
 def pydantic_fields(kind: Any) -> Iterator[tuple[str, Check, bool]]:
-    """Yield name, check, and whether it must be there, of each field of a model."""
-    fields, definitions, config = _taken_apart(kind)
+    """Yield the name, the check and whether it is required, of each field of a model."""
+    fields, definitions, config = _model_fields(kind)
     for name, field in fields.items():
-        yield (
-            name,
-            _field_check(name, field["schema"], definitions, config),
-            _is_required(kind, name),
-        )
-
-
-def _is_required(kind: Any, name: str) -> bool:
-    return bool(kind.model_fields[name].is_required())
+        check = _field_check(name, field["schema"], definitions, config)
+        yield name, check, kind.model_fields[name].is_required()
 
 
 def _field_check(name: str, schema: Any, definitions: list[Any], config: Any) -> Check:
@@ -94,13 +86,13 @@ def _core_schema(kind: Any) -> Any:
         kind.model_rebuild()
     except (NameError, PydanticUserError) as error:
         raise Invalid(
-            f"the annotations of {named(kind)} cannot be resolved: {error}",
+            f"the annotations of {type_name(kind)} cannot be resolved: {error}",
             hint="define or import what they name, then call model_rebuild()",
         ) from error
     return kind.__pydantic_core_schema__
 
 
-def _taken_apart(kind: Any) -> tuple[dict[str, Any], list[Any], Any]:
+def _model_fields(kind: Any) -> tuple[dict[str, Any], list[Any], Any]:
     """Return the fields of a model, the definitions they refer to, and the model's settings."""
     schema, config = _core_schema(kind), None
     definitions: dict[str, Any] = {}
@@ -112,12 +104,12 @@ def _taken_apart(kind: Any) -> tuple[dict[str, Any], list[Any], Any]:
         inner = schema.get("schema")
         schema = definitions[schema["schema_ref"]] if "schema_ref" in schema else inner
         if schema is None or schema.get("type") == "nullable":
-            raise Invalid(f"{named(kind)} has no fields", hint="use a model with named fields")
+            raise Invalid(f"{type_name(kind)} has no fields", hint="use a model with named fields")
     return schema["fields"], [_strict(each) for each in definitions.values()], config
 
 
 def _strict(schema: Any) -> Any:
-    """Return a schema that looks into instances again, and runs no code that completes them."""
+    """Return a schema that looks into instances, and runs no code that completes them."""
     if isinstance(schema, list | tuple):
         return type(schema)(map(_strict, schema))
     if not isinstance(schema, dict):
@@ -127,20 +119,25 @@ def _strict(schema: Any) -> Any:
         for name, part in schema.items()
         if name != "validation_alias"  # an instance has its fields under their own names
     }
-    return _opened(made) if made.get("type") in ("model", "dataclass") else made
+    return _instance_schema(made) if made.get("type") in ("model", "dataclass") else made
 
 
-def _opened(schema: dict[str, Any]) -> Any:
-    """Return a schema for instances of a class that checks what is in them and makes none."""
+def _instance_schema(schema: dict[str, Any]) -> Any:
+    """Return a schema that checks what is in instances of a class, and makes none."""
     from pydantic_core import PydanticCustomError, core_schema
 
     kind, fields = schema["cls"], schema.get("fields")
-    expected = _PREFIX + "an instance of " + named(kind).replace("{", "{{")
+    expected = _PREFIX + "an instance of " + type_name(kind).replace("{", "{{")
 
     def check(value: Any, fits: Any) -> object:
         if not isinstance(value, kind):
             raise PydanticCustomError("instance", expected)
-        fits(_content(value, fields, is_root=bool(schema.get("root_model"))))
+        if fields is not None:  # a dataclass
+            fits({name: getattr(value, name) for name in fields if hasattr(value, name)})
+        elif schema.get("root_model"):
+            fits(value.root)
+        else:
+            fits({**(value.__pydantic_extra__ or {}), **value.__dict__})
         return copy(value)  # a validator of the model may change what it is given
 
     return core_schema.no_info_wrap_validator_function(
@@ -148,25 +145,17 @@ def _opened(schema: dict[str, Any]) -> Any:
     )
 
 
-def _content(value: Any, fields: list[str] | None, *, is_root: bool) -> object:
-    if fields is not None:  # a dataclass
-        return {name: getattr(value, name) for name in fields if hasattr(value, name)}
-    if is_root:
-        return value.root
-    return {**(value.__pydantic_extra__ or {}), **value.__dict__}
-
-
 def _misfit(error: Any, value: Any) -> Misfit:
-    """Return the first thing that pydantic found, at the path where it is in the value."""
-    said = str(error["msg"])
-    expected = said.removeprefix(_PREFIX)
-    said = "" if expected != said else said[:1].lower() + said[1:]
-    misfit = Misfit(expected, error["input"], said=said)
-    misfit.path = [*reversed(list(_resolved(error["loc"], value)))]
+    """Return the first error of pydantic as a Misfit, with its path in the value."""
+    message = str(error["msg"])
+    expected = message.removeprefix(_PREFIX)
+    message = "" if expected != message else message[:1].lower() + message[1:]
+    misfit = Misfit(expected, error["input"], message=message)
+    misfit.path = [*reversed(list(_places_in(error["loc"], value)))]
     return misfit
 
 
-def _resolved(location: tuple[Any, ...], value: Any) -> Iterator[object]:
+def _places_in(location: tuple[Any, ...], value: Any) -> Iterator[object]:
     """Yield the parts of a location that are places in the value; others name alternatives."""
     for part in location:
         if isinstance(value, dict) and part in value:
@@ -192,7 +181,7 @@ def fields_of(model: Any) -> list[Field]:
     """Return the fields of a model, each with its check.
 
     Raises:
-        Invalid: it is no model, or its annotations name what is not there.
+        Invalid: it is not a model, or its annotations cannot be resolved.
     """
     kind = typing.get_origin(model) or model
     if is_pydantic(kind):
@@ -200,7 +189,7 @@ def fields_of(model: Any) -> list[Field]:
     required = _required(kind)
     if required is None:
         raise Invalid(
-            f"{model!r} is no model",
+            f"{model!r} is not a model",
             hint="a schema is a dataclass, a TypedDict, or a class of attrs, msgspec or pydantic",
         )
     checks = Checks(model_check)
@@ -209,7 +198,7 @@ def fields_of(model: Any) -> list[Field]:
 
 
 def model_check(checks: Checks, kind: type, hint: Any) -> Check | None:
-    """Return the check of a nested model, or None if the class is none."""
+    """Return the check of a nested model, or None if the class is not a model."""
     if is_pydantic(kind):
         return pydantic_check(kind)
     required = _required(kind)
@@ -218,63 +207,56 @@ def model_check(checks: Checks, kind: type, hint: Any) -> Check | None:
     hints = _hints(kind, hint)
     parts = {name: checks.of(hints.get(name, Any)) for name in required}
     if typing.is_typeddict(kind):
-        return kinds.typed_dict(kind, parts, frozenset(n for n in required if required[n]))
-    return kinds.model(kind, list(parts.items()))
+        return check_of.typed_dict(kind, parts, frozenset(n for n in required if required[n]))
+    return check_of.model(kind, list(parts.items()))
 
 
 def _required(kind: Any) -> dict[str, bool] | None:
-    """Return the fields of a class and whether each must be given, or None if it has none."""
+    """Return the fields of a class and whether each is required; None for other classes."""
     if typing.is_typeddict(kind):
         return _required_keys(kind)
     if dataclasses.is_dataclass(kind):
+        no = dataclasses.MISSING
         return {
-            field.name: field.init and _has_no_default(field) for field in dataclasses.fields(kind)
+            field.name: field.init and field.default is no and field.default_factory is no
+            for field in dataclasses.fields(kind)
         }
     if isinstance(attributes := getattr(kind, "__attrs_attrs__", None), tuple):
-        return {each.name: each.init and _has_no_attrs_default(each) for each in attributes}
+        import attrs
+
+        return {each.name: each.init and each.default is attrs.NOTHING for each in attributes}
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return {field.name: field.required for field in msgspec.structs.fields(kind)}
     defaults = getattr(kind, "_field_defaults", None)  # of a NamedTuple
     return None if defaults is None else {name: name not in defaults for name in kind._fields}
 
 
-def _has_no_default(field: dataclasses.Field[Any]) -> bool:
-    missing = dataclasses.MISSING
-    return field.default is missing and field.default_factory is missing
-
-
-def _has_no_attrs_default(attribute: Any) -> bool:
-    import attrs
-
-    return attribute.default is attrs.NOTHING
-
-
 def _required_keys(kind: Any) -> dict[str, bool]:
     # In postponed annotations Python does not look for NotRequired; the resolved ones show it.
     required = {}
     for name, hint in _hints(kind, kind).items():
-        said = getattr(typing.get_origin(hint), "_name", None)
-        if said in ("Required", "NotRequired"):
-            required[name] = said == "Required"
+        wrapper = getattr(typing.get_origin(hint), "_name", None)
+        if wrapper in ("Required", "NotRequired"):
+            required[name] = wrapper == "Required"
         else:
             required[name] = name in kind.__required_keys__
     return required
 
 
 def _hints(kind: Any, hint: Any) -> dict[str, Any]:
-    """Return the annotations of a class, with the types that a generic one was given put in."""
+    """Return the annotations of a class; the parameters of a generic one are substituted."""
     try:
         hints = typing.get_type_hints(kind, include_extras=True)
     except (NameError, TypeError, AttributeError, SyntaxError) as error:
         raise Invalid(
-            f"the annotations of {named(kind)} cannot be resolved: {error}",
+            f"the annotations of {type_name(kind)} cannot be resolved: {error}",
             hint="define or import what they name at the top level of the module",
         ) from error
     given = dict(zip(getattr(kind, "__parameters__", ()), typing.get_args(hint), strict=False))
-    return {name: _filled(each, given) for name, each in hints.items()} if given else hints
+    return {name: _substituted(each, given) for name, each in hints.items()} if given else hints
 
 
-def _filled(hint: Any, given: dict[Any, Any]) -> Any:
+def _substituted(hint: Any, given: dict[Any, Any]) -> Any:
     if hint in given:
         return given[hint]
     open_parameters = getattr(hint, "__parameters__", ())

@@ -1,4 +1,4 @@
-"""A schema: what a whole state must look like, checked as values go in and as they come out.
+"""Schemas: the names and types that a whole state must have, checked as values go in and out.
 
 A schema is made of a model class whose fields are the top names of the state:
 
@@ -9,10 +9,10 @@ A schema is made of a model class whose fields are the top names of the state:
     schema = Schema.of(Trip)
     schema.check("budget", "500", when="in")    # SchemaMismatch: budget: expected int, found str
 
-Nothing is converted and nothing is filled in. Names that the model does not have are refused; only
-a pydantic model with extra="allow" takes them. Names that start with a dot belong to otolith.
+Nothing is converted and no defaults are filled in. Names that the model does not have are refused;
+only a pydantic model with extra="allow" takes them. Names that start with a dot belong to otolith.
 
-Which schema a state was kept with is written beside it as its *record*, a name and a version; when
+The schema of a state is stored with it as its *record*, a name and a version, under `.schema`; when
 the version of the model has gone up since, `migrate_state` applies the same migrations to the
 top values that stored instances of the model would go through.
 
@@ -34,13 +34,13 @@ from otolith.state.schema.models import Field, allows_extra, fields_of
 from otolith.state.tracked_branch import TrackedBranch
 
 RECORD = ".schema"
-"""The top name under which the record of a state's schema is kept."""
+"""The top name under which the record of a state's schema is stored."""
 
 When: TypeAlias = Literal["in", "out"]
 
-_MEND = {
+_HINTS = {
     "in": "write a value that fits, or change the schema",
-    "out": "it was kept with another schema, or without one: declare a @migration, or read it"
+    "out": "it was stored with another schema, or without one: declare a @migration, or read it"
     " without a schema",
 }
 
@@ -49,12 +49,18 @@ class Schema:
     """The fields of a model, as the top names of a state. Make one with `Schema.of`."""
 
     def __init__(
-        self, model: Any, *, name: str, version: int, fields: Iterable[Field], is_open: bool
+        self,
+        model: Any,
+        *,
+        name: str,
+        version: int,
+        fields: Iterable[Field],
+        takes_any: bool,
     ) -> None:
         self.model = model
         self.name = name
         self.version = version
-        self.is_open = is_open
+        self.takes_any = takes_any
         self._fields = {field.name: field for field in fields}
         self._checks = {field.name: field.check for field in self._fields.values()}
 
@@ -76,7 +82,7 @@ class Schema:
                 hint="__otolith_version__ is an int, 1 or more",
             )
         name = f"{kind.__module__}:{kind.__qualname__}"
-        return cls(kind, name=name, version=version, fields=fields, is_open=allows_extra(kind))
+        return cls(kind, name=name, version=version, fields=fields, takes_any=allows_extra(kind))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -112,13 +118,13 @@ class Schema:
         missing = [f.name for f in self._fields.values() if f.is_required and f.name not in present]
         if missing:
             raise SchemaMismatch(
-                f"{self.name} asks for {', '.join(missing)}, and nothing is there",
+                f"{self.name} requires {', '.join(missing)}",
                 path=missing[0],
                 hint="set it, or give the field a default",
             )
 
     def record(self) -> dict[str, object]:
-        """Return what is kept beside a state, to know later which schema it was kept with."""
+        """Return what is stored with a state: the name and the version of the schema."""
         return {"name": self.name, "version": self.version}
 
     def check_name(self, key: str) -> None:
@@ -127,7 +133,7 @@ class Schema:
         Raises:
             SchemaMismatch: it may not; the hint names those it has.
         """
-        if key in self._fields or self.is_open or key.startswith("."):
+        if key in self._fields or self.takes_any or key.startswith("."):
             return
         near = get_close_matches(key, self._fields, n=1)
         raise SchemaMismatch(
@@ -140,7 +146,7 @@ class Schema:
         path = format_path((key, *reversed(misfit.path)))
         place = path if when == "in" else f"what is stored at {path}"
         return SchemaMismatch(
-            f"{place} does not fit {self.name}: {misfit}", path=path, hint=_MEND[when]
+            f"{place} does not fit {self.name}: {misfit}", path=path, hint=_HINTS[when]
         )
 
     def __repr__(self) -> str:
@@ -150,22 +156,22 @@ class Schema:
 def migrate_state(
     schema: Schema, stored: Mapping[str, object] | None, fields: Mapping[str, object]
 ) -> dict[str, object]:
-    """Return the top values of a state as the schema of today has them.
+    """Return the top values of a state, migrated to the current version of the schema.
 
-    `stored` is the record that is kept beside the state, None if there is none. A state without
-    one, or with that of today, is returned as it is: `check` finds what does not fit.
+    `stored` is the record of the state, None if there is none. A state without one, or with the
+    current one, is returned unchanged: `check` finds what does not fit.
 
     Raises:
-        SchemaMismatch: the state was kept with another schema, or with a newer version.
+        SchemaMismatch: the state was stored with another schema, or with a newer version.
         UnknownType: there is no migration for a version on the way, or one fails; says which.
     """
     if stored is None or stored == schema.record():
         return dict(fields)
     name, version = stored.get("name"), stored.get("version")
     if name != schema.name and moved_class(str(name)) is not schema.model:
-        raise _kept_otherwise(schema, f"{name} and not with {schema.name}")
+        raise _stored_with(schema, f"{name} and not with {schema.name}")
     if type(version) is not int or not 1 <= version <= schema.version:
-        raise _kept_otherwise(schema, f"version {version} of {name}; here it has {schema.version}")
+        raise _stored_with(schema, f"version {version} of {name}; here it has {schema.version}")
     found = migrate(schema.model, dict(fields), old=version, new=schema.version)
     for key in found:
         schema.check_name(key)
@@ -173,11 +179,11 @@ def migrate_state(
     return found
 
 
-def _kept_otherwise(schema: Schema, what: str) -> SchemaMismatch:
+def _stored_with(schema: Schema, what: str) -> SchemaMismatch:
     return SchemaMismatch(
-        f"the state was kept with the schema {what}",
+        f"the state was stored with the schema {what}",
         path=RECORD,
-        hint="open it with the schema it was kept with; if the class moved, say so with"
+        hint="open it with the schema it was stored with; if the class moved, declare that with"
         f" @migration({schema.model.__name__}, …, formerly=…)",
     )
 
