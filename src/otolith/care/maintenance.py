@@ -78,9 +78,10 @@ def prune(
     store = repo.store
     if not isinstance(store, Collector) or not store.capabilities.collects:
         raise Unsupported(f"{type(store).__name__} cannot collect garbage")
+    before = repo.clock() - int(expire_seconds * 1_000_000) + 1
     erase = expire_seconds == 0
-    # Clocks jump: a move may have a time that is yet to come, and is erased with the others.
-    before = TIME_LIMIT if erase else repo.clock() - int(expire_seconds * 1_000_000) + 1
+    if erase:  # clocks jump: a move may have a time that is yet to come, and is erased as well
+        before = TIME_LIMIT
     return store.collect(
         links, forget_moves_before=before, progress=progress, dry_run=dry_run, erase=erase
     )

@@ -462,7 +462,7 @@ class HandlePromises:
         for index in (1, -2):
             with pytest.raises(IndexError, match="log has 1"):
                 log[index]
-        with pytest.raises(BadValue, match="no step"):
+        with pytest.raises(BadValue, match="must have step 1, got 2"):
             log[::2] = [1]
 
     def test_a_handle_on_something_else_is_refused(self, state: Branch) -> None:
