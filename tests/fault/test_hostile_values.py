@@ -174,5 +174,5 @@ def put(state: Versioned, path: tuple[Any, ...], value: Any) -> None:
 def test_a_log_of_something_else_than_messages_is_damage(rows):
     state = furnished()
     put(state, (".conversation", "main"), rows)
-    with pytest.raises(Corrupt, match="is no message"):
+    with pytest.raises(Corrupt, match="is not a valid message"):
         list(state.conversation)
