@@ -1,19 +1,18 @@
-"""A chart without its data: what it can do if every guard may say yes or no.
+"""The abstract chart: what a chart can do if every guard may be true or false.
 
-`AbstractChart` has a second chart of the same states and transitions (with the same numbers), in
-which guards ask the oracle and actions only do what can move the chart: raise, send, cancel,
-invoke; what assigns is kept as a mark that data may have changed. Guards that ask for active states
-only stay as they are. Where the chart listens for `error.execution`, whatever may fail does so in
-one of the ways. So the real step, run on this chart in every way, reaches everything that the chart
-can reach with any data; what it does not reach, the chart cannot. What cannot be followed is noted
+`AbstractChart` is a second chart of the same states and transitions, with the same numbers, in
+which guards ask an oracle and actions only do what can move the chart: raise, send, cancel, invoke.
+An assignment is only a mark that data may have changed. Guards about active states stay as they
+are. Where the chart handles `error.execution`, whatever can fail does so in one of the possible
+steps. So the real step, run on this chart in every possible way, reaches everything that the chart
+can reach with any data, and what it does not reach cannot happen. What cannot be followed is noted
 in `blind`.
 
-The oracle: answers the guards of a chart in every way, one run for each way.
-
-A guard is a function of the data, the event and the active states. Asked again while none of these
-has changed, the oracle says the same again: a loop that a guard keeps open stays open. If the data
-may have changed and all else is as it was before in this step, the way is given up: from here on
-everything that can happen can happen from there, and is found there.
+The oracle answers the guards in every combination, one run of the step for each. A guard is a
+function of the data, the event and the active states: asked again while none of them has changed,
+it gets the same answer, so that a loop that a guard keeps open stays open. If only the data may
+have changed since an earlier moment of the same step, the run is abandoned: everything that can
+happen from here can happen from there, and is found there.
 """
 
 from __future__ import annotations
@@ -65,19 +64,19 @@ UNKNOWN = "?"
 
 
 class PossibleStep(NamedTuple):
-    """One way a step can go; `is_sure` if no guard had a say in it."""
+    """One possible result of a step, or its error; `is_sure` if no guard was asked."""
 
     step: StepResult | None
     error: StepFailed | None
     is_sure: bool
 
 
-class _RoundAgain(Exception):
-    """The step is where it was before, or asks too much: this way is given up."""
+class _Abandon(Exception):
+    """The step is where it was before, or asks too many questions: this run is abandoned."""
 
 
 class Oracle:
-    """Answers questions by a list, and then with the first answer there is: no."""
+    """Answers questions from a list, and then with the first possible answer: no."""
 
     def __init__(self) -> None:
         self.is_exhausted = False
@@ -93,7 +92,7 @@ class Oracle:
         self._asking: Hashable = None
 
     def possible_steps(self, work: Callable[[], StepResult]) -> Iterator[PossibleStep]:
-        """Yield what a piece of work gives for every list of answers."""
+        """Yield the result of a step for every combination of answers."""
         waiting: list[tuple[int, ...]] = [()]
         count = endless = 0
         most, most_endless = MAX_WAYS, MAX_ENDLESS
@@ -119,7 +118,7 @@ class Oracle:
             self._begin(given)
         try:
             step = work()
-        except _RoundAgain:
+        except _Abandon:
             return None
         except StepFailed as error:
             return PossibleStep(None, error, not self._answers)
@@ -137,77 +136,77 @@ class Oracle:
         return answer
 
     def test(self, guard: str, *, can_fail: bool) -> Callable[[ChartSession], bool]:
-        """Return a test for a transition that asks the oracle."""
+        """Return a guard for a transition that asks the oracle."""
         ways = 3 if can_fail else 2
 
-        def test(run: ChartSession) -> bool:
-            key = (guard, run.mask, id(run.data), _told(run.event), run.id)
+        def test(session: ChartSession) -> bool:
+            key = (guard, session.mask, id(session.data), _visible(session.event), session.id)
             answer = self._known.get(key)
             if answer is None:
-                self._look_round(run, guard)
+                self._check_progress(session, guard)
                 if len(self._answers) >= MAX_QUESTIONS:
                     self.is_exhausted = True
-                    raise _RoundAgain
+                    raise _Abandon
                 answer = self._known[key] = self.ask(ways)
-                self._held += (run.data, run.event)  # so that an id stays theirs
+                self._held += (session.data, session.event)  # so that an id stays theirs
             if answer == 2:
-                run.report(ChartFailure(f"the guard {guard} may fail"))
+                session.report(ChartFailure(f"the guard {guard} may fail"))
             return answer == 1
 
         return test
 
-    def _look_round(self, run: ChartSession, guard: str) -> None:
-        """Give up if the first question of a choice is asked where it was asked before."""
-        asking = (run.id, len(run.scope.trace), id(run.event))
+    def _check_progress(self, session: ChartSession, guard: str) -> None:
+        """Abandon the run if a first question is asked where it was asked before."""
+        asking = (session.id, len(session.scope.trace), id(session.event))
         if asking == self._asking:
             return  # answers that were given since belong to where we are
         self._asking = asking
-        place = (guard, run.id, *map(_standing, run.scope.root.with_descendants()))
-        met = self._met.setdefault(place, id(run.data))
-        if met != id(run.data):
-            raise _RoundAgain
+        place = (guard, session.id, *map(_position, session.scope.root.with_descendants()))
+        met = self._met.setdefault(place, id(session.data))
+        if met != id(session.data):
+            raise _Abandon
 
     def says_yes(self, data: Any, event: Any) -> bool:
         """Answer a guard inside of actions; it has the shape of a registered guard."""
         return self.ask() == 1
 
 
-def _told(event: ChartEvent | None) -> Hashable:
-    """Return what guards can see of an event; one with unknown data is like no other."""
+def _visible(event: ChartEvent | None) -> Hashable:
+    """Return what guards can see of an event; one with unknown data equals no other."""
     if event is None or event.data is None:
         return event
     return id(event) if event.data == UNKNOWN else repr(event)
 
 
-def _standing(run: ChartSession) -> Hashable:
-    """Return all that the further course of a run depends on, but for data and answers."""
+def _position(session: ChartSession) -> Hashable:
+    """Return all that the rest of the step depends on, without data and answers."""
     return (
-        run.id,
-        run.mask,
-        run.states_to_invoke,
-        run.status,
-        "" if run.event is None else run.event.name,
-        tuple(event.name for event in run.internal_queue),
-        tuple(event.name for event in run.external_queue),
-        tuple(sorted((timer.event.name, timer.target or "") for timer in run.timers)),
-        tuple(sorted(run.history.items())),
+        session.id,
+        session.mask,
+        session.states_to_invoke,
+        session.status,
+        "" if session.event is None else session.event.name,
+        tuple(event.name for event in session.internal_queue),
+        tuple(event.name for event in session.external_queue),
+        tuple(sorted((timer.event.name, timer.target or "") for timer in session.timers)),
+        tuple(sorted(session.history.items())),
     )
 
 
 _ASK = NamedGuard("?")
-_TOUCH = (Call("?"),)
-_SOMETIME = Literal(1_000)
+_CHANGE_DATA = (Call("?"),)
+_SOME_DELAY = Literal(1_000)
 _ERROR = (Raise("error.execution"),)
 
 
 class AbstractChart:
-    """The chart without data, the oracle its guards ask, and what could not be followed."""
+    """The chart without data, the oracle that its guards ask, and what could not be followed."""
 
     def __init__(self, chart: CompiledChart) -> None:
         self.oracle = Oracle()
         self.blind: dict[str, None] = {}
         self._made: dict[int, CompiledChart] = {}
-        self._bindings = Bindings(guards={"?": self.oracle.says_yes}, actions={"?": _changed})
+        self._bindings = Bindings(guards={"?": self.oracle.says_yes}, actions={"?": _change_data})
         self._bindings.outlets |= chart.bindings.outlets
         self.chart = self._stripped(chart)
 
@@ -223,7 +222,7 @@ class AbstractChart:
 
     def _patch(self, chart: CompiledChart, original: CompiledChart) -> None:
         """Let the guards of transitions ask the oracle, in the charts inside this one too."""
-        listens = is_listening(original)
+        listens = handles_errors(original)
         for node in chart.order:
             for transition, original_transition in zip(
                 node.transitions, node.state.transitions, strict=True
@@ -238,33 +237,35 @@ class AbstractChart:
                     self._patch(each.content, theirs.content)
 
 
-def is_listening(chart: CompiledChart) -> bool:
-    """Return whether some transition would hear that something failed."""
+def handles_errors(chart: CompiledChart) -> bool:
+    """Return whether some transition handles `error.execution`."""
     return "error.execution" in chart.error_events and any(
         chart.matches(transition, "error.execution") for transition in chart.transitions
     )
 
 
 class _DataRemover:
-    """Takes the data out of one definition."""
+    """Removes the data from one definition."""
 
     def __init__(self, abstract: AbstractChart, chart: CompiledChart) -> None:
         self._abstract = abstract
         self._chart = chart
         self._definition = chart.definition
-        self._listens = is_listening(chart)
+        self._handles_errors = handles_errors(chart)
 
     def definition(self) -> Definition:
+        """Return the definition without its data."""
         found = self._definition
         script = self.block(found.script)
-        if self._listens and any(_is_computed(datum.value) for datum in self._data()):
-            script = (*_perhaps(_ERROR), *script)
+        if self._handles_errors and any(_is_computed(datum.value) for datum in self._data()):
+            script = (*_maybe(_ERROR), *script)
         return replace(found, root=self.state(found.root), script=script)
 
     def _data(self) -> list[Datum]:
         return [datum for node in self._chart.order for datum in node.state.data]
 
     def state(self, state: State) -> State:
+        """Return a state, and those below it, without data."""
         initial = None if state.initial is None else self.transition(state.initial)
         return replace(
             state,
@@ -279,10 +280,12 @@ class _DataRemover:
         )
 
     def transition(self, transition: Transition) -> Transition:
-        delay = _SOMETIME if isinstance(transition.delay, Expression) else transition.delay
+        """Return a transition with a known delay; its guard is replaced later."""
+        delay = _SOME_DELAY if isinstance(transition.delay, Expression) else transition.delay
         return replace(transition, actions=self.block(transition.actions), delay=delay)
 
     def invoke(self, invoke: Invoke, state: State) -> Invoke:
+        """Return an invoke of the child chart without its data, or of an unknown service."""
         finalize = None if invoke.finalize is None else self.block(invoke.finalize)
         invoke = replace(invoke, id_location=None, payload=Payload(), finalize=finalize)
         content = invoke.content
@@ -305,18 +308,19 @@ class _DataRemover:
     # ------------------------------------------------------------ actions
 
     def block(self, block: Block) -> Block:
-        """Keep what moves the chart; what may fail ends the block in one of the ways."""
+        """Return the actions that move the chart; what can fail ends the block in one run."""
         if not block:
             return ()
         action, rest = block[0], self.block(block[1:])
         kept = (*self.action(action), *rest)
-        if self._listens and self._can_fail(action):
+        if self._handles_errors and self._can_fail(action):
             return (If((IfBranch(_ASK, _ERROR), IfBranch(None, kept))),)
         return kept
 
     def action(self, action: Action) -> Block:
+        """Return what an action does that can move the chart."""
         if isinstance(action, Raise):
-            return (replace(action, payload=_known(action.payload)),)
+            return (replace(action, payload=_without_data(action.payload)),)
         if isinstance(action, Send):
             return self._send(action)
         if isinstance(action, Cancel):
@@ -325,11 +329,11 @@ class _DataRemover:
             return self._if(action)
         if isinstance(action, ForEach):
             inner = self.block(action.actions)
-            if any(each != _TOUCH[0] for each in inner):
+            if any(each != _CHANGE_DATA[0] for each in inner):
                 self._note("a loop over a list raises or sends events: once or never is assumed")
-            return (*_TOUCH, *(_perhaps(inner) if inner else ()))
+            return (*_CHANGE_DATA, *(_maybe(inner) if inner else ()))
         if isinstance(action, Assign | Script) or self._is_bound(action):
-            return _TOUCH
+            return _CHANGE_DATA
         return ()
 
     def _is_bound(self, action: Action) -> bool:
@@ -337,7 +341,8 @@ class _DataRemover:
 
     def _if(self, action: If) -> Block:
         branches = tuple(
-            IfBranch(_asked(branch.guard), self.block(branch.actions)) for branch in action.branches
+            IfBranch(_abstract_guard(branch.guard), self.block(branch.actions))
+            for branch in action.branches
         )
         return (If(branches),) if any(branch.actions for branch in branches) else ()
 
@@ -349,9 +354,11 @@ class _DataRemover:
             self._note(f"{text_of(action.event)} is sent to what is only known when it runs")
             return ()
         delay = action.delay
-        if delay is not None and not _is_now(delay):
-            delay = _SOMETIME
-        return (replace(action, payload=_known(action.payload), id_location=None, delay=delay),)
+        if delay is not None and not _is_zero(delay):
+            delay = _SOME_DELAY
+        return (
+            replace(action, payload=_without_data(action.payload), id_location=None, delay=delay),
+        )
 
     def _can_fail(self, action: Action) -> bool:
         if isinstance(action, Assign):
@@ -374,8 +381,8 @@ class _DataRemover:
         return not self._definition.is_scxml or any(datum.name == name for datum in self._data())
 
 
-def _changed(data: Any, event: Any) -> dict[str, Any]:
-    """Stand for any change of the data: what it gives is new, so guards are asked anew."""
+def _change_data(data: Any, event: Any) -> dict[str, Any]:
+    """Stand for any change of the data: its result is a new object, so guards are asked again."""
     return {}
 
 
@@ -383,7 +390,7 @@ def _is_computed(value: Any) -> bool:
     return isinstance(value, Expression)
 
 
-def _is_now(delay: Any) -> bool:
+def _is_zero(delay: Any) -> bool:
     try:
         return not _is_computed(delay) and parse_delay(delay.value) == 0
     except ChartFailure:
@@ -405,7 +412,7 @@ def _has_expression(action: Any) -> bool:
     return not isinstance(action, Cancel) and not hasattr(action, "label")
 
 
-def _known(payload: Payload) -> Payload:
+def _without_data(payload: Payload) -> Payload:
     return Payload(content=Literal(UNKNOWN)) if _payload_computes(payload) else payload
 
 
@@ -413,9 +420,9 @@ def _payload_computes(payload: Payload) -> bool:
     return _is_computed(payload.content) or any(_is_computed(each.value) for each in payload.params)
 
 
-def _perhaps(block: Block) -> Block:
+def _maybe(block: Block) -> Block:
     return (If((IfBranch(_ASK, block),)),)
 
 
-def _asked(guard: Guard | None) -> Guard | None:
+def _abstract_guard(guard: Guard | None) -> Guard | None:
     return guard if guard is None or is_about_states(guard) else _ASK

@@ -1,9 +1,9 @@
-"""Comparing: what is different between two versions of a chart, in plain words.
+"""The difference between two versions of a chart, in plain message.
 
-States are known by their ids. Transitions have none, so within a state they are paired by what they
-have in common: first those that are equal, then those with the same events and guard (retargeted),
-the same events and targets (another guard), then the same events; what is left was added or
-removed. An empty list means that both have the same hash, and do the same.
+States are identified by their ids. Transitions have none, so within a state they are paired by what
+they have in common: first those that are equal, then those with the same events and guard, the same
+events and targets, and the same events; what is left was added or removed. An empty list means that
+both versions have the same hash and do the same.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ChangeKind: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class ChartChange:
-    """One difference: what kind it is, in which state, and in words."""
+    """One difference: what kind it is, in which state, and in message."""
 
     kind: ChangeKind
     state: str
@@ -40,8 +40,8 @@ class ChartChange:
 
 
 def diff(old: Definition, new: Definition) -> list[ChartChange]:
-    """Return what was changed from one definition to another, in document order of the new one."""
-    before, after = _laid_out(old.root), _laid_out(new.root)
+    """Return the changes from one definition to another, in document order of the new one."""
+    before, after = _states_with_parents(old.root), _states_with_parents(new.root)
     before_ids = {old.root.id: new.root.id}  # the root has the chart's name, which may change
     changes = list(_chart(old, new))
     for id, (_, parent) in before.items():
@@ -56,17 +56,19 @@ def diff(old: Definition, new: Definition) -> list[ChartChange]:
             changes.append(ChartChange("state_added", id, f"{id} was added{where}"))
             continue
         if not is_root and before_ids.get(found[1], found[1]) != parent:
-            words = f"{id} was moved from {_around(found[1], old)} to {_around(parent, new)}"
-            changes.append(ChartChange("state_moved", id, words))
+            message = (
+                f"{id} was moved from {_parent_name(found[1], old)} to {_parent_name(parent, new)}"
+            )
+            changes.append(ChartChange("state_moved", id, message))
         changes.extend(_state(found[0], state))
     return changes
 
 
-def _around(parent: str, definition: Definition) -> str:
+def _parent_name(parent: str, definition: Definition) -> str:
     return "the top" if parent == definition.root.id else parent
 
 
-def _laid_out(root: State) -> dict[str, tuple[State, str]]:
+def _states_with_parents(root: State) -> dict[str, tuple[State, str]]:
     found: dict[str, tuple[State, str]] = {}
 
     def visit(state: State, parent: str) -> None:
@@ -79,7 +81,7 @@ def _laid_out(root: State) -> dict[str, tuple[State, str]]:
 
 
 def _chart(old: Definition, new: Definition) -> Iterator[ChartChange]:
-    for name, words in (
+    for name, what in (
         ("name", "the name"),
         ("dialect", "the language of expressions"),
         ("matching", "how names of events are matched"),
@@ -89,10 +91,8 @@ def _chart(old: Definition, new: Definition) -> Iterator[ChartChange]:
     ):
         before, after = getattr(old, name), getattr(new, name)
         if before != after:
-            message = f"{words} was changed"
-            if name != "script":
-                message += f" from {before!r} to {after!r}"
-            yield ChartChange("chart", new.root.id, message)
+            detail = "" if name == "script" else f" from {before!r} to {after!r}"
+            yield ChartChange("chart", new.root.id, f"{what} was changed{detail}")
 
 
 # ---------------------------------------------------------------- states
@@ -103,24 +103,26 @@ def _state(old: State, new: State) -> Iterator[ChartChange]:
     if old.kind != new.kind:
         yield ChartChange("state_changed", id, f"{id} is {new.kind} now, and was {old.kind}")
     if _targets(old.initial) != _targets(new.initial):
-        words = f"{id} begins in {_targets(new.initial)} now, not in {_targets(old.initial)}"
-        yield ChartChange("state_changed", id, words)
+        message = f"{id} begins in {_targets(new.initial)} now, not in {_targets(old.initial)}"
+        yield ChartChange("state_changed", id, message)
     elif old.initial is not None and new.initial is not None:
-        yield from _actions(id, "on its way in", old.initial.actions, new.initial.actions)
+        yield from _actions(
+            id, "on its initial transition", old.initial.actions, new.initial.actions
+        )
     if old.is_deep != new.is_deep:
         kind = "deep" if new.is_deep else "shallow"
         yield ChartChange("state_changed", id, f"the history {id} is {kind} now")
     yield from _actions(id, "on entry", old.entry, new.entry)
     yield from _actions(id, "on exit", old.exit, new.exit)
-    for name, words in (("invokes", "invokes"), ("data", "declares"), ("output", "hands over")):
+    for name, message in (("invokes", "invokes"), ("data", "declares"), ("output", "returns")):
         if getattr(old, name) != getattr(new, name):
-            yield ChartChange("state_changed", id, f"what {id} {words} was changed")
+            yield ChartChange("state_changed", id, f"what {id} {message} was changed")
     yield from _order_of_children(old, new)
     yield from _transitions(old, new)
 
 
 def _order_of_children(old: State, new: State) -> Iterator[ChartChange]:
-    """Document order decides which of two transitions wins, so it is told."""
+    """Report a new order of children: it decides which of two transitions wins."""
     before, after = [each.id for each in old.children], [each.id for each in new.children]
     shared = set(before) & set(after)
     if [id for id in before if id in shared] != [id for id in after if id in shared]:
@@ -157,14 +159,14 @@ def _transitions(old: State, new: State) -> Iterator[ChartChange]:
     left = {id(before) for before, _ in pairs}
     for transition in old.transitions:
         if id(transition) not in left:
-            words = f"{_named(new.id, transition)} was removed"
-            yield ChartChange("transition_removed", new.id, words)
+            message = f"{_named(new.id, transition)} was removed"
+            yield ChartChange("transition_removed", new.id, message)
     partners = {id(after): before for before, after in pairs}
     for transition in new.transitions:
         before = partners.get(id(transition))
         if before is None:
-            words = f"{_named(new.id, transition)} was added"
-            yield ChartChange("transition_added", new.id, words)
+            message = f"{_named(new.id, transition)} was added"
+            yield ChartChange("transition_added", new.id, message)
         else:
             yield from _transition(new.id, before, transition)
     yield from _order(old, new, pairs)
@@ -188,18 +190,18 @@ def _paired(old: list[Transition], new: list[Transition]) -> list[tuple[Transiti
 def _transition(state: str, old: Transition, new: Transition) -> Iterator[ChartChange]:
     name = _named(state, old)
     if (old.events, old.delay) != (new.events, new.delay):
-        words = f"{name} happens {_when(new)} now"
-        yield ChartChange("transition_changed", state, words)
+        message = f"{name} happens {_when(new)} now"
+        yield ChartChange("transition_changed", state, message)
     if old.targets != new.targets:
-        words = f"{name} leads to {_targets(new)} now"
-        yield ChartChange("transition_retargeted", state, words)
+        message = f"{name} leads to {_targets(new)} now"
+        yield ChartChange("transition_retargeted", state, message)
     if old.guard != new.guard:
         yield ChartChange("guard_changed", state, f"{name} {_guards(old, new)}")
     if old.actions != new.actions:
         yield ChartChange("actions_changed", state, f"what {name} does was changed")
     if old.is_internal != new.is_internal:
-        words = "does not leave" if new.is_internal else "leaves and enters"
-        yield ChartChange("transition_changed", state, f"{name} {words} {state} itself now")
+        message = "does not leave" if new.is_internal else "leaves and enters"
+        yield ChartChange("transition_changed", state, f"{name} {message} {state} itself now")
 
 
 def _guards(old: Transition, new: Transition) -> str:
@@ -216,13 +218,13 @@ def _guards(old: Transition, new: Transition) -> str:
 def _order(
     old: State, new: State, pairs: list[tuple[Transition, Transition]]
 ) -> Iterator[ChartChange]:
-    """Tell of transitions that changed places: the first whose guard holds is the one taken."""
+    """Report a new order of transitions: the first whose guard holds is the one taken."""
     places = {id(each): index for index, each in enumerate(old.transitions)}
     partners = {id(after): places[id(before)] for before, after in pairs}
     order = [partners[id(each)] for each in new.transitions if id(each) in partners]
     if order != sorted(order):
-        words = f"the transitions of {new.id} are in another order"
-        yield ChartChange("transition_changed", new.id, words)
+        message = f"the transitions of {new.id} are in another order"
+        yield ChartChange("transition_changed", new.id, message)
 
 
 def _when(transition: Transition) -> str:

@@ -1,11 +1,10 @@
-"""Exploring: every configuration a chart can rest in, found breadth first with the real step.
+"""The exploration of a chart: every configuration that it can rest in, and the edges between them.
 
-Two configurations are the same if the same states are active, history remembers the same, the same
-timers wait and children are in the same configurations; with `guards="real"` also if the data is
-the same. So a chart of finitely many states is finite with `guards="both"`; with real guards, a
-chart that counts is as large as the limit.
-
-The graph of a chart: the configurations it can rest in, and the events between them.
+The search is breadth first, with the real step. Two configurations are the same if the same states
+are active, history states remember the same, the same timers wait and children are in the same
+configurations; with `guards="real"` also the data must be the same. So a chart of finitely many
+states is finite with `guards="both"`; with real guards, a chart that counts is as large as the
+limit.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from otolith.statecharts.snapshot import ChartEvent, ChartSnapshot, Microstep, S
 
 
 class Configuration(NamedTuple):
-    """A node: the active states at the bottom, what history remembers, and how it is reached."""
+    """A node of the graph: the active leaves, what history states remember, and its status."""
 
     number: int
     """Its place in `StateGraph.configurations`."""
@@ -40,17 +39,18 @@ class Configuration(NamedTuple):
     history: tuple[tuple[str, tuple[str, ...]], ...]
     status: Status
     depth: int
-    """How many edges the shortest way from the start has."""
+    """How many edges the shortest path from the start has."""
     snapshot: ChartSnapshot | None
-    """One snapshot that is like this; None where guards were not asked."""
+    """One snapshot of this configuration; None where guards were not asked."""
 
     @property
     def phase(self) -> str:
+        """The active leaves, joined by a comma."""
         return ", ".join(self.states)
 
 
 class Edge(NamedTuple):
-    """What one event, or the firing of one timer, makes of a configuration."""
+    """One event, or one timer, that leads from a configuration to another one."""
 
     source: int
     target: int
@@ -58,10 +58,10 @@ class Edge(NamedTuple):
     data: Any
     trace: tuple[Microstep, ...]
     is_sure: bool
-    """No guard had a say; else it is what happens if the guards answer so."""
+    """Whether no guard was asked; otherwise it happens if the guards answer so."""
     is_timer: bool = False
     wait: int | None = None
-    """How long the timer has to wait from here, in microseconds, where that is known."""
+    """How long the timer still waits, in microseconds, where that is known."""
 
     @property
     def item(self) -> ScriptItem:
@@ -87,22 +87,24 @@ class StepProblem(NamedTuple):
 
 @dataclass(slots=True)
 class StateGraph:
-    """What `explore` found. `is_complete` if that is all there is; else `limits` says why not."""
+    """The configurations and edges that `explore` found."""
 
     guards: str
     configurations: list[Configuration] = field(default_factory=list)
     edges: list[Edge] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
-    """Where the chart may begin; several if guards decide that."""
+    """The configurations in which the chart can start; several if guards decide that."""
     opening: list[tuple[int, tuple[Microstep, ...]]] = field(default_factory=list)
-    """Where the first steps lead, and their traces."""
+    """Where first steps lead, with their traces."""
     problems: list[StepProblem] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)
+    """Why there may be more than was found; empty if this is all."""
     parents: list[int] = field(default_factory=list)
     """For each configuration the edge it was found by; -1 at a start."""
 
     @property
     def is_complete(self) -> bool:
+        """Whether the graph has everything that can happen."""
         return not self.limits
 
     @property
@@ -112,7 +114,7 @@ class StateGraph:
 
     @property
     def dead_ends(self) -> tuple[Configuration, ...]:
-        """The configurations that are not final and that nothing leads out of."""
+        """The configurations that are not final and have no edge to another one."""
         left = {edge.source for edge in self.edges if edge.source != edge.target}
         return tuple(
             each
@@ -121,7 +123,7 @@ class StateGraph:
         )
 
     def path_to(self, configuration: Configuration) -> tuple[Edge, ...]:
-        """Return the edges of a shortest way from the start."""
+        """Return the edges of a shortest path from the start."""
         found: list[Edge] = []
         at = self.parents[configuration.number]
         while at >= 0:
@@ -130,10 +132,10 @@ class StateGraph:
         return tuple(reversed(found))
 
     def first(self, holds: Callable[[Configuration], bool]) -> Configuration | None:
-        """Return the nearest configuration of which something holds; None if there is none.
+        """Return the nearest configuration for which something holds; None if there is none.
 
-        Nothing found in a complete graph is a proof that it never holds; what is found is a
-        counter-example, and `path_to` says how it comes about.
+        In a complete graph, None proves that it never holds. Otherwise the configuration is a
+        counter-example, and `path_to` says how it is reached.
         """
         return next((each for each in self.configurations if holds(each)), None)
 
@@ -144,21 +146,26 @@ class StateGraph:
             found[edge.source].append(edge)
         return found
 
-    def leading_to(self, goals: set[int]) -> set[int]:
-        """Return the configurations from which one of these can be reached, these included."""
-        before: list[list[int]] = [[] for _ in self.configurations]
+    def distances_to(self, goals: set[int]) -> dict[int, int]:
+        """Return how many edges each configuration is away from the nearest goal.
+
+        A configuration from which no goal can be reached is not in the result.
+        """
+        sources: list[list[int]] = [[] for _ in self.configurations]
         for edge in self.edges:
-            before[edge.target].append(edge.source)
-        found, waiting = set(goals), list(goals)
+            sources[edge.target].append(edge.source)
+        distances = dict.fromkeys(goals, 0)
+        waiting = deque(goals)
         while waiting:
-            for source in before[waiting.pop()]:
-                if source not in found:
-                    found.add(source)
+            target = waiting.popleft()
+            for source in sources[target]:
+                if source not in distances:
+                    distances[source] = distances[target] + 1
                     waiting.append(source)
-        return found
+        return distances
 
     def traces(self) -> Iterator[tuple[Microstep, ...]]:
-        """Yield every trace there is."""
+        """Yield the traces of all steps."""
         yield from (trace for _, trace in self.opening)
         yield from (edge.trace for edge in self.edges)
 
@@ -179,14 +186,18 @@ def explore(
 
     Args:
         chart: The chart.
-        guards: "both": each guard may say yes or no, data is left out, timers fire in any order,
-            services answer or fail; what is not found then cannot happen. "real": guards are asked
-            and data is kept, and every path replays; events come without delay, and time passes by
-            waiting for the next timer.
-        events: What may be sent, as names or pairs with data; else what the active states name.
+        guards: With "both", each guard may be true or false, data is ignored, timers fire in any
+            order, services answer or fail; a configuration that is not found cannot happen. With
+            "real", guards are asked and data counts, and every path can be replayed; events come
+            without delay, and time passes by waiting for the next timer.
+        events: The events to send, as names or pairs with data; by default those that active
+            states name.
         max_configurations: Where to stop; `graph.limits` then says so.
-        data: What the chart is started with, if guards are real.
-        until: Stop at the first configuration of which this holds.
+        data: The data that the chart is started with, if guards are real.
+        until: Stop at the first configuration for which this holds.
+
+    Raises:
+        BadValue: `guards` is neither of the two, or `events` has something else in it.
     """
     if guards not in {"both", "real"}:
         raise BadValue(f"{guards!r} is not a way to treat guards", hint="use 'both' or 'real'")
@@ -200,16 +211,18 @@ def explore(
 
 
 class _Explorer:
+    """The breadth-first search; the graph grows while it runs."""
+
     def __init__(
         self,
         environment: AbstractEnvironment | RealEnvironment,
         graph: StateGraph,
-        most: int,
+        max_configurations: int,
         until: Callable[[Configuration], bool] | None,
     ) -> None:
         self._environment = environment
         self._graph = graph
-        self._most = most
+        self._max_configurations = max_configurations
         self._until = until
         self._known: dict[Any, int] = {}
         self._waiting: deque[tuple[int, ChartSnapshot]] = deque()
@@ -217,9 +230,10 @@ class _Explorer:
         self._is_found = False
 
     def run(self) -> StateGraph:
+        """Return the graph, once everything is found or a limit is reached."""
         graph = self._graph
-        for way in self._environment.first_steps():
-            self._begin(way)
+        for possible in self._environment.first_steps():
+            self._begin(possible)
         while self._waiting and not self._is_found:
             index, snapshot = self._waiting.popleft()
             if snapshot.status != "running":
@@ -227,37 +241,41 @@ class _Explorer:
             for input in self._environment.inputs(snapshot):
                 self._take(index, snapshot, input)
         if self._is_cut:
-            graph.limits.append(f"stopped at {self._most:,} configurations; there are more")
+            graph.limits.append(
+                f"stopped at {self._max_configurations:,} configurations; there are more"
+            )
         if self._is_found and self._waiting:
             graph.limits.append("stopped at what was looked for")
         graph.limits.extend(self._environment.limits())
         return graph
 
-    def _begin(self, way: PossibleStep) -> None:
-        if way.step is None:
-            self._graph.problems.append(StepProblem(-1, "", str(way.error), way.is_sure))
+    def _begin(self, possible: PossibleStep) -> None:
+        """Add a configuration in which the chart can start."""
+        if possible.step is None:
+            self._graph.problems.append(StepProblem(-1, "", str(possible.error), possible.is_sure))
             return
-        index = self._node(way.step.snapshot, depth=0, parent=-1)
+        index = self._node(possible.step.snapshot, depth=0, parent=-1)
         if index is None:
             return
         if index not in self._graph.starts:
             self._graph.starts.append(index)
-        if (index, way.step.trace) not in self._graph.opening:
-            self._graph.opening.append((index, way.step.trace))
+        if (index, possible.step.trace) not in self._graph.opening:
+            self._graph.opening.append((index, possible.step.trace))
 
     def _take(self, source: int, snapshot: ChartSnapshot, input: ChartInput) -> None:
+        """Add the edges for an input, one for each configuration and trace it can lead to."""
         graph = self._graph
         seen: set[Any] = set()
-        for way in self._environment.steps(snapshot, input):
-            if way.step is None:
-                problem = StepProblem(source, input.event, str(way.error), way.is_sure)
+        for possible in self._environment.steps(snapshot, input):
+            if possible.step is None:
+                problem = StepProblem(source, input.event, str(possible.error), possible.is_sure)
                 if problem not in seen:
                     seen.add(problem)
                     graph.problems.append(problem)
                 continue
-            after, _, trace = way.step
+            after, _, trace = possible.step
             if not trace and input.timer is None:
-                continue  # nobody took it
+                continue  # no transition took it
             depth = graph.configurations[source].depth + 1
             target = self._node(after, depth=depth, parent=len(graph.edges))
             if target is None or (target, trace) in seen:
@@ -265,12 +283,19 @@ class _Explorer:
             seen.add((target, trace))
             is_timer = input.timer is not None
             edge = Edge(
-                source, target, input.event, input.data, trace, way.is_sure, is_timer, input.wait
+                source,
+                target,
+                input.event,
+                input.data,
+                trace,
+                possible.is_sure,
+                is_timer,
+                input.wait,
             )
             graph.edges.append(edge)
 
     def _node(self, snapshot: ChartSnapshot, *, depth: int, parent: int) -> int | None:
-        """Return the number of a configuration, a new one if it was not met; None at the limit."""
+        """Return the number of a configuration, a new one if it is new; None at the limit."""
         graph = self._graph
         snapshot = self._environment.bounded(snapshot)
         key = self._environment.key(snapshot)
@@ -278,7 +303,7 @@ class _Explorer:
         if found is not None:
             return found
         index = len(graph.configurations)
-        if index >= self._most:
+        if index >= self._max_configurations:
             self._is_cut = True
             return None
         self._known[key] = index

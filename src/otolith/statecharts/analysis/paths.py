@@ -1,7 +1,7 @@
-"""Paths: scripts of events that lead a chart somewhere, each of which really replays.
+"""Paths through a chart: scripts of events that lead somewhere, each of which can be replayed.
 
-Guards are asked and data is kept, so a path says what happens; where a guard wants data with an
-event, say which with `events=[("pay", {"amount": 5})]`.
+Guards are asked and data counts, so a path says what really happens. Where a guard needs data with
+an event, give it: `events=[("pay", {"amount": 5})]`.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from otolith.statecharts.engine.compiled_chart import CompiledChart
 from otolith.statecharts.snapshot import Status
 
 Goal: TypeAlias = str | tuple[str, ...] | Callable[[Configuration], bool]
-"""A state that is to be active, all active states at the bottom, or what is to hold."""
+"""A state that must be active, all active leaves, or a test for a configuration."""
 
-TRIES_PER_PATH = 1_000
-"""How many steps the search for simple paths makes, for each path it may return."""
+_TRIES_PER_PATH = 1_000
+"""How many steps the search for simple paths may make, for each path that it may return."""
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A script, and where it leads."""
+    """A script, and the configuration it leads to."""
 
     script: tuple[ScriptItem, ...]
     configuration: tuple[str, ...]
@@ -33,6 +33,7 @@ class Path:
 
     @property
     def phase(self) -> str:
+        """The active state at the end; of several regions, joined by a comma."""
         return ", ".join(self.configuration)
 
     def __len__(self) -> int:
@@ -51,6 +52,7 @@ class Paths(Sequence[Path]):
 
     @property
     def is_complete(self) -> bool:
+        """Whether there are no other such paths."""
         return not self.limits
 
     def __len__(self) -> int:
@@ -125,7 +127,7 @@ def simple_paths(
     )
     limits = list(graph.limits)
     found: list[tuple[Edge | int, ...]] = []
-    search = _Search(graph, holds, limit * TRIES_PER_PATH)
+    search = _Search(graph, holds, limit * _TRIES_PER_PATH)
     for path in search.run():
         if len(found) == limit:
             limits.append(f"stopped at {limit:,} paths; there are more")
@@ -138,7 +140,7 @@ def simple_paths(
 
 
 class _Search:
-    """Depth first, edges that lead to a goal sooner before others, no configuration twice."""
+    """The depth-first search; edges nearer to a goal go first, no configuration is met twice."""
 
     def __init__(
         self, graph: StateGraph, holds: Callable[[Configuration], bool] | None, tries: int
@@ -147,7 +149,7 @@ class _Search:
         self.tries = tries
         nodes = graph.configurations
         self._goals = None if holds is None else {each.number for each in nodes if holds(each)}
-        away = _distances(graph, self._goals) if self._goals is not None else {}
+        away = graph.distances_to(self._goals) if self._goals is not None else {}
         self._out = [
             [edge for edge in edges if self._goals is None or edge.target in away]
             for edges in graph.outgoing()
@@ -156,6 +158,7 @@ class _Search:
             edges.sort(key=lambda edge: away.get(edge.target, 0))
 
     def run(self) -> Iterator[tuple[Edge | int, ...]]:
+        """Yield paths: the first configuration, then edges."""
         for first in self._graph.starts:
             yield from self._from(first)
 
@@ -187,6 +190,7 @@ class _Search:
         return [] if is_there else self._out[index]
 
     def path(self, found: tuple[Edge | int, ...]) -> Path:
+        """Return what `run` yielded as a path."""
         first, *edges = found
         last = edges[-1] if edges else first
         end = self._graph.configurations[last.target if isinstance(last, Edge) else last]
@@ -194,34 +198,12 @@ class _Search:
         return Path(script, end.states, end.status)
 
 
-def _distances(graph: StateGraph, goals: set[int]) -> dict[int, int]:
-    """Return how many edges each configuration is away from the nearest goal."""
-    before: list[list[int]] = [[] for _ in graph.configurations]
-    for edge in graph.edges:
-        before[edge.target].append(edge.source)
-    found = dict.fromkeys(goals, 0)
-    layer = list(goals)
-    while layer:
-        layer = _layer_before(layer, before, found)
-    return found
-
-
-def _layer_before(layer: list[int], before: list[list[int]], found: dict[int, int]) -> list[int]:
-    following: list[int] = []
-    for target in layer:
-        for source in before[target]:
-            if source not in found:
-                found[source] = found[target] + 1
-                following.append(source)
-    return following
-
-
 def _path(graph: StateGraph, end: Configuration) -> Path:
     return Path(tuple(edge.item for edge in graph.path_to(end)), end.states, end.status)
 
 
 def _all_met(graph: StateGraph) -> Callable[[Configuration], bool] | None:
-    """Return what holds once every set of active states there can be was met."""
+    """Return a test that holds once every possible set of active states was met."""
     if not graph.is_complete:
         return None
     missing = set(graph.states)

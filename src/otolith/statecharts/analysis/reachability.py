@@ -1,4 +1,4 @@
-"""Reaching: what a chart gets to and what it does not, read off its graph."""
+"""Reachability: which states, transitions and timers of a chart are used, read off its graph."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from otolith.statecharts.snapshot import Microstep
 
 
 class Reachability:
-    """The questions about behaviour. Without a complete graph, most have no answer."""
+    """The checks on behaviour; most need a complete graph, and report nothing without one."""
 
     def __init__(self, chart: CompiledChart, graph: StateGraph) -> None:
         self._chart = chart
         self._graph = graph
-        self._is_known = graph.is_complete and not graph.problems
+        self._is_complete = graph.is_complete and not graph.problems
         self._taken: set[int] = set()
         self._entered: set[str] = set()
         self._exited: set[str] = set()
@@ -36,23 +36,23 @@ class Reachability:
     # ------------------------------------------------------------ states
 
     def unreachable(self) -> Iterator[Finding]:
-        """Tell of states that nothing leads to; of those around one another, the outermost."""
-        entered = self._entered if self._is_known else named_ways(self._chart)
+        """Yield states that are never entered; of nested ones, the outermost."""
+        entered = self._entered if self._is_complete else _states_named_by_transitions(self._chart)
         gone: set[str] = set()
         for node in self._chart.order[1:]:
             is_met = node.id in entered
             if node.kind == "history":
-                is_met = not self._is_known or node in self._remembered()
+                is_met = not self._is_complete or node in self._remembered()
             if is_met:
                 continue
             gone.add(node.id)
             if node.parent is not None and node.parent.id not in gone:
-                words = f"{node.id} is never entered"
+                message = f"{node.id} is never entered"
                 hint = "lead a transition to it, or remove it"
-                yield Finding("unreachable", "warning", node.id, words, hint)
+                yield Finding("unreachable", "warning", node.id, message, hint)
 
     def _remembered(self) -> set[StateNode]:
-        """Return the history states that a transition or a way in leads to."""
+        """Return the history states that a used transition leads to."""
         transitions = [self._chart.transitions[index] for index in self._taken]
         transitions += [
             node.initial for node in self._chart.order if node.initial and self._is_used(node)
@@ -68,8 +68,8 @@ class Reachability:
         return node.kind != "history" and node.id in self._entered
 
     def dead_ends(self) -> Iterator[Finding]:
-        """Tell of states at the bottom that are not final and are never left again."""
-        if not self._is_known:
+        """Yield leaves that are not final and are never left."""
+        if not self._is_complete:
             return
         stuck = {id for each in self._graph.dead_ends for id in each.states}
         for node in self._chart.leaves:
@@ -80,16 +80,16 @@ class Reachability:
             if not has_elsewhere and node.id not in stuck:
                 continue
             events = self._in_place(node)
-            words = f"{node.id} is never left, and is not final"
+            message = f"{node.id} is never left, and is not final"
             if events:
-                words += f"; it only deals with {', '.join(events)} in place"
-                yield Finding("dead_end", "note", node.id, words)
+                message += f"; it only deals with {', '.join(events)} in place"
+                yield Finding("dead_end", "note", node.id, message)
             else:
-                hint = "give it a way out, or make it final"
-                yield Finding("dead_end", "warning", node.id, words, hint)
+                hint = "give it a transition, or make it final"
+                yield Finding("dead_end", "warning", node.id, message, hint)
 
     def _in_place(self, node: StateNode) -> list[str]:
-        """Return the events that a state or one around it takes while it is active."""
+        """Return the events that a state or an ancestor takes while it is active."""
         around = (node, *node.ancestors())
         transitions = [
             transition
@@ -102,20 +102,22 @@ class Reachability:
         )
 
     def without_final(self) -> Iterator[Finding]:
-        """Tell of states from which the chart cannot come to its end, if it has one."""
-        if not self._is_known or not has_end(self._chart.root):
+        """Yield states from which the chart cannot reach a final state, if it has one."""
+        if not self._is_complete or not has_end(self._chart.root):
             return
         graph = self._graph
         done = {each.number for each in graph.configurations if each.status == "done"}
-        good = graph.leading_to(done)
+        good = graph.distances_to(done)
         saved = 0
         for each in graph.configurations:
             if each.number in good:
                 saved |= self._chart.mask_of(each.states)
         if not done:
             names = ", ".join(self._chart.leaf_ids(_first_mask(self._chart, graph)))
-            words = "no final state can be reached from the start"
-            yield Finding("no_final", "warning", names, words, "lead a transition to a final state")
+            message = "no final state can be reached from the start"
+            yield Finding(
+                "no_final", "warning", names, message, "lead a transition to a final state"
+            )
             return
         lost = [
             node.id
@@ -124,20 +126,20 @@ class Reachability:
         ]
         named = [id for id in lost if id in self._exited]
         if named:
-            words = f"from {', '.join(named)} no final state can be reached"
-            hint = "lead a way out to where it can end"
-            yield Finding("no_final", "warning", ", ".join(named), words, hint)
+            message = f"from {', '.join(named)} no final state can be reached"
+            hint = "lead a transition to where it can end"
+            yield Finding("no_final", "warning", ", ".join(named), message, hint)
 
     # ------------------------------------------------------------ steps
 
     def endless(self) -> Iterator[Finding]:
-        """Tell of steps that never come to rest."""
-        told: set[str] = set()
+        """Yield steps that never come to rest."""
+        reported: set[str] = set()
         for problem in self._graph.problems:
             cycle = _cycle(problem)
-            if cycle in told:
+            if cycle in reported:
                 continue
-            told.add(cycle)
+            reported.add(cycle)
             yield self._endless(problem, cycle)
 
     def _endless(self, problem: StepProblem, cycle: str) -> Finding:
@@ -148,42 +150,42 @@ class Reachability:
             when = f"in {states} on {problem.event}"
         hint = "let a guard end it, or wait for an event"
         if problem.is_sure:
-            words = f"{when} the chart never comes to rest: {cycle}"
-            return Finding("endless", "error", states, words, hint)
-        words = f"{when} the chart may never come to rest, if guards hold: {cycle}"
-        return Finding("endless", "warning", states, words, hint)
+            message = f"{when} the chart never comes to rest: {cycle}"
+            return Finding("endless", "error", states, message, hint)
+        message = f"{when} the chart may never come to rest, if guards hold: {cycle}"
+        return Finding("endless", "warning", states, message, hint)
 
     def never_taken(self) -> Iterator[Finding]:
-        """Tell of transitions of states that are entered, but which are not taken."""
-        if not self._is_known:
+        """Yield transitions of entered states that are never taken."""
+        if not self._is_complete:
             return
         for transition in self._chart.transitions:
             if transition.index not in self._taken and transition.source.id in self._entered:
-                words = f"{transition} is never taken"
+                message = f"{transition} is never taken"
                 hint = "something else is always taken first, or its state is always left before"
                 yield Finding(
                     "never_taken",
                     "warning",
                     transition.source.id,
-                    words,
+                    message,
                     hint,
                     place_of(transition),
                 )
 
     def idle_timers(self) -> Iterator[Finding]:
-        """Tell of delays that never pass."""
+        """Yield delays that never pass."""
         for node in self._chart.order:
             if not node.delays:
                 continue
             if self._is_always_left(node):
-                words = f"{node.id} waits for time to pass, but is always left at once"
+                message = f"{node.id} waits for time to pass, but is always left at once"
                 hint = "remove the delay, or guard the eventless transition"
-                yield Finding("after_never", "warning", node.id, words, hint)
+                yield Finding("after_never", "warning", node.id, message, hint)
             else:
                 yield from _late_timers(node)
 
     def _is_always_left(self, node: StateNode) -> bool:
-        if self._is_known:
+        if self._is_complete:
             return node.id in self._entered and not self._rested & node.bit
         return any(
             not transition.events and transition.guard is None and _leaves(transition)
@@ -191,8 +193,8 @@ class Reachability:
         )
 
     def idle_defaults(self) -> Iterator[Finding]:
-        """Tell of history states whose default is never used, for something is always recorded."""
-        if not self._is_known:
+        """Yield history states whose default is never used, because they always remember."""
+        if not self._is_complete:
             return
         used: set[StateNode] = set()
         for _, trace in self._graph.opening:
@@ -201,11 +203,11 @@ class Reachability:
             known = {name for name, _ in self._graph.configurations[edge.source].history}
             used |= self._defaults(edge.trace, known)
         for node in self._remembered() - used:
-            words = f"the default of {node.id} is never used: something is always remembered"
-            yield Finding("history_default", "note", node.id, words)
+            message = f"the default of {node.id} is never used: something is always remembered"
+            yield Finding("history_default", "note", node.id, message)
 
     def _defaults(self, trace: tuple[Microstep, ...], known: set[str]) -> set[StateNode]:
-        """Return the history states that a step asks while they remember nothing."""
+        """Return the history states that a step uses while they remember nothing."""
         found: set[StateNode] = set()
         nodes = self._chart.nodes
         for line in trace:
@@ -230,8 +232,8 @@ class Reachability:
 # ---------------------------------------------------------------- without exploring
 
 
-def named_ways(chart: CompiledChart) -> set[str]:
-    """Return the states that some transition could lead to, whatever else must hold for it."""
+def _states_named_by_transitions(chart: CompiledChart) -> set[str]:
+    """Return the states that some transition leads to, whether or not it can be taken."""
     found: set[str] = set()
     waiting: list[StateNode] = [chart.root]
     while waiting:
@@ -248,14 +250,14 @@ def named_ways(chart: CompiledChart) -> set[str]:
 
 
 def place_of(transition: CompiledTransition) -> str:
-    """Return what tells one transition from all others."""
+    """Return a text that identifies one transition of the chart."""
     return f"transition {transition.index}" + (
         f" at {transition.place}" if transition.place else ""
     )
 
 
 def has_end(node: StateNode) -> bool:
-    """Return whether a state can be done: by a final state, or by all of its regions."""
+    """Return whether a state can be done: by a final child, or by all of its regions."""
     if node.kind == "parallel":
         return all(has_end(child) for child in node.children)
     return any(child.kind == "final" for child in node.children)
@@ -266,13 +268,13 @@ def _first_mask(chart: CompiledChart, graph: StateGraph) -> int:
 
 
 def _cycle(problem: StepProblem) -> str:
-    """Return the states a step goes round in, as its error tells them."""
+    """Return the cycle of states that the error of an endless step names."""
     _, found, cycle = problem.message.partition("in a cycle of ")
     return cycle.partition(" (")[0] if found else problem.message
 
 
 def _leaves(transition: CompiledTransition) -> bool:
-    """Return whether a transition surely leaves its state."""
+    """Return whether a transition always leaves its state."""
     return bool(transition.targets) and not any(
         target is transition.source or target.ancestor_mask & transition.source.bit
         for target in transition.targets
@@ -280,7 +282,7 @@ def _leaves(transition: CompiledTransition) -> bool:
 
 
 def _late_timers(node: StateNode) -> Iterator[Finding]:
-    """Tell of a delay after which another one has always left the state."""
+    """Yield delays that never pass because a shorter one always leaves the state."""
     waits = [
         (transition, delay)
         for transition, definition in zip(node.transitions, node.state.transitions, strict=True)
@@ -292,8 +294,8 @@ def _late_timers(node: StateNode) -> Iterator[Finding]:
     )
     for transition, delay in waits:
         if first is not None and delay > first:
-            words = f"{transition} is never taken: {node.id} is left before, by a shorter delay"
-            yield Finding("after_never", "warning", node.id, words, "", place_of(transition))
+            message = f"{transition} is never taken: {node.id} is left before, by a shorter delay"
+            yield Finding("after_never", "warning", node.id, message, "", place_of(transition))
 
 
 def _delay(transition: Transition) -> int | None:
