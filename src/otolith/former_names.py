@@ -152,30 +152,30 @@ _MODULES = {
     "otolith.agent.workspace.step": "otolith.workspace.step",
     "otolith.agent.workspace.wire": "otolith.workspace.protocol",
     "otolith.agent.workspace.worker.ambience": "otolith.workspace.worker.process_state",
-    "otolith.agent.workspace.worker.arrivals": "otolith.workspace.worker.module_state",
+    "otolith.agent.workspace.worker.arrivals": "otolith.workspace.worker.module_changes",
     "otolith.agent.workspace.worker.caches": "otolith.workspace.worker.pickler",
     "otolith.agent.workspace.worker.capture": "otolith.workspace.worker.capture",
     "otolith.agent.workspace.worker.classes": "otolith.workspace.worker.classes",
     "otolith.agent.workspace.worker.definitions": "otolith.workspace.worker.classes",
-    "otolith.agent.workspace.worker.describing": "otolith.workspace.worker.captured",
+    "otolith.agent.workspace.worker.describing": "otolith.workspace.worker.value_summary",
     "otolith.agent.workspace.worker.execution": "otolith.workspace.worker.worker",
-    "otolith.agent.workspace.worker.handing": "otolith.workspace.worker.remote_store",
+    "otolith.agent.workspace.worker.handing": "otolith.workspace.worker.remote_state",
     "otolith.agent.workspace.worker.handlers": "otolith.workspace.worker.pickler",
-    "otolith.agent.workspace.worker.homemade": "otolith.workspace.worker.module_state",
-    "otolith.agent.workspace.worker.links": "otolith.workspace.worker.pickle_groups",
-    "otolith.agent.workspace.worker.loss": "otolith.workspace.worker.captured",
+    "otolith.agent.workspace.worker.homemade": "otolith.workspace.worker.module_changes",
+    "otolith.agent.workspace.worker.links": "otolith.workspace.worker.capture_objects",
+    "otolith.agent.workspace.worker.loss": "otolith.workspace.worker.value_summary",
     "otolith.agent.workspace.worker.lowering": "otolith.workspace.worker.pickler",
     "otolith.agent.workspace.worker.mapping": "otolith.workspace.worker.mapped_memory",
     "otolith.agent.workspace.worker.memory": "otolith.workspace.worker.mapped_memory",
     "otolith.agent.workspace.worker.namespace": "otolith.workspace.worker.namespace",
-    "otolith.agent.workspace.worker.notes": "otolith.workspace.worker.captured",
+    "otolith.agent.workspace.worker.notes": "otolith.workspace.worker.value_summary",
     "otolith.agent.workspace.worker.nursery": "otolith.workspace.worker.fork_server",
-    "otolith.agent.workspace.worker.ordering": "otolith.workspace.worker.value_traits",
-    "otolith.agent.workspace.worker.patches": "otolith.workspace.worker.module_state",
-    "otolith.agent.workspace.worker.pickles": "otolith.workspace.worker.pickle_groups",
+    "otolith.agent.workspace.worker.ordering": "otolith.workspace.worker.value_layout",
+    "otolith.agent.workspace.worker.patches": "otolith.workspace.worker.module_changes",
+    "otolith.agent.workspace.worker.pickles": "otolith.workspace.worker.capture_objects",
     "otolith.agent.workspace.worker.pickling": "otolith.workspace.worker.pickler",
     "otolith.agent.workspace.worker.references": "otolith.workspace.worker.pickle_context",
-    "otolith.agent.workspace.worker.remote": "otolith.workspace.worker.remote_store",
+    "otolith.agent.workspace.worker.remote": "otolith.workspace.worker.remote_state",
     "otolith.agent.workspace.worker.session": "otolith.workspace.worker.worker",
     "otolith.agent.workspace.worker.settings": "otolith.workspace.worker.library_settings",
     "otolith.agent.workspace.worker.shadow": "otolith.workspace.worker.remote_state",
@@ -183,7 +183,7 @@ _MODULES = {
     "otolith.agent.workspace.worker.singletons": "otolith.workspace.worker.pickler",
     "otolith.agent.workspace.worker.sources": "otolith.workspace.worker.sources",
     "otolith.agent.workspace.worker.targets": "otolith.workspace.worker.sources",
-    "otolith.agent.workspace.worker.traits": "otolith.workspace.worker.value_traits",
+    "otolith.agent.workspace.worker.traits": "otolith.workspace.worker.value_layout",
     "otolith.agent.workspace.worker.variables": "otolith.workspace.worker.variables",
     "otolith.agent.workspace.worker.world": "otolith.workspace.worker.pickle_context",
     "otolith.agent.workspace.workspace": "otolith.workspace.workspace",
@@ -257,6 +257,11 @@ _MODULES = {
     "otolith.workspace.sandbox.seccomp": "otolith.workspace.sandbox.kernel",
     "otolith.workspace.sealed_memory": "otolith.workspace.wire",
     "otolith.workspace.step_exchange": "otolith.workspace.step_runner",
+    "otolith.workspace.worker.captured": "otolith.workspace.worker.value_summary",
+    "otolith.workspace.worker.module_state": "otolith.workspace.worker.module_changes",
+    "otolith.workspace.worker.pickle_groups": "otolith.workspace.worker.capture_objects",
+    "otolith.workspace.worker.remote_store": "otolith.workspace.worker.remote_state",
+    "otolith.workspace.worker.value_traits": "otolith.workspace.worker.value_layout",
     "otolith.workspace.worker_host": "otolith.workspace.step_runner",
 }
 
@@ -280,6 +285,8 @@ _RENAMED: dict[str, str] = {
     "otolith.agent.run_store:run_in": "otolith.agent.run_store:load_run",
     "otolith.agent.run_store:runs_in": "otolith.agent.run_store:list_runs",
     "otolith.agent.state:Working": "otolith.agent.state:WorkingMemory",
+    "otolith.care.migrate:Plan": "otolith.care.migrate:MigrationPlan",
+    "otolith.care.migrate:Stale": "otolith.care.migrate:StaleValue",
     "otolith.conversation.context.source:Rules": "otolith.conversation.context.source:ContextRules",
     "otolith.conversation.context.source:Source": "otolith.conversation.context.source:MessageSource",  # noqa: E501
     "otolith.conversation.discourse.phrases:Asked": "otolith.conversation.discourse.phrases:ReferenceQuery",  # noqa: E501
@@ -291,8 +298,6 @@ _RENAMED: dict[str, str] = {
     "otolith.conversation.storage:Bookmark": "otolith.conversation.storage:IncrementalResult",
     "otolith.conversation.token_counts:Anchor": "otolith.conversation.token_counts:ProviderCount",
     "otolith.conversation.token_counts:Counter": "otolith.conversation.token_counts:TokenCounter",
-    "otolith.care.migrate:Plan": "otolith.care.migrate:MigrationPlan",
-    "otolith.care.migrate:Stale": "otolith.care.migrate:StaleValue",
     "otolith.core.backend:Archive": "otolith.core.backend:Backend",
     "otolith.core.handles:Reading": "otolith.core.handles:StateReader",
     "otolith.core.history.commits:Stats": "otolith.core.history.commits:CommitStats",
@@ -336,9 +341,9 @@ _RENAMED: dict[str, str] = {
     "otolith.workspace.inputs:Gift": "otolith.workspace.inputs:InputValues",
     "otolith.workspace.protocol:Begin": "otolith.workspace.protocol:StartSession",
     "otolith.workspace.protocol:Done": "otolith.workspace.protocol:WorkerResult",
-    "otolith.workspace.protocol:Ended": "otolith.workspace.protocol:WorkerEnded",
+    "otolith.workspace.protocol:Ended": "otolith.workspace.protocol:WorkerExit",
     "otolith.workspace.protocol:Failure": "otolith.workspace.protocol:StepFailure",
-    "otolith.workspace.protocol:Forked": "otolith.workspace.protocol:WorkerStarted",
+    "otolith.workspace.protocol:Forked": "otolith.workspace.protocol:WorkerStart",
     "otolith.workspace.protocol:Gone": "otolith.workspace.wire:PeerGone",
     "otolith.workspace.protocol:Handed": "otolith.workspace.protocol:NewObject",
     "otolith.workspace.protocol:Handing": "otolith.workspace.protocol:EarlyObjects",
@@ -346,7 +351,7 @@ _RENAMED: dict[str, str] = {
     "otolith.workspace.protocol:Mapped": "otolith.workspace.protocol:MemoryReply",
     "otolith.workspace.protocol:Message": "otolith.workspace.protocol:WireMessage",
     "otolith.workspace.protocol:Objects": "otolith.workspace.protocol:ObjectsReply",
-    "otolith.workspace.protocol:Ran": "otolith.workspace.protocol:CodeFinished",
+    "otolith.workspace.protocol:Ran": "otolith.workspace.protocol:CodeEnd",
     "otolith.workspace.protocol:Sweep": "otolith.workspace.protocol:EndOrphans",
     "otolith.workspace.protocol:Vouch": "otolith.workspace.protocol:CheckSignature",
     "otolith.workspace.protocol:Vouched": "otolith.workspace.protocol:SignatureReply",
@@ -369,6 +374,46 @@ _RENAMED: dict[str, str] = {
     "otolith.workspace.work_folder:Look": "otolith.workspace.folder_files:FolderComparison",
     "otolith.workspace.work_folder:Ownership": "otolith.workspace.work_folder:FolderOwnership",
     "otolith.workspace.work_folder:Seen": "otolith.workspace.folder_files:FileStamp",
+    "otolith.workspace.worker.capture_objects:Pickles": "otolith.workspace.worker.capture_objects:ObjectCapture",  # noqa: E501
+    "otolith.workspace.worker.capture_objects:Placed": "otolith.workspace.worker.capture_objects:SettingPickle",  # noqa: E501
+    "otolith.workspace.worker.capture_objects:united": "otolith.workspace.worker.capture_objects:group_by_identity",  # noqa: E501
+    "otolith.workspace.worker.classes:Definition": "otolith.workspace.worker.classes:ClassDefinition",  # noqa: E501
+    "otolith.workspace.worker.classes:circles": "otolith.workspace.worker.classes:cycles",
+    "otolith.workspace.worker.library_settings:Setting": "otolith.workspace.worker.library_settings:LibrarySetting",  # noqa: E501
+    "otolith.workspace.worker.mapped_memory:Mapping": "otolith.workspace.worker.mapped_memory:MappedBytes",  # noqa: E501
+    "otolith.workspace.worker.mapped_memory:Mappings": "otolith.workspace.worker.mapped_memory:MemoryMappings",  # noqa: E501
+    "otolith.workspace.worker.mapped_memory:Pages": "otolith.workspace.worker.mapped_memory:MappedImprint",  # noqa: E501
+    "otolith.workspace.worker.mapped_memory:adrift": "otolith.workspace.worker.mapped_memory:overlapping_names",  # noqa: E501
+    "otolith.workspace.worker.module_changes:Arrivals": "otolith.workspace.worker.module_changes:ImportWatcher",  # noqa: E501
+    "otolith.workspace.worker.module_changes:Homemade": "otolith.workspace.worker.module_changes:WorkFolderModules",  # noqa: E501
+    "otolith.workspace.worker.module_changes:Patches": "otolith.workspace.worker.module_changes:ModulePatches",  # noqa: E501
+    "otolith.workspace.worker.module_changes:Text": "otolith.workspace.worker.module_changes:ModuleSource",  # noqa: E501
+    "otolith.workspace.worker.module_changes:named": "otolith.workspace.worker.module_changes:attribute_at",  # noqa: E501
+    "otolith.workspace.worker.pickle_context:Reference": "otolith.workspace.worker.pickle_context:VariableReference",  # noqa: E501
+    "otolith.workspace.worker.pickle_context:References": "otolith.workspace.worker.pickle_context:VariableReferences",  # noqa: E501
+    "otolith.workspace.worker.pickle_context:World": "otolith.workspace.worker.pickle_context:PickleContext",  # noqa: E501
+    "otolith.workspace.worker.pickle_context:use": "otolith.workspace.worker.pickle_context:use_context",  # noqa: E501
+    "otolith.workspace.worker.pickler:Dump": "otolith.workspace.worker.pickler:PickleDump",
+    "otolith.workspace.worker.pickler:Replay": "otolith.workspace.worker.pickler:CacheFiller",
+    "otolith.workspace.worker.pickler:unpacked": "otolith.workspace.worker.pickler:load_inputs",
+    "otolith.workspace.worker.process_state:Ambience": "otolith.workspace.worker.process_state:ProcessState",  # noqa: E501
+    "otolith.workspace.worker.remote_state:HandingBuffer": "otolith.workspace.worker.remote_state:SendingBuffer",  # noqa: E501
+    "otolith.workspace.worker.remote_state:Shadow": "otolith.workspace.worker.remote_state:RemoteState",  # noqa: E501
+    "otolith.workspace.worker.sources:Compiled": "otolith.workspace.worker.sources:CompiledStep",
+    "otolith.workspace.worker.sources:Target": "otolith.workspace.worker.sources:AttributeTarget",
+    "otolith.workspace.worker.sources:may_store": "otolith.workspace.worker.sources:may_set_attributes",  # noqa: E501
+    "otolith.workspace.worker.sources:targets_of": "otolith.workspace.worker.sources:attributes_set_by",  # noqa: E501
+    "otolith.workspace.worker.sources:untrapped": "otolith.workspace.worker.sources:names_needing_fetch",  # noqa: E501
+    "otolith.workspace.worker.value_layout:by_rows": "otolith.workspace.worker.value_layout:with_row_layout",  # noqa: E501
+    "otolith.workspace.worker.value_layout:order_of": "otolith.workspace.worker.value_layout:dict_order",  # noqa: E501
+    "otolith.workspace.worker.value_layout:rows_of": "otolith.workspace.worker.value_layout:row_layout",  # noqa: E501
+    "otolith.workspace.worker.value_layout:traits_of": "otolith.workspace.worker.value_layout:layout_of",  # noqa: E501
+    "otolith.workspace.worker.value_layout:with_traits": "otolith.workspace.worker.value_layout:with_layout",  # noqa: E501
+    "otolith.workspace.worker.value_summary:Captured": "otolith.workspace.worker.capture_objects:VariableChanges",  # noqa: E501
+    "otolith.workspace.worker.value_summary:Notes": "otolith.workspace.worker.capture_objects:CaptureNotes",  # noqa: E501
+    "otolith.workspace.worker.variables:module": "otolith.workspace.worker.variables:import_again",
+    "otolith.workspace.worker.worker:Outcome": "otolith.workspace.worker.worker:Execution",
+    "otolith.workspace.worker.worker:live": "otolith.workspace.worker.worker:serve_host",
     "otolith.workspace.worker_pool:WorkerLine": "otolith.workspace.worker_pool:WorkerConnection",
     "otolith.workspace.worker_requests:Arrivals": "otolith.workspace.result_check:ReceivedObjects",
     "otolith.workspace.worker_requests:FromState": "otolith.workspace.worker_requests:RequestHandler",  # noqa: E501

@@ -18,7 +18,7 @@ from otolith.errors import Invalid
 from otolith.types import CHUNK_BYTES
 from otolith.workspace.protocol import (
     CheckSignature,
-    CodeFinished,
+    CodeEnd,
     EarlyObjects,
     Figure,
     FromWorker,
@@ -35,7 +35,7 @@ LIMIT_BYTES = 1 << 16
 SHORT = st.binary(max_size=40)
 NAMES = st.lists(st.text(max_size=8), max_size=3)
 MESSAGES: st.SearchStrategy[WireMessage] = st.one_of(
-    st.just(CodeFinished()),
+    st.just(CodeEnd()),
     st.builds(Read, st.lists(SHORT, max_size=5)),
     st.builds(Map, SHORT),
     st.builds(CheckSignature, st.text(max_size=8), SHORT, SHORT),

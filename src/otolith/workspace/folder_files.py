@@ -51,7 +51,7 @@ class FileStamp(NamedTuple):
         return now == self[:4] and self.modified < self.noted - _RACY_NANOSECONDS
 
 
-class FolderListing(NamedTuple):
+class FolderEntries(NamedTuple):
     """Everything in a folder but folders that have something in them, and what it takes."""
 
     entries: dict[str, os.stat_result]
@@ -88,7 +88,7 @@ class FolderFiles:
         self._limit = limit_bytes
         self._stamps: dict[str, FileStamp] = {}
 
-    def listing(self) -> FolderListing:
+    def listing(self) -> FolderEntries:
         """List the folder without reading any file."""
         entries: dict[str, os.stat_result] = {}
         root, disk_bytes = os.fspath(self.path), 0
@@ -96,9 +96,9 @@ class FolderFiles:
             disk_bytes += cost
             if status is not None and path != root:
                 entries[path[len(root) + 1 :].replace(os.sep, "/")] = status
-        return FolderListing(entries, disk_bytes)
+        return FolderEntries(entries, disk_bytes)
 
-    def compare(self, state: Branch, listing: FolderListing | None = None) -> FolderComparison:
+    def compare(self, state: Branch, listing: FolderEntries | None = None) -> FolderComparison:
         """Compare the folder with what a state has of it."""
         entries, disk_bytes = listing or self.listing()
         cached = {name: status for name, status in entries.items() if _is_cached(name, status)}

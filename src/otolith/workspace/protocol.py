@@ -65,13 +65,13 @@ class Ready(WireMessage, frozen=True):
     sandbox: str
 
 
-class WorkerStarted(WireMessage, frozen=True):
+class WorkerStart(WireMessage, frozen=True):
     """Fork server to host: the process id of the worker that `Fork` requested."""
 
     pid: int
 
 
-class WorkerEnded(WireMessage, frozen=True):
+class WorkerExit(WireMessage, frozen=True):
     """Fork server to host: a worker has ended, with this exit code or minus the signal."""
 
     pid: int
@@ -168,12 +168,12 @@ class StepFailure(msgspec.Struct, frozen=True):
     line: int | None = None
 
 
-class CodeFinished(WireMessage, frozen=True):
+class CodeEnd(WireMessage, frozen=True):
     """Worker to host: the code has run, and the capture of its changes begins."""
 
 
 class EarlyObjects(WireMessage, frozen=True):
-    """Worker to host: objects that the result will need, in sealed memory. There is no reply."""
+    """Worker to host: objects that the result will need, in sealed memory; it gets no reply."""
 
     sizes: list[int]
 
@@ -200,6 +200,6 @@ class WorkerResult(WireMessage, frozen=True):
 
 
 ToForkServer: TypeAlias = Fork | Signal | ImportModules | EndOrphans
-FromForkServer: TypeAlias = Ready | WorkerStarted | WorkerEnded
+FromForkServer: TypeAlias = Ready | WorkerStart | WorkerExit
 ToWorker: TypeAlias = StartSession | Run | ObjectsReply | MemoryReply | SignatureReply
-FromWorker: TypeAlias = Read | Map | CheckSignature | CodeFinished | EarlyObjects | WorkerResult
+FromWorker: TypeAlias = Read | Map | CheckSignature | CodeEnd | EarlyObjects | WorkerResult

@@ -34,7 +34,7 @@ from otolith.errors import Invalid
 from otolith.workspace.disk_watch import DiskWatch
 from otolith.workspace.protocol import (
     CheckSignature,
-    CodeFinished,
+    CodeEnd,
     EarlyObjects,
     FromWorker,
     Map,
@@ -172,13 +172,7 @@ class StepRunner:
             )
         received = ReceivedObjects(self._state.cells, limit_bytes=self._runner.handover_bytes)
         exchange = StepExchange(
-            pool,
-            worker,
-            self._requests,
-            self._runner,
-            self._stop,
-            received=received,
-            disk=disk,
+            pool, worker, self._requests, self._runner, self._stop, received=received, disk=disk
         )
         return exchange.run(order, output)
 
@@ -399,7 +393,7 @@ class StepExchange:
             raise _refused(f"{type(message).__name__} came with {len(descriptors)} descriptors")
         elif isinstance(message, WorkerResult):
             self._result = message
-        elif isinstance(message, CodeFinished):
+        elif isinstance(message, CodeEnd):
             if self._has_run:
                 raise _refused("it reported twice that its code has run")
             self._has_run = True

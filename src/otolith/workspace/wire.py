@@ -142,7 +142,7 @@ def _write_all(descriptor: int, buffers: Sequence[bytes]) -> int:
 
 
 @dataclass
-class _Outgoing:
+class _QueuedMessage:
     """A message that is being sent: the bytes left, and the descriptors for its first byte."""
 
     rest: memoryview
@@ -190,7 +190,7 @@ class Wire(Generic[Received]):
         self._most_fds = most_fds
         self._encode = msgspec.msgpack.Encoder().encode
         self._decode = msgspec.msgpack.Decoder(receives).decode
-        self._outgoing: deque[_Outgoing] = deque()
+        self._outgoing: deque[_QueuedMessage] = deque()
         self._header = bytearray()
         self._body = bytearray()
         self._fds: list[int] = []
@@ -229,16 +229,18 @@ class Wire(Generic[Received]):
             raise PeerGone(f"the other side has hung up: {error}") from error
         return True
 
-    def _pack(self, message: WireMessage, fds: list[int]) -> _Outgoing:
+    def _pack(self, message: WireMessage, fds: list[int]) -> _QueuedMessage:
         body = self._encode(message)
         if len(body) < _LONG_BYTES or not hasattr(os, "memfd_create"):
-            return _Outgoing(memoryview(len(body).to_bytes(_HEADER_BYTES, "big") + body), fds, [])
+            return _QueuedMessage(
+                memoryview(len(body).to_bytes(_HEADER_BYTES, "big") + body), fds, []
+            )
         try:
             memory, size = seal([[body]])
         except OSError as error:
             raise PeerGone(f"there is no memory for a message: {error}") from error
         header = (size | _IN_MEMORY).to_bytes(_HEADER_BYTES, "big")
-        return _Outgoing(memoryview(header), [*fds, memory], [memory])
+        return _QueuedMessage(memoryview(header), [*fds, memory], [memory])
 
     def receive(self) -> tuple[Received, list[int]]:
         """Wait for a message on a blocking socket; return it with its descriptors.

@@ -27,8 +27,8 @@ from otolith.workspace.protocol import (
     ImportModules,
     Ready,
     Signal,
-    WorkerEnded,
-    WorkerStarted,
+    WorkerExit,
+    WorkerStart,
 )
 from otolith.workspace.sandbox import (
     ProcessId,
@@ -44,7 +44,7 @@ from otolith.workspace.sandbox import (
 from otolith.workspace.step import Runner, StopRequests
 from otolith.workspace.wire import PeerGone, Wire
 
-Awaited = TypeVar("Awaited", Ready, WorkerStarted)
+Awaited = TypeVar("Awaited", Ready, WorkerStart)
 
 _START_SECONDS = 60.0
 _END_SECONDS = 10.0
@@ -123,7 +123,7 @@ class WorkerPool:
         if self._prepared is None:
             self._import_modules(modules)
             self._request_worker()
-        started = self._next(WorkerStarted)
+        started = self._next(WorkerStart)
         assert self._prepared is not None  # requested above
         line, output, errors = self._prepared
         self._prepared = None
@@ -273,7 +273,7 @@ class WorkerPool:
         return message
 
     def _process_message(self, message: FromForkServer) -> None:
-        if isinstance(message, WorkerEnded) and message.pid in self._workers:
+        if isinstance(message, WorkerExit) and message.pid in self._workers:
             worker = self._workers.pop(message.pid)
             worker.ended, worker.why = message.code, message.why
 

@@ -27,19 +27,12 @@ from otolith.workspace.diff import Difference, workspace_diff
 from otolith.workspace.inputs import InputValues, input_values
 from otolith.workspace.protocol import Run, StepFailure, WorkerResult
 from otolith.workspace.result_check import TABLES, verify_result
-from otolith.workspace.step import (
-    FileChanges,
-    OutputListener,
-    Picture,
-    Runner,
-    Step,
-    StepOutput,
-)
+from otolith.workspace.step import FileChanges, OutputListener, Picture, Runner, Step, StepOutput
 from otolith.workspace.step_runner import StepEnd, StepRunner, over_disk_limit
 from otolith.workspace.variables import Variable, WorkspaceTables, variables_in
 from otolith.workspace.work_folder import UntrackedFiles, WorkFolder, branch_folder
-from otolith.workspace.worker.pickle_context import use
-from otolith.workspace.worker.remote_state import Shadow
+from otolith.workspace.worker.pickle_context import use_context
+from otolith.workspace.worker.remote_state import RemoteState
 from otolith.workspace.worker.variables import Variables
 from otolith.workspace.worker_requests import LocalHost, RequestHandler, Sign
 
@@ -203,10 +196,7 @@ class Workspace:
         return end, None
 
     def _store_output(
-        self,
-        result: WorkerResult,
-        failure: StepFailure | None,
-        output: StepOutput,
+        self, result: WorkerResult, failure: StepFailure | None, output: StepOutput
     ) -> None:
         record = {"stdout": output.stdout.text(), "stderr": output.stderr.text()}
         if result.value is not None:
@@ -330,12 +320,12 @@ class Workspace:
         if not trusted or self._tables.entry("vars", name)["kind"] in ("data", "lost"):
             return self[name]
         host, codecs = LocalHost(self._requests), Codecs()
-        shadow = Shadow(host, self._tables.config(), codecs)
-        shadow.start(self._tables.roots())
-        variables = Variables(shadow, host, codecs, {})
+        state = RemoteState(host, self._tables.config(), codecs)
+        state.start(self._tables.roots())
+        variables = Variables(state, host, codecs, {})
         variables.namespace["__name__"] = "__main__"
         variables.namespace["__builtins__"] = __builtins__
-        with use(variables.world):
+        with use_context(variables.context):
             return variables.namespace[name]
 
     # History

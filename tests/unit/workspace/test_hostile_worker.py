@@ -80,7 +80,7 @@ REFUSED = {
         "f = open('f', 'wb'); f.write(b'x' * 100); f.flush()\n"
         "with_fds(head(100 | MEMORY), os.open('f', os.O_RDONLY))",
     "more descriptors than there can be":
-        "for _ in range(200): with_fds(message('CodeFinished'), *[1] * 8)",
+        "for _ in range(200): with_fds(message('CodeEnd'), *[1] * 8)",
     "descriptors with a message that has none": "with_fds(message('Read', hashes=[]), 1)",
     "objects without memory": "line.send(message('EarlyObjects', sizes=[5]))",
     "objects in a pipe": "with_fds(message('EarlyObjects', sizes=[5]), 1)",
@@ -90,7 +90,7 @@ REFUSED = {
     "an object that is none": "with_fds(message('EarlyObjects', sizes=[5]), memory(5, b'hello'))\n"
         "line.send(message('EarlyObjects', sizes=[]))",
     "a hash that is none": "line.send(message('Read', hashes=[b'x']))",
-    "two ends of the code": "line.send(message('CodeFinished') * 2)",
+    "two ends of the code": "line.send(message('CodeEnd') * 2)",
     "half a message, and then the end": "line.send(head(50) + b'x' * 10)\nos._exit(0)",
 }  # fmt: skip
 # What would never end.

@@ -16,8 +16,8 @@ from otolith import Disk, Versioned
 from otolith.workspace import Runner, Workspace
 
 SAY_SO = """
-from otolith.workspace.worker import pickle_groups as pickles, variables
-pickles.python = variables.python = lambda: "3.99"
+from otolith.workspace.worker import capture_objects, variables
+capture_objects.python = variables.python = lambda: "3.99"
 """
 MADE = """
 from dataclasses import dataclass

@@ -129,11 +129,7 @@ class Landlock(Sandbox):
 
 
 def _allowed(spec: SandboxSpec) -> Iterator[tuple[Path, int]]:
-    for path in (
-        *system_files(network=spec.network),
-        *interpreter_files(),
-        *spec.readable,
-    ):
+    for path in (*system_files(network=spec.network), *interpreter_files(), *spec.readable):
         yield path, RUN
     # All of it, because a rule for /proc/self would be one for the process that makes the rule, and
     # the workers are its children. Memory and environments of others stay closed: Landlock lets

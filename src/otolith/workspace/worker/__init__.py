@@ -1,5 +1,6 @@
-"""What runs inside the sandbox: a fork server, and workers that run code and capture state.
+"""The code inside the sandbox: a fork server, and workers that run steps and capture their changes.
 
-Read `worker.py` for a worker's life, `namespace.py` for how variables come, `capture.py` for how
-they are kept. Nothing here can write to a store: it asks the host, and hands over.
+Read `worker.py` for the life of a worker, `namespace.py` for how variables are fetched, and
+`capture.py` for how they are stored. Nothing here can write to a store: workers send their results
+to the host.
 """

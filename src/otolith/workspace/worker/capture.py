@@ -1,17 +1,17 @@
-"""What a step did to its variables, written down: what changed, and nothing else.
+"""The capture of a step: its variables are stored where they have changed, and nowhere else.
 
-Theory of operation. Only names that are *here* are looked at: cold ones were not touched. Of those
+Theory of operation. Only *loaded* names are looked at: unloaded ones were not used. Of those
 
-1. what can be data is data. The shadow holds the objects and finds what changed in them, with the
+1. what can be data is data. The state holds the objects and finds what changed in them, by the
    means of any state: fingerprints, chunks, pages. Names that share parts are recorded as aliases.
-2. the rest is pickled, each name by itself first, to see what it meets. Names that meet the same
-   object are one group, and pickled together. Where a group meets an object that is part of data,
-   it is pickled again and refers to it.
-3. a group is fetched whole if one of its names was touched, rebound or deleted, so that whoever
-   shared with that name keeps what it had.
+2. the rest is pickled (`capture_objects.py`), each name by itself first, to see which objects it
+   reaches. Names that reach the same object are one group, and pickled together. Where a group
+   reaches an object that is part of data, it is pickled again and refers to it.
+3. a group is fetched whole if one of its names was used, rebound or deleted, so that the names that
+   shared with that one keep what they had.
 
 A pickle that differs from the stored one need not mean a change: a set may be written in another
-order after it was loaded. The stored one is loaded and pickled again then; if that is the same,
+order after it was loaded. The stored one is then loaded and pickled again; if that is the same,
 nothing has changed.
 """
 
@@ -21,150 +21,136 @@ import types
 from contextlib import suppress
 from typing import Any
 
-from otolith.workspace.worker import value_traits
-from otolith.workspace.worker.captured import Captured, Notes, describe
-from otolith.workspace.worker.pickle_groups import Pickles
-from otolith.workspace.worker.value_traits import traits_of
+from otolith.workspace.worker import value_layout
+from otolith.workspace.worker.capture_objects import CaptureNotes, ObjectCapture, VariableChanges
+from otolith.workspace.worker.value_summary import describe
 from otolith.workspace.worker.variables import Variables
 
-_OURS = frozenset({"__builtins__", "__name__", "__doc__", "__annotations__"})
 _NEVER_DATA = (types.FunctionType, types.BuiltinFunctionType, type, types.MethodType)
+_RELATIONS = ("leaning_in", "leaning_on", *value_layout.NAMES)
 
 
 class Capture:
-    """One look at all variables that are here."""
+    """The capture of all loaded variables after one step."""
 
     def __init__(self, variables: Variables, step: int) -> None:
         self._variables = variables
-        self._shadow = variables.shadow
-        self._notes = Notes(step)
-        self._cells: dict[str, bytes | None] = {}  # of data, before this look
+        self._state = variables.state
+        self._notes = CaptureNotes(step)
+        self._cells: dict[str, bytes | None] = {}  # of data, before the capture
 
-    def run(self) -> Captured:
-        """Write everything down that changed."""
+    def run(self) -> VariableChanges:
+        """Store everything that has changed."""
         self._fetch_partners()
-        here = self._here()
-        plain, objects = self._sorted(here)
-        objects |= self._keep_data(plain)
-        Pickles(self._variables, self._notes).keep(objects)
-        self._write_index(here)
-        return self._notes.done
+        loaded = self._session_variables()
+        data, objects = self._sort(loaded)
+        objects |= self._store_data(data)
+        ObjectCapture(self._variables, self._notes).run(objects)
+        self._write_index(loaded)
+        return self._notes.changes
 
-    def _here(self) -> dict[str, Any]:
-        found = self._variables.namespace.here()
-        return {name: value for name, value in found.items() if not _is_ours(name)}
+    def _session_variables(self) -> dict[str, Any]:
+        found = self._variables.namespace.loaded()
+        return {
+            name: value
+            for name, value in found.items()
+            if not (name.startswith("__") and name.endswith("__"))
+        }
 
-    # Who has to be here
+    # Names that share objects
 
     def _fetch_partners(self) -> None:
-        """Fetch those that share with what was rebound or deleted, while that still exists."""
-        here, cold = self._here(), self._variables.namespace.cold
+        """Fetch the names that share with one that was rebound or deleted, while it exists."""
+        loaded, unloaded = self._session_variables(), self._variables.namespace.unloaded
         for name, entry in self._variables.index.items():
-            if name in cold and name not in here:
-                continue
-            if self._is_replaced(name, here, cold):
-                self._part_from(name, entry)
+            is_used = name in loaded or name not in unloaded
+            is_kept = name in loaded and name not in unloaded
+            if is_used and not (is_kept and self._state.holds(name, loaded[name])):
+                self._fetch_sharing_with(name, entry)
 
-    def _is_replaced(self, name: str, here: dict[str, Any], cold: set[str]) -> bool:
-        if name not in here or name in cold:
-            return True
-        return not self._shadow.holds(name, here[name])
-
-    def _part_from(self, name: str, entry: dict[str, Any]) -> None:
+    def _fetch_sharing_with(self, name: str, entry: dict[str, Any]) -> None:
         variables = self._variables
         groups = [f"objects/{entry['group']}"] if entry["kind"] == "object" else []
         leaning = [*entry.get("leaning_in", ()), *entry.get("leaning_on", ())]
-        waiting = variables.unloaded([*groups, *leaning])
+        waiting = variables.unloaded_pickles([*groups, *leaning])
         if waiting and entry["kind"] == "data":
-            variables.old[name] = self._shadow.load_data(name)[name]
+            variables.old[name] = self._state.load_data(name)[name]
         for place in waiting:
-            with suppress(Exception):  # what cannot be loaded has nothing to part from, and stays
-                variables.bring(place)
+            with suppress(Exception):  # what cannot be loaded shares nothing, and stays stored
+                variables.load_and_bind(place)
         variables.old.pop(name, None)
 
     # Data
 
-    def _sorted(self, here: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        plain, objects = dict[str, Any](), dict[str, Any]()
-        for name, value in here.items():
-            if name in self._variables.resources:
-                factory = self._variables.resources[name]
-                self._notes.entries[name] = {
-                    "kind": "resource",
-                    "type": "resource",
-                    "factory": factory,
-                }
+    def _sort(self, loaded: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return what may be data, and objects; note the entries of modules and resources."""
+        data, objects = dict[str, Any](), dict[str, Any]()
+        for name, value in loaded.items():
+            if (factory := self._variables.resources.get(name)) is not None:
+                entry = {"kind": "resource", "type": "resource", "factory": factory}
+                self._notes.entries[name] = entry
             elif isinstance(value, types.ModuleType):
                 self._notes.entries[name] = _module_entry(value)
             elif isinstance(value, _NEVER_DATA) or type(value).__module__ == "__main__":
                 objects[name] = value
             else:
-                plain[name] = value
-        return plain, objects
+                data[name] = value
+        return data, objects
 
-    def _keep_data(self, plain: dict[str, Any]) -> dict[str, Any]:
-        """Keep what is data; return what is not."""
-        shadow = self._shadow
-        for name, value in plain.items():
-            self._cells[name] = shadow.cell("data", name)
-            if not shadow.holds(name, value):
-                shadow[("data", name)] = value
-        failures = shadow.look()
+    def _store_data(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Store what is data; return what is not."""
+        state = self._state
+        for name, value in data.items():
+            self._cells[name] = state.cell("data", name)
+            if not state.holds(name, value):
+                state.assign_data(name, value)
+        failures = state.stage_changes()
         for name in failures:
-            shadow.forget(name)
-        for name in plain.keys() - failures.keys():
-            kept = traits_of(plain[name], shadow.cells.encoding.key)
-            self._notes.entries[name] = {"kind": "data", **kept}
-        return {name: plain[name] for name in failures if name in plain}
+            state.remove_data(name)
+        for name in data.keys() - failures.keys():
+            layout = value_layout.layout_of(data[name], state.cells.encoding.key)
+            self._notes.entries[name] = {"kind": "data", **layout}
+        return {name: data[name] for name in failures if name in data}
 
     # The index
 
-    def _write_index(self, here: dict[str, Any]) -> None:
+    def _write_index(self, loaded: dict[str, Any]) -> None:
         index, namespace = self._variables.index, self._variables.namespace
-        for name in sorted(index.keys() - here.keys() - namespace.cold):
-            self._notes.done.deleted.append(name)
-            self._shadow.forget(name)
-            self._shadow.drop("vars", name)
+        for name in sorted(index.keys() - loaded.keys() - namespace.unloaded):
+            self._notes.changes.deleted.append(name)
+            self._state.remove_data(name)
+            self._state.remove("vars", name)
             del index[name]
         for name, entry in sorted(self._notes.entries.items()):
-            self._write_entry(name, entry, here)
-        namespace.cold -= here.keys()
+            self._write_entry(name, entry, loaded)
+        namespace.unloaded -= loaded.keys()
 
-    def _write_entry(self, name: str, entry: dict[str, Any], here: dict[str, Any]) -> None:
-        old = self._variables.index.get(name)
-        is_changed = self._is_changed(name, entry, old)
-        if old is not None and not is_changed:
-            about = {key: old[key] for key in old if key not in _RELATIONS}
-            entry = {**about, **entry}
+    def _write_entry(self, name: str, entry: dict[str, Any], loaded: dict[str, Any]) -> None:
+        old, changes = self._variables.index.get(name), self._notes.changes
+        if old is not None and not self._is_changed(name, entry, old):
+            entry = {**{key: old[key] for key in old if key not in _RELATIONS}, **entry}
         else:
-            if name in here:
-                about = self._notes.about.get(name) or describe(here[name])
-                entry = {**about, "step": self._notes.step, **entry}
-            (self._notes.done.created if old is None else self._notes.done.changed).append(name)
+            if name in loaded:
+                summary = self._notes.summaries.get(name) or describe(loaded[name])
+                entry = {**summary, "step": self._notes.step, **entry}
+            (changes.created if old is None else changes.changed).append(name)
         if entry != old:
-            self._shadow.keep("vars", name, value=entry)
+            self._state.put("vars", name, value=entry)
             self._variables.index[name] = entry
 
-    def _is_changed(self, name: str, entry: dict[str, Any], old: dict[str, Any] | None) -> bool:
-        if old is None or old["kind"] != entry["kind"]:
+    def _is_changed(self, name: str, entry: dict[str, Any], old: dict[str, Any]) -> bool:
+        if old["kind"] != entry["kind"]:
             return True
         if entry["kind"] == "data":
             if name not in self._cells:
-                return False  # it is leaned on, and not here
-            if any(entry.get(trait) != old.get(trait) for trait in value_traits.NAMES):
+                return False  # an object refers to it, and it is not loaded
+            if any(entry.get(each) != old.get(each) for each in value_layout.NAMES):
                 return True
-            return not self._shadow.cells.same(self._cells[name], self._shadow.cell("data", name))
+            return not self._state.cells.same(self._cells[name], self._state.cell("data", name))
         if entry["kind"] == "object":
-            place = f"objects/{entry['group']}"
-            return old["group"] != entry["group"] or place in self._notes.done.pickles
+            is_written = f"objects/{entry['group']}" in self._notes.changes.pickles
+            return old["group"] != entry["group"] or is_written
         return {**old, **entry} != old
-
-
-_RELATIONS = ("leaning_in", "leaning_on", *value_traits.NAMES)
-
-
-def _is_ours(name: str) -> bool:
-    return name in _OURS or (name.startswith("__") and name.endswith("__"))
 
 
 def _module_entry(module: types.ModuleType) -> dict[str, Any]:

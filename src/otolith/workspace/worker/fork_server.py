@@ -2,10 +2,11 @@
 
     python -m otolith.workspace.worker.fork_server FD SANDBOX WORK NETWORK PROCESSES
 
-It runs no code of the session. It forks when told to, passes signals on, tells when a worker is no
-more, and imports what steps have imported, so that the next worker finds it there. Whoever loses
-its parent becomes its child, so whatever a step has started ends here, at the latest with it. The
-kernel does not count the processes of root; then they are counted here, ten times a second.
+It runs no code of the session. It forks on request, passes signals on, reports when a worker has
+ended, and imports what steps have imported, so that the next worker finds it there. A process that
+loses its parent becomes its child, so whatever a step has started ends at the latest with the fork
+server. The kernel does not count the processes of root; then they are counted here, ten times a
+second.
 """
 
 from __future__ import annotations
@@ -24,13 +25,12 @@ from pathlib import Path
 from otolith.workspace.protocol import (
     EndOrphans,
     Fork,
-    FromForkServer,
     ImportModules,
     Ready,
     Signal,
     ToForkServer,
-    WorkerEnded,
-    WorkerStarted,
+    WorkerExit,
+    WorkerStart,
 )
 from otolith.workspace.sandbox import (
     ResourceLimits,
@@ -42,43 +42,43 @@ from otolith.workspace.sandbox import (
     sandbox_by_name,
 )
 from otolith.workspace.wire import PeerGone, Wire
-from otolith.workspace.worker.worker import live
+from otolith.workspace.worker.worker import serve_host
 
 _COUNT_SECONDS = 0.1
 
 
 def main(arguments: list[str]) -> None:
-    """Serve a host until it hangs up."""
+    """Serve a host until it closes its socket."""
     descriptor, sandbox, work, network, most = arguments
     line = socket.socket(fileno=int(descriptor))
-    walls = sandbox_by_name(sandbox)
-    walls.enter(SandboxSpec(Path(work), network=network == "1"))
+    inside = sandbox_by_name(sandbox)
+    inside.enter(SandboxSpec(Path(work), network=network == "1"))
     wire: Wire[ToForkServer] = Wire(line, ToForkServer)
     limits = ResourceLimits(processes=int(most) if most else None)
     server = ForkServer(
-        wire, walls, most=limits.processes if "processes" in limits.ignored() else None
+        wire, inside, most=limits.processes if "processes" in limits.ignored() else None
     )
     wire.send(Ready(sys.version.split()[0], sandbox))
     server.serve()
 
 
 class ForkServer:
-    """Forks workers and looks after them.
+    """Forks workers, and ends what they leave behind.
 
-    `most` is how many processes a step may have started, where nobody else counts them.
+    `most` limits the processes of a step, where the kernel does not.
     """
 
     def __init__(
-        self, wire: Wire[ToForkServer], walls: Sandbox, *, most: int | None = None
+        self, wire: Wire[ToForkServer], sandbox: Sandbox, *, most: int | None = None
     ) -> None:
         self._wire = wire
-        self._walls = walls
+        self._sandbox = sandbox
         self._most = most
-        self._workers: dict[int, str] = {}  # the eldest first, and why it is being ended
-        self._woken, wake = os.pipe()
+        self._workers: dict[int, str] = {}  # oldest first; why it is being ended
+        self._wakeups, wake = os.pipe()
         os.set_blocking(wake, False)
-        os.set_blocking(self._woken, False)
-        # A worker is born with interrupts held back: one that comes early waits for its step.
+        os.set_blocking(self._wakeups, False)
+        # Interrupts are blocked in a new worker: one that comes early waits for its step.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         if sys.platform == "linux":
@@ -87,38 +87,39 @@ class ForkServer:
         signal.set_wakeup_fd(wake)
 
     def serve(self) -> None:
-        """Do what the host says."""
-        with selectors.DefaultSelector() as waiting:
-            waiting.register(self._wire.line, selectors.EVENT_READ, self._obey)
-            waiting.register(self._woken, selectors.EVENT_READ, self._reap)
-            with suppress(PeerGone):
-                while True:
-                    is_counting = self._most is not None and self._workers
-                    _call_all(waiting.select(_COUNT_SECONDS if is_counting else None))
-                    self._count()
+        """Process messages until the host closes its socket."""
+        with suppress(PeerGone), selectors.DefaultSelector() as selector:
+            selector.register(self._wire.line, selectors.EVENT_READ, self._process_message)
+            selector.register(self._wakeups, selectors.EVENT_READ, self._reap)
+            while True:
+                is_counting = self._most is not None and self._workers
+                for key, _ in selector.select(_COUNT_SECONDS if is_counting else None):
+                    key.data()
+                self._count()
         end_descendants(os.getpid())
 
-    def _obey(self) -> None:
+    def _process_message(self) -> None:
         order, fds = self._wire.receive()
         if isinstance(order, Fork):
             self._fork(fds)
         elif isinstance(order, Signal) and order.pid in self._workers:
             os.kill(order.pid, order.number)
         elif isinstance(order, EndOrphans):
-            self._sweep()
+            self._end_orphans()
         elif isinstance(order, ImportModules):
             for name in order.modules:
-                _import(name)
+                with suppress(Exception):  # a package may raise anything; workers will see it too
+                    importlib.import_module(name)
 
     def _fork(self, fds: list[int]) -> None:
-        gc.freeze()  # a worker that looks for garbage would copy all that is here already
+        gc.freeze()  # else garbage collection in a worker would copy all pages
         pid = os.fork()
         if pid == 0:
             self._be_worker(*fds)
         for fd in fds:
             os.close(fd)
         self._workers[pid] = ""
-        self._tell(WorkerStarted(pid))
+        self._wire.send(WorkerStart(pid))
 
     def _be_worker(self, line: int, output: int, errors: int) -> None:
         """Become a worker: this never returns."""
@@ -126,7 +127,7 @@ class ForkServer:
         try:
             if sys.platform == "linux":
                 kernel.end_with_parent()
-            self._walls.enter_worker()
+            self._sandbox.enter_worker()
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             os.setpgid(0, 0)
@@ -135,18 +136,18 @@ class ForkServer:
             os.dup2(errors, 2)
             os.close(output)
             os.close(errors)
-            live(socket.socket(fileno=line))
+            serve_host(socket.socket(fileno=line))
             code = 0
         except PeerGone:
             code = 0
-        except BaseException:  # noqa: BLE001  # it must not come back as a second fork server
+        except BaseException:  # noqa: BLE001  # it must not continue as a second fork server
             traceback.print_exc()
         finally:
             os._exit(code)
 
     def _reap(self) -> None:
         with suppress(BlockingIOError):
-            os.read(self._woken, 4096)
+            os.read(self._wakeups, 4096)
         with suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -154,11 +155,11 @@ class ForkServer:
                     return
                 if pid in self._workers:
                     why = self._workers.pop(pid)
-                    self._sweep()  # what it started ends with it
-                    self._tell(WorkerEnded(pid, os.waitstatus_to_exitcode(status), why))
+                    self._end_orphans()  # what it started ends with it
+                    self._wire.send(WorkerExit(pid, os.waitstatus_to_exitcode(status), why))
 
-    def _sweep(self) -> None:
-        """End whoever has lost its parent; what a living worker has started stays."""
+    def _end_orphans(self) -> None:
+        """End processes without parent; what a living worker has started stays."""
         end_descendants(os.getpid(), spared=self._workers.keys())
 
     def _count(self) -> None:
@@ -169,21 +170,6 @@ class ForkServer:
         worker = next(parents, next(iter(self._workers)))
         self._workers[worker] = f"it started more than {self._most:,} processes"
         end_descendants(os.getpid(), spared=self._workers.keys() - {worker})
-
-    def _tell(self, message: FromForkServer) -> None:
-        self._wire.send(message)
-
-
-def _call_all(ready: list[tuple[selectors.SelectorKey, int]]) -> None:
-    for key, _ in ready:
-        key.data()
-
-
-def _import(name: str) -> None:
-    try:
-        importlib.import_module(name)
-    except Exception:  # noqa: BLE001  # a package may raise anything; workers will see it too
-        return
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Settings of Python and of libraries that a step may change, and that no variable holds.
 
-Each is read as a flat dict and written the same way. What is kept are the entries that are not as
-they were when the module had just been imported; a module that nobody imported is left alone.
+Each group of settings is read as a flat dict and written the same way. Only entries are stored that
+differ from those just after the import of their module; a module that was not imported is left
+alone.
 """
 
 from __future__ import annotations
@@ -9,17 +10,23 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 
 Values: TypeAlias = dict[str, Any]
+Accessors: TypeAlias = tuple[Callable[[Any], Any], Callable[[Any, Any], object]]
+"""Functions of a module that return and set one entry."""
 
 _PLAIN = frozenset({type(None), bool, int, float, str})
+_CONTEXT_FIELDS = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
+_CATEGORIES = ("LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_MONETARY", "LC_NUMERIC", "LC_TIME")
+_DEFAULT_LOGGER = [0, True, False]
+_HANDLERS = "handlers"
 
 
-class Setting(NamedTuple):
+class LibrarySetting(NamedTuple):
     """How the settings of a module are read, and some of them written."""
 
     module: str
@@ -28,7 +35,7 @@ class Setting(NamedTuple):
 
 
 def changed(now: Values, before: Values) -> Values:
-    """Return the entries that are not what they were; None for those that are no more."""
+    """Return the entries that differ from before; None for those that are gone."""
     found = {key: None for key in before if key not in now}
     return found | {
         key: value
@@ -38,10 +45,10 @@ def changed(now: Values, before: Values) -> Values:
 
 
 def is_plain(value: object) -> bool:
-    """Tell whether a value is data through and through, and nobody's but the setting's."""
+    """Tell whether a value is data through and through, which nothing else refers to."""
     if type(value) in (list, tuple):
         return all(map(is_plain, value))  # type: ignore[call-overload]
-    return type(value) in _PLAIN
+    return is_constant(value)
 
 
 def is_constant(value: object) -> bool:
@@ -54,104 +61,69 @@ def _is_same(value: Any, other: Any) -> bool:
         return True
     try:
         return type(value) is type(other) and bool(value == other)
-    except Exception:  # noqa: BLE001  # somebody else's comparison
+    except Exception:  # noqa: BLE001  # a comparison of a library or of the user
         return False
 
 
-# Python itself
+def _fields(module: str, fields: Mapping[str, Accessors]) -> LibrarySetting:
+    """Return a group of settings that are read and written one by one."""
+
+    def read() -> Values:
+        return {key: get(sys.modules[module]) for key, (get, _) in fields.items()}
+
+    def write(values: Values) -> None:
+        for key, value in values.items():
+            if key in fields:  # a later version may know more of them
+                fields[key][1](sys.modules[module], value)
+
+    return LibrarySetting(module, read, write)
 
 
-def _python() -> Values:
-    return {"recursion": sys.getrecursionlimit(), "digits": sys.get_int_max_str_digits()}
+def _options(module: str, getter: str, setter: str) -> LibrarySetting:
+    """Return a group of settings that one function returns and another takes by keyword."""
+    return LibrarySetting(
+        module,
+        lambda: dict(getattr(sys.modules[module], getter)()),
+        lambda values: getattr(sys.modules[module], setter)(**values),
+    )
 
 
-def _set_python(values: Values) -> None:
-    if "recursion" in values:
-        sys.setrecursionlimit(values["recursion"])
-    if "digits" in values:
-        sys.set_int_max_str_digits(values["digits"])
+def _context_field(name: str) -> Accessors:
+    return (
+        lambda decimal: getattr(decimal.getcontext(), name),
+        lambda decimal, value: setattr(decimal.getcontext(), name, value),
+    )
 
 
-def _collector() -> Values:
-    gc = sys.modules["gc"]
-    return {"is_on": gc.isenabled(), "threshold": gc.get_threshold()}
+def _context_signals(name: str) -> Accessors:
+    def read(decimal: Any) -> list[str]:
+        signals = getattr(decimal.getcontext(), name)
+        return sorted(signal.__name__ for signal, is_on in signals.items() if is_on)
+
+    def write(decimal: Any, value: list[str]) -> None:
+        signals = getattr(decimal.getcontext(), name)
+        for signal in signals:
+            signals[signal] = signal.__name__ in value
+
+    return read, write
 
 
-def _set_collector(values: Values) -> None:
-    gc = sys.modules["gc"]
-    if "is_on" in values:
-        (gc.enable if values["is_on"] else gc.disable)()
-    if "threshold" in values:
-        gc.set_threshold(*values["threshold"])
+def _category(name: str) -> Accessors:
+    return (
+        lambda locale: locale.setlocale(getattr(locale, name)),
+        lambda locale, value: locale.setlocale(getattr(locale, name), value),
+    )
 
 
-def _decimal() -> Values:
-    context = sys.modules["decimal"].getcontext()
-    signals = {"flags": context.flags, "traps": context.traps}
-    raised = {
-        name: sorted(s.__name__ for s, on in kind.items() if on) for name, kind in signals.items()
-    }
-    return {name: getattr(context, name) for name in _OF_CONTEXT} | raised
+# Filters of warnings as data: categories by name, patterns by their text.
 
 
-_OF_CONTEXT = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
-
-
-def _set_decimal(values: Values) -> None:
-    decimal = sys.modules["decimal"]
-    context = decimal.getcontext()
-    for name, value in values.items():
-        if name in _OF_CONTEXT:
-            setattr(context, name, value)
-        else:
-            signals = getattr(context, name)
-            for signal in signals:
-                signals[signal] = signal.__name__ in value
-
-
-def _locale() -> Values:
-    locale = sys.modules["locale"]
-    return {name: locale.setlocale(getattr(locale, name)) for name in _CATEGORIES}
-
-
-_CATEGORIES = ("LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_MONETARY", "LC_NUMERIC", "LC_TIME")
-
-
-def _set_locale(values: Values) -> None:
-    locale = sys.modules["locale"]
-    for name, value in values.items():
-        locale.setlocale(getattr(locale, name), value)
-
-
-def _csv() -> Values:
-    return {"field": sys.modules["csv"].field_size_limit()}
-
-
-def _set_csv(values: Values) -> None:
-    sys.modules["csv"].field_size_limit(values["field"])
-
-
-def _socket() -> Values:
-    return {"timeout": sys.modules["socket"].getdefaulttimeout()}
-
-
-def _set_socket(values: Values) -> None:
-    sys.modules["socket"].setdefaulttimeout(values["timeout"])
-
-
-# Warnings: categories by name, and patterns by their text, so that a list of them is data
-
-
-def _warnings() -> Values:
-    return {"filters": [[_said(part) for part in each] for each in warnings.filters]}
-
-
-def _set_warnings(values: Values) -> None:
-    warnings.filters[:] = [tuple(map(_meant, each)) for each in values["filters"]]  # type: ignore[index]
+def _set_filters(_: Any, filters: list[list[Any]]) -> None:
+    warnings.filters[:] = [tuple(map(_filter_part, each)) for each in filters]  # type: ignore[index]
     warnings._filters_mutated()  # type: ignore[attr-defined]  # noqa: SLF001  # as those do that add one
 
 
-def _said(part: Any) -> Any:
+def _filter_data(part: Any) -> Any:
     if isinstance(part, re.Pattern):
         return ["pattern", part.pattern, part.flags]
     if isinstance(part, type) and part.__module__ != "__main__":
@@ -159,37 +131,26 @@ def _said(part: Any) -> Any:
     return part
 
 
-def _meant(part: Any) -> Any:
-    if not isinstance(part, list):
-        return part
-    kind, name, more = part
+def _filter_part(data: Any) -> Any:
+    if not isinstance(data, list):
+        return data
+    kind, name, more = data
     return re.compile(name, more) if kind == "pattern" else attrgetter(more)(import_module(name))
 
 
-# Logs
-
-
 def _logging() -> Values:
+    logging = sys.modules["logging"]
+    loggers = {"root": logging.root, **logging.root.manager.loggerDict}
     found: Values = {}
-    for name, logger in _loggers():
-        said = [logger.level, logger.propagate, logger.disabled]
-        if said != _QUIET:
-            found[name] = said
+    for name, logger in loggers.items():
+        if not isinstance(logger, logging.Logger):
+            continue
+        values = [logger.level, logger.propagate, logger.disabled]
+        if values != _DEFAULT_LOGGER:
+            found[name] = values
         if any(type(handler).__name__ != "NullHandler" for handler in logger.handlers):
             found[f"{name} {_HANDLERS}"] = list(logger.handlers)
     return found
-
-
-_QUIET = [0, True, False]
-_HANDLERS = "handlers"
-
-
-def _loggers() -> Iterator[tuple[str, Any]]:
-    logging = sys.modules["logging"]
-    yield "root", logging.root
-    for name, logger in list(logging.root.manager.loggerDict.items()):
-        if isinstance(logger, logging.Logger):
-            yield name, logger
 
 
 def _set_logging(values: Values) -> None:
@@ -200,11 +161,8 @@ def _set_logging(values: Values) -> None:
         if what == _HANDLERS:
             logger.handlers[:] = value or []
         else:
-            level, logger.propagate, logger.disabled = value or _QUIET
+            level, logger.propagate, logger.disabled = value or _DEFAULT_LOGGER
             logger.setLevel(level)
-
-
-# Libraries
 
 
 def _numpy_errors() -> Values:
@@ -219,24 +177,12 @@ def _set_numpy_errors(values: Values) -> None:
         numpy.seterrcall(values["call"])
 
 
-def _numpy_printing() -> Values:
-    return dict(sys.modules["numpy"].get_printoptions())
-
-
-def _set_numpy_printing(values: Values) -> None:
-    sys.modules["numpy"].set_printoptions(**values)
-
-
-def _pandas() -> Values:
-    return dict(_flat(sys.modules["pandas"].options.d, ""))
-
-
-def _flat(options: Values, above: str) -> Iterator[tuple[str, Any]]:
+def _flatten(options: Values, prefix: str) -> Iterator[tuple[str, Any]]:
     for name, value in options.items():
         if type(value) is dict:
-            yield from _flat(value, f"{above}{name}.")
+            yield from _flatten(value, f"{prefix}{name}.")
         else:
-            yield above + name, value
+            yield prefix + name, value
 
 
 def _set_pandas(values: Values) -> None:
@@ -245,7 +191,7 @@ def _set_pandas(values: Values) -> None:
 
 
 def _matplotlib() -> Values:
-    # Past its own reading, which would choose a backend, and with lists as they are now.
+    # By the methods of dict: its own would choose a backend. Lists are copied.
     everything = dict.items(sys.modules["matplotlib"].rcParams)
     return {
         name: list(value) if type(value) is list else value
@@ -254,31 +200,57 @@ def _matplotlib() -> Values:
     }
 
 
-def _set_matplotlib(values: Values) -> None:
-    dict.update(sys.modules["matplotlib"].rcParams, values)
-
-
-def _sklearn() -> Values:
-    return dict(sys.modules["sklearn"].get_config())
-
-
-def _set_sklearn(values: Values) -> None:
-    sys.modules["sklearn"].set_config(**values)
-
-
 SETTINGS = {
-    "csv": Setting("csv", _csv, _set_csv),
-    "decimal": Setting("decimal", _decimal, _set_decimal),
-    "gc": Setting("gc", _collector, _set_collector),
-    "locale": Setting("locale", _locale, _set_locale),
-    "logging": Setting("logging", _logging, _set_logging),
-    "matplotlib": Setting("matplotlib", _matplotlib, _set_matplotlib),
-    "numpy.errors": Setting("numpy", _numpy_errors, _set_numpy_errors),
-    "numpy.printing": Setting("numpy", _numpy_printing, _set_numpy_printing),
-    "pandas": Setting("pandas", _pandas, _set_pandas),
-    "python": Setting("sys", _python, _set_python),
-    "sklearn": Setting("sklearn", _sklearn, _set_sklearn),
-    "socket": Setting("socket", _socket, _set_socket),
-    "warnings": Setting("warnings", _warnings, _set_warnings),
+    "csv": _fields(
+        "csv", {"field": (lambda m: m.field_size_limit(), lambda m, v: m.field_size_limit(v))}
+    ),
+    "decimal": _fields(
+        "decimal",
+        {name: _context_field(name) for name in _CONTEXT_FIELDS}
+        | {name: _context_signals(name) for name in ("flags", "traps")},
+    ),
+    "gc": _fields(
+        "gc",
+        {
+            "is_on": (lambda m: m.isenabled(), lambda m, v: m.enable() if v else m.disable()),
+            "threshold": (lambda m: m.get_threshold(), lambda m, v: m.set_threshold(*v)),
+        },
+    ),
+    "locale": _fields("locale", {name: _category(name) for name in _CATEGORIES}),
+    "logging": LibrarySetting("logging", _logging, _set_logging),
+    "matplotlib": LibrarySetting(
+        "matplotlib",
+        _matplotlib,
+        lambda values: dict.update(sys.modules["matplotlib"].rcParams, values),
+    ),
+    "numpy.errors": LibrarySetting("numpy", _numpy_errors, _set_numpy_errors),
+    "numpy.printing": _options("numpy", "get_printoptions", "set_printoptions"),
+    "pandas": LibrarySetting(
+        "pandas", lambda: dict(_flatten(sys.modules["pandas"].options.d, "")), _set_pandas
+    ),
+    "python": _fields(
+        "sys",
+        {
+            "recursion": (lambda m: m.getrecursionlimit(), lambda m, v: m.setrecursionlimit(v)),
+            "digits": (
+                lambda m: m.get_int_max_str_digits(),
+                lambda m, v: m.set_int_max_str_digits(v),
+            ),
+        },
+    ),
+    "sklearn": _options("sklearn", "get_config", "set_config"),
+    "socket": _fields(
+        "socket",
+        {"timeout": (lambda m: m.getdefaulttimeout(), lambda m, v: m.setdefaulttimeout(v))},
+    ),
+    "warnings": _fields(
+        "warnings",
+        {
+            "filters": (
+                lambda m: [list(map(_filter_data, each)) for each in m.filters],
+                _set_filters,
+            )
+        },
+    ),
 }
 """By a name that is in stored states and never changes."""

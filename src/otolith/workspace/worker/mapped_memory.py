@@ -1,14 +1,13 @@
-"""Raw bytes mapped into memory, and the pages of them that were written to.
+"""Raw bytes mapped into memory, and which of their pages were written to.
 
-The host hands over a descriptor of sealed memory. It is mapped privately: pages are shared with the
-host until they are written to, and copied then. The kernel knows which were: a page of a private
-mapping that is no longer one of the file's is a copy (`/proc/self/pagemap`, bit 61). So a frame of
-a gigabyte is there at once, and what changed in it is found without reading it.
+The host sends a descriptor of sealed memory. It is mapped privately: pages are shared with the host
+until they are written to, and copied then. The kernel knows which were: a page of a private mapping
+that is no longer one of the file is a copy (`/proc/self/pagemap`, bit 61). So a frame of a gigabyte
+is available at once, and its changes are found without reading it.
 
-Arrays that overlap in memory which none of them covers: its owner is no variable.
-
-A state keeps views as views of another array that is in it. Where there is none, as the owner has
-no name, variables that overlap are kept as objects, in one pickle that has the memory as well.
+The second half is about arrays that overlap in memory which no variable covers. A state stores a
+view as a view of another array that is in it. If that array has no name, the variables that overlap
+are stored as objects, in one pickle that has the memory as well.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ import mmap
 import os
 import sys
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
-from collections.abc import Mapping as AnyMapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from ctypes import addressof, c_char
 from pathlib import Path
@@ -41,13 +39,13 @@ from otolith.types import CHUNK_BYTES, Piece, Raw, Tag
 from otolith.workspace.protocol import Host
 
 WORTH_BYTES = 1 << 20
-"""From this length on it pays to map: below, reading the chunks is as fast."""
+"""Shorter values are not mapped: reading their chunks is as fast."""
 
 _PAGE = mmap.PAGESIZE
 
 
-class Mapping:
-    """Raw bytes of a cell, in memory."""
+class MappedBytes:
+    """The raw bytes of a cell, mapped into memory."""
 
     __slots__ = ("cell", "memory", "size", "start")
 
@@ -59,24 +57,24 @@ class Mapping:
         )
         self.start = addressof(c_char.from_buffer(self.memory))
 
-    def written(self) -> set[int]:
-        """Return the numbers of the chunks in which a page was written to."""
+    def written_chunks(self) -> set[int]:
+        """Return the numbers of the chunks that were written to."""
         count = (self.size + _PAGE - 1) // _PAGE
         with Path("/proc/self/pagemap").open("rb", buffering=0) as pagemap:
             pagemap.seek(self.start // _PAGE * 8)
             entries = pagemap.read(count * 8)
         chunks: set[int] = set()
-        for page in _copied(entries):
+        for page in _copied_pages(entries):
             first = page * _PAGE
             chunks.update(range(first // CHUNK_BYTES, (first + _PAGE - 1) // CHUNK_BYTES + 1))
         last = (self.size - 1) // CHUNK_BYTES
         return {chunk for chunk in chunks if chunk <= last}
 
 
-def _copied(entries: bytes) -> Iterable[int]:
-    """Return the pages that are neither untouched nor the file's own.
+def _copied_pages(entries: bytes) -> Iterable[int]:
+    """Yield the pages that are copies.
 
-    The last byte of an entry has bits 56 to 63: a table of 256 tells which of them count.
+    The last byte of an entry has bits 56 to 63; a table says which values of it mean a copy.
     """
     marks = entries[7::8].translate(_IS_COPY)
     at = marks.find(b"\1")
@@ -91,13 +89,13 @@ _IS_COPY = bytes(
 )
 
 
-class Mappings:
-    """All that is mapped in this process. They stay: an address must never mean something else."""
+class MemoryMappings:
+    """All mappings of this process. They stay, so that an address always means the same bytes."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
         self._starts: list[int] = []
-        self._mappings: list[Mapping] = []
+        self._mappings: list[MappedBytes] = []
 
     def load(self, cell: bytes) -> Piece | None:
         """Map the raw bytes of a cell; None if the host has none for it."""
@@ -106,7 +104,7 @@ class Mappings:
             return None
         descriptor, size = found
         try:
-            mapping = Mapping(cell, descriptor, size)
+            mapping = MappedBytes(cell, descriptor, size)
         finally:
             os.close(descriptor)
         at = bisect_right(self._starts, mapping.start)
@@ -114,8 +112,8 @@ class Mappings:
         self._mappings.insert(at, mapping)
         return Piece(memoryview(mapping.memory))
 
-    def of(self, raw: Raw) -> Mapping | None:
-        """Return the mapping that raw bytes are, all of it and nothing else."""
+    def find(self, raw: Raw) -> MappedBytes | None:
+        """Return the mapping that has exactly these raw bytes; None if there is none."""
         size = raw.view.nbytes
         if size < WORTH_BYTES or not self._starts or raw.view.readonly:
             return None
@@ -125,32 +123,34 @@ class Mappings:
         return found if found and (found.start, found.size) == (start, size) else None
 
     def imprint(self, value: object, cell: bytes, imprinter: Imprinter) -> Imprint | None:
-        """Take the imprint of raw bytes that are mapped, without looking at them."""
-        mapping = self.of(value) if type(value) is Raw else None
+        """Return the imprint of mapped raw bytes, without reading them."""
+        mapping = self.find(value) if type(value) is Raw else None
         if mapping is None or not imprinter.cells.same(mapping.cell, cell):
             return None
-        return Pages(cell, mapping, self, {})
+        return MappedImprint(cell, mapping, self, {})
 
 
-class Pages(Imprint):
-    """Raw bytes that are mapped: what was written to is known to the kernel."""
+class MappedImprint(Imprint):
+    """The imprint of mapped raw bytes: the kernel knows what was written to."""
 
     __slots__ = ("_mapping", "_mappings", "_prints")
 
     def __init__(
-        self, cell: bytes, mapping: Mapping, mappings: Mappings, prints: dict[int, int]
+        self, cell: bytes, mapping: MappedBytes, mappings: MemoryMappings, prints: dict[int, int]
     ) -> None:
         super().__init__(cell)
         self._mapping = mapping
         self._mappings = mappings
-        self._prints = prints  # of the chunks that were written to, when they were last looked at
+        self._prints = prints  # of written chunks, when they were last compared
 
     def fits(self, value: object) -> bool:
-        return type(value) is Raw and self._mappings.of(value) is self._mapping
+        """Tell whether this is the imprint of a value."""
+        return type(value) is Raw and self._mappings.find(value) is self._mapping
 
     def update(self, value: Any, imprinter: Imprinter) -> Imprint:
+        """Return the imprint of the value now."""
         chunks = value.chunks()
-        prints = {at: xxh3_128_intdigest(chunks[at]) for at in self._mapping.written()}
+        prints = {at: xxh3_128_intdigest(chunks[at]) for at in self._mapping.written_chunks()}
         changed = sorted(at for at, print in prints.items() if self._prints.get(at) != print)
         cell = self.cell
         for start, stop in runs(changed):
@@ -161,18 +161,18 @@ class Pages(Imprint):
         self._prints = prints
         if imprinter.cells.same(cell, self.cell):
             return self
-        return Pages(cell, self._mapping, self._mappings, prints)
+        return MappedImprint(cell, self._mapping, self._mappings, prints)
 
 
 class MappingCells(Cells):
-    """Cells that map raw bytes instead of reading them, where raw bytes are expected."""
+    """Cells that map long raw bytes instead of reading them."""
 
-    mappings: Mappings | None = None
+    mappings: MemoryMappings | None = None
     _expects_raw = 0
 
     @contextmanager
     def expecting_raw(self) -> Iterator[None]:
-        """Take long lists of chunks for raw bytes; elsewhere they may be somebody's lists."""
+        """Treat long lists of chunks as raw bytes; elsewhere they may be lists of the user."""
         self._expects_raw += 1
         try:
             yield
@@ -180,6 +180,7 @@ class MappingCells(Cells):
             self._expects_raw -= 1
 
     def load(self, cell: bytes) -> object:
+        """Return the value of a cell; long raw bytes as mapped memory."""
         if self.is_grown(cell) and self.kind(cell) == "tagged":
             tag = self.tag(cell)
             if tag is not None and tag.code in _RAW_INSIDE:
@@ -192,7 +193,7 @@ class MappingCells(Cells):
         return super().load(cell)
 
     def _is_worth_mapping(self, cell: bytes) -> bool:
-        """Tell whether this may be a long list of chunks, or of lists of them, by its length."""
+        """Tell by its length whether this may be a long list of chunks, or of lists of them."""
         link = self.tree(cell)
         if link is None or link.size < WORTH_BYTES or self.kind(cell) != "list":
             return False
@@ -203,19 +204,21 @@ _RAW_INSIDE = frozenset({Tag.ARRAY, Tag.FRAME, Tag.TABLE, Tag.POLARS, Tag.SPARSE
 _CHUNKY_BYTES = 2048
 
 
-_WORK = 10_000
+_MOST_WORK = 10_000
 _ALIGNED_BYTES = 64
 
 
-def adrift(held: AnyMapping[str, object], met: Iterable[object], order: Order) -> set[str]:
-    """Return the variables that overlap with others, or with what objects met, beyond any of them.
+def overlapping_names(
+    held: Mapping[str, object], reached: Iterable[object], order: Order
+) -> set[str]:
+    """Return the variables whose arrays overlap with others outside of any variable.
 
-    `held` are variables that are data.
+    `held` are variables that are data, `reached` the objects in pickles.
     """
     if "numpy" not in sys.modules:
         return set()
-    others = [thing for thing in met if is_array(thing)]
-    common = _common(held, {identity(each) for each in others})
+    others = [thing for thing in reached if is_array(thing)]
+    common = _shared_memory(held, {identity(each) for each in others})
     if not common:
         return set()
     arrays = [
@@ -228,11 +231,13 @@ def adrift(held: AnyMapping[str, object], met: Iterable[object], order: Order) -
     for name, part in [*arrays, *(("", other) for other in others)]:
         if identity(part) in common:
             groups.setdefault(identity(part), []).append((name, part))
-    return {name for group in groups.values() if _is_adrift(group) for name, _ in group if name}
+    return {
+        name for group in groups.values() if _overlap_outside(group) for name, _ in group if name
+    }
 
 
 def span(arrays: list[Any]) -> Any:
-    """Return the memory that arrays of one owner look at, as bytes: no more of it than they do."""
+    """Return the memory that arrays of one owner are views of, as bytes, and no more of it."""
     owner = arrays[0]
     if owner.dtype.hasobject or any(each is owner for each in arrays[1:]):
         return owner
@@ -249,8 +254,8 @@ def addresses(array: Any) -> tuple[int, int]:
     return int(low), int(high)
 
 
-def beneath(array: Any) -> Any:
-    """Return the array that an array looks at; None if it looks at none."""
+def base_array(array: Any) -> Any:
+    """Return the array that an array is a view of; None if it is not a view."""
     base = array.base
     if type(base).__name__ == STAND_IN:
         base = base.base
@@ -258,14 +263,14 @@ def beneath(array: Any) -> Any:
 
 
 def owner_of(array: Any) -> Any:
-    """Return the array that all those look at which look at the same memory."""
-    while (base := beneath(array)) is not None:
+    """Return the array that all views of the same memory go back to."""
+    while (base := base_array(array)) is not None:
         array = base
     return array if array.flags.forc and (array.size or not array.dtype.hasobject) else None
 
 
-def _common(held: AnyMapping[str, object], others: set[int]) -> set[int]:
-    """Return the memory that arrays in more than one place look at."""
+def _shared_memory(held: Mapping[str, object], others: set[int]) -> set[int]:
+    """Return the memory of arrays in more than one place."""
     once, twice = set(others), set[int]()
     for value in held.values():
         for each in _memory(value):
@@ -274,7 +279,7 @@ def _common(held: AnyMapping[str, object], others: set[int]) -> set[int]:
 
 
 def _memory(value: object) -> Iterator[int]:
-    """Yield the memory of the arrays in a value, twice if two of them look at it."""
+    """Yield the memory of the arrays in a value, twice if two of them use it."""
     numpy = sys.modules["numpy"]
     seen: set[int] = set()
     arrays: set[int] = set()
@@ -286,21 +291,21 @@ def _memory(value: object) -> Iterator[int]:
         yield from again & arrays
 
 
-def _is_adrift(group: list[tuple[str, Any]]) -> bool:
+def _overlap_outside(group: list[tuple[str, Any]]) -> bool:
     solid = [part for name, part in group if name and part.flags.forc]
     whole = max(solid, key=lambda part: int(part.nbytes), default=None)
     distinct = list({id(part): part for _, part in group}.values())
-    beyond = [each for each in distinct if not _is_covered(whole, each)]
+    beyond = [each for each in distinct if not _covers(whole, each)]
     return any(other is not each and _overlap(each, other) for each in beyond for other in distinct)
 
 
-def _is_covered(whole: Any, array: Any) -> bool:
+def _covers(whole: Any, array: Any) -> bool:
     return array is whole or (whole is not None and view_in(whole, array) is not None)
 
 
 def _overlap(one: Any, other: Any) -> bool:
     numpy = sys.modules["numpy"]
     try:
-        return bool(numpy.shares_memory(one, other, max_work=_WORK))
+        return bool(numpy.shares_memory(one, other, max_work=_MOST_WORK))
     except numpy.exceptions.TooHardError:
         return True

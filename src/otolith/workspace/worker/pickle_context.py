@@ -1,10 +1,9 @@
-"""What a pickle of a session refers to beyond itself: its globals, sources, classes and data.
+"""The context in which pickles of a session are loaded: its globals, sources, classes and data.
 
-There is one world to a worker. Functions are bound to the live namespace, never to a copy of it;
-classes are found by their id, so that `isinstance` holds between pickles; code is found in the
-source it came from.
-
-Objects that are data of their own: a pickle that meets one of them refers to it.
+A worker has one context. Functions are bound to the live namespace, never to a copy of it; classes
+are found by their id, so that `isinstance` holds between pickles; code is compiled from the source
+it came from. `VariableReferences` are the objects that a pickle refers to instead of storing them,
+because they are part of a variable that is data.
 """
 
 from __future__ import annotations
@@ -22,42 +21,42 @@ from otolith.codecs import Codecs
 from otolith.core import Path
 from otolith.state.tracking.shared_objects import ArrayView, identity, is_array, part_at, view_in
 from otolith.types import Piece, Tagged
-from otolith.workspace.worker.module_state import named
+from otolith.workspace.worker.module_changes import attribute_at
 from otolith.workspace.worker.namespace import Namespace
-from otolith.workspace.worker.process_state import Ambience
-from otolith.workspace.worker.sources import Sources, Way, untrapped
-from otolith.workspace.worker.value_traits import by_rows
+from otolith.workspace.worker.process_state import ProcessState
+from otolith.workspace.worker.sources import CodePath, Sources, names_needing_fetch
+from otolith.workspace.worker.value_layout import with_row_layout
 
 
-class World:
-    """Everything that pickles of one session find when they are loaded."""
+class PickleContext:
+    """What the pickles of one session need when they are loaded."""
 
     def __init__(self, namespace: Namespace, sources: Sources, codecs: Codecs) -> None:
         self.namespace = namespace
         self.sources = sources
         self.codecs = codecs
-        self.around: Ambience | None = None
-        self.class_of: Callable[[str], type] = _no_class
+        self.process: ProcessState | None = None
+        self.class_of: Callable[[str], type] = _unknown_class
         self.variable: Callable[[str], Any] = namespace.__getitem__
 
     def enter(self) -> None:
-        """Make this the world of this process, and its namespace that of `__main__`."""
-        global _here  # noqa: PLW0603  # unpickling calls functions by name, which find it here
-        _here = self
+        """Make this the context of this process, and its namespace that of `__main__`."""
+        global _active  # noqa: PLW0603  # pickles call functions by name, which need it
+        _active = self
         sys.modules["__main__"] = Main(self.namespace)
 
 
 @contextmanager
-def use(world: World) -> Iterator[None]:
-    """Let pickles find a world for a while."""
-    global _here  # noqa: PLW0603  # as above
+def use_context(context: PickleContext) -> Iterator[None]:
+    """Make this the context of this process for a while."""
+    global _active  # noqa: PLW0603  # as above
     before = globals().get("_here")
-    _here = world
+    _active = context
     try:
         yield
     finally:
         if before is not None:
-            _here = before
+            _active = before
 
 
 class Main(ModuleType):
@@ -84,11 +83,11 @@ class Main(ModuleType):
         del ModuleType.__getattribute__(self, "_namespace")[name]
 
 
-def _no_class(id: str) -> type:
+def _unknown_class(id: str) -> type:
     raise LookupError(f"there is no class {id}")
 
 
-_here: World
+_active: PickleContext
 
 
 # What pickles call. The names are in stored pickles and never change.
@@ -106,7 +105,7 @@ def fill_cell(cell: CellType, filling: tuple[object, ...]) -> None:
 
 
 def exception(kind: type[BaseException], arguments: tuple[object, ...]) -> BaseException:
-    """Return an exception as it was."""
+    """Return an exception without calling its `__init__`."""
     made = kind.__new__(kind, *arguments)
     made.args = arguments
     return made
@@ -114,11 +113,11 @@ def exception(kind: type[BaseException], arguments: tuple[object, ...]) -> BaseE
 
 def function(code: CodeType, name: str, closure: tuple[CellType, ...] | None) -> FunctionType:
     """Return a function of the session, bound to its namespace."""
-    return FunctionType(code, _here.namespace, name, None, closure)
+    return FunctionType(code, _active.namespace, name, None, closure)
 
 
 def finish_function(made: FunctionType, state: tuple[dict[str, Any], dict[str, Any], Any]) -> None:
-    """Give a function what it has beyond its code, and fill the cells of its closure."""
+    """Set the attributes of a function, and fill the cells of its closure."""
     attributes, own, contents = state
     for cell, filling in zip(made.__closure__ or (), contents, strict=True):
         if filling:
@@ -128,11 +127,11 @@ def finish_function(made: FunctionType, state: tuple[dict[str, Any], dict[str, A
     made.__dict__.update(own)
 
 
-def code_at(way: Way) -> CodeType:
+def code_at(way: CodePath) -> CodeType:
     """Return code of a step, compiled from its source."""
-    code = _here.sources.follow(way)
-    for name in untrapped(code, is_top=False):
-        _here.namespace.warm_if_cold(name)
+    code = _active.sources.code_at(way)
+    for name in names_needing_fetch(code, is_top=False):
+        _active.namespace.fetch_if_unloaded(name)
     return code
 
 
@@ -142,57 +141,57 @@ def main_module() -> ModuleType:
 
 
 def cached(wrapped: Any, maxsize: int | None, typed: bool) -> Any:  # noqa: FBT001
-    """Return a function with a cache, an empty one."""
+    """Return a function with an empty cache."""
     return lru_cache(maxsize=maxsize, typed=typed)(wrapped)
 
 
 def attribute(module: str, name: str) -> Any:
-    """Return something that a library has one of."""
+    """Return an object that a library has one of, by its name."""
     return getattr(import_module(module), name)
 
 
 def original(place: str) -> Any:
-    """Return something of a library that a step has put something else in the place of."""
-    return named(place) if _here.around is None else _here.around.patches.before(place)
+    """Return an attribute of a library as it was before a step replaced it."""
+    return attribute_at(place) if _active.process is None else _active.process.patches.before(place)
 
 
 def placed(node: str, thing: object) -> object:
-    """Take in what a step has put into a module, or set in a library."""
-    if _here.around is not None:
-        _here.around.arrived[node] = thing
+    """Report something that a step has set in a module or in a library."""
+    if _active.process is not None:
+        _active.process.loaded[node] = thing
     return thing
 
 
 def class_at(id: str) -> type:
     """Return a class that was defined in a step."""
-    return _here.class_of(id)
+    return _active.class_of(id)
 
 
 def globals_here() -> Namespace:
     """Return the namespace of the session."""
-    return _here.namespace
+    return _active.namespace
 
 
 def variable_at(name: str, steps: Path, view: list[Any] | None) -> object:
     """Return a variable that is data, or a part of it, or a view of an array in it."""
-    found = part_at(_here.variable(name), steps)
+    found = part_at(_active.variable(name), steps)
     return found if view is None else ArrayView.load(view).of(found)
 
 
 def piece(buffer: Any) -> Piece:
-    """Return raw bytes as they are lifted from."""
+    """Return raw bytes in the form that codecs take."""
     view = memoryview(buffer)
     return Piece(memoryview(bytearray(view)) if view.readonly else view.cast("B"))
 
 
 def lifted(data: Any) -> Any:
-    """Return the value of data that codecs lowered."""
+    """Return the value that codecs make of lowered data."""
     return _lift(data)
 
 
 def lifted_by_rows(data: Any, rows: bool | list[list[int]] = True) -> Any:  # noqa: FBT001, FBT002
     """Return a frame whose numbers lie row by row."""
-    return by_rows(_lift(data), rows)
+    return with_row_layout(_lift(data), rows)
 
 
 def read_only(data: Any) -> Any:
@@ -218,14 +217,14 @@ def object_view_of(owner: Any, shape: Any, strides: Any, offset: int) -> Any:
 
 
 def wrapper_filled(made: Any, own: dict[str, Any]) -> None:
-    """Give a static or class method what it has itself, instead of what it took over."""
+    """Set the attributes of a static or class method, in place of those of its function."""
     vars(made).clear()
     vars(made).update(own)
 
 
 def _lift(data: Any) -> Any:
     if type(data) is Tagged:
-        return _here.codecs.lift(data.code, _lift(data.data))
+        return _active.codecs.lift(data.code, _lift(data.data))
     if type(data) is dict:
         return {key: _lift(part) for key, part in data.items()}
     if type(data) is list:
@@ -233,8 +232,8 @@ def _lift(data: Any) -> Any:
     return data
 
 
-class Reference(NamedTuple):
-    """Where an object is among the variables that are data."""
+class VariableReference(NamedTuple):
+    """The place of an object in a variable that is data."""
 
     name: str
     steps: Path
@@ -242,25 +241,25 @@ class Reference(NamedTuple):
 
 
 @dataclass
-class References:
-    """Objects that are data of their own, by identity; arrays also by that of their memory."""
+class VariableReferences:
+    """Objects that are part of data, by identity; arrays also by that of their memory."""
 
-    things: dict[int, Reference] = field(default_factory=dict)
-    memory: dict[int, list[tuple[Any, Reference]]] = field(default_factory=dict)
+    things: dict[int, VariableReference] = field(default_factory=dict)
+    memory: dict[int, list[tuple[Any, VariableReference]]] = field(default_factory=dict)
 
-    def add(self, thing: object, reference: Reference) -> None:
-        """Note where an object is."""
+    def add(self, thing: object, reference: VariableReference) -> None:
+        """Note the place of an object."""
         self.things.setdefault(id(thing), reference)
         if is_array(thing):
             self.memory.setdefault(identity(thing), []).append((thing, reference))
 
-    def find(self, thing: Any) -> Reference | None:
-        """Return where an object is, or the array that it is a view of."""
+    def find(self, thing: Any) -> VariableReference | None:
+        """Return the place of an object, or of the array that it is a view of."""
         found = self.things.get(id(thing))
         if found is not None or not is_array(thing):
             return found
         for whole, reference in self.memory.get(identity(thing), ()):
             view = view_in(whole, thing)
             if view is not None:
-                return Reference(reference.name, reference.steps, view.dump())
+                return VariableReference(reference.name, reference.steps, view.dump())
         return None

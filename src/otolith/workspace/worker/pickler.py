@@ -1,27 +1,17 @@
-"""Pickles of what is not data: the last resort, written and read only inside a worker.
+"""The pickler of objects: for what is not data, written and read only inside a worker.
 
-The C pickler walks the objects; what it asks about is decided here:
+The C pickler walks the objects; how it stores the special ones is decided here:
 
     functions and classes of the session    by reference to source, namespace and class id
     data inside of objects                   lowered by codecs, so that frames are cut at columns
     raw bytes                                out of band: chunked, deduplicated, mapped when read
-    what is data of its own, as a variable   by reference to that variable
+    what is part of a variable that is data  by reference to that variable
     views of one array                       as views
+    functions with a cache                   with the calls whose results are in it
+    handlers of logs                         without their lock, on the same stream or file
+    what a library has one of                by name: `dataclasses.MISSING`, the root logger, the
+                                             generator of `numpy.random` are compared by identity
     the rest                                 as cloudpickle does
-
-What functions with a cache (`functools.lru_cache`) have in it, and such functions made again.
-
-Python shows a cache to its collector of garbage only, and lets nobody fill it. So the function
-inside of a restored one first answers with what was kept, and then calls what it stands for.
-
-Handlers of logs: made again without their lock, on the stream or file that they wrote to.
-
-Objects that a library has one of: kept by name, as there must not be a second one.
-
-`dataclasses.MISSING`, the generator behind `numpy.random`, the root logger: whoever has one of
-these compares it by identity, or expects all others to use it too.
-
-Data inside of objects, lowered by codecs before it is pickled: frames are cut at columns.
 """
 
 from __future__ import annotations
@@ -50,19 +40,23 @@ from otolith.workspace.worker import pickle_context
 from otolith.workspace.worker.classes import definition
 from otolith.workspace.worker.mapped_memory import addresses, owner_of, span
 from otolith.workspace.worker.namespace import Namespace
-from otolith.workspace.worker.pickle_context import Reference, References, World
+from otolith.workspace.worker.pickle_context import (
+    PickleContext,
+    VariableReference,
+    VariableReferences,
+)
 from otolith.workspace.worker.sources import key_of
-from otolith.workspace.worker.value_traits import rows_of
+from otolith.workspace.worker.value_layout import row_layout
 
 Calls: TypeAlias = list[tuple[tuple[Any, ...], dict[str, Any], object]]
-"""Arguments by place and by name, and results, the one that was used last at the end."""
+"""Positional arguments, keyword arguments and result of calls; the last used is the last."""
 
 _LINK = "_lru_list_elem"
-"""What follows a key and a result of a cache with a limit, in the order of their use."""
+"""The type that follows a key and a result in a cache with a limit."""
 
 
 def calls_of(cached: Any) -> Calls:
-    """Return the calls whose results are in a cache; none, if it cannot be read."""
+    """Return the calls whose results are in a cache; none if it cannot be read."""
     held = gc.get_referents(cached)
     at = int(bool(held) and held[0] is type(cached))
     pairs = list[tuple[Any, Any]]()
@@ -97,52 +91,54 @@ def _arguments(
     return key[:at], dict(zip(named[::2], named[1::2], strict=True))
 
 
-class Replay:
-    """A function that answers with what it is told to, and with its own results after that."""
+class CacheFiller:
+    """A function that returns given results first, and then calls the function it stands for."""
 
-    __slots__ = ("answers", "function")
+    __slots__ = ("function", "results")
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
-        self.answers: Iterator[object] = iter(())
+        self.results: Iterator[object] = iter(())
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        for answer in self.answers:
-            return answer
+        for result in self.results:
+            return result
         return self.function(*arguments, **named)
 
 
-# What pickles call. The names are in stored pickles and never change.
+# Python shows the content of a cache only to its garbage collector, and offers no way to fill it.
+# So the function inside of a restored cache first returns the stored results.
+# The names of functions that pickles call are in stored pickles and never change.
 
 
 def cache_made(function: Any, maxsize: int | None, is_typed: bool) -> Any:  # noqa: FBT001
-    """Return a function with a cache that is to be filled."""
-    made = lru_cache(maxsize=maxsize, typed=is_typed)(Replay(function))
+    """Return a function with a cache, to be filled."""
+    made = lru_cache(maxsize=maxsize, typed=is_typed)(CacheFiller(function))
     return update_wrapper(made, function)
 
 
 def cache_filled(made: Any, state: tuple[dict[str, Any], Calls]) -> None:
-    """Give a function its attributes, and its cache what was in it."""
+    """Set the attributes of a function, and fill its cache."""
     own, calls = state
     vars(made).update(own)
-    replay = next(each for each in gc.get_referents(made) if type(each) is Replay)
-    for arguments, named, answer in calls:
-        replay.answers = iter((answer,))
+    filler = next(each for each in gc.get_referents(made) if type(each) is CacheFiller)
+    for arguments, named, result in calls:
+        filler.results = iter((result,))
         with suppress(Exception):  # the hash of an argument may need what is not loaded yet
             made(*arguments, **named)
-        replay.answers = iter(())
+        filler.results = iter(())
 
 
 _STREAMS = ("stderr", "stdout")
 
 
 def is_handler(thing: object) -> bool:
-    """Tell whether this is a handler that the standard library knows how to make."""
+    """Tell whether this is a handler of the standard library."""
     return isinstance(thing, logging.Handler) and type(thing).__module__.startswith("logging")
 
 
-def reduced(handler: Any) -> Any:
-    """Return how a handler is made again, as a pickler wants to be told."""
+def _reduce_handler(handler: Any) -> Any:
+    """Return how a handler is made again, in the form that `reducer_override` returns."""
     state = {name: value for name, value in vars(handler).items() if name not in ("lock", "stream")}
     stream = getattr(handler, "stream", None)
     if isinstance(handler, logging.FileHandler):
@@ -156,7 +152,7 @@ def reduced(handler: Any) -> Any:
     return handler_made, (type(handler), *names[:1]), state, None, None, handler_filled
 
 
-# What pickles call. The names are in stored pickles and never change.
+# As above: pickles call these by name.
 
 
 def handler_made(kind: type[logging.Handler], stream: str | None = None) -> Any:
@@ -169,23 +165,23 @@ def handler_made(kind: type[logging.Handler], stream: str | None = None) -> Any:
 
 
 def handler_filled(made: Any, state: dict[str, Any]) -> None:
-    """Give a handler its state, and let the library know of it as of any other."""
+    """Set the attributes of a handler, and register it as its `__init__` would."""
     vars(made).update(state)
-    logging._addHandlerRef(made)  # type: ignore[attr-defined]  # noqa: SLF001  # as its __init__ does
+    logging._addHandlerRef(made)  # type: ignore[attr-defined]  # noqa: SLF001
 
 
-_known: dict[str, dict[int, str]] = {}
+_library_names: dict[str, dict[int, str]] = {}
 _NEVER = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)
 
 
 def name_of(thing: Any) -> tuple[str, str] | None:
-    """Return the module and the name of an object that its own module has under a name."""
+    """Return module and name of an object that is an attribute of the module of its type."""
     home = getattr(type(thing), "__module__", None)
     if not isinstance(home, str) or home in ("builtins", "__main__"):
         return None
-    names = _known.get(home)
+    names = _library_names.get(home)
     if names is None:
-        names = _known[home] = _names(home)
+        names = _library_names[home] = _names(home)
     name = names.get(id(thing))
     return None if name is None else (home, name)
 
@@ -193,7 +189,9 @@ def name_of(thing: Any) -> tuple[str, str] | None:
 def _names(home: str) -> dict[int, str]:
     module = sys.modules.get(home)
     place = getattr(module, "__file__", None) or ""
-    if module is None or ("site-packages" not in place and not _is_standard(home)):
+    if module is None or (
+        "site-packages" not in place and home.partition(".")[0] not in sys.stdlib_module_names
+    ):
         return {}
     return {
         id(thing): name
@@ -202,42 +200,38 @@ def _names(home: str) -> dict[int, str]:
     }
 
 
-def _is_standard(home: str) -> bool:
-    return home.partition(".")[0] in sys.stdlib_module_names
-
-
-def lowered(thing: Any, codecs: Codecs) -> Tagged | None:
-    """Return data inside of objects, lowered as far as it goes; None for what is not data."""
-    if type(thing).__module__.partition(".")[0] not in _DATA or _is_inside_of_frames(thing):
+def _lower(thing: Any, codecs: Codecs) -> Tagged | None:
+    """Return data, lowered by codecs as far as possible; None for what is not data."""
+    if type(thing).__module__.partition(".")[0] not in _DATA_MODULES or _is_pandas_block(thing):
         return None
     try:
         code, data = codecs.lower(thing)
-        return Tagged(code, _all(data, codecs))
+        return Tagged(code, _lower_parts(data, codecs))
     except BadValue:
         return None
 
 
-def _is_inside_of_frames(thing: Any) -> bool:
-    """Tell whether an array is what pandas holds several columns in, which no codec knows."""
+def _is_pandas_block(thing: Any) -> bool:
+    """Tell whether an array holds several columns of a frame, which no codec knows."""
     return hasattr(thing, "_from_sequence") and getattr(thing, "ndim", 1) > 1
 
 
-_DATA = frozenset({"numpy", "pandas", "pyarrow", "polars"})
+_DATA_MODULES = frozenset({"numpy", "pandas", "pyarrow", "polars"})
 
 
-def _all(data: Any, codecs: Codecs) -> Any:
+def _lower_parts(data: Any, codecs: Codecs) -> Any:
     if type(data) is dict:
-        return {key: _all(part, codecs) for key, part in data.items()}
+        return {key: _lower_parts(part, codecs) for key, part in data.items()}
     if type(data) is list:
-        return [_all(part, codecs) for part in data]
-    if type(data).__module__.partition(".")[0] in _DATA:
+        return [_lower_parts(part, codecs) for part in data]
+    if type(data).__module__.partition(".")[0] in _DATA_MODULES:
         code, inner = codecs.lower(data)
-        return Tagged(code, _all(inner, codecs))
+        return Tagged(code, _lower_parts(inner, codecs))
     return data
 
 
 _SMALL_BYTES = 4096
-"""A shorter array stays in the pickle: it would be no object of its own."""
+"""A shorter array stays in the pickle: it would not be stored as a separate object."""
 
 _ATTRIBUTES = (
     "__name__", "__qualname__", "__module__", "__doc__",
@@ -246,14 +240,14 @@ _ATTRIBUTES = (
 
 
 @dataclass
-class Dump:
-    """A pickle, its raw bytes, and everything that was met on the way, kept alive."""
+class PickleDump:
+    """A pickle, its raw bytes, and all objects that it reached, which stay alive with it."""
 
     head: bytes
     buffers: list[memoryview]
-    met: dict[int, object] = field(default_factory=dict)
+    reached: dict[int, object] = field(default_factory=dict)
     owners: dict[int, list[Any]] = field(default_factory=dict)
-    references: list[Reference] = field(default_factory=list)
+    references: list[VariableReference] = field(default_factory=list)
     classes: set[str] = field(default_factory=set)
     sources: set[str] = field(default_factory=set)
     has_bytecode: bool = False
@@ -264,41 +258,41 @@ ClassId = Callable[[type], "str | None"]
 
 def dump(
     value: object,
-    world: World,
+    context: PickleContext,
     *,
     class_id: ClassId,
-    references: References | None = None,
+    references: VariableReferences | None = None,
     defines: frozenset[type] = frozenset(),
-    probes: Sequence[Dump] | None = None,
-) -> Dump:
+    probes: Sequence[PickleDump] | None = None,
+) -> PickleDump:
     """Pickle a value of a session.
 
-    `references` are objects that are data of their own. With `defines`, that class is
-    written itself, where others refer to it. Without `probes`, which are pickles of the parts,
-    this is a probe: to see what is met; arrays that look at one memory have not been told apart.
+    `references` are objects that are part of data. Classes in `defines` are written themselves,
+    where others are referred to. `probes` are pickles of the parts; without them this is a probe
+    itself, which finds out what is reached, and stores views of one memory as separate arrays.
 
     Raises:
         Exception: whatever the objects raise that cannot be pickled.
     """
-    way = _Way(world, class_id, references or References(), defines)
+    options = _DumpOptions(context, class_id, references or VariableReferences(), defines)
     for probe in probes or ():
         for owner, some in probe.owners.items():
-            way.owners.setdefault(owner, some[:1]).extend(some[1:])
-    way.views = _views(way.owners)
-    found = _dump(value, way)
-    if probes is not None and (more := _views(found.owners).keys() - way.views.keys()):
-        way.views |= {owner: span(found.owners[owner]) for owner in more}
-        found = _dump(value, way)
+            options.owners.setdefault(owner, some[:1]).extend(some[1:])
+    options.views = _views(options.owners)
+    found = _dump(value, options)
+    if probes is not None and (more := _views(found.owners).keys() - options.views.keys()):
+        options.views |= {owner: span(found.owners[owner]) for owner in more}
+        found = _dump(value, options)
     return found
 
 
-def needs_views(probe: Dump) -> bool:
-    """Tell whether a probe met arrays that look at one memory."""
+def needs_views(probe: PickleDump) -> bool:
+    """Tell whether a probe reached arrays that are views of one memory."""
     return bool(_views(probe.owners))
 
 
 def _views(owners: dict[int, list[Any]]) -> dict[int, Any]:
-    """Return the memory that more than one array looks at."""
+    """Return the memory that more than one array is a view of."""
     return {
         own: span([owner, *arrays])
         for own, (owner, *arrays) in owners.items()
@@ -307,38 +301,38 @@ def _views(owners: dict[int, list[Any]]) -> dict[int, Any]:
 
 
 @dataclass
-class _Way:
-    """How to pickle."""
+class _DumpOptions:
+    """How a value is pickled."""
 
-    world: World
+    context: PickleContext
     class_id: ClassId
-    references: References
+    references: VariableReferences
     defines: frozenset[type]
     views: dict[int, Any] = field(default_factory=dict)
     owners: dict[int, list[Any]] = field(default_factory=dict)
-    trying: set[int] = field(default_factory=set)  # caches of which it is tried if they can be kept
+    trying: set[int] = field(default_factory=set)  # caches that are being tried
 
 
-def _dump(value: object, way: _Way) -> Dump:
+def _dump(value: object, options: _DumpOptions) -> PickleDump:
     sink = io.BytesIO()
-    pickler = (_Referring if way.references.things else _Pickler)(sink, way)
+    pickler = (_ReferencePickler if options.references.things else _Pickler)(sink, options)
     pickler.dump(value)
     found = pickler.found
     found.head = sink.getvalue()
-    found.met = {id: thing for id, (_, thing) in pickler.memo.copy().items()}
+    found.reached = {id: thing for id, (_, thing) in pickler.memo.copy().items()}
     return found
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
-    def __init__(self, sink: io.BytesIO, way: _Way) -> None:
-        super().__init__(sink, protocol=5, buffer_callback=self._keep_outside)
-        self.found = Dump(b"", [])
-        self._way = way
-        around = way.world.around
-        self._replaced = {} if around is None else around.patches.replaced
-        self._bare: set[int] = set()
+    def __init__(self, sink: io.BytesIO, options: _DumpOptions) -> None:
+        super().__init__(sink, protocol=5, buffer_callback=self._store_buffer)
+        self.found = PickleDump(b"", [])
+        self._options = options
+        process = options.context.process
+        self._replaced = {} if process is None else process.patches.replaced
+        self._filled_later: set[int] = set()
 
-    def _keep_outside(self, buffer: pickle.PickleBuffer) -> bool:
+    def _store_buffer(self, buffer: pickle.PickleBuffer) -> bool:
         view = buffer.raw()
         if view.nbytes < _SMALL_BYTES:
             return True
@@ -346,6 +340,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         return False
 
     def reducer_override(self, thing: Any) -> Any:
+        """Return how an object is pickled; NotImplemented for the usual way."""
         kind = type(thing)
         if id(thing) in self._replaced:
             return pickle_context.original, (self._replaced[id(thing)],)
@@ -362,27 +357,27 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         return super().reducer_override(thing)
 
     def _class(self, kind: type) -> Any:
-        if kind in self._way.defines:
+        if kind in self._options.defines:
             return definition(kind)
-        own = self._way.class_id(kind)
+        own = self._options.class_id(kind)
         if own is None:
             return None
         self.found.classes.add(own)
         return pickle_context.class_at, (own,)
 
-    def _instance(self, thing: Any, kind: type) -> Any:
+    def _instance(self, thing: Any, kind: Any) -> Any:
         if is_array(thing):
             return self._array(thing)
         if (name := name_of(thing)) is not None:
             return pickle_context.attribute, name
-        if isinstance(thing, BaseException) and _has_plain_reduce(kind):
+        if isinstance(thing, BaseException) and kind.__reduce__ is BaseException.__reduce__:
             return self._exception(thing)
         if is_handler(thing):
-            return reduced(thing)
-        data = lowered(thing, self._way.world.codecs)
+            return _reduce_handler(thing)
+        data = _lower(thing, self._options.context.codecs)
         if data is None:
             return None
-        rows = rows_of(thing)
+        rows = row_layout(thing)
         return (
             (pickle_context.lifted_by_rows, (data, rows))
             if rows
@@ -391,19 +386,19 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
 
     def _array(self, array: Any) -> Any:
         own = identity(array)
-        if own in self._way.views and array is not self._way.views[own]:
-            reduced = _view(self._way.views[own], array)
+        if own in self._options.views and array is not self._options.views[own]:
+            reduced = _view(self._options.views[own], array)
             if reduced is not None:
                 return reduced
         owner = owner_of(array)
         if owner is not None:
-            met = self.found.owners.setdefault(own, [owner])
-            if met[0] is owner:
-                met.append(array)
+            arrays = self.found.owners.setdefault(own, [owner])
+            if arrays[0] is owner:
+                arrays.append(array)
         is_fixed = not array.flags.writeable
         if not is_fixed and (array.nbytes < _SMALL_BYTES or array.dtype.hasobject):
             return None
-        data = lowered(array, self._way.world.codecs)
+        data = _lower(array, self._options.context.codecs)
         return (
             None
             if data is None
@@ -411,18 +406,18 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         )
 
     def _function(self, function: types.FunctionType) -> Any:
-        if function.__globals__ is not self._way.world.namespace:
+        if function.__globals__ is not self._options.context.namespace:
             return None
         attributes = {name: getattr(function, name) for name in _ATTRIBUTES}
         closure = function.__closure__ or ()
-        self._bare.update(map(id, closure))
-        state = attributes, dict(function.__dict__), [_filling(cell) for cell in closure]
+        self._filled_later.update(map(id, closure))
+        state = attributes, dict(function.__dict__), [_cell_content(cell) for cell in closure]
         code, name = function.__code__, function.__name__
         made = (code, name, function.__closure__)
         return pickle_context.function, made, state, None, None, pickle_context.finish_function
 
     def _code(self, code: types.CodeType) -> Any:
-        found = self._way.world.sources.way_to(code)
+        found = self._options.context.sources.path_to(code)
         if found is None:
             self.found.has_bytecode = True
             return None
@@ -430,18 +425,25 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         return pickle_context.code_at, (found,)
 
     def _cell(self, cell: types.CellType) -> Any:
-        """Keep a cell; those of our functions are filled when the function is there, not before."""
-        if id(cell) in self._bare:
+        """Store a cell; those of our functions are filled after the function is made."""
+        if id(cell) in self._filled_later:
             return pickle_context.empty_cell, ()
-        return pickle_context.empty_cell, (), _filling(cell), None, None, pickle_context.fill_cell
+        return (
+            pickle_context.empty_cell,
+            (),
+            _cell_content(cell),
+            None,
+            None,
+            pickle_context.fill_cell,
+        )
 
     def _method(self, method: types.MethodType) -> Any:
-        """Keep a method as that of its object, where it is: the function is the class's."""
+        """Store a method by its object and name, if that leads to it."""
         owner, name = method.__self__, method.__name__
         return (getattr, (owner, name)) if getattr(owner, name, None) == method else None
 
     def _exception(self, error: BaseException) -> Any:
-        """Keep an exception without calling its `__init__`, which may want something else."""
+        """Store an exception so that its `__init__` is not called, which may need more."""
         return pickle_context.exception, (type(error), error.args), error.__dict__ or None
 
     def _raw(self, raw: Raw) -> Any:
@@ -451,34 +453,34 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         return pickle_context.globals_here, ()
 
     def _cached(self, cached: Any) -> Any:
-        """Keep a function with a cache, and what is in it, unless that cannot be kept."""
+        """Store a function with a cache, and its content if that can be pickled."""
         settings = cached.cache_parameters()
         made = (cached.__wrapped__, settings["maxsize"], settings["typed"])
         own = {
             k: v for k, v in cached.__dict__.items() if k not in ("__wrapped__", "cache_parameters")
         }
         calls = calls_of(cached)
-        if not calls or not self._can_keep(cached, calls):
+        if not calls or not self._can_pickle(cached, calls):
             return pickle_context.cached, made, own
         return cache_made, made, (own, calls), None, None, cache_filled
 
-    def _can_keep(self, cached: object, calls: object) -> bool:
-        if id(cached) in self._way.trying:
+    def _can_pickle(self, cached: object, calls: object) -> bool:
+        if id(cached) in self._options.trying:
             return True
-        self._way.trying.add(id(cached))
+        self._options.trying.add(id(cached))
         try:
-            type(self)(io.BytesIO(), self._way).dump(calls)
+            type(self)(io.BytesIO(), self._options).dump(calls)
         except Exception:  # noqa: BLE001  # a result may be anything
             return False
         finally:
-            self._way.trying.discard(id(cached))
+            self._options.trying.discard(id(cached))
         return True
 
     def _wrapper(self, wrapper: Any) -> Any:
-        """Keep what a static or class method took over from its function, if that has changed."""
+        """Store the attributes of a static or class method, if they differ from its function's."""
         kind, function, own = type(wrapper), wrapper.__func__, vars(wrapper)
         taken = vars(kind(function))
-        if own.keys() == taken.keys() and all(_is_one(own[name], taken[name]) for name in own):
+        if own.keys() == taken.keys() and all(_is_same(own[name], taken[name]) for name in own):
             return None
         return kind, (function,), dict(own), None, None, pickle_context.wrapper_filled
 
@@ -486,11 +488,12 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         return (pickle_context.main_module, ()) if isinstance(module, pickle_context.Main) else None
 
 
-class _Referring(_Pickler):
-    """Asks about every object, which costs time; for pickles that are known to need it."""
+class _ReferencePickler(_Pickler):
+    """Checks every object for a reference, which costs time; for pickles that need it."""
 
     def persistent_id(self, thing: Any) -> Any:
-        found = self._way.references.find(thing)
+        """Return the place of an object in data; None if it has none."""
+        found = self._options.references.find(thing)
         if found is None:
             return None
         self.found.references.append(found)
@@ -511,15 +514,11 @@ _REDUCE: dict[type, Callable[[Any, Any], Any]] = {
 }
 
 
-def _has_plain_reduce(kind: Any) -> bool:
-    return kind.__reduce__ is BaseException.__reduce__
-
-
-def _is_one(value: object, other: object) -> bool:
+def _is_same(value: object, other: object) -> bool:
     return value is other or (type(value) is type(other) is str and value == other)
 
 
-def _filling(cell: types.CellType) -> tuple[object, ...]:
+def _cell_content(cell: types.CellType) -> tuple[object, ...]:
     try:
         return (cell.cell_contents,)
     except ValueError:
@@ -527,7 +526,7 @@ def _filling(cell: types.CellType) -> tuple[object, ...]:
 
 
 def _view(owner: Any, array: Any) -> Any:
-    """Return how an array is made that looks at its owner; None if it looks beyond it."""
+    """Return how a view of an array is made; None if it is not inside of it."""
     if array.dtype.hasobject:
         low, high = addresses(array)
         start, end = addresses(owner)
@@ -554,9 +553,11 @@ def load(head: bytes, buffers: Sequence[Any]) -> Any:
 
 class _Unpickler(pickle.Unpickler):  # noqa: S301  # what the host has signed, in a sandbox
     def persistent_load(self, found: Any) -> Any:
+        """Return the object at a place in data."""
         return pickle_context.variable_at(*found)
 
     def find_class(self, module_name: str, global_name: str, /) -> Any:
+        """Return a global, by its name of today if it was renamed."""
         try:
             return super().find_class(module_name, global_name)
         except (ModuleNotFoundError, AttributeError):
@@ -567,7 +568,7 @@ class _Unpickler(pickle.Unpickler):  # noqa: S301  # what the host has signed, i
             return super().find_class(module, found)
 
 
-def unpacked(pickled: bytes) -> dict[str, Any]:
-    """Return variables that the host gives to this session; see `workspace/inputs.py`."""
+def load_inputs(pickled: bytes) -> dict[str, Any]:
+    """Return the variables that the host sets in this session; see `workspace/inputs.py`."""
     found: dict[str, Any] = pickle.loads(pickled)  # noqa: S301  # by the user's own program
     return found

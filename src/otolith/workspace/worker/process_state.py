@@ -1,8 +1,8 @@
-"""What a step finds around it and may change: random numbers, folder, environment, settings.
+"""The state of the process outside of its variables: random numbers, folder, environment, settings.
 
 A run in one process carries these from step to step by itself; here they are part of the state.
-What is data is in the table `ambient`; what is not is pickled as variables are (`pickles`), and may
-share objects with them.
+What is data is in the table `ambient`; what is not is pickled like variables
+(`capture_objects.py`), and may share objects with them.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import os
 import random
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 from otolith.workspace.worker.library_settings import (
     SETTINGS,
@@ -26,130 +26,160 @@ from otolith.workspace.worker.library_settings import (
     is_constant,
     is_plain,
 )
-from otolith.workspace.worker.module_state import ABSENT, Arrivals, Homemade, Patches
+from otolith.workspace.worker.module_changes import (
+    ABSENT,
+    ImportWatcher,
+    ModulePatches,
+    WorkFolderModules,
+)
 from otolith.workspace.worker.namespace import Namespace
 from otolith.workspace.worker.sources import Sources
 
-_NOT_OURS = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})
-_INSIDE = "/"  # between the name of a setting and one of its entries; no place of a patch has it
+_SHELL_VARIABLES = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})
+_INSIDE = "/"  # between the name of a setting and one of its entries; no path of a patch has it
+
+Index = Mapping[str, Mapping[str, Any]]
+"""The entries of the table `vars`."""
 
 
-class Session(Protocol):
-    """What is needed of the variables of a session."""
+class ProcessState:
+    """The process as it was when a worker began, and what a session has changed in it.
 
-    index: dict[str, dict[str, Any]]
-    namespace: Namespace
-    sources: Sources
-
-    def bring(self, place: str) -> None: ...
-
-
-class Ambience:
-    """The surroundings as they were when a worker began, and what a session has made of them."""
+    `objects` are values that were set and are not data, `groups` the pickles that they are in, and
+    `loaded` those that came out of pickles.
+    """
 
     def __init__(self, work: str) -> None:
         self._work = work
         self._environment = dict(os.environ)
         self._path = list(sys.path)
         self._numpy: Any = None
-        self._homemade = Homemade(work)
-        self._arrivals = Arrivals()
-        self._fresh: dict[str, Values] = {}  # settings as they are after an import
-        self.patches = Patches(self._arrivals)
-        self.things: dict[str, object] = {}  # what is set and is no data, for `pickles` to keep
-        self.groups: dict[str, str] = {}  # the pickles that they are in
-        self.arrived: dict[str, object] = {}  # what was in pickles that were loaded
-        self._missing: dict[str, str] = {}  # pickles of what could not be set here, and is kept
-        self._unmet: dict[str, Any] = {}  # data of the same kind
+        self._modules = WorkFolderModules(work)
+        self._imports = ImportWatcher()
+        self._defaults: dict[str, Values] = {}  # settings just after the import of their module
+        self.patches = ModulePatches(self._imports)
+        self.objects: dict[str, object] = {}
+        self.groups: dict[str, str] = {}
+        self.loaded: dict[str, object] = {}
+        self._unset_groups: dict[
+            str, str
+        ] = {}  # pickles of what could not be set, and stays stored
+        self._unset_data: dict[str, Any] = {}  # data of the same kind
         self._data: dict[str, Any] = {}
         self._installed: tuple[int, list[str]] = (0, [])
-        self._arrivals.expect("numpy.random", self._meet_numpy)
+        self._imports.expect("numpy.random", self._restore_numpy)
         for name, setting in SETTINGS.items():
-            self._arrivals.expect(setting.module, partial(self._meet, name))
+            self._imports.expect(setting.module, partial(self._note_defaults, name))
 
-    def restore(self, kept: dict[str, Any], session: Session) -> None:
-        """Make the surroundings those of a session."""
-        if "random" in kept:
-            random.setstate(_tuples(kept["random"]))
-        self._numpy = kept.get("numpy")
-        self._arrivals.expect("numpy.random", self._meet_numpy)
-        os.environ.update(kept.get("environment", {}))
-        for name in kept.get("unset", ()):
+    def restore(
+        self,
+        stored: dict[str, Any],
+        *,
+        namespace: Namespace,
+        index: Index,
+        sources: Sources,
+        load: Callable[[str], None],
+    ) -> None:
+        """Make the process that of a session; `load` loads the pickle at a place."""
+        if "random" in stored:
+            version, numbers, gauss = stored["random"]
+            random.setstate((version, tuple(numbers), gauss))
+        self._numpy = stored.get("numpy")
+        self._imports.expect("numpy.random", self._restore_numpy)
+        os.environ.update(stored.get("environment", {}))
+        for name in stored.get("unset", ()):
             os.environ.pop(name, None)
-        if "TZ" in kept.get("environment", {}):
+        if "TZ" in stored.get("environment", {}):
             time.tzset()
-        sys.path[:] = [*kept["path"]] if "path" in kept else self._path
-        folder = Path(self._work) / kept.get("folder", "")
+        sys.path[:] = [*stored["path"]] if "path" in stored else self._path
+        folder = Path(self._work) / stored.get("folder", "")
         os.chdir(folder if folder.is_dir() else self._work)
-        self._homemade.restore(kept.get("homemade", {}), partial(_fetch_objects, session))
-        self.patches.enter(partial(_imported, session))
-        session.sources.expect = self.patches.expect
-        self._restore_settings(kept, session.bring)
+        fetch_objects = partial(_fetch_objects, namespace, index)
+        self._modules.restore(stored.get("homemade", {}), fetch_objects)
+        self.patches.enter(partial(_imported, namespace, index))
+        sources.expect = self.patches.expect
+        self._restore_settings(stored, load)
 
-    def _restore_settings(self, kept: dict[str, Any], bring: Callable[[str], None]) -> None:
-        for name, fresh in self._fresh.items():
-            if other := changed(_read(name, fresh), fresh):
-                self._set(name, {key: fresh.get(key) for key in other})
-        values: dict[str, Values] = {name: {**v} for name, v in kept.get("settings", {}).items()}
-        patches = {**kept.get("patches", {}), **dict.fromkeys(kept.get("removed", ()), ABSENT)}
-        groups = dict(kept.get("groups", {}))
-        for node, thing in self._brought(groups, bring).items():
+    def _restore_settings(self, stored: dict[str, Any], load: Callable[[str], None]) -> None:
+        for name, defaults in self._defaults.items():
+            if other := changed(_read(name, defaults), defaults):
+                self._set(name, {key: defaults.get(key) for key in other})
+        values: dict[str, Values] = {
+            name: dict(some) for name, some in stored.get("settings", {}).items()
+        }
+        patches = {**stored.get("patches", {}), **dict.fromkeys(stored.get("removed", ()), ABSENT)}
+        groups = dict(stored.get("groups", {}))
+        self.loaded.clear()
+        for group in sorted(set(groups.values())):  # what cannot be loaded stays stored
+            _attempt(partial(load, f"objects/{group}"), group)
+        for node, thing in self.loaded.items():
             name, is_setting, key = node.partition(_INSIDE)
             if is_setting:
                 values.setdefault(name, {})[key] = thing
             else:
                 patches[node] = thing
-        unmet = {place for place, value in patches.items() if not self._patch(place, value)}
-        unmet |= {name for name, some in values.items() if not self._set(name, some)}
-        self._unmet = _only(kept, unmet)
-        self._missing |= {
-            node: at for node, at in groups.items() if node.partition(_INSIDE)[0] in unmet
+        unset = {
+            place
+            for place, value in patches.items()
+            if not _attempt(partial(self.patches.apply, {place: value}), place)
         }
-
-    def _patch(self, place: str, value: object) -> bool:
-        return _does(partial(self.patches.apply, {place: value}), place)
+        unset |= {name for name, some in values.items() if not self._set(name, some)}
+        self._unset_data = {
+            "settings": {k: v for k, v in stored.get("settings", {}).items() if k in unset},
+            "patches": {k: v for k, v in stored.get("patches", {}).items() if k in unset},
+            "removed": [place for place in stored.get("removed", ()) if place in unset],
+        }
+        self._unset_groups = {
+            node: group
+            for node, group in groups.items()
+            if node not in self.loaded or node.partition(_INSIDE)[0] in unset
+        }
 
     def _set(self, name: str, values: Values) -> bool:
         setting = SETTINGS.get(name)  # a later version may know more of them
-        if setting is None or not _does(partial(import_module, setting.module), name):
+        if setting is None or not _attempt(partial(import_module, setting.module), name):
             return False
-        return _does(partial(setting.write, values), name)
+        return _attempt(partial(setting.write, values), name)
 
-    def _brought(self, groups: dict[str, str], bring: Callable[[str], None]) -> dict[str, object]:
-        """Return what is set and was pickled; what cannot be loaded stays where it is."""
-        self.arrived.clear()
-        for group in sorted(set(groups.values())):
-            _does(partial(bring, f"objects/{group}"), group)
-        self._missing = {node: at for node, at in groups.items() if node not in self.arrived}
-        return dict(self.arrived)
-
-    def _meet(self, name: str) -> None:
+    def _note_defaults(self, name: str) -> None:
         if found := _read(name, {}):
-            self._fresh[name] = found
+            self._defaults[name] = found
 
-    def _meet_numpy(self) -> None:
-        """Give numpy its state back as soon as it is imported."""
+    def _restore_numpy(self) -> None:
+        """Give numpy its random state back as soon as it is imported."""
         numpy = sys.modules.get("numpy.random")
-        if numpy is not None and self._numpy is not None:
-            numpy.set_state(_legacy(self._numpy))
+        if numpy is not None and (stored := self._numpy) is not None:
+            numpy.set_state(
+                {
+                    "bit_generator": stored["bit_generator"],
+                    "state": {"key": stored["key"], "pos": stored["pos"]},
+                    "has_gauss": stored["has_gauss"],
+                    "gauss": stored["gauss"],
+                }
+            )
             self._numpy = None
 
-    def look(self) -> None:
-        """See what is set that was not before: `things` has what is no data."""
+    def collect_changes(self) -> None:
+        """Find out what was set since the worker began; `objects` has what is not data."""
         settings = {
             name: found
-            for name, fresh in self._fresh.items()
-            if (found := changed(_read(name, fresh), fresh))
+            for name, defaults in self._defaults.items()
+            if (found := changed(_read(name, defaults), defaults))
+        }
+        plain = {
+            name: kept
+            for name, some in settings.items()
+            if (kept := {key: value for key, value in some.items() if is_plain(value)})
         }
         patches = self.patches.values()
         constants = {place: value for place, value in patches.items() if is_constant(value)}
         removed = {place for place, value in patches.items() if value is ABSENT}
         self._data = {
-            "settings": {**self._unmet.get("settings", {}), **_where(settings, is_plain)},
-            "patches": {**self._unmet.get("patches", {}), **constants},
-            "removed": sorted(removed.union(self._unmet.get("removed", ()))),
+            "settings": {**self._unset_data.get("settings", {}), **plain},
+            "patches": {**self._unset_data.get("patches", {}), **constants},
+            "removed": sorted(removed.union(self._unset_data.get("removed", ()))),
         }
-        self.things = {
+        self.objects = {
             f"{name}{_INSIDE}{key}": value
             for name, some in settings.items()
             for key, value in some.items()
@@ -157,14 +187,16 @@ class Ambience:
         } | {
             place: value
             for place, value in patches.items()
-            if value is not ABSENT and not is_constant(value)
+            if place not in removed and place not in constants
         }
-        self.groups = {node: at for node, at in self._missing.items() if node not in self.things}
+        self.groups = {
+            node: group for node, group in self._unset_groups.items() if node not in self.objects
+        }
 
     def capture(self) -> dict[str, Any]:
-        """Return the surroundings as data."""
-        now = {name: value for name, value in os.environ.items() if name not in _NOT_OURS}
-        was = {name: v for name, v in self._environment.items() if name not in _NOT_OURS}
+        """Return the state of the process as data."""
+        now = {name: v for name, v in os.environ.items() if name not in _SHELL_VARIABLES}
+        was = {name: v for name, v in self._environment.items() if name not in _SHELL_VARIABLES}
         found: dict[str, Any] = {
             "random": random.getstate(),
             "environment": {name: value for name, value in now.items() if was.get(name) != value},
@@ -172,34 +204,35 @@ class Ambience:
             "modules": self.modules(),
         }
         numpy = sys.modules.get("numpy.random")
-        if numpy is not None and self._numpy is None:
-            found["numpy"] = _plain(numpy.get_state(legacy=False))
-        elif self._numpy is not None:
+        if self._numpy is not None:
             found["numpy"] = self._numpy
+        elif numpy is not None:
+            found["numpy"] = _numpy_data(numpy.get_state(legacy=False))
         if sys.path != self._path:
             found["path"] = list(sys.path)
-        folder = _inside(self._work)
-        around = {**self._data, "groups": self.groups, "folder": folder}
-        around["homemade"] = self._homemade.capture()
-        return found | {name: value for name, value in around.items() if value}
+        more = {
+            **self._data,
+            "groups": self.groups,
+            "folder": _current_folder(self._work),
+            "homemade": self._modules.capture(),
+        }
+        return found | {name: value for name, value in more.items() if value}
 
     def modules(self) -> list[str]:
         """Return the packages that are imported and come from outside of the work folder."""
         if self._installed[0] != len(sys.modules):
-            self._installed = len(sys.modules), self._find_installed()
+            found = sorted(
+                name
+                for name, module in list(sys.modules.items())
+                if (name.count(".") <= 1 and _is_installed(module, self._work))
+                or name.startswith("otolith.codecs.")
+            )
+            self._installed = len(sys.modules), found
         return self._installed[1]
 
-    def _find_installed(self) -> list[str]:
-        return sorted(
-            name
-            for name, module in list(sys.modules.items())
-            if (name.count(".") <= 1 and _is_installed(module, self._work))
-            or name.startswith("otolith.codecs.")
-        )
 
-
-def _does(act: Callable[[], object], what: str) -> bool:
-    """Do what is somebody else's business; if it fails, say so, and go on."""
+def _attempt(act: Callable[[], object], what: str) -> bool:
+    """Do something that may raise anything; if it fails, print why and continue."""
     try:
         act()
     except Exception as error:  # noqa: BLE001  # libraries and pickles may raise anything
@@ -208,54 +241,38 @@ def _does(act: Callable[[], object], what: str) -> bool:
     return True
 
 
-def _read(name: str, fresh: Values) -> Values:
+def _read(name: str, defaults: Values) -> Values:
     try:
         return SETTINGS[name].read()
     except Exception:  # noqa: BLE001  # code may have done anything to a module
-        return fresh
+        return defaults
 
 
-def _only(kept: dict[str, Any], names: set[str]) -> dict[str, Any]:
-    """Return what is kept as data of some settings and patches."""
-    return {
-        "settings": {k: v for k, v in kept.get("settings", {}).items() if k in names},
-        "patches": {k: v for k, v in kept.get("patches", {}).items() if k in names},
-        "removed": [place for place in kept.get("removed", ()) if place in names],
-    }
-
-
-def _imported(session: Session, name: str, may_fetch: bool) -> object:  # noqa: FBT001
-    """Return the module or class that a name stands for; None if it stands for anything else."""
-    entry = session.index.get(name, {})
+def _imported(namespace: Namespace, index: Index, name: str, may_fetch: bool) -> object:  # noqa: FBT001
+    """Return the module or class that a name stands for; None for anything else."""
+    entry = index.get(name, {})
     if may_fetch and entry.get("type") in ("module", "type"):
-        session.namespace.warm_if_cold(name)
-    elif name in session.namespace.cold:
+        namespace.fetch_if_unloaded(name)
+    elif name in namespace.unloaded:
         return sys.modules.get(entry.get("module", ""))
-    found = session.namespace.here().get(name)
+    found = namespace.loaded().get(name)
     return found if isinstance(found, ModuleType | type) else None
 
 
-def _fetch_objects(session: Session) -> None:
-    for name in sorted(session.namespace.cold):
-        if session.index.get(name, {}).get("kind") == "object":
-            with suppress(Exception):  # it is lost for now, as it will be when it is asked for
-                session.namespace.warm_if_cold(name)
-
-
-def _where(settings: dict[str, Values], is_kept: Callable[[object], bool]) -> dict[str, Values]:
-    kept = {
-        name: {key: value for key, value in some.items() if is_kept(value)}
-        for name, some in settings.items()
-    }
-    return {name: some for name, some in kept.items() if some}
+def _fetch_objects(namespace: Namespace, index: Index) -> None:
+    for name in sorted(namespace.unloaded):
+        if index.get(name, {}).get("kind") == "object":
+            with suppress(Exception):  # using it will raise the same
+                namespace.fetch_if_unloaded(name)
 
 
 def _is_installed(module: Any, work: str) -> bool:
-    place = getattr(module, "__file__", None)
-    return isinstance(place, str) and "site-packages" in place and not place.startswith(work)
+    path = getattr(module, "__file__", None)
+    return isinstance(path, str) and "site-packages" in path and not path.startswith(work)
 
 
-def _inside(work: str) -> str:
+def _current_folder(work: str) -> str:
+    """Return the current folder, relative to the work folder; "" if it is outside."""
     try:
         folder = os.path.relpath(Path.cwd(), work)
     except OSError:  # it was deleted
@@ -263,12 +280,7 @@ def _inside(work: str) -> str:
     return "" if folder == "." or folder.startswith("..") else folder
 
 
-def _tuples(state: Any) -> Any:
-    version, numbers, gauss = state
-    return version, tuple(numbers), gauss
-
-
-def _plain(state: dict[str, Any]) -> dict[str, Any]:
+def _numpy_data(state: dict[str, Any]) -> dict[str, Any]:
     inner = state["state"]
     return {
         "bit_generator": state["bit_generator"],
@@ -276,13 +288,4 @@ def _plain(state: dict[str, Any]) -> dict[str, Any]:
         "pos": int(inner["pos"]),
         "has_gauss": int(state["has_gauss"]),
         "gauss": float(state["gauss"]),
-    }
-
-
-def _legacy(kept: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "bit_generator": kept["bit_generator"],
-        "state": {"key": kept["key"], "pos": kept["pos"]},
-        "has_gauss": kept["has_gauss"],
-        "gauss": kept["gauss"],
     }

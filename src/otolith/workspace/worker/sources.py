@@ -1,14 +1,12 @@
-"""The source of steps, and the code objects in it: found by name, so that they can be found again.
+"""The sources of steps: their code objects, found by name, and the attributes that they set.
 
-A step is compiled under a file name that tells its source, `<step KEY>`, and its lines are given to
-`linecache`: tracebacks and `inspect.getsource` show them, in the process that ran the step and in
-every later one. A code object is kept as the way to it, not as bytecode, which is another one in
-every version of Python.
+A step is compiled under a file name that identifies its source, `<step KEY>`, and its lines are
+given to `linecache`: tracebacks and `inspect.getsource` show them, in the process that ran the step
+and in every later one. A code object is stored as the path to it (`CodePath`), not as bytecode,
+which differs between versions of Python.
 
-What the source of a step puts into modules and classes of others: `module.name = …`.
-
-Nothing tells which attributes of a module were set by whom. But the code that sets them has to say
-so, and the code of a session is known.
+Nothing records which attributes of a module were set, and by which code. But the source of a
+session is known, and says which attributes it sets (`attributes_set_by`): `module.name = …`.
 """
 
 from __future__ import annotations
@@ -28,27 +26,27 @@ _STORES = bytes([opmap["STORE_ATTR"]]), bytes([opmap["DELETE_ATTR"]])
 _CALLS = frozenset({"setattr", "delattr"})
 
 
-class Target(NamedTuple):
-    """An attribute that code sets or deletes: of what, as code says it, and as it was imported."""
+class AttributeTarget(NamedTuple):
+    """An attribute that code sets or deletes: the names that lead to its owner, and its name."""
 
     path: tuple[str, ...]
     name: str
     imported: tuple[str, str] | None  # a module, and what was imported from it
 
 
-def targets_of(tree: ast.AST) -> set[Target]:
-    """Return the attributes that code sets, of whatever has a name."""
+def attributes_set_by(tree: ast.AST) -> set[AttributeTarget]:
+    """Return the attributes that code sets, of owners that have a name."""
     found = {
         (path, name) for owner, name in _stores(tree) if (path := tuple(_dotted(owner)))
     }  # fmt: skip
     if not found:
         return set()
     imported = dict(_imports(tree))
-    return {Target(path, name, imported.get(path[0])) for path, name in found}
+    return {AttributeTarget(path, name, imported.get(path[0])) for path, name in found}
 
 
-def may_store(code: CodeType) -> bool:
-    """Tell whether code, the code inside of it left aside, may set an attribute."""
+def may_set_attributes(code: CodeType) -> bool:
+    """Tell whether code may set an attribute, without regard to the code inside of it."""
     codes = code.co_code[::2]
     return any(each in codes for each in _STORES) or not _CALLS.isdisjoint(code.co_names)
 
@@ -64,7 +62,7 @@ def _stores(tree: ast.AST) -> Iterator[tuple[ast.expr, str]]:
 
 
 def _dotted(node: ast.expr) -> list[str]:
-    """Return the names in `a.b.c`; nothing for what is not only names."""
+    """Return the names in `a.b.c`; none for other expressions."""
     if isinstance(node, ast.Name):
         return [node.id]
     above = _dotted(node.value) if isinstance(node, ast.Attribute) else []
@@ -82,33 +80,34 @@ def _imports(tree: ast.AST) -> Iterator[tuple[str, tuple[str, str]]]:
                 yield each.asname or each.name, (node.module, each.name)
 
 
-Way: TypeAlias = str
-"""A source, and the names, first lines and numbers of the code objects that lead to one in it."""
+CodePath: TypeAlias = str
+"""The key of a source, then the names, first lines and numbers of the code objects on the way."""
 
-Expect: TypeAlias = Callable[[set[Target], bool], None]
-"""Is told what code will set, and whether it is that of the step, about to run."""
+Expect: TypeAlias = Callable[[set[AttributeTarget], bool], None]
+"""Called with the attributes that code will set, and whether it is the step about to run."""
 
 _FILE = "<step {}>"
+_FUTURE_FLAGS = 0x1FF0000  # of `from __future__` imports
 
 
-class Compiled(NamedTuple):
-    """A step as code: statements, and the expression at its end, if it ends in one."""
+class CompiledStep(NamedTuple):
+    """A compiled step: its statements, and the expression at its end, if it ends in one."""
 
     body: CodeType
     value: CodeType | None
 
 
 class Sources:
-    """The sources that are known in this process; others are asked for by their key."""
+    """The sources that this process knows; others are looked up by their key."""
 
     def __init__(self, find: Callable[[str], str | None]) -> None:
         self._find = find
         self.expect: Expect = lambda *_: None
         self._sources: dict[str, str] = {}
-        self._ways: dict[CodeType, Way] = {}
-        self._codes: dict[Way, CodeType] = {}
+        self._paths: dict[CodeType, CodePath] = {}
+        self._codes: dict[CodePath, CodeType] = {}
 
-    def compile(self, source: str) -> Compiled:
+    def compile(self, source: str) -> CompiledStep:
         """Compile a step and remember where its code objects are.
 
         Raises:
@@ -116,87 +115,84 @@ class Sources:
         """
         key = digest(source.encode("utf-8", "surrogatepass")).hex()[:12]
         compiled = _compile(source, key)
-        self._add(key, source, compiled, is_next=True)
+        self._add(key, source, compiled, is_step=True)
         return compiled
 
-    def way_to(self, code: CodeType) -> Way | None:
-        """Return the way to a code object of a source."""
-        return self._ways.get(code)
+    def path_to(self, code: CodeType) -> CodePath | None:
+        """Return the path to a code object of a source; None for other code."""
+        return self._paths.get(code)
 
-    def follow(self, way: Way) -> CodeType:
-        """Return the code object at the end of a way.
+    def code_at(self, path: CodePath) -> CodeType:
+        """Return the code object at a path.
 
         Raises:
             LookupError: the source is gone, or has no such code.
         """
-        self.show(key_of(way))
-        if way not in self._codes:
-            raise LookupError(f"the source {key_of(way)} has nothing at {way}")
-        return self._codes[way]
+        self._compile_stored(key_of(path))
+        if path not in self._codes:
+            raise LookupError(f"the source {key_of(path)} has no code at {path}")
+        return self._codes[path]
 
-    def show(self, key: str) -> None:
-        """See that the lines of a source are there for tracebacks."""
+    def _compile_stored(self, key: str) -> None:
+        """Compile a stored source, unless it is known."""
         if key not in self._sources:
             source = self._find(key)
             if source is None:
-                raise LookupError(f"the source {key} is not kept here")
+                raise LookupError(f"the source {key} is not stored")
             self._add(key, source, _compile(source, key))
 
     def source(self, key: str) -> str:
-        """Return a source that is known here."""
+        """Return the text of a source that is known."""
         return self._sources[key]
 
-    def _add(self, key: str, source: str, compiled: Compiled, *, is_next: bool = False) -> None:
+    def _add(self, key: str, source: str, compiled: CompiledStep, *, is_step: bool = False) -> None:
         self._sources[key] = source
         name = _FILE.format(key)
-        # Without a time of change, linecache never throws it away.
+        # Without a modification time, linecache never drops it.
         lines = [f"{line}\n" for line in source.splitlines()]
         linecache.cache[name] = (len(source), None, lines, name)
         codes = [code for code in compiled if code is not None]
         for unit, code in enumerate(codes[:]):
-            for inner, way in _within(code, f"{key}/{unit}"):
-                self._ways[inner] = way
-                self._codes[way] = inner
+            for inner, path in _inner_codes(code, f"{key}/{unit}"):
+                self._paths[inner] = path
+                self._codes[path] = inner
                 codes.append(inner)
-        if any(map(may_store, codes)):
-            self.expect(targets_of(ast.parse(source)), is_next)
+        if any(map(may_set_attributes, codes)):
+            self.expect(attributes_set_by(ast.parse(source)), is_step)
 
 
-def key_of(way: Way) -> str:
-    """Return the key of the source that a way begins at."""
-    return way.partition("/")[0]
+def key_of(path: CodePath) -> str:
+    """Return the key of the source that a path begins with."""
+    return path.partition("/")[0]
 
 
-def _compile(source: str, key: str) -> Compiled:
+def _compile(source: str, key: str) -> CompiledStep:
     name = _FILE.format(key)
     tree = ast.parse(source, name)
     last = tree.body[-1] if tree.body else None
     if not isinstance(last, ast.Expr) or source.rstrip().endswith(";"):
-        return Compiled(compile(tree, name, "exec", dont_inherit=True), None)
+        return CompiledStep(compile(tree, name, "exec", dont_inherit=True), None)
     tree.body.pop()
     body = compile(tree, name, "exec", dont_inherit=True)
     end = ast.Expression(last.value)
-    return Compiled(body, compile(end, name, "eval", flags=_futures(body), dont_inherit=True))
+    return CompiledStep(
+        body, compile(end, name, "eval", flags=body.co_flags & _FUTURE_FLAGS, dont_inherit=True)
+    )
 
 
-def _futures(code: CodeType) -> int:
-    """Return the `from __future__` flags that a code object was compiled with."""
-    return code.co_flags & 0x1FF0000
-
-
-def _within(code: CodeType, way: Way) -> Iterator[tuple[CodeType, Way]]:
+def _inner_codes(code: CodeType, parent: CodePath) -> Iterator[tuple[CodeType, CodePath]]:
     seen: dict[tuple[str, int], int] = {}
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
             at = inner.co_name, inner.co_firstlineno
             seen[at] = seen.get(at, -1) + 1
-            here = f"{way}/{inner.co_name}:{inner.co_firstlineno}:{seen[at]}"
-            yield inner, here
-            yield from _within(inner, here)
+            path = f"{parent}/{inner.co_name}:{inner.co_firstlineno}:{seen[at]}"
+            yield inner, path
+            yield from _inner_codes(inner, path)
 
 
-def untrapped(code: CodeType, *, is_top: bool = True) -> set[str]:
-    """Return the globals that code looks up, or deletes, without asking the namespace for them.
+def names_needing_fetch(code: CodeType, *, is_top: bool = True) -> set[str]:
+    """Return the globals that code reads or deletes without a call of `Namespace.__missing__`.
 
     Those are names that functions delete, and names in the bodies of classes.
     """
@@ -204,7 +200,7 @@ def untrapped(code: CodeType, *, is_top: bool = True) -> set[str]:
     kinds = _IN_BODIES if is_body else _ANYWHERE
     found = {each.argval for each in dis.get_instructions(code) if each.opname in kinds}
     inner = filter(inspect.iscode, code.co_consts)
-    return found.union(*(untrapped(each, is_top=False) for each in inner))
+    return found.union(*(names_needing_fetch(each, is_top=False) for each in inner))
 
 
 _ANYWHERE = frozenset({"DELETE_GLOBAL"})

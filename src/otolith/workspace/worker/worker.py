@@ -1,7 +1,7 @@
-"""The life of a worker: told once what there is, then a step at a time, each handed over.
+"""The life of a worker: it gets the settings of the session once, then runs one step at a time.
 
-`execute` runs the code of a step and collects its value, what it raised and what it drew; `show`
-puts a value into words, as a notebook would, up to a limit.
+A step is: restore the state (`Worker._enter`), run the code (`execute`), capture its changes
+(`capture.py`), and send the result to the host.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from otolith.state.tracking.fingerprints import is_fixed
 from otolith.state.tracking.shared_objects import is_array
 from otolith.types import Tagged
 from otolith.workspace.protocol import (
-    CodeFinished,
+    CodeEnd,
     Figure,
     Run,
     StartSession,
@@ -38,13 +38,12 @@ from otolith.workspace.protocol import (
 from otolith.workspace.sandbox import ResourceLimits
 from otolith.workspace.wire import PeerGone, Wire
 from otolith.workspace.worker.capture import Capture
-from otolith.workspace.worker.captured import describe, type_name
 from otolith.workspace.worker.namespace import Namespace
-from otolith.workspace.worker.pickler import unpacked
-from otolith.workspace.worker.process_state import Ambience
-from otolith.workspace.worker.remote_state import Shadow
-from otolith.workspace.worker.remote_store import RemoteHost
-from otolith.workspace.worker.sources import Sources, untrapped
+from otolith.workspace.worker.pickler import load_inputs
+from otolith.workspace.worker.process_state import ProcessState
+from otolith.workspace.worker.remote_state import RemoteHost, RemoteState
+from otolith.workspace.worker.sources import Sources, names_needing_fetch
+from otolith.workspace.worker.value_summary import describe, type_name
 from otolith.workspace.worker.variables import Variables
 
 _MOST_FIGURES = 50
@@ -52,8 +51,8 @@ _OURS = str(Path(__file__).parent)
 
 
 @dataclass
-class Outcome:
-    """How a step ended."""
+class Execution:
+    """How the code of a step ended."""
 
     value: Any = None
     failure: StepFailure | None = None
@@ -61,52 +60,52 @@ class Outcome:
     figures: list[Figure] = field(default_factory=list)
 
 
-def execute(source: str, namespace: Namespace, sources: Sources) -> Outcome:
-    """Run code. Whatever it raises is part of the outcome."""
-    outcome, worker = Outcome(), os.getpid()
+def execute(source: str, namespace: Namespace, sources: Sources) -> Execution:
+    """Run code; whatever it raises is part of the result."""
+    execution, worker = Execution(), os.getpid()
     try:
         compiled = sources.compile(source)
-        for name in untrapped(compiled.body):
-            namespace.warm_if_cold(name)
+        for name in names_needing_fetch(compiled.body):
+            namespace.fetch_if_unloaded(name)
         with _interruptible():
             exec(compiled.body, namespace)  # noqa: S102  # this is what a worker is for
             if compiled.value is not None:
-                outcome.value = eval(compiled.value, namespace)  # noqa: S307
+                execution.value = eval(compiled.value, namespace)  # noqa: S307
     except BaseException as error:  # noqa: BLE001  # a step may raise anything, exits included
-        outcome.was_interrupted = isinstance(error, KeyboardInterrupt)
-        outcome.failure = failure_of(error)
+        execution.was_interrupted = isinstance(error, KeyboardInterrupt)
+        execution.failure = failure_of(error)
     if os.getpid() != worker:
-        os._exit(0)  # it was forked by the code, and came out of it like its parent
-    _hold_interrupts()
-    outcome.figures = _figures()
+        os._exit(0)  # the code has forked, and this is the child
+    _block_interrupts()
+    execution.figures = _figures()
     _flush()
-    return outcome
+    return execution
 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let interrupts through; one that came before the code began to run comes now."""
+    """Unblock interrupts; one that came before the code began to run is raised now."""
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         yield
     finally:
-        _hold_interrupts()
+        _block_interrupts()
 
 
-def _hold_interrupts() -> None:
-    """Let those that come from now on wait for the next step; drop those that came too late."""
+def _block_interrupts() -> None:
+    """Let interrupts wait for the next step, and drop those that came too late."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def failure_of(error: BaseException) -> StepFailure:
-    """Return what is told of an exception: of its frames, those of the session's code."""
+    """Return an exception as text, with the frames of the session's code only."""
     trace = error.__traceback__
     while trace is not None and not trace.tb_frame.f_code.co_filename.startswith("<step "):
         trace = trace.tb_next
     lines = traceback.TracebackException(type(error), error, trace, compact=True)
-    # Of how a variable is fetched, the code that used it need not know.
+    # Frames that fetch a variable are of no use to the author of the code.
     shown = [frame for frame in lines.stack if not frame.filename.startswith(_OURS)]
     lines.stack = traceback.StackSummary.from_list(shown)
     where = [frame.lineno for frame in lines.stack if frame.filename.startswith("<step ")]
@@ -114,27 +113,28 @@ def failure_of(error: BaseException) -> StepFailure:
         where = [error.lineno]
     return StepFailure(
         type=type(error).__qualname__,
-        message=_message(error),
+        message=_message_with_hint(error),
         traceback=_text(lambda: "".join(lines.format())),
         line=where[0] if where else None,
     )
 
 
-def _message(error: BaseException) -> str:
-    said = _text(lambda: str(error))
+def _message_with_hint(error: BaseException) -> str:
+    message = _text(lambda: str(error))
     hint = getattr(error, "hint", "")
-    return f"{said} ({hint})" if isinstance(hint, str) and hint and hint not in said else said
+    is_hint = isinstance(hint, str) and hint and hint not in message
+    return f"{message} ({hint})" if is_hint else message
 
 
-def _text(ask: Any) -> str:
+def _text(make: Any) -> str:
     try:
-        return str(ask()).encode("utf-8", "replace").decode()
-    except Exception as error:  # noqa: BLE001  # the words of somebody else's exception
-        return f"<{type(error).__name__} while it was put into words>"
+        return str(make()).encode("utf-8", "replace").decode()
+    except Exception as error:  # noqa: BLE001  # str() of an exception may raise anything
+        return f"<{type(error).__name__} while its text was made>"
 
 
 def _figures() -> list[Figure]:
-    """Return what was drawn, and close it, as a notebook does at the end of a cell."""
+    """Return all open figures as PNG, and close them, as a notebook does after a cell."""
     pyplot: Any = sys.modules.get("matplotlib.pyplot")
     if pyplot is None:
         return []
@@ -164,7 +164,7 @@ _CONTAINERS = (dict, list, tuple, set, frozenset)
 
 
 def show(value: object, *, most: int) -> str:
-    """Return what a value looks like; what is left out is said. Nothing that it raises gets out."""
+    """Return the text of a value, up to a limit. It raises nothing."""
     try:
         text = _shown_text(value, most)
     except Exception as error:  # noqa: BLE001  # a repr is the user's, and may raise anything
@@ -183,7 +183,7 @@ def _shown_text(value: object, most: int) -> str:
 
 
 def _is_longer(value: Any, most: int) -> bool:
-    """Tell whether a value has so many parts that it must not be put into words as a whole."""
+    """Tell whether a value is too large for a full repr."""
     waiting: list[Iterable[Any]] = [[value]]
     left, seen = _MOST_PARTS, 0
     while waiting:
@@ -200,7 +200,7 @@ def _is_longer(value: Any, most: int) -> bool:
 
 
 def _bounded(most: int) -> Repr:
-    """Return what shows the beginning of everything, with dots where something is left out."""
+    """Return a Repr that shows the beginning of everything."""
     short = Repr()
     short.maxlist = short.maxtuple = short.maxset = short.maxfrozenset = 100
     short.maxdict = short.maxdeque = short.maxarray = 100
@@ -213,13 +213,17 @@ def _bounded(most: int) -> Repr:
 _MOST_VALUE_BYTES = 16 << 20
 
 
-def live(line: socket.socket) -> None:
-    """Do what the host says until it hangs up."""
+def serve_host(line: socket.socket) -> None:
+    """Run steps until the host closes its socket.
+
+    Raises:
+        Invalid: the first message is not the settings of the session.
+    """
     wire: Wire[ToWorker] = Wire(line, ToWorker)
     begin, _ = wire.receive()
     if not isinstance(begin, StartSession):
         raise Invalid(f"a worker begins with Begin, not {type(begin).__name__}", hint="a bug")
-    _renew_streams()
+    _reopen_streams()
     ResourceLimits(*begin.limits).apply()
     worker = Worker(RemoteHost(wire), begin)
     while True:
@@ -232,44 +236,40 @@ def live(line: socket.socket) -> None:
 
 
 class Worker:
-    """One session in one process."""
+    """A session in one process, for one step or for many."""
 
     def __init__(self, host: RemoteHost, begin: StartSession) -> None:
         self._host = host
         self._begin = begin
         sys.path.insert(0, begin.work)
-        self._ambience = Ambience(begin.work)
+        self._process = ProcessState(begin.work)
         self._variables: Variables | None = None
 
     def run(self, order: Run) -> WorkerResult:
         """Run one step and capture what it did."""
         began = perf_counter()
-        variables = self._entered(order)
-        refused = _take(order, variables)
+        variables = self._enter(order)
+        refused = _set_inputs(order, variables)
         ready = perf_counter()
-        outcome = refused or execute(order.code, variables.namespace, variables.sources)
+        execution = refused or execute(order.code, variables.namespace, variables.sources)
         ran = perf_counter()
-        self._host.wire.send(CodeFinished())
-        loaded = sorted(variables.index.keys() - variables.namespace.cold)
-        self._ambience.look()
+        self._host.wire.send(CodeEnd())
+        loaded = sorted(variables.index.keys() - variables.namespace.unloaded)
+        self._process.collect_changes()
         captured = Capture(variables, order.step).run()
-        variables.shadow.keep("ambient", value=self._ambience.capture())
-        self._keep_outcome(variables.shadow, order, outcome)
-        tops = variables.shadow.tops()
-        made = variables.shadow.made(tops)
-        variables.shadow.settle(tops)
-        seconds = {
-            "restore": ready - began,
-            "run": ran - ready,
-            "capture": perf_counter() - ran,
-        }
-        value = outcome.value
+        variables.state.put("ambient", value=self._process.capture())
+        self._store_last_step(variables.state, order, execution)
+        tops = variables.state.changed_roots()
+        made = variables.state.new_objects(tops)
+        variables.state.settle(tops)
+        seconds = {"restore": ready - began, "run": ran - ready, "capture": perf_counter() - ran}
+        value = execution.value
         return WorkerResult(
-            ok=outcome.failure is None,
+            ok=execution.failure is None,
             value=None if value is None else show(value, most=self._begin.shown_chars),
             value_type=None if value is None else type_name(value),
-            failure=outcome.failure,
-            was_interrupted=outcome.was_interrupted,
+            failure=execution.failure,
+            was_interrupted=execution.was_interrupted,
             cells=tops,
             objects=made,
             created=captured.created,
@@ -278,35 +278,41 @@ class Worker:
             lost=captured.lost,
             loaded=loaded,
             pickles=captured.pickles,
-            figures=outcome.figures,
-            modules=self._ambience.modules(),
+            figures=execution.figures,
+            modules=self._process.modules(),
             seconds=seconds,
         )
 
-    def _entered(self, order: Run) -> Variables:
+    def _enter(self, order: Run) -> Variables:
         if order.roots is not None or self._variables is None:
             codecs = SessionCodecs()
-            shadow = Shadow(self._host, self._begin.config, codecs)
-            shadow.start(order.roots or {}, order.preloaded)
-            variables = Variables(shadow, self._host, codecs, self._begin.resources)
+            state = RemoteState(self._host, self._begin.config, codecs)
+            state.start(order.roots or {}, order.preloaded)
+            variables = Variables(state, self._host, codecs, self._begin.resources)
             dict.__setitem__(variables.namespace, "__name__", "__main__")
             dict.__setitem__(variables.namespace, "__builtins__", __builtins__)
-            variables.world.enter()
-            variables.world.around = self._ambience
-            self._ambience.restore(shadow.entry("ambient") or {}, variables)
+            variables.context.enter()
+            variables.context.process = self._process
+            self._process.restore(
+                state.entry("ambient") or {},
+                namespace=variables.namespace,
+                index=variables.index,
+                sources=variables.sources,
+                load=variables.load_and_bind,
+            )
             self._variables = variables
         self._variables.classes.step = f"{order.step}\0{order.code}"
         return self._variables
 
-    def _keep_outcome(self, shadow: Shadow, order: Run, outcome: Outcome) -> None:
-        """Record what a step returned, raised and drew."""
-        failure = outcome.failure
+    def _store_last_step(self, state: RemoteState, order: Run, execution: Execution) -> None:
+        """Store the value, failure and figures of a step."""
+        failure = execution.failure
         record: dict[str, Any] = {
             "code": order.code,
             "step": order.step,
             "ok": failure is None,
             "value": None,
-            "figures": [figure.png for figure in outcome.figures],
+            "figures": [figure.png for figure in execution.figures],
         }
         if failure is not None:
             record["error"] = {
@@ -314,42 +320,44 @@ class Worker:
                 "message": failure.message,
                 "traceback": failure.traceback,
             }
-        if outcome.value is not None:
-            record["shown"] = describe(outcome.value)
-        shadow.keep("last", value=record)
-        cell = _cell_of(shadow, outcome.value)
+        if execution.value is not None:
+            record["shown"] = describe(execution.value)
+        state.put("last", value=record)
+        cell = _cell_of(state, execution.value)
         if cell is not None:
-            shadow.write(("last", "value"), cell)
+            state.put_cell(("last", "value"), cell)
 
 
-def _take(order: Run, variables: Variables) -> Outcome | None:
-    """Set the variables that come with an order; return why not, if that cannot be."""
+def _set_inputs(order: Run, variables: Variables) -> Execution | None:
+    """Set the variables that come with an order; return the failure, if there is one."""
     try:
-        given = {name: variables.shadow.cells.load(cell) for name, cell in order.put.items()}
+        given = {name: variables.state.cells.load(cell) for name, cell in order.put.items()}
         if order.pickled:
-            given |= unpacked(order.pickled)
-    except Exception as error:  # noqa: BLE001  # whatever classes of a user raise
-        return Outcome(failure=failure_of(error))
+            given |= load_inputs(order.pickled)
+    except Exception as error:  # noqa: BLE001  # classes of a user may raise anything
+        return Execution(failure=failure_of(error))
     variables.namespace.update(given)
     return None
 
 
 class SessionCodecs(Codecs):
-    """Codecs that take for data what loses nothing by it.
+    """Codecs that accept only what loses nothing as data.
 
-    Instances of classes of the session do: a class is more than its name. So do arrays of objects
-    that can change, which may be other people's too.
+    Instances of classes of the session would: a class is more than its name. So would arrays of
+    objects that can change, which other variables may share.
     """
 
     def lower(self, value: object) -> Tagged:
         if is_array(value) and _has_mutable(value):
-            raise BadValue("an array has objects in it that can change", hint="it is kept as one")
+            raise BadValue(
+                "an array has objects in it that can change", hint="it is stored as an object"
+            )
         return super().lower(value)
 
     def lowering(self, kind: type) -> Any:
         if kind.__module__ == "__main__":
             raise BadValue(
-                f"{kind.__qualname__} is a class of the session", hint="it is kept as an object"
+                f"{kind.__qualname__} is a class of the session", hint="it is stored as an object"
             )
         return super().lowering(kind)
 
@@ -360,19 +368,19 @@ def _has_mutable(array: Any) -> bool:
     return array.dtype.names is not None or not all(map(is_fixed, set(map(type, array.flat))))
 
 
-def _cell_of(shadow: Shadow, value: object) -> bytes | None:
-    """Return the value of a step as data, if it is data and not too long."""
+def _cell_of(state: RemoteState, value: object) -> bytes | None:
+    """Return the cell of the value of a step, if it is data and not too long."""
     if value is None:
         return None
     try:
-        cell = shadow.cells.put(value)
+        cell = state.cells.put(value)
     except BadValue:
         return None
-    return cell if shadow.cells.full_size(cell) <= _MOST_VALUE_BYTES else None
+    return cell if state.cells.full_size(cell) <= _MOST_VALUE_BYTES else None
 
 
-def _renew_streams() -> None:
-    """Let Python write to the descriptors that this process has now."""
+def _reopen_streams() -> None:
+    """Open stdout and stderr on the descriptors that this process has now."""
     for number, name in ((1, "stdout"), (2, "stderr")):
         stream = io.TextIOWrapper(
             os.fdopen(number, "wb", closefd=False),

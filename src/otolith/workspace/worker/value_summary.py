@@ -1,38 +1,13 @@
-"""What is known of a variable without reading it: type, shape, columns, size, how it begins.
+"""The summary of a variable: type, shape, columns, size, preview; or why it was lost.
 
-What is found out about variables while they are captured, before it is written down.
-
-Why a variable could not be kept, and what to do instead.
+It is stored beside the variable, so that its description does not have to read it.
 """
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
 from reprlib import Repr
 from typing import Any
-
-
-@dataclass
-class Captured:
-    """What became of the variables."""
-
-    created: list[str] = field(default_factory=list)
-    changed: list[str] = field(default_factory=list)
-    deleted: list[str] = field(default_factory=list)
-    lost: dict[str, str] = field(default_factory=dict)
-    pickles: list[str] = field(default_factory=list)
-
-
-@dataclass
-class Notes:
-    """One look in progress."""
-
-    step: int
-    done: Captured = field(default_factory=Captured)
-    entries: dict[str, dict[str, Any]] = field(default_factory=dict)  # of what is here
-    about: dict[str, dict[str, Any]] = field(default_factory=dict)  # what is known of new objects
-
 
 _PREVIEW = 200
 _COLUMNS = 50

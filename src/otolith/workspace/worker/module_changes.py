@@ -1,14 +1,14 @@
-"""What steps put into modules and classes of others, and what was there before.
+"""Changes that steps make to modules: attributes they set, and modules of the work folder.
 
-A patch is found by the code that makes it (`targets`). What it replaced is remembered: code that
-wraps something has it in a variable, and under its name there is the wrapper now.
+`ModulePatches` finds the attributes that code sets in modules and classes of others. It knows them
+from the source of the code (`sources.py`), and remembers what each replaced: code that wraps
+something has the original in a variable, and its name now leads to the wrapper.
 
-Modules from the work folder: as they were when they were imported, not as their files are now.
+`WorkFolderModules` restores modules of the work folder as they were imported, not as their files
+are now. In one process, a module stays what it was imported as until it is reloaded, whatever
+becomes of its file. So its source is stored, if the file is another by now.
 
-In one process, a module is what it was imported as until it is reloaded, whatever becomes of its
-file. So the text that it was made of is kept, where the file has another by now.
-
-Tells when a module is imported, so that it can be looked at before anyone changes it.
+`ImportWatcher` calls functions when a module is imported, before any code can change it.
 """
 
 from __future__ import annotations
@@ -23,89 +23,92 @@ from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
-from otolith.workspace.worker.sources import Target
+from otolith.workspace.worker.sources import AttributeTarget
 
 
-class Text(NamedTuple):
-    """What a module was made of, and where."""
+class ModuleSource(NamedTuple):
+    """The path and the source that a module was imported from."""
 
     path: str
     source: bytes
 
 
-class Homemade:
-    """Finds no module itself: it sees what those in the work folder are made of, or says it."""
+class WorkFolderModules:
+    """An import hook that notes the source of modules in the work folder, or replaces it.
+
+    It finds modules through the other hooks.
+    """
 
     def __init__(self, work: str) -> None:
         self._work = Path(work)
-        self._texts: dict[str, Text] = {}
+        self._sources: dict[str, ModuleSource] = {}
         self._imported: set[str] = set()  # in this process
         self._fetch_all: Callable[[], None] = lambda: None
         sys.meta_path.insert(0, self)
 
-    def restore(self, kept: dict[str, list[Any]], fetch_all: Callable[[], None]) -> None:
-        """Take the modules of a session for imported: each as its file is, or as it was.
+    def restore(self, stored: dict[str, list[Any]], fetch_all: Callable[[], None]) -> None:
+        """Treat the modules of a session as imported: each as its file is, or as it was.
 
-        `fetch_all` fetches what refers to modules: what is to become of it when one is reloaded
-        has to be there before.
+        `fetch_all` fetches the variables that refer to modules, before one is reloaded: later they
+        could not find the old module.
         """
         self._fetch_all = fetch_all
-        self._texts.clear()
-        for name, (place, source) in kept.items():
+        self._sources.clear()
+        for name, (place, source) in stored.items():
             path = str(self._work / place)
             found = _read(path) if source is None else source.encode()
             if found is not None:
-                self._texts[name] = Text(path, found)
+                self._sources[name] = ModuleSource(path, found)
 
     def capture(self) -> dict[str, list[Any]]:
-        """Return the modules that a session has imported, and what they were if it differs."""
+        """Return the modules that a session has imported, with their source if the file differs."""
         gone = {name for name in self._imported if name not in sys.modules}
         return {
-            name: [str(Path(text.path).relative_to(self._work)), _other(text)]
-            for name, text in sorted(self._texts.items())
+            name: [str(Path(text.path).relative_to(self._work)), _changed_source(text)]
+            for name, text in sorted(self._sources.items())
             if name not in gone
         }
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return what another finder has found for a module in the work folder; else None."""
+        """Return the spec that another finder has for a module, which is watched if it is ours."""
         others = sys.meta_path[sys.meta_path.index(self) + 1 :]
         found = (each.find_spec(name, path, target) for each in others)
-        spec = next((each for each in found if each is not None), None) or self._spec(name)
+        spec = next((each for each in found if each is not None), None) or self._missing_file_spec(
+            name
+        )
         origin = spec.origin if spec is not None else None
-        if spec is not None and origin is not None and self._is_home(origin):
-            self._watch(spec.loader, name, origin, is_again=target is not None)
+        is_python = spec is not None and origin is not None and origin.endswith(".py")
+        if spec and origin and is_python and Path(origin).is_relative_to(self._work):
+            self._watch(spec.loader, name, origin, is_reload=target is not None)
         return spec
 
-    def _spec(self, name: str) -> ModuleSpec | None:
-        """Return how a module is imported whose file is gone."""
-        text = self._texts.get(name)
+    def _missing_file_spec(self, name: str) -> ModuleSpec | None:
+        """Return the spec of a module whose file is gone."""
+        text = self._sources.get(name)
         if text is None or name in self._imported:
             return None
         folder = [str(Path(text.path).parent)] if text.path.endswith("__init__.py") else None
         return spec_from_file_location(name, text.path, submodule_search_locations=folder)
 
-    def _is_home(self, origin: str) -> bool:
-        return origin.endswith(".py") and Path(origin).is_relative_to(self._work)
-
-    def _watch(self, loader: Any, name: str, path: str, *, is_again: bool) -> None:
+    def _watch(self, loader: Any, name: str, path: str, *, is_reload: bool) -> None:
         execute = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
             loader.exec_module = execute
-            if is_again:
+            if is_reload:
                 self._fetch_all()
-            kept = None if is_again or name in self._imported else self._texts.get(name)
+            stored = None if is_reload or name in self._imported else self._sources.get(name)
             source = _read(path)
-            if kept is None or kept.source == source:
+            if stored is None or stored.source == source:
                 execute(module)
             else:
-                source = kept.source
+                source = stored.source
                 exec(loader.source_to_code(source, path), vars(module))  # noqa: S102  # as imports do
             self._imported.add(name)
             if source is not None:
-                self._texts[name] = Text(path, source)
+                self._sources[name] = ModuleSource(path, source)
 
         loader.exec_module = exec_module
 
@@ -117,22 +120,22 @@ def _read(path: str) -> bytes | None:
         return None
 
 
-def _other(text: Text) -> str | None:
+def _changed_source(text: ModuleSource) -> str | None:
     return None if _read(text.path) == text.source else text.source.decode("utf-8", "replace")
 
 
 Act: TypeAlias = Callable[[], object]
 
 
-class Arrivals:
-    """Finds no module itself: it asks the other finders, and does something when all is loaded."""
+class ImportWatcher:
+    """An import hook that finds no module itself, and calls functions when one was imported."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[Act]] = {}
         sys.meta_path.insert(0, self)
 
     def expect(self, name: str, act: Act) -> None:
-        """Do something when a module has been imported; at once, if it has been."""
+        """Call a function when a module has been imported; at once, if it has been."""
         if name in sys.modules:
             act()
         else:
@@ -141,7 +144,7 @@ class Arrivals:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return what another finder has found for a module that is expected; else None."""
+        """Return the spec that another finder has for an expected module; else None."""
         if name not in self._waiting:
             return None
         others = [each for each in sys.meta_path if each is not self]
@@ -170,54 +173,54 @@ Imported: TypeAlias = Callable[[str, bool], object]
 """Returns the module or class that a name stands for, fetched if it may be, or None."""
 
 ABSENT = object()
-_UNKNOWN = object()  # it was set before it was seen
+_UNKNOWN = object()  # it was set before it could be looked at
 
-_NAMED = (FunctionType, BuiltinFunctionType, type)
-_NOT_KEPT = frozenset({
+_FOUND_BY_NAME = (FunctionType, BuiltinFunctionType, type)
+_NOT_STORED = frozenset({
     "os.environ", "sys.modules", "sys.path", "sys.stderr", "sys.stdin", "sys.stdout",
     "warnings.filters",
 })  # fmt: skip
 
 
-class Patches:
-    """The attributes that code of a session sets in what is not its own."""
+class ModulePatches:
+    """The attributes that code of a session sets in modules and classes of others."""
 
-    def __init__(self, arrivals: Arrivals) -> None:
-        self._arrivals = arrivals
+    def __init__(self, imports: ImportWatcher) -> None:
+        self._imports = imports
         self._before: dict[Place, object] = {}
-        self.replaced: dict[int, Place] = {}  # what is found by its name, by its identity
-        self._unseen: list[Target] = []
+        self.replaced: dict[int, Place] = {}  # by the identity of what was replaced
+        self._unresolved: list[AttributeTarget] = []
         self._imported: Imported = lambda *_: None
 
     def enter(self, imported: Imported) -> None:
-        """Put back what a session before this one replaced; `imported` looks up names."""
+        """Undo the changes of an earlier session; `imported` looks up names."""
         for place, value in self._before.items():
             if value is not _UNKNOWN:
                 _set(place, value)
         self._before.clear()
-        self._unseen.clear()
+        self._unresolved.clear()
         self._imported = imported
 
-    def expect(self, targets: Iterable[Target], may_fetch: bool) -> None:  # noqa: FBT001
-        """Look at what code will replace, before it does."""
+    def expect(self, targets: Iterable[AttributeTarget], may_fetch: bool) -> None:  # noqa: FBT001
+        """Remember what code will replace, before it runs."""
         for target in targets:
-            if self._meet(target, may_fetch=may_fetch) is None:
-                self._unseen.append(target)
+            if self._remember(target, may_fetch=may_fetch) is None:
+                self._unresolved.append(target)
                 if target.imported is not None:
-                    self._arrivals.expect(target.imported[0], partial(self._meet, target))
+                    self._imports.expect(target.imported[0], partial(self._remember, target))
 
     def apply(self, values: Mapping[Place, object]) -> None:
-        """Set attributes as they were left; ABSENT stands for one that was deleted."""
+        """Set attributes; ABSENT stands for one that was deleted."""
         for place, value in values.items():
             owner, name = _owner(place)
             self._before.setdefault(place, vars(owner).get(name, ABSENT))
             _set(place, value)
 
     def values(self) -> dict[Place, object]:
-        """Return what is there now and was not before; ABSENT for what was deleted."""
+        """Return the attributes that were set; ABSENT for those that were deleted."""
         self.replaced.clear()
-        for target in self._unseen:
-            self._meet(target, before=_UNKNOWN)
+        for target in self._unresolved:
+            self._remember(target, before=_UNKNOWN)
         found: dict[Place, object] = {}
         for place, before in self._before.items():
             try:
@@ -227,52 +230,52 @@ class Patches:
             value = vars(owner).get(name, ABSENT)
             if value is not before and (value, before) != (ABSENT, _UNKNOWN):
                 found[place] = value
-                if isinstance(before, _NAMED):
+                if isinstance(before, _FOUND_BY_NAME):
                     self.replaced[id(before)] = place
         return found
 
     def before(self, place: Place) -> object:
-        """Return what was somewhere before it was replaced."""
-        return self._before[place] if place in self._before else named(place)
+        """Return an attribute as it was before it was replaced."""
+        return self._before[place] if place in self._before else attribute_at(place)
 
-    def _meet(
-        self, target: Target, *, may_fetch: bool = False, before: object = None
+    def _remember(
+        self, target: AttributeTarget, *, may_fetch: bool = False, before: object = None
     ) -> Place | None:
         owner = self._find(target, may_fetch)
-        home = None if owner is None else _name(owner)
+        home = None if owner is None else _owner_name(owner)
         place = f"{home}.{target.name}"
-        if owner is None or home is None or place in _NOT_KEPT:
+        if owner is None or home is None or place in _NOT_STORED:
             return None
         self._before.setdefault(place, before or vars(owner).get(target.name, ABSENT))
         return place
 
-    def _find(self, target: Target, may_fetch: bool) -> Any:  # noqa: FBT001
+    def _find(self, target: AttributeTarget, may_fetch: bool) -> Any:  # noqa: FBT001
         """Return the module or class that a target is an attribute of."""
         found: Any = self._imported(target.path[0], may_fetch)
         if found is None and target.imported is not None:
             home, name = target.imported
             found = sys.modules.get(home)
-            found = _part(found, name) if name and found is not None else found
+            found = _attribute(found, name) if name and found is not None else found
         for step in target.path[1:]:
-            found = _part(found, step) if found is not None else None
+            found = _attribute(found, step) if found is not None else None
         return found
 
 
-def named(place: Place) -> object:
-    """Return what is somewhere now."""
+def attribute_at(place: Place) -> object:
+    """Return the attribute at a place."""
     owner, name = _owner(place)
     return vars(owner)[name]
 
 
-def _part(owner: Any, name: str) -> Any:
+def _attribute(owner: Any, name: str) -> Any:
     if not isinstance(owner, ModuleType | type):
         return None
     found = vars(owner).get(name)
     return sys.modules.get(f"{owner.__name__}.{name}") if found is None else found
 
 
-def _name(owner: Any) -> str | None:
-    """Return the name that a module or class is found under, if it is not the session's."""
+def _owner_name(owner: Any) -> str | None:
+    """Return the name by which a module or class is found, if it is not the session's."""
     if isinstance(owner, ModuleType):
         name = owner.__name__
         return name if name != "__main__" and sys.modules.get(name) is owner else None

@@ -1,18 +1,16 @@
-"""What a program can see of a value and a state does not keep: order, layout, read-only memory.
+"""The layout of a value, which a program can see and a state does not store.
 
-Beside a variable is written down, only where it is out of the ordinary:
+It is noted beside a variable, only where it is out of the ordinary:
 
-    order       in which its dicts were filled (`ordering`)
-    read_only   the places of arrays in it that cannot be written to
-    by_rows     that it is a frame whose numbers lie row by row, as those of an array do: of all
-                columns, or of those at some places
-    known       what sparse arrays know of their own order, by their places
+    order       the order of keys in its dicts (below)
+    read_only   the paths of arrays in it that cannot be written to
+    by_rows     whether it is a frame whose numbers lie row by row, as those of an array do: True
+                for all columns, or lists of their numbers
+    known       what sparse arrays know of their own order, by their paths
 
-The order of dicts, which a program can see and a state does not keep.
-
-A state keeps dicts by their keys, so that equal ones are the same. Here the order of their filling
-is written down beside them: once for all dicts with the same keys, as most have one order, and by
-its place for each that differs.
+A state sorts dicts by their keys, so that equal ones have equal cells. The order of insertion is
+noted once for all dicts with the same keys, as most have one order, and by path for each that
+differs:
 
     {"keys": [[key, …], …], "places": [[[step, …], [key, …]], …]}
 """
@@ -28,26 +26,26 @@ from otolith.core import Path
 from otolith.state.tracking.shared_objects import identity, is_array, levels, part_at, places_of
 
 Order = dict[str, list[Any]]
-Sorted = Callable[[Any], bytes]
-"""Gives the bytes that a key is sorted by."""
+SortKey = Callable[[Any], bytes]
+"""Returns the bytes that a key is sorted by."""
 
 
-def order_of(value: object, by: Sorted) -> Order | None:
-    """Return the order of the dicts in a value, or None if all are sorted."""
+def dict_order(value: object, by: SortKey) -> Order | None:
+    """Return the order of keys in the dicts of a value; None if all are sorted."""
     found = Counter(tuple(each) for each in _dicts(value))
     common: dict[frozenset[Any], tuple[Any, ...]] = {}
     for keys, _ in found.most_common():
         common.setdefault(frozenset(keys), keys)
     is_one = len(common) == len(found)
-    usual = [list(keys) for keys in common.values() if not _is_sorted(keys, by)]
+    usual = [list(keys) for keys in common.values() if list(keys) != sorted(keys, key=by)]
     if not usual and is_one:
         return None
     places = [] if is_one else [[list(s), list(d)] for s, d in _unusual(value, common, (), set())]
     return {"keys": usual, "places": places}
 
 
-def put_in_order(value: Any, order: Order | None, inside: Path = ()) -> None:
-    """Give the dicts in a value the order they had; `inside` is what the value is a part of."""
+def _restore_order(value: Any, order: Order | None, inside: Path = ()) -> None:
+    """Restore the order of keys; `inside` is the path of the value in its variable."""
     if not order:
         return
     usual = {frozenset(keys): keys for keys in order["keys"]}
@@ -69,15 +67,10 @@ def _dicts(value: object) -> Iterator[dict[Any, Any]]:
                 yield from _dicts(each.attrs)
 
 
-def _is_sorted(keys: tuple[Any, ...], by: Sorted) -> bool:
-    places = list(map(by, keys))
-    return places == sorted(places)
-
-
 def _unusual(
     value: Any, common: dict[frozenset[Any], tuple[Any, ...]], path: Path, seen: set[int]
 ) -> Iterator[tuple[Path, tuple[Any, ...]]]:
-    """Yield the places of dicts that are not in the order that most with their keys have."""
+    """Yield the paths of dicts with another order than most with the same keys."""
     if type(value) not in (dict, list, tuple) or id(value) in seen:
         return
     seen.add(id(value))
@@ -100,30 +93,30 @@ NAMES = ("order", "read_only", "by_rows", "known")
 _SPARSE = ("_has_canonical_format", "_has_sorted_indices")
 
 
-def traits_of(value: object, by: Sorted) -> dict[str, Any]:
-    """Return the traits of a value, as plain data."""
+def layout_of(value: object, by: SortKey) -> dict[str, Any]:
+    """Return the layout of a value as plain data, without what is ordinary."""
     found = {
-        "order": order_of(value, by),
+        "order": dict_order(value, by),
         "read_only": _read_only(value, by),
-        "by_rows": rows_of(value),
+        "by_rows": row_layout(value),
         "known": _known(value, by),
     }
-    return {name: trait for name, trait in found.items() if trait}
+    return {name: each for name, each in found.items() if each}
 
 
-def with_traits(value: Any, traits: dict[str, Any], inside: Path = ()) -> Any:
-    """Return a value that has its traits again; `inside` is what it is a part of."""
-    put_in_order(value, traits.get("order"), inside)
-    for steps in traits.get("read_only", ()):
+def with_layout(value: Any, layout: dict[str, Any], inside: Path = ()) -> Any:
+    """Return a value with its layout restored; `inside` is its path in its variable."""
+    _restore_order(value, layout.get("order"), inside)
+    for steps in layout.get("read_only", ()):
         if tuple(steps[: len(inside)]) == inside:
             part_at(value, tuple(steps[len(inside) :])).flags.writeable = False
-    for steps, known in traits.get("known", ()):
+    for steps, known in layout.get("known", ()):
         if tuple(steps[: len(inside)]) == inside:
             vars(part_at(value, tuple(steps[len(inside) :]))).update(known)
-    return value if inside else by_rows(value, traits.get("by_rows"))
+    return value if inside else with_row_layout(value, layout.get("by_rows"))
 
 
-def _read_only(value: object, by: Sorted) -> list[list[Any]]:
+def _read_only(value: object, by: SortKey) -> list[list[Any]]:
     arrays = [each for level, _ in levels([value], set()) for each in level if is_array(each)]
     fixed = {identity(each) for each in arrays if not each.flags.writeable}
     if not fixed:
@@ -132,8 +125,8 @@ def _read_only(value: object, by: Sorted) -> list[list[Any]]:
     return [list(steps) for steps, part in places if not part.flags.writeable]
 
 
-def _known(value: object, by: Sorted) -> list[list[Any]]:
-    """Return what the sparse arrays in a value have found out about themselves."""
+def _known(value: object, by: SortKey) -> list[list[Any]]:
+    """Return the flags that the sparse arrays in a value have computed."""
     if "scipy.sparse" not in sys.modules:
         return []
     found = [
@@ -142,17 +135,17 @@ def _known(value: object, by: Sorted) -> list[list[Any]]:
         for each in level
         if type(each).__module__.startswith("scipy.sparse")
     ]
-    told = {id(each): {n: vars(each)[n] for n in _SPARSE if n in vars(each)} for each in found}
-    if not any(told.values()):
+    flags = {id(each): {n: vars(each)[n] for n in _SPARSE if n in vars(each)} for each in found}
+    if not any(flags.values()):
         return []
-    places: list[tuple[Path, Any]] = places_of(value, set(told), by)
-    return [[list(steps), told[id(part)]] for steps, part in places if told[id(part)]]
+    places: list[tuple[Path, Any]] = places_of(value, set(flags), by)
+    return [[list(steps), flags[id(part)]] for steps, part in places if flags[id(part)]]
 
 
-def rows_of(value: Any) -> bool | list[list[int]]:
-    """Return the columns of a frame of pandas that lie row by row, a list to an array of them.
+def row_layout(value: Any) -> bool | list[list[int]]:
+    """Return the columns of a pandas frame that lie row by row, one list for each block.
 
-    True if all do and are one array, False if none do.
+    True if all do and are one block, False if none do.
     """
     pandas = sys.modules.get("pandas")
     if pandas is None or type(value) is not pandas.DataFrame or len(value.columns) < 2:
@@ -163,14 +156,14 @@ def rows_of(value: Any) -> bool | list[list[int]]:
 
 
 def _is_by_rows(held: Any) -> bool:
-    """Tell whether an array that has a row for each column holds them the other way round."""
+    """Tell whether a block, which has a row for each column, is stored column-major."""
     if not is_array(held) or held.ndim != 2 or min(held.shape) < 2:
         return False
     return bool(abs(held.strides[0]) < abs(held.strides[1]))
 
 
-def by_rows(frame: Any, rows: bool | list[list[int]] | None) -> Any:  # noqa: FBT001
-    """Return a frame whose numbers lie row by row, as `rows_of` tells."""
+def with_row_layout(frame: Any, rows: bool | list[list[int]] | None) -> Any:  # noqa: FBT001
+    """Return a frame whose numbers lie row by row, as `row_layout` returned it."""
     if not rows:
         return frame
     pandas, numpy = sys.modules["pandas"], sys.modules["numpy"]
