@@ -20,7 +20,7 @@ def _look(lost):
     sys.path.append({repo!r})
     from tests.traces.likeness import describe
     everything = globals()
-    names = [*everything.cold, *everything.here()]
+    names = [*everything.unloaded, *everything.loaded()]
     kept = [name for name in names if not name.startswith("_") and name not in lost]
     return describe({{name: everything[name] for name in kept}}, lost=lost)
 _look(frozenset({lost!r}))

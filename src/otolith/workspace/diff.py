@@ -81,6 +81,7 @@ def _load(cells: Cells, cell: bytes | None) -> Any:
 
 
 def _describe(entry: Any) -> str:
+    """Return the short description of one side: type and shape, or type and preview."""
     if not isinstance(entry, dict):
         return ""
     kind, shape = entry.get("type", "?"), entry.get("shape")
@@ -95,6 +96,7 @@ def _describe(entry: Any) -> str:
 def _column_changes(
     cells: Cells, before: Mapping[str, bytes], after: Mapping[str, bytes], name: str
 ) -> ColumnChanges | None:
+    """Compare two frames by the cells of their columns; None for what is not a frame."""
     try:
         mine, yours = (_column_cells(cells, side.get("data"), name) for side in (before, after))
     except (Error, ImportError):

@@ -95,6 +95,7 @@ class DiskWatch:
         return self._walk is not None and self._continue_walk(now + _TURN_SECONDS)
 
     def _continue_walk(self, until: float) -> bool:
+        """Walk until a moment; tell whether the limit is exceeded."""
         for _, _, cost in self._walk or ():
             self._walked += cost
             if self._walked - self._before > self._limit:

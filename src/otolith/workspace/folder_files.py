@@ -190,6 +190,7 @@ class FolderFiles:
         return cell
 
     def _content(self, name: str, status: os.stat_result) -> dict[str, Any]:
+        """Read a file, link or empty folder in the form in which it is stored."""
         path = self.path / name
         if stat.S_ISLNK(status.st_mode):
             return {"link": str(path.readlink())}

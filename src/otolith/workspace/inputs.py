@@ -70,6 +70,7 @@ def input_values(
 
 
 def _is_data(value: object) -> bool:
+    """Tell whether a value consists of types that are stored as data."""
     kind = type(value)
     if kind in _CONTAINERS:
         parts: Any = value.items() if isinstance(value, dict) else value
@@ -78,6 +79,7 @@ def _is_data(value: object) -> bool:
 
 
 def _pickle(objects: dict[str, object]) -> bytes:
+    """Pickle objects by name; empty bytes if there are none."""
     if not objects:
         return b""
     with _pickled_by_value():

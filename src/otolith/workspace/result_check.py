@@ -135,6 +135,7 @@ class ReceivedObjects:
             self._pool.shutdown()
 
     def _check_batch(self, descriptor: int, sizes: Sequence[int]) -> list[CheckedObject]:
+        """Check the objects in sealed memory; runs in a thread of the pool."""
         try:
             pieces = read_sealed(descriptor, sizes)
         except (OSError, ValueError) as error:
@@ -176,6 +177,7 @@ def verify_result(state: Branch, result: WorkerResult, early: Iterable[CheckedOb
 
 
 def _table_claims(cells: Cells, cell: bytes) -> list[Claim]:
+    """Return the claims in the root cell of a table."""
     try:
         if cells.kind(cell) not in ("map", "tagged"):
             raise _refused("a table must be a map")

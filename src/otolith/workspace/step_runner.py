@@ -150,6 +150,7 @@ class StepRunner:
         return self.pool.sandbox.name if self.pool is not None else self._runner.sandbox
 
     def _exchange(self, order: Run, output: StepOutput, folder_bytes: int) -> StepEnd:
+        """Find a worker, bring the order up to date, and exchange messages until the end."""
         pool = self._pool_for_folder()
         try:
             worker = self._worker_at_head(pool)
@@ -190,6 +191,7 @@ class StepRunner:
         return self.pool
 
     def _worker_at_head(self, pool: WorkerPool) -> WorkerConnection:
+        """Return the warm worker, or a new one that knows the settings of the session."""
         if self._worker is not None:
             pool.read_messages()
         if self._worker is None or self._worker.ended is not None:
@@ -264,6 +266,7 @@ class StepExchange:
         return StepEnd(result, stopped, early=early, is_settled=is_settled)
 
     def _wait_for_result(self, output: StepOutput) -> None:
+        """Wait for all sockets and the clock together until the step is over."""
         worker, pool = self._worker, self._pool
         with selectors.DefaultSelector() as selector:
             selector.register(worker.wire.line, selectors.EVENT_READ, self._read_message)
@@ -282,6 +285,7 @@ class StepExchange:
         return not self._received.waiting
 
     def _wait_once(self, selector: selectors.BaseSelector) -> None:
+        """Wait for the next event, process it, then enforce disk limit and deadline."""
         self._choose_events(selector)
         times = [self._deadline]
         if self._disk is not None:
@@ -348,6 +352,7 @@ class StepExchange:
         self._kill("timed out", f"its changes took longer than {seconds:g} s to capture")
 
     def _kill(self, reason: StopReason, why: str) -> None:
+        """Kill the worker; if it does not end in time, the whole sandbox is ended."""
         self._stopped, self._why = reason, why
         self._is_killed, self._result = True, None
         self._pool.signal(self._worker, signal.SIGKILL)
@@ -370,6 +375,7 @@ class StepExchange:
         return worker.ended
 
     def _cause(self, code: int | None) -> str:
+        """Return why a step has no result."""
         if self._why or self._worker.why:
             return self._why or self._worker.why
         if code is None or code >= 0:
@@ -380,6 +386,7 @@ class StepExchange:
     # Requests of the worker
 
     def _read_message(self) -> None:
+        """Process a message of the worker, if one is complete. Anything unexpected is refused."""
         found = self._worker.wire.poll()
         if found is None:
             return
@@ -402,6 +409,7 @@ class StepExchange:
             self._reply(message)
 
     def _reply(self, message: FromWorker) -> None:
+        """Answer a request of the worker."""
         wire, requests = self._worker.wire, self._requests
         if isinstance(message, Read):
             if any(len(hash) != _HASH_BYTES for hash in message.hashes):

@@ -230,6 +230,7 @@ class Wire(Generic[Received]):
         return True
 
     def _pack(self, message: WireMessage, fds: list[int]) -> _QueuedMessage:
+        """Encode a message; a long one is put into sealed memory."""
         body = self._encode(message)
         if len(body) < _LONG_BYTES or not hasattr(os, "memfd_create"):
             return _QueuedMessage(
@@ -274,6 +275,7 @@ class Wire(Generic[Received]):
             raise
 
     def _read_message(self) -> tuple[Received, list[int]] | None:
+        """Read what has arrived; return a message if it is complete."""
         read_bytes = 0
         while read_bytes < _POLL_BYTES:
             missing = _HEADER_BYTES - len(self._header)
@@ -306,6 +308,7 @@ class Wire(Generic[Received]):
         return len(piece)
 
     def _read_first_bytes(self) -> bytes:
+        """Read the first bytes of a message, with its descriptors."""
         room = socket.CMSG_SPACE(self._most_fds * array.array("i").itemsize)
         piece, ancillary, flags, _ = self.line.recvmsg(_HEADER_BYTES, room, _CLOSE_ON_EXEC)
         fds = array.array("i")
@@ -318,6 +321,7 @@ class Wire(Generic[Received]):
         return piece
 
     def _decode_memory(self, size: int) -> Received:
+        """Decode a body in sealed memory, which is checked first."""
         if not self._fds:
             raise _bad_message("its body should be in memory, but no descriptor is attached")
         memory = self._fds.pop()

@@ -141,6 +141,7 @@ class WorkerPool:
                 self._request_worker()
 
     def _request_worker(self) -> None:
+        """Ask the fork server for a worker, and keep our ends of its socket and output."""
         wire = self._running_wire()
         ours, theirs = socket.socketpair()
         output, output_end = os.pipe()
@@ -322,6 +323,7 @@ class WorkerPool:
         return self._wire
 
     def _start(self) -> None:
+        """Start a fork server in the sandbox, and wait until it is ready."""
         runner = self._runner
         ours, theirs = socket.socketpair()
         spec = SandboxSpec(self._work, network=runner.network, disk_bytes=runner.disk_bytes)

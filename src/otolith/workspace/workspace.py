@@ -145,6 +145,7 @@ class Workspace:
         on_output: OutputListener | None = None,
         put: InputValues | None = None,
     ) -> Step:
+        """Run one step, in the order that the head of this module lists."""
         self.restore()
         output = StepOutput.limited(self.runner.output_bytes, on_output)
         cells, pickled = put or InputValues({}, b"")
@@ -198,6 +199,7 @@ class Workspace:
     def _store_output(
         self, result: WorkerResult, failure: StepFailure | None, output: StepOutput
     ) -> None:
+        """Stage what a step printed, returned and raised."""
         record = {"stdout": output.stdout.text(), "stderr": output.stderr.text()}
         if result.value is not None:
             record["shown"] = result.value

@@ -96,6 +96,7 @@ class Sandbox:
         return list(argv)
 
     def _check(self, spec: SandboxSpec) -> None:
+        """Refuse a spec that would break a promise."""
         if spec.network and self.stops[NETWORK]:
             raise Invalid(
                 f"the {self.name} sandbox was chosen without a network, the spec has one",
@@ -200,6 +201,7 @@ def minimal_cover(paths: Iterable[Path]) -> list[Path]:
 
 
 def _link_steps(path: Path) -> Iterator[Path]:
+    """Yield a path, the targets of its links, and where it finally leads."""
     if not os.path.exists(path):  # noqa: PTH110  a Path would raise where we may not look
         return
     path = path_inside(path)

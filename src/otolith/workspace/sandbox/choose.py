@@ -91,6 +91,7 @@ def choose_sandbox(
 
 
 def _named(name: str, *, network: bool, image: str | None) -> Sandbox:
+    """Return the named sandbox, or raise why it does not work here."""
     sandbox = sandbox_by_name(name, network=network, image=image)
     reason = failure_reason(name, network=network, image=image)
     if reason is not None:

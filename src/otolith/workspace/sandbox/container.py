@@ -72,6 +72,7 @@ class Container(Sandbox):
         return [python_path(), "-I", "-S", str(_INIT), "outside", json.dumps(job)]
 
     def _client(self, spec: SandboxSpec, environment: Mapping[str, str]) -> list[str]:
+        """Return the command of the client that starts the container."""
         if self.image is None:
             raise Invalid(
                 f"{self.name} needs an image to run",
@@ -88,6 +89,7 @@ class Container(Sandbox):
 
 
 def _mounts(spec: SandboxSpec) -> Iterator[str]:
+    """Yield options for network, /tmp and the folders that are shown."""
     if not spec.network:
         yield "--network=none"
     yield "--tmpfs=/tmp" if spec.disk_bytes is None else f"--tmpfs=/tmp:size={spec.disk_bytes}"

@@ -108,6 +108,7 @@ def inside(address: str, fds: list[int], argv: list[str]) -> int:
 
 
 def _wake_when_child_ends() -> int:
+    """Return a descriptor that can be read when a child has ended."""
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake)
@@ -124,6 +125,7 @@ def _move_above(received: list[int], wanted: list[int]) -> list[int]:
 
 
 def _exec(argv: list[str], received: list[int], wanted: list[int]) -> None:
+    """Become the requested program, with the descriptors under their numbers."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for fd, number in zip(received, wanted, strict=True):
@@ -136,6 +138,7 @@ def _exec(argv: list[str], received: list[int], wanted: list[int]) -> None:
 
 
 def _wait_for_worker(worker: int, connection: socket.socket, woken: int) -> int:
+    """Wait for the end of the program or of the connection; return the exit code."""
     while True:
         ready, _, _ = select.select([connection.fileno(), woken], [], [])
         if connection.fileno() in ready:

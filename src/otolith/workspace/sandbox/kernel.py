@@ -92,6 +92,7 @@ def filter_calls(families: Iterable[int], refused: Iterable[str] = ()) -> None:
 
 
 def _checked(what: str, function: str, *arguments: int | bytes | None) -> int:
+    """Call a function of the C library; raise OSError if it returns -1."""
     import ctypes
 
     # As longs: ctypes would pass an int as 32 bits, and the kernel looks at all 64.
@@ -282,6 +283,7 @@ def socket_families(*, network: bool, private_files: bool) -> list[int]:
 
 
 def _check_architecture(machine: str) -> Code:
+    """End a process that calls by another architecture or by the x32 ABI."""
     code = [_instruction(_LOAD, _ARCHITECTURE), _jump(_IF_EQUAL, ARCHITECTURES[machine], 1, 0)]
     code += [_instruction(_RETURN, _KILL), _instruction(_LOAD, _NUMBER)]
     if machine == "x86_64":
@@ -290,6 +292,7 @@ def _check_architecture(machine: str) -> Code:
 
 
 def _refuse_set_id(machine: str) -> Code:
+    """Refuse modes with a set-user-id or set-group-id bit."""
     code: Code = []
     for name, mode in MODE_AT.items():
         code += _for_call(name, machine, _fail_if(_IF_ANY_BIT, [_SET_ID], argument=mode))
@@ -310,6 +313,7 @@ def _for_call(name: str, machine: str, body: Code) -> Code:
 
 
 def _allow_only(values: Iterable[int]) -> Code:
+    """Allow a call if its first argument is one of these values."""
     code = [_instruction(_LOAD, _argument_offset(0))]
     for value in values:
         code += [_jump(_IF_EQUAL, value, 0, 1), _instruction(_RETURN, _ALLOW)]
@@ -317,6 +321,7 @@ def _allow_only(values: Iterable[int]) -> Code:
 
 
 def _fail_if(test: int, values: Iterable[int], argument: int = 0) -> Code:
+    """Refuse a call if an argument passes the test with one of these values."""
     code = [_instruction(_LOAD, _argument_offset(argument))]
     for value in values:
         code += [_jump(test, value, 0, 1), _fail(errno.EPERM)]

@@ -88,6 +88,7 @@ def _handled(version: int) -> int:
 
 
 def _allow(ruleset: int, path: Path, rights: int) -> None:
+    """Add a rule for what may be done beneath a path."""
     try:
         beneath = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except (FileNotFoundError, PermissionError):  # then the worker cannot reach it either
@@ -129,6 +130,7 @@ class Landlock(Sandbox):
 
 
 def _allowed(spec: SandboxSpec) -> Iterator[tuple[Path, int]]:
+    """Yield the paths that a worker may use, each with its rights."""
     for path in (*system_files(network=spec.network), *interpreter_files(), *spec.readable):
         yield path, RUN
     # All of it, because a rule for /proc/self would be one for the process that makes the rule, and

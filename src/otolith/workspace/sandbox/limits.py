@@ -60,6 +60,7 @@ class ResourceLimits:
         return tuple(name for name in asked if name == "processes" and _is_real_root())
 
     def _wanted(self) -> Iterator[tuple[str, int, int]]:
+        """Yield the limits as kind, soft and hard value."""
         on_linux = sys.platform == "linux"
         if self.memory_bytes is not None and on_linux:
             pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])

@@ -50,6 +50,7 @@ class Capture:
         return self._notes.changes
 
     def _session_variables(self) -> dict[str, Any]:
+        """Return the loaded variables without those of Python, such as `__builtins__`."""
         found = self._variables.namespace.loaded()
         return {
             name: value
@@ -69,6 +70,7 @@ class Capture:
                 self._fetch_sharing_with(name, entry)
 
     def _fetch_sharing_with(self, name: str, entry: dict[str, Any]) -> None:
+        """Load the pickles that share objects with a variable."""
         variables = self._variables
         groups = [f"objects/{entry['group']}"] if entry["kind"] == "object" else []
         leaning = [*entry.get("leaning_in", ()), *entry.get("leaning_on", ())]
@@ -115,6 +117,7 @@ class Capture:
     # The index
 
     def _write_index(self, loaded: dict[str, Any]) -> None:
+        """Write the entries of variables that have changed, and drop those of deleted ones."""
         index, namespace = self._variables.index, self._variables.namespace
         for name in sorted(index.keys() - loaded.keys() - namespace.unloaded):
             self._notes.changes.deleted.append(name)
@@ -126,6 +129,7 @@ class Capture:
         namespace.unloaded -= loaded.keys()
 
     def _write_entry(self, name: str, entry: dict[str, Any], loaded: dict[str, Any]) -> None:
+        """Write the entry of a variable; a changed one gets a new summary and step."""
         old, changes = self._variables.index.get(name), self._notes.changes
         if old is not None and not self._is_changed(name, entry, old):
             entry = {**{key: old[key] for key in old if key not in _RELATIONS}, **entry}

@@ -65,6 +65,7 @@ def shareable(reached: Mapping[int, object], namespace: Namespace) -> dict[int, 
 
 
 def _can_change(thing: Any, namespace: Namespace) -> bool:
+    """Tell whether an object can be changed and is not common to all."""
     kind = type(thing)
     if kind is types.FunctionType:
         return thing.__globals__ is namespace
@@ -276,6 +277,7 @@ class ObjectCapture:
         return owners
 
     def _references(self, common: set[int], data: dict[int, list[str]]) -> VariableReferences:
+        """Return the places in data of the objects in `common`."""
         found, held = VariableReferences(), self._held()
         for name in sorted({name for each in common for name in data[each]}):
             for steps, part in places_of(held[name], common, self._order):
@@ -291,6 +293,7 @@ class ObjectCapture:
         dumps: dict[str, PickleDump],
         references: VariableReferences,
     ) -> bool:
+        """Write the pickle of a group; tell whether that was possible."""
         probes = [dumps[node] for node in group]
         dump: PickleDump | Exception = probes[0]
         if len(group) > 1 or references.things or pickler.needs_views(probes[0]):
@@ -314,6 +317,7 @@ class ObjectCapture:
     def _write_pickle(
         self, place: str, dump: PickleDump, group: list[str], references: VariableReferences
     ) -> None:
+        """Write a pickle if it has changed, with the sources and references that it needs."""
         stored = self._variables.stored.get(place)
         for reference in dump.references:  # the variable has to know which pickles refer to it
             entry = self._notes.entries.setdefault(reference.name, {"kind": "data"})
@@ -369,6 +373,7 @@ class ObjectCapture:
         )
 
     def _note_loss(self, node: str, objects: dict[str, Any], error: Exception) -> None:
+        """Note that a variable, class or setting could not be stored, and why."""
         if node.startswith(_NOT_VARIABLES):
             self._notes.changes.lost[node.removeprefix(_SETTING)] = why(error)
             return

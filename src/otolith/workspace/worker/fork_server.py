@@ -99,6 +99,7 @@ class ForkServer:
         end_descendants(os.getpid())
 
     def _process_message(self) -> None:
+        """Do what a message of the host says."""
         order, fds = self._wire.receive()
         if isinstance(order, Fork):
             self._fork(fds)
@@ -112,6 +113,7 @@ class ForkServer:
                     importlib.import_module(name)
 
     def _fork(self, fds: list[int]) -> None:
+        """Fork a worker with the descriptors of its socket and output."""
         gc.freeze()  # else garbage collection in a worker would copy all pages
         pid = os.fork()
         if pid == 0:
@@ -146,6 +148,7 @@ class ForkServer:
             os._exit(code)
 
     def _reap(self) -> None:
+        """Wait for children that have ended, and report workers among them."""
         with suppress(BlockingIOError):
             os.read(self._wakeups, 4096)
         with suppress(ChildProcessError):

@@ -139,6 +139,7 @@ def _filter_part(data: Any) -> Any:
 
 
 def _logging() -> Values:
+    """Return levels and handlers of all loggers that are not as usual."""
     logging = sys.modules["logging"]
     loggers = {"root": logging.root, **logging.root.manager.loggerDict}
     found: Values = {}

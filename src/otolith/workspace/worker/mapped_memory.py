@@ -292,6 +292,7 @@ def _memory(value: object) -> Iterator[int]:
 
 
 def _overlap_outside(group: list[tuple[str, Any]]) -> bool:
+    """Tell whether arrays of one memory overlap where no variable covers it."""
     solid = [part for name, part in group if name and part.flags.forc]
     whole = max(solid, key=lambda part: int(part.nbytes), default=None)
     distinct = list({id(part): part for _, part in group}.values())

@@ -241,6 +241,7 @@ class ModulePatches:
     def _remember(
         self, target: AttributeTarget, *, may_fetch: bool = False, before: object = None
     ) -> Place | None:
+        """Remember the value of an attribute before it is set; return its place if it is known."""
         owner = self._find(target, may_fetch)
         home = None if owner is None else _owner_name(owner)
         place = f"{home}.{target.name}"

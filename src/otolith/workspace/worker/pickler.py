@@ -187,6 +187,7 @@ def name_of(thing: Any) -> tuple[str, str] | None:
 
 
 def _names(home: str) -> dict[int, str]:
+    """Return the names of objects that a library has one of, by identity."""
     module = sys.modules.get(home)
     place = getattr(module, "__file__", None) or ""
     if module is None or (
@@ -314,6 +315,7 @@ class _DumpOptions:
 
 
 def _dump(value: object, options: _DumpOptions) -> PickleDump:
+    """Pickle a value once."""
     sink = io.BytesIO()
     pickler = (_ReferencePickler if options.references.things else _Pickler)(sink, options)
     pickler.dump(value)
@@ -324,6 +326,8 @@ def _dump(value: object, options: _DumpOptions) -> PickleDump:
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
+    """A pickler that stores the special objects of a session in their own ways."""
+
     def __init__(self, sink: io.BytesIO, options: _DumpOptions) -> None:
         super().__init__(sink, protocol=5, buffer_callback=self._store_buffer)
         self.found = PickleDump(b"", [])
@@ -333,6 +337,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         self._filled_later: set[int] = set()
 
     def _store_buffer(self, buffer: pickle.PickleBuffer) -> bool:
+        """Take long raw bytes out of the pickle."""
         view = buffer.raw()
         if view.nbytes < _SMALL_BYTES:
             return True
@@ -357,6 +362,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         return super().reducer_override(thing)
 
     def _class(self, kind: type) -> Any:
+        """Store a class of the session by its id, or by its definition."""
         if kind in self._options.defines:
             return definition(kind)
         own = self._options.class_id(kind)
@@ -366,6 +372,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         return pickle_context.class_at, (own,)
 
     def _instance(self, thing: Any, kind: Any) -> Any:
+        """Store data by codecs, and single objects of libraries by name."""
         if is_array(thing):
             return self._array(thing)
         if (name := name_of(thing)) is not None:
@@ -385,6 +392,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         )
 
     def _array(self, array: Any) -> Any:
+        """Store an array as a view, by codecs, or as usual if it is short."""
         own = identity(array)
         if own in self._options.views and array is not self._options.views[own]:
             reduced = _view(self._options.views[own], array)
@@ -406,6 +414,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         )
 
     def _function(self, function: types.FunctionType) -> Any:
+        """Store a function of the session by its code, bound to the live namespace."""
         if function.__globals__ is not self._options.context.namespace:
             return None
         attributes = {name: getattr(function, name) for name in _ATTRIBUTES}
@@ -417,6 +426,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         return pickle_context.function, made, state, None, None, pickle_context.finish_function
 
     def _code(self, code: types.CodeType) -> Any:
+        """Store code by its path in a source; without one, as bytecode."""
         found = self._options.context.sources.path_to(code)
         if found is None:
             self.found.has_bytecode = True
@@ -465,6 +475,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         return cache_made, made, (own, calls), None, None, cache_filled
 
     def _can_pickle(self, cached: object, calls: object) -> bool:
+        """Try whether the content of a cache can be pickled."""
         if id(cached) in self._options.trying:
             return True
         self._options.trying.add(id(cached))
@@ -552,6 +563,8 @@ def load(head: bytes, buffers: Sequence[Any]) -> Any:
 
 
 class _Unpickler(pickle.Unpickler):  # noqa: S301  # what the host has signed, in a sandbox
+    """An unpickler that knows references to variables, and former names of functions."""
+
     def persistent_load(self, found: Any) -> Any:
         """Return the object at a place in data."""
         return pickle_context.variable_at(*found)

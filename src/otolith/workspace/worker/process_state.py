@@ -101,6 +101,7 @@ class ProcessState:
         self._restore_settings(stored, load)
 
     def _restore_settings(self, stored: dict[str, Any], load: Callable[[str], None]) -> None:
+        """Set what a session has set in libraries and modules; what fails stays stored."""
         for name, defaults in self._defaults.items():
             if other := changed(_read(name, defaults), defaults):
                 self._set(name, {key: defaults.get(key) for key in other})

@@ -127,6 +127,7 @@ class RemoteState:
     # Variables that are data
 
     def _load(self, path: Path, cell: bytes) -> object:
+        """Return the value of a cell; that of a variable with its layout."""
         value = self.cells.load(cell)
         if path[0] == "data" and len(path) > 1:
             value = with_layout(value, self.entry("vars", str(path[1])) or {}, path[2:])
@@ -349,6 +350,7 @@ class _MappingBackend(Backend):
     mappings: MemoryMappings
 
     def cells(self) -> Cells:
+        """Return cells that map long values and send new objects early."""
         plain = super().cells()
         buffer = SendingBuffer(self.objects)
         buffer.host = self.mappings.host

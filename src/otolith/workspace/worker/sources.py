@@ -52,6 +52,7 @@ def may_set_attributes(code: CodeType) -> bool:
 
 
 def _stores(tree: ast.AST) -> Iterator[tuple[ast.expr, str]]:
+    """Yield the owner and name of each attribute that code sets or deletes."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             yield node.value, node.attr
@@ -70,6 +71,7 @@ def _dotted(node: ast.expr) -> list[str]:
 
 
 def _imports(tree: ast.AST) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield each name that code imports, with its module and name there."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for each in node.names:
@@ -146,6 +148,7 @@ class Sources:
         return self._sources[key]
 
     def _add(self, key: str, source: str, compiled: CompiledStep, *, is_step: bool = False) -> None:
+        """Note a source, its lines and its code objects."""
         self._sources[key] = source
         name = _FILE.format(key)
         # Without a modification time, linecache never drops it.
@@ -167,6 +170,7 @@ def key_of(path: CodePath) -> str:
 
 
 def _compile(source: str, key: str) -> CompiledStep:
+    """Compile a source; the value of its last expression is evaluated apart."""
     name = _FILE.format(key)
     tree = ast.parse(source, name)
     last = tree.body[-1] if tree.body else None
@@ -181,6 +185,7 @@ def _compile(source: str, key: str) -> CompiledStep:
 
 
 def _inner_codes(code: CodeType, parent: CodePath) -> Iterator[tuple[CodeType, CodePath]]:
+    """Yield the code objects inside of one, with their paths."""
     seen: dict[tuple[str, int], int] = {}
     for inner in code.co_consts:
         if isinstance(inner, CodeType):

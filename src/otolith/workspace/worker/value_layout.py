@@ -59,6 +59,7 @@ def _restore_order(value: Any, order: Order | None, inside: Path = ()) -> None:
 
 
 def _dicts(value: object) -> Iterator[dict[Any, Any]]:
+    """Yield the dicts in a value."""
     for level, _ in levels([value], set()):
         for each in level:
             if type(each) is dict:
@@ -117,6 +118,7 @@ def with_layout(value: Any, layout: dict[str, Any], inside: Path = ()) -> Any:
 
 
 def _read_only(value: object, by: SortKey) -> list[list[Any]]:
+    """Return the paths of arrays that cannot be written to."""
     arrays = [each for level, _ in levels([value], set()) for each in level if is_array(each)]
     fixed = {identity(each) for each in arrays if not each.flags.writeable}
     if not fixed:
@@ -180,6 +182,7 @@ def with_row_layout(frame: Any, rows: bool | list[list[int]] | None) -> Any:  # 
 
 
 def _rearranged(frame: Any, rows: list[list[int]]) -> tuple[Any, ...]:
+    """Return the blocks of a frame with the given columns stored row by row."""
     numpy, block = sys.modules["numpy"], sys.modules["pandas._libs.internals"]._unpickle_block  # noqa: SLF001
     moved = {place for places in rows for place in places}
     blocks: list[Any] = []

@@ -53,6 +53,7 @@ class Variables:
         self.old: dict[str, object] = {}  # values of data that names no longer stand for
 
     def _fetch(self, name: str) -> dict[str, object]:
+        """Return a variable and those that belong to it, by its kind."""
         entry = self.index.get(name)
         if entry is None:
             raise KeyError(name)
@@ -113,6 +114,7 @@ class Variables:
         return variables
 
     def _unpickle(self, place: str) -> Any:
+        """Load a pickle after its signature and its version of Python were checked."""
         table, _, key = place.partition("/")
         cell = self.state.cell(table, key)
         signature = self.state.entry("signatures", place)
@@ -153,6 +155,7 @@ class Variables:
         return found[name]
 
     def _class_of(self, id: str) -> type:
+        """Return the class with an id, loaded if necessary."""
         if self.classes.get(id) is None:
             self.load_and_bind(f"objects/{self.state.entry('classes', id)}")
         known = self.classes.get(id)

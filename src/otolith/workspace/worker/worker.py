@@ -284,6 +284,7 @@ class Worker:
         )
 
     def _enter(self, order: Run) -> Variables:
+        """Return the variables of the state that an order names; a warm worker continues."""
         if order.roots is not None or self._variables is None:
             codecs = SessionCodecs()
             state = RemoteState(self._host, self._begin.config, codecs)
@@ -348,6 +349,7 @@ class SessionCodecs(Codecs):
     """
 
     def lower(self, value: object) -> Tagged:
+        """Return a value as data, if nothing is lost by that."""
         if is_array(value) and _has_mutable(value):
             raise BadValue(
                 "an array has objects in it that can change", hint="it is stored as an object"
@@ -355,6 +357,7 @@ class SessionCodecs(Codecs):
         return super().lower(value)
 
     def lowering(self, kind: type) -> Any:
+        """Return how a type is lowered; classes of the session are not."""
         if kind.__module__ == "__main__":
             raise BadValue(
                 f"{kind.__qualname__} is a class of the session", hint="it is stored as an object"
