@@ -466,13 +466,9 @@ def _lower_masked(array: np.ma.MaskedArray[Any, Any]) -> Form:
     }
 
 
-def _lift_masked(
-    data: Array,
-    mask: Array | None,
-    fill: Array | None,
-    hard: bool,  # noqa: FBT001
-    info: dict[Any, Any],
-) -> object:
+def _lift_masked(data: Array, mask: Array | None, fill: Array | None, *rest: Any) -> object:
+    """Return a masked array over its data, once the mask and the fill value fit it."""
+    hard, info = rest
     if mask is not None:
         fits = mask.shape == data.shape and mask.dtype == np.ma.make_mask_descr(data.dtype)
         require(fits, "the mask of an array does not fit it")

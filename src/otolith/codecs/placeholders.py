@@ -187,6 +187,7 @@ def cannot_unpickle(type_name: str, error: Exception) -> UnknownType:
 
 
 def _advice(kind: type, error: Exception) -> str:
+    """Return what to do about a value that could not be pickled."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply, or has no end: store its parts in a list or a dict"
     if isinstance(error, RuntimeError) and "changed" in _reason(error):
@@ -212,6 +213,7 @@ def _only_hint(kind: type) -> str | None:
 
 
 def _hint(kind: type) -> str:
+    """Return what to do about values that could be pickled, if that were allowed."""
     if str(kind.__module__).partition(".")[0] == "numpy":
         return "store the arrays and numbers it is made of"
     if issubclass(kind, BaseException):

@@ -209,6 +209,7 @@ def _lower_series(series: pl.Series) -> Form:
 
 
 def _lower_values(series: pl.Series) -> Form:
+    """Return the values of a column as an array of Arrow."""
     stored = stored_dtype(series.dtype)
     try:
         # Without its name, which may have letters that Arrow's names cannot have.
@@ -230,6 +231,7 @@ def _has_dictionary(dtype: pl.DataType) -> bool:
 
 
 def _lift_values(dtype: pl.DataType, name: str, value: object) -> pl.Series:
+    """Return a column of this dtype from an array of Arrow."""
     stored = stored_dtype(dtype)
     kind = pl.Series([], dtype=stored).to_arrow(compat_level=_OLDEST).type
     if _has_dictionary(dtype):

@@ -159,6 +159,7 @@ def _make_fixed(kind: pa.DataType, parts: ArrayForm) -> pa.Array:
 
 
 def _lower_binary(array: pa.Array, shown: Mask) -> Form:
+    """Lower strings or bytes; those under a null are cut out."""
     offsets = _read_numbers(array, 1, _offset_dtype(array.type), more=1)
     valid = _visible(array, shown)
     values = _slice_bytes(array.buffers()[2], int(offsets[0]), int(offsets[-1] - offsets[0]))
@@ -244,6 +245,7 @@ def _lift(kind: pa.DataType, data: object) -> pa.Array:
 
 
 def _child(kind: pa.DataType, data: object, length: int) -> pa.Array:
+    """Return a child array, once it has the right length."""
     child = _lift(kind, data)
     if len(child) != length:
         raise Corrupt(f"a child has {len(child)} elements instead of {length}", hint=VERIFY)
@@ -285,6 +287,7 @@ def _lower_list_view(array: pa.Array, shown: Mask) -> Form:
 
 
 def _lower_lists(array: pa.Array, shown: Mask, starts: Numbers, lengths: Numbers) -> Form:
+    """Lower lists of any kind, given where each one starts and how long it is."""
     valid = _visible(array, shown)
     if valid is not None:
         lengths = np.where(valid, lengths, 0)
@@ -350,6 +353,7 @@ def _make_sparse(kind: pa.DataType, parts: ArrayForm) -> pa.Array:
 
 
 def _lower_dense(array: pa.Array, shown: Mask) -> Form:
+    """Lower a dense union: each child has only the values that are visible, in order."""
     codes, places = _read_numbers(array, 1, "i1"), _read_numbers(array, 2, "<i4")
     children = []
     for at, code in enumerate(array.type.type_codes):
@@ -385,6 +389,7 @@ def _make_dictionary(kind: pa.DataType, parts: ArrayForm) -> pa.Array:
 
 
 def _lower_runs(array: pa.Array, shown: Mask) -> Form:
+    """Lower runs, with neighbours of one value joined."""
     first, count = array.find_physical_offset(), array.find_physical_length()
     ends, values = array.run_ends.slice(first, count), array.values.slice(first, count)
     last = _last_of_equals(values)
@@ -425,6 +430,7 @@ def _make_runs(kind: pa.DataType, parts: ArrayForm) -> pa.Array:
 
 
 def _lower_view(array: pa.Array, shown: Mask) -> Form:
+    """Lower views of strings or bytes like large strings or bytes."""
     return _lower_binary(array.cast(_large(array.type)), shown)
 
 

@@ -111,6 +111,7 @@ def lift_schema(words: object) -> pa.Schema:
 
 
 def _metadata(data: object) -> dict[bytes, bytes] | None:
+    """Return metadata, once it is None or a dict of bytes."""
     if data is None:
         return None
     if type(data) is dict and all(type(x) is bytes for pair in data.items() for x in pair):

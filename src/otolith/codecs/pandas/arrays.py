@@ -45,6 +45,7 @@ def _check_column(array: Any, kinds: str = "") -> None:
 
 
 def _lower_masked(array: Any) -> Form:
+    """Return the data and the mask of a nullable array, normalized."""
     data, mask = array._data, array._mask  # noqa: SLF001  # nothing public gives them uncopied
     if not mask.any():
         return {"data": data, "mask": None}
@@ -130,6 +131,7 @@ def _lift_wrapped(data: Any) -> object:
 
 
 def _lower_strings(array: Any) -> Form:
+    """Return strings as buffers, whichever way pandas stores them."""
     storage, na = string_options(array.dtype)
     buffers = _fold_arrow(array) if storage == "pyarrow" else _fold_python(array)
     return {"storage": storage, "na": na, **buffers}
@@ -144,6 +146,7 @@ def _fold_python(array: Any) -> Form:
 
 
 def _fold_arrow(array: Any) -> Form:
+    """Return the buffers of Arrow, without a copy where they are in one piece."""
     import pyarrow as pa  # type: ignore[import-untyped]
 
     whole = array.__arrow_array__().cast(pa.large_string())
@@ -170,6 +173,7 @@ def _lift_strings(storage: str, na: str, lengths: Any, missing: Any, groups: Any
 
 
 def _unfold_arrow(form: Form, dtype: Any) -> object:
+    """Return an array over the stored buffers, once they are known to be strings."""
     import pyarrow as pa
 
     ends, missing = ends_of(form, gaps=1)

@@ -58,19 +58,14 @@ def _lower_frame(frame: Any) -> Form:
     }
 
 
-def _lift_frame(
-    columns: list[Any],
-    labels: Any,
-    index: Any,
-    attrs: dict[Any, Any],
-    unique: bool,  # noqa: FBT001
-) -> object:
+def _lift_frame(columns: list[Any], labels: Any, index: Any, *flags: Any) -> object:
+    """Return a frame from its columns, as few blocks if there are many of them."""
     require(len(columns) == len(labels), "a frame has more or fewer columns than labels")
     series = {at: _series(array, index, None) for at, array in enumerate(columns)}
     # A copy joins columns of one type into one block.
     frame = pd.DataFrame(series, index=index, copy=len(columns) > _BLOCKS_LIMIT)
     frame.columns = labels
-    return _with_flags(frame, attrs, unique)
+    return _with_flags(frame, *flags)
 
 
 def _lower_series(series: Any) -> Form:
@@ -83,14 +78,9 @@ def _lower_series(series: Any) -> Form:
     }
 
 
-def _lift_series(
-    array: Any,
-    name: Any,
-    index: Any,
-    attrs: dict[Any, Any],
-    unique: bool,  # noqa: FBT001
-) -> object:
-    return _with_flags(_series(array, index, name), attrs, unique)
+def _lift_series(array: Any, name: Any, index: Any, *flags: Any) -> object:
+    """Return a series over its array, without a copy."""
+    return _with_flags(_series(array, index, name), *flags)
 
 
 def _series(array: Any, index: Any, name: Any) -> Any:
@@ -101,6 +91,7 @@ def _series(array: Any, index: Any, name: Any) -> Any:
 
 
 def _with_flags(table: Any, attrs: dict[Any, Any], unique: bool) -> Any:  # noqa: FBT001
+    """Return a frame or series with its attributes, and whether its labels are unique."""
     if attrs:
         table.attrs = attrs
     if unique:
@@ -113,6 +104,7 @@ def _lower_index(index: Any) -> Form:
 
 
 def _lift_index(kind: str, array: Any, name: Any) -> Any:
+    """Return an index, if pandas makes one of this class from the array."""
     index = pd.Index(array, dtype=array.dtype, name=name, copy=False, tupleize_cols=False)
     fits = type(index).__name__ == kind and index.dtype == array.dtype
     require(fits, f"an array of {array.dtype} is not a {kind}")
@@ -140,6 +132,7 @@ def _lower_multi(index: Any) -> Form:
 
 
 def _lift_multi(levels: list[Any], codes: list[Any], order: int | None) -> object:
+    """Return a MultiIndex, once every code has a label."""
     for level, code in zip(levels, codes, strict=True):
         require(isinstance(level, pd.Index) and type(code) is np.ndarray, "not a level")
         require(code.ndim == 1 and code.dtype.kind == "i", "codes are not numbers")

@@ -23,26 +23,26 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
     with_store.close()
 
 
-def test_what_was_expected_is_written_as_it_is(store: SqliteStore) -> None:
+def test_what_was_prepared_is_written_as_it_is(store: SqliteStore) -> None:
     names = store.prepare(CHUNKS)
     store.write(Batch([Object(name, data) for name, data in zip(names, CHUNKS, strict=True)]))
     assert store.read(names) == dict(zip(names, CHUNKS, strict=True))
 
 
-def test_expecting_writes_nothing(store: SqliteStore) -> None:
+def test_preparing_writes_nothing(store: SqliteStore) -> None:
     names = store.prepare(CHUNKS)
     assert store.read(names) == {}
     assert store.usage().objects == 0
 
 
-def test_other_bytes_under_an_expected_name_are_refused(store: SqliteStore) -> None:
+def test_other_bytes_under_a_prepared_name_are_refused(store: SqliteStore) -> None:
     (name,) = store.prepare(CHUNKS[:1])
     with pytest.raises(Invalid, match="does not hash to its name"):
         store.write(Batch([Object(name, CHUNKS[1])]))
     assert store.read([name]) == {}
 
 
-def test_a_layer_expects_for_the_store_in_it(tmp_path: Path) -> None:
+def test_a_layer_prepares_for_the_store_in_it(tmp_path: Path) -> None:
     for inner in (MemoryStore(), SqliteStore(tmp_path / "b.db")):
         layer = CachedStore(inner)
         assert isinstance(layer, Preparer)
@@ -50,12 +50,12 @@ def test_a_layer_expects_for_the_store_in_it(tmp_path: Path) -> None:
         layer.close()
 
 
-def test_no_more_is_expected_than_the_limit_allows() -> None:
-    expected = PreparedRows(limit_bytes=1000)
+def test_no_more_is_prepared_than_the_limit_allows() -> None:
+    prepared = PreparedRows(limit_bytes=1000)
     drafts = [draft(bytes([number]) * 200) for number in range(10)]
     for each in drafts:
-        expected.put(each)
-    kept = [each for each in drafts if expected.take(Object(each.hash, each.data)) is not None]
+        prepared.put(each)
+    kept = [each for each in drafts if prepared.take(Object(each.hash, each.data)) is not None]
     assert kept == drafts[-2:]  # 400 bytes each, data and row
 
 
