@@ -70,10 +70,6 @@ def _lift_date(data: object) -> date:
     return date.fromordinal(data)
 
 
-def _lower_timedelta(value: timedelta) -> Tagged:
-    return Tagged(_TIMEDELTA, [value.days, value.seconds, value.microseconds])
-
-
 def _lift_timedelta(data: object) -> timedelta:
     days, seconds, microseconds = parts(data, "a timedelta", int, int, int)
     if abs(days) > timedelta.max.days or not 0 <= seconds * 1_000_000 + microseconds < _DAY:
@@ -308,7 +304,7 @@ _LOWER: dict[type, Lowering] = {
     bytearray: _lowering(Tag.BYTEARRAY, bytes),
     **{kind: _path_lowering(number) for number, kind in enumerate(_PATHS)},
     date: lambda value: Tagged(_DATE, value.toordinal()),
-    timedelta: _lower_timedelta,
+    timedelta: lambda value: Tagged(_TIMEDELTA, [value.days, value.seconds, value.microseconds]),
     datetime: _lower_datetime,
     time: _lower_time,
 }

@@ -64,6 +64,10 @@ class CustomCodec:
         self._by_kind: dict[type, CustomType] = {}
         self._by_name: dict[str, CustomType] = {}
 
+    def __repr__(self) -> str:
+        """Show the registered names."""
+        return f"registered: {', '.join(self._by_name) or 'none'}"
+
     def register(self, entry: CustomType) -> None:
         """Store values of this type from now on.
 
@@ -233,6 +237,10 @@ class Codecs:
         )
         self._by_code = {code: codec for codec in self._codecs for code in codec.codes}
         self._lowerings: dict[type, Lowering] = {Opaque: lower_opaque}
+
+    def __repr__(self) -> str:
+        """Show how much is registered."""
+        return f"<Codecs of {len(self._by_code)} codes, {self._customs!r}>"
 
     @property
     def codes(self) -> frozenset[int]:

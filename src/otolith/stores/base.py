@@ -7,26 +7,27 @@ are the only thing on which processes have to agree. `write` is the only way in.
 Rules for every store
 1. A batch is atomic. Readers see all of it or nothing, also after a crash in the middle.
 2. A batch is conditional. Its fences, swaps and needs are compared with the store in the same
-   atomic step in which it is applied; `check_conditions` does the comparing. A refused batch leaves
-   no trace.
-3. An acknowledged batch stays. `capabilities.durable` says what it survives.
+   atomic step in which it is applied (`check_conditions`). A refused batch changes nothing that a
+   reader can see.
+3. An acknowledged batch stays. `capabilities.durable` says whether it survives the process.
 4. Once a batch has landed, its objects and everything below its `needs` can be read.
-5. Objects and refs are never confused with damage. Bytes that do not have their hash are an error
-   (`Corrupt`), never an answer; a store that does not compare them says `verified=False`, and the
-   core does.
+5. Damage is an error, never an answer: bytes that do not have their hash raise `Corrupt`. A store
+   that does not compare them says `verified=False`, and the core does.
 6. Every method may be called from several threads. Calls after `close` raise `Closed`.
-7. An error says whether it happened: all errors of `write` mean that nothing was written, except
-   `Unavailable`, after which the caller reads the ref to find out.
+7. Every error of `write` means that nothing was written, except `Unavailable`: then the caller
+   reads the ref to find out.
 
 Theory of operation. All values live in objects; a commit is an object too. Committing writes the
 new objects and moves one ref, in one batch. If another process was faster, the swap fails with
-`StaleRef`, and the core merges and tries again. Objects of a batch that was refused, or that no
-ref reaches any more, are garbage; a store that is also a `Collector` removes them.
+`StaleRef`, and the core merges and tries again. Objects that no ref reaches any more are garbage; a
+store that is also a `Collector` removes them.
 
-To write a store, implement the nine members of `Store` with the functions at the end of this page,
-then run `otolith.testing.StoreContract` on it. `MemoryStore` is the shortest example,
-`docs/how-to/write-a-store.md` a walk through another one. A database that only has `get`, `set` and
-compare-and-set needs less: derive from `KVStore`.
+To write a store, find the atomic step of the database: a transaction (SQLite, Postgres), a script
+(Redis), a transaction with compares (etcd). Implement the nine members of `Store` around it with
+the functions at the end of this page, then run `otolith.testing.StoreContract`. `MemoryStore` is
+the shortest example, `docs/how-to/write-a-store.md` a walk through another one. A database whose
+only atomic step is a conditional put of one key, such as a bucket, needs less: derive from
+`KVStore`, over which `KeyValueStore` is a full store.
 """
 
 from __future__ import annotations
@@ -61,6 +62,10 @@ class Object(NamedTuple):
     data: bytes
     base: Hash | None = None
 
+    def __repr__(self) -> str:
+        """Show the start of the hash and the length."""
+        return f"<Object {self.hash.hex()[:12]} {len(self.data)} bytes>"
+
 
 class Swap(NamedTuple):
     """Move a ref from the hash it is expected to have to another; None means absent."""
@@ -93,6 +98,11 @@ class Batch:
     needs: Sequence[Hash] = ()
     time: int = 0
     note: str = ""
+
+    def __repr__(self) -> str:
+        """Show how much it writes."""
+        refs = ", ".join(swap.name for swap in self.swaps)
+        return f"<Batch {len(self.objects)} objects, refs: {refs or 'none'}>"
 
 
 class Move(NamedTuple):

@@ -429,11 +429,6 @@ def _make_runs(kind: pa.DataType, parts: ArrayForm) -> pa.Array:
     return array
 
 
-def _lower_view(array: pa.Array, shown: Mask) -> Form:
-    """Lower views of strings or bytes like large strings or bytes."""
-    return _lower_binary(array.cast(_large(array.type)), shown)
-
-
 def _make_view(kind: pa.DataType, parts: ArrayForm) -> pa.Array:
     array = _make_binary(_large(kind), parts)
     array.validate(full=True)
@@ -444,22 +439,17 @@ def _large(kind: pa.DataType) -> pa.DataType:
     return pa.large_string() if of.is_string_view(kind) else pa.large_binary()
 
 
-def _lower_extension(array: pa.Array, shown: Mask) -> Form:
-    return _layout(array.type.storage_type).lower(array.storage, shown)
-
-
-def _make_extension(kind: pa.DataType, parts: ArrayForm) -> pa.Array:
-    storage = _layout(kind.storage_type).make(kind.storage_type, parts)
-    return pa.ExtensionArray.from_storage(kind, storage)
-
-
 def _is_any(*tests: Callable[[pa.DataType], bool]) -> Callable[[pa.DataType], bool]:
     return lambda kind: any(test(kind) for test in tests)
 
 
 _LAYOUTS = (
     ArrayLayout(
-        lambda kind: isinstance(kind, pa.BaseExtensionType), _lower_extension, _make_extension
+        lambda kind: isinstance(kind, pa.BaseExtensionType),
+        lambda array, shown: _layout(array.type.storage_type).lower(array.storage, shown),
+        lambda kind, parts: pa.ExtensionArray.from_storage(
+            kind, _layout(kind.storage_type).make(kind.storage_type, parts)
+        ),
     ),
     ArrayLayout(of.is_null, lambda array, shown: {}, lambda kind, parts: pa.nulls(parts.length)),
     ArrayLayout(of.is_boolean, _lower_bool, _make_fixed),
@@ -471,7 +461,11 @@ _LAYOUTS = (
         _lower_binary,
         _make_binary,
     ),
-    ArrayLayout(_is_any(of.is_string_view, of.is_binary_view), _lower_view, _make_view),
+    ArrayLayout(
+        _is_any(of.is_string_view, of.is_binary_view),
+        lambda array, shown: _lower_binary(array.cast(_large(array.type)), shown),
+        _make_view,
+    ),
     ArrayLayout(_is_any(of.is_list, of.is_large_list, of.is_map), _lower_list, _make_list),
     ArrayLayout(_is_any(of.is_list_view, of.is_large_list_view), _lower_list_view, _make_list_view),
     ArrayLayout(of.is_fixed_size_list, _lower_fixed_list, _make_fixed_list),
