@@ -1,6 +1,6 @@
-"""What a process finds around it: time, chance, memory, the user's name and secret for signing.
+"""The machine: clock, random bytes, memory, and the user's name and secret for signing.
 
-Nothing here is used but as the default of an argument; whoever gives the argument is not asked.
+Everything here is the default of an argument somewhere above, and only used if it is left out.
 
     OTOLITH_KEY         the secret itself: 32 bytes, as hexadecimal or base64
     OTOLITH_KEY_FILE    a file that holds it, in the same form
@@ -30,17 +30,17 @@ _LONGEST_FILE = 1024
 
 
 def wall_clock() -> int:
-    """Microseconds since 1970, as this machine sees it."""
+    """Return the time of this machine, in microseconds since 1970."""
     return time.time_ns() // 1000
 
 
 def entropy(size: int) -> bytes:
-    """Random bytes from the operating system."""
+    """Return random bytes of the operating system."""
     return os.urandom(size)
 
 
 def memory_bytes() -> int:
-    """How much memory this machine has; where that cannot be told, 64 GiB."""
+    """Return the memory of this machine; 64 GiB where that is unknown."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
@@ -48,7 +48,7 @@ def memory_bytes() -> int:
 
 
 def user_name() -> str:
-    """The name the user is logged in by."""
+    """Return the login name of the user."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -56,12 +56,12 @@ def user_name() -> str:
 
 
 def secret() -> bytes:
-    """Return the user's secret for signing; the first to ask makes it.
+    """Return the user's secret for signing; the first call creates it.
 
     Raises:
-        Invalid: what is there is no secret.
-        Denied: it may not be read or made, or others can read it.
-        Unavailable: the disk would not have it.
+        Invalid: the file or the variable does not hold a secret.
+        Denied: the file cannot be read or made, or other users can read it.
+        Unavailable: the disk failed.
     """
     given = os.environ.get("OTOLITH_KEY")
     if given:
@@ -77,7 +77,7 @@ def secret() -> bytes:
 
 
 def secret_file() -> Path:
-    """Return the file that the user's secret is kept in, unless OTOLITH_KEY gives the secret."""
+    """Return the file of the user's secret; it is not used if OTOLITH_KEY is set."""
     named = os.environ.get("OTOLITH_KEY_FILE")
     return Path(named).absolute() if named else _data_home() / "otolith" / "key"
 
@@ -85,12 +85,12 @@ def secret_file() -> Path:
 def _data_home() -> Path:
     variable = "APPDATA" if os.name == "nt" else "XDG_DATA_HOME"
     given = Path(os.environ.get(variable, ""))
-    if given.is_absolute():  # others are to be ignored, says the specification of XDG
+    if given.is_absolute():  # the XDG specification says to ignore others
         return given
     try:
         home = Path.home()
     except RuntimeError as error:
-        raise Unavailable("there is no home directory to keep a key in", hint=_ELSEWHERE) from error
+        raise Unavailable("no home directory to store a key in", hint=_ELSEWHERE) from error
     return home / "AppData" / "Roaming" if os.name == "nt" else home / ".local" / "share"
 
 
@@ -120,29 +120,28 @@ def _check_private(path: Path, found: os.stat_result) -> None:
     if os.name != "nt" and mode & 0o077:
         raise Denied(
             f"the key file {path} is open to others (mode {mode:03o})",
-            hint=f"chmod 600 {path}; if somebody may have read it, remove it and start anew",
+            hint=f"chmod 600 {path}; if another user may have read it, remove it",
         )
 
 
 def _parse(text: str, where: str) -> bytes:
-    """Return a secret from text. What the text was is not said."""
+    """Return a secret from text. No message contains the text."""
     text = text.strip()
     try:
-        found = bytes.fromhex(text) if len(text) == 2 * SECRET_BYTES else _from_base64(text)
+        if len(text) == 2 * SECRET_BYTES:
+            found = bytes.fromhex(text)
+        else:
+            padded = text + "=" * (-len(text) % 4)
+            found = b64decode(padded.replace("-", "+").replace("_", "/"), validate=True)
     except ValueError:
         found = b""
     if len(found) != SECRET_BYTES:
-        raise Invalid(f"{where} holds no key that can be used", hint=_FORM)
+        raise Invalid(f"{where} does not hold a valid key", hint=_FORM)
     return found
 
 
-def _from_base64(text: str) -> bytes:
-    padded = text + "=" * (-len(text) % 4)
-    return b64decode(padded.replace("-", "+").replace("_", "/"), validate=True)
-
-
 def _make(path: Path) -> None:
-    """Make the file whole or not at all; where two make it at once, the first one's stays."""
+    """Make the file, complete or not at all; if two processes do, the first one's file stays."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(8).hex()}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -152,7 +151,7 @@ def _make(path: Path) -> None:
         finally:
             draft.unlink()
     except PermissionError as error:
-        raise Denied(f"no key file can be made at {path}", hint=_ELSEWHERE) from error
+        raise Denied(f"cannot make a key file at {path}", hint=_ELSEWHERE) from error
     except OSError as error:
         raise _unavailable(path, error) from error
 
@@ -167,7 +166,7 @@ def _write_new(path: Path, text: str) -> None:
 
 def _publish(draft: Path, path: Path) -> None:
     try:
-        os.link(draft, path)  # unlike a rename, it never replaces what another has put there
+        os.link(draft, path)  # unlike a rename, it never replaces the file of another process
     except FileExistsError:
         return
     except OSError:  # a file system without links

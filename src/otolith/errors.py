@@ -27,7 +27,7 @@ from typing import ClassVar
 
 
 class Error(Exception):
-    """Something otolith could not do. `hint` says what to do next."""
+    """The base of all errors. `hint` says what to do next, `kind` is a stable code."""
 
     kind: ClassVar[str] = "error"
 
@@ -51,7 +51,7 @@ def _rebuild(cls: type[Error], args: tuple[object, ...], fields: dict[str, objec
 
 
 class NotFound(Error, KeyError):
-    """What was named is not there."""
+    """There is nothing of this name."""
 
     kind = "not_found"
 
@@ -81,7 +81,7 @@ class StoreNotFound(NotFound):
 
 
 class NotKept(NotFound):
-    """A value that could not be kept was here; what stands in its place says what it was."""
+    """A value that could not be stored was here; the error says what it was and why."""
 
     kind = "not_kept"
 
@@ -99,7 +99,7 @@ class RefExists(Exists):
 
 
 class Conflict(Error):
-    """Somebody else changed the same thing."""
+    """Another writer changed the same thing."""
 
     kind = "conflict"
 
@@ -146,7 +146,7 @@ class ChartMismatch(Conflict):
 
 
 class EffectUnknown(Conflict):
-    """A call that must not happen twice was begun, and nobody knows whether it happened."""
+    """A call that must not run twice was started, and its outcome is unknown."""
 
     kind = "effect_unknown"
 
@@ -174,13 +174,13 @@ class BadRef(Invalid):
 
 
 class BadValue(Invalid):
-    """This value cannot be kept."""
+    """This value cannot be stored."""
 
     kind = "bad_value"
 
 
 class Unstorable(BadValue):
-    """Some values cannot be kept; `values` maps the path of each to what it is and why."""
+    """Some values cannot be stored; `values` maps the path of each to what it is and why."""
 
     kind = "unstorable"
 
@@ -208,7 +208,7 @@ class Uncommitted(Invalid):
 
 
 class SchemaMismatch(Invalid):
-    """A value is not what the schema of its state asks for; `path` says where."""
+    """A value does not fit the schema of its state; `path` says where."""
 
     kind = "schema_mismatch"
 
@@ -218,7 +218,7 @@ class SchemaMismatch(Invalid):
 
 
 class BadChart(Invalid):
-    """This is not a chart that could run; `place` says where it goes wrong."""
+    """This is not a valid chart; `place` says where the error is."""
 
     kind = "bad_chart"
 
@@ -307,7 +307,7 @@ class Busy(Unavailable):
 
 
 class Full(Unavailable):
-    """There is no room left; nothing was changed."""
+    """The store is full; nothing was changed."""
 
     kind = "full"
 
@@ -335,7 +335,7 @@ class ModelFailed(Unavailable):
 
 
 class BadReply(Unavailable):
-    """A model or its endpoint answered with what is no answer."""
+    """A model or its endpoint returned an unusable response."""
 
     kind = "bad_reply"
 

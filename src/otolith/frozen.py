@@ -1,9 +1,9 @@
-"""Values a chart works with: plain data that cannot be changed in place.
+"""Frozen values: plain data that cannot be changed in place, such as the data of a statechart.
 
-What enters a snapshot is frozen on the way in, and only then: a `FrozenDict` is a dict and a
-`FrozenList` a list to everybody who reads, but a guard or an action that tries to write gets an
-error instead of changing yesterday's snapshot. A frozen value is frozen all the way down, so
-freezing it again costs nothing.
+Data is frozen when it enters a snapshot. A `FrozenDict` is a dict and a `FrozenList` a list to
+everything that reads them, but a guard or an action that tries to write gets an error instead of
+changing an older snapshot. A frozen value is frozen all the way down, so freezing it again costs
+nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DEEPEST = 100
 """How many containers may be nested in one another."""
 
 _LARGEST = 10**4000
-"""What is larger cannot even be shown: Python converts no more than 4300 digits."""
+"""The largest int that Python still converts to text: it has a limit of 4300 digits."""
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
@@ -29,7 +29,7 @@ def _refuse(self: object, *_: object, **__: object) -> NoReturn:
 
 
 class FrozenDict(dict[str, Any]):
-    """A dict that was filled once."""
+    """A dict that cannot be changed."""
 
     __slots__ = ()
     __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = _refuse
@@ -40,7 +40,7 @@ class FrozenDict(dict[str, Any]):
 
 
 class FrozenList(list[Any]):
-    """A list that was filled once."""
+    """A list that cannot be changed."""
 
     __slots__ = ()
     __setitem__ = __delitem__ = append = extend = insert = pop = _refuse
@@ -54,7 +54,7 @@ EMPTY = FrozenDict()
 
 
 def freeze(value: Any, depth: int = 0) -> Any:
-    """Return the value as data nobody can change; what is frozen already is returned as it is.
+    """Return the value as frozen data; a frozen value is returned unchanged.
 
     Raises:
         BadValue: it is not plain data: a str, number, bool, None, or a list or dict of these.
@@ -62,10 +62,10 @@ def freeze(value: Any, depth: int = 0) -> Any:
     kind = type(value)
     if kind in _SCALARS:
         if kind is float and not math.isfinite(value):
-            raise BadValue(f"{value} is not plain data", hint="JSON knows finite numbers only")
+            raise BadValue(f"{value} is not a finite number", hint="JSON has finite numbers only")
         if kind is int and not -_LARGEST <= value <= _LARGEST:
             bits = value.bit_length()
-            raise BadValue(f"an int has {bits} bits", hint="keep it as a str, or as a float")
+            raise BadValue(f"an int has {bits} bits", hint="store it as a str, or as a float")
         return value
     if kind is FrozenDict or kind is FrozenList:
         return value
@@ -96,7 +96,7 @@ def thaw(value: Any) -> Any:
 def with_items(holder: FrozenDict, items: Mapping[str, Any]) -> FrozenDict:
     """Return a copy of a frozen dict with other items, which must be frozen."""
     found = FrozenDict(holder)
-    dict.update(found, items)  # it is not handed out yet
+    dict.update(found, items)  # this copy is not frozen yet
     return found
 
 
@@ -106,13 +106,13 @@ def with_item(holder: Any, key: Any, value: Any) -> Any:
         return FrozenDict({**holder, _key(key): value})
     if isinstance(holder, list) and type(key) is int and 0 <= key <= len(holder):
         return FrozenList([*holder[:key], value, *holder[key + 1 :]])
-    raise BadValue(f"{key!r} is no place in a {type(holder).__name__}")
+    raise BadValue(f"{key!r} is not a key of a {type(holder).__name__}")
 
 
 def _key(key: Any) -> str:
     if isinstance(key, str):
         return str(key)
-    raise BadValue(f"{key!r} is not a name", hint="the keys of plain data are strings")
+    raise BadValue(f"a key must be a str, got {key!r}")
 
 
 def _plainer(value: Any) -> Any:
@@ -122,5 +122,5 @@ def _plainer(value: Any) -> Any:
             return freeze(plain(getattr(value, "value", value)))
     raise BadValue(
         f"a {type(value).__name__} is not plain data",
-        hint="a chart keeps strings, numbers, booleans, None, and lists and dicts of these",
+        hint="use strings, numbers, booleans, None, and lists and dicts of these",
     )

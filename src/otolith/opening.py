@@ -1,4 +1,4 @@
-"""open(url): a URL and options become a repo; what is not given, `the repo itself` finds."""
+"""`open(url)`: make a repo of a URL and options."""
 
 from __future__ import annotations
 
@@ -30,25 +30,26 @@ def open(  # noqa: PLR0913 - each is an option of its own, by keyword
 
     `url` is a path, `sqlite:///…` or `memory:`. `durability="fast"` lets a power cut (not a
     crash) take the last commits. `limit_bytes` makes the store refuse what would not fit.
-    `pickle="signed"`, the default, keeps objects of any class as a last resort, and loads only
+    `pickle="signed"`, the default, stores objects of any class as a last resort, and loads only
     those that the user's own key signed; with "never" they are refused.
     `load_limit_bytes`, this machine's memory unless given, is how long the encoding of a value may
     be that is read in one go: a small file can hold one that fits into no memory.
 
     Raises:
-        StoreNotFound, NotAStore, FormatTooNew, Denied, Unsupported: as they say.
+        StoreNotFound: there is no file, and `create` is False.
+        NotAStore, FormatTooNew, Denied, Unsupported: the file cannot be opened.
     """
     options: dict[str, object] = {"limit_bytes": limit_bytes}
     given: object = url
     place = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(place, str):
         raise Invalid(
-            f"a store is not named by a {type(url).__name__}", hint="give a path or a URL"
+            f"url must be a path or a URL, got a {type(url).__name__}", hint='such as "agent.db"'
         )
     if durability not in ("full", "fast"):
-        raise Invalid(f"durability {durability!r} is not known", hint="use 'full' or 'fast'")
+        raise Invalid(f"durability must be 'full' or 'fast', got {durability!r}")
     if place == "memory:" and read_only:
-        raise Invalid("a repo in memory has nothing to read", hint="leave out read_only")
+        raise Invalid("a repo in memory cannot be read_only: it is empty", hint="omit read_only")
     if place != "memory:":
         options |= {"durability": durability, "read_only": read_only, "create": create}
     return Repo(

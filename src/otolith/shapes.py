@@ -1,11 +1,13 @@
-"""Data from a store or a document, checked once at the door.
+"""Shapes: data from a store or a document, checked once where it comes in.
 
-Whatever holds plain data (a snapshot, a message, a note) says which fields it has and of which kind
-each is, and is handed them when all of it fits. Behind the door nobody has to ask again, and what
-somebody prepared is refused here, not somewhere inside.
+Code that reads plain data (a snapshot, a message, a note) declares which fields it has and of which
+kind each is, and gets them only if all of it fits. So no later code has to check again, and data
+that was forged or damaged is refused here.
 
-A kind is a class, or several. An `int` is no bool and has 64 bits, a `float` may be an int, a
-`list` may be a tuple and a `dict` any mapping with strings for keys; `object` is anything.
+    fields(data, "the note", {"text": str}, {"tags": list})   # {'text': …}, or Corrupt
+
+A kind is a class, or several. An `int` must not be a bool and has 64 bits, a `float` may be an int,
+a `list` may be a tuple and a `dict` any mapping with strings for keys; `object` is anything.
 """
 
 from __future__ import annotations
@@ -32,12 +34,13 @@ def fields(
     is_open: bool = False,
     error: type[Error] = Corrupt,
 ) -> dict[str, Any]:
-    """Return the fields of a dict: all that are needed, some that are optional, and no other.
+    """Return the fields of a dict: all that are needed, some that are optional, and no others.
 
-    With `is_open` others may be there, as a newer writer may have put them; they are left out.
+    With `is_open` there may be others, written by a newer version; they are left out. `what` names
+    the data in messages.
 
     Raises:
-        Corrupt, or `error`: it is no such dict.
+        Corrupt, or `error`: it is not such a dict.
     """
     if not _fits(data, dict):
         raise error(f"{what} is a {type(data).__name__}, not a dict of fields", hint=_HINT)
@@ -49,7 +52,7 @@ def fields(
     found = {name: value for name, value in data.items() if name in known}
     if len(found) < len(data) and not is_open:
         other = next(name for name in data if name not in known)
-        raise error(f"{what} has a field {other[:80]!r}, which is not known here", hint=_HINT)
+        raise error(f"{what} has an unknown field {other[:80]!r}", hint=_HINT)
     for name, value in found.items():
         if not fits(value, known[name]):
             raise error(f"the {name} of {what} is a {type(value).__name__}", hint=_HINT)
@@ -60,12 +63,12 @@ def items(data: object, what: str, *kinds: Kind, error: type[Error] = Corrupt) -
     """Return a list that has one element of each of these kinds.
 
     Raises:
-        Corrupt, or `error`: it is no such list.
+        Corrupt, or `error`: it is not such a list.
     """
     if not isinstance(data, list | tuple) or len(data) != len(kinds):
-        raise error(f"{what} is no list of {len(kinds)}", hint=_HINT)
+        raise error(f"{what} must be a list of {len(kinds)} elements", hint=_HINT)
     if not all(map(fits, data, kinds)):
-        raise error(f"{what} has elements of other kinds than it should", hint=_HINT)
+        raise error(f"{what} has an element of the wrong type", hint=_HINT)
     return list(data)
 
 
@@ -73,10 +76,10 @@ def several(data: object, what: str, kind: Kind, *, error: type[Error] = Corrupt
     """Return a list whose elements are all of a kind.
 
     Raises:
-        Corrupt, or `error`: it is no such list.
+        Corrupt, or `error`: it is not such a list.
     """
     if not isinstance(data, list | tuple) or not all(fits(each, kind) for each in data):
-        raise error(f"{what} is no list, or has elements that it cannot have", hint=_HINT)
+        raise error(f"{what} must be a list, with elements of one type", hint=_HINT)
     return list(data)
 
 
@@ -84,13 +87,13 @@ def mapping(data: object, what: str, kind: Kind, *, error: type[Error] = Corrupt
     """Return a dict with any names, whose values are all of a kind.
 
     Raises:
-        Corrupt, or `error`: it is no such dict.
+        Corrupt, or `error`: it is not such a dict.
     """
     if not _fits(data, dict):
-        raise error(f"{what} is no dict of names and values", hint=_HINT)
+        raise error(f"{what} must be a dict with strings as keys", hint=_HINT)
     assert isinstance(data, Mapping)
     if not all(fits(each, kind) for each in data.values()):
-        raise error(f"{what} has values that it cannot have", hint=_HINT)
+        raise error(f"{what} has a value of the wrong type", hint=_HINT)
     return dict(data)
 
 

@@ -1,4 +1,4 @@
-"""Names for the small values that every room shares."""
+"""Small values that every room shares: hashes, clocks, tags, raw bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Hash = NewType("Hash", bytes)
 """The 32-byte BLAKE3 digest that names an immutable object."""
 
 Clock: TypeAlias = Callable[[], int]
-"""Microseconds since 1970-01-01 UTC. Clocks are arguments; only `opening` picks a real one."""
+"""Microseconds since 1970-01-01 UTC. Clocks are arguments; only `session.Repo` uses a real one."""
 
 
 class Tag(IntEnum):
@@ -45,15 +45,15 @@ class Tag(IntEnum):
     TENSOR = 27  # torch
     IMAGE = 28  # Pillow
     PICKLE = 29  # signed bytes of an arbitrary object
-    LOST = 30  # what stands where a value could not be kept
+    LOST = 30  # in place of a value that could not be stored
 
 
 CHUNK_BYTES = 65_520
-"""How long the chunks of raw bytes are: the most that is one object, and a multiple of 16."""
+"""The length of the chunks of raw bytes: the most that fits one object, a multiple of 16."""
 
 
 class Raw:
-    """Raw bytes that a codec lowers to without copying them; kept as the list of their chunks.
+    """Raw bytes that a codec lowers to without copying them; stored as a list of chunks.
 
     Chunks are of one length but for the last, so that a change in place, or at the end, touches
     the chunks it falls in and no others. What is lifted is a list of bytes.
@@ -65,15 +65,15 @@ class Raw:
         self.view = memoryview(data).cast("B")
 
     def chunks(self) -> list[memoryview]:
-        """Return the bytes, cut."""
+        """Return the chunks."""
         starts = range(0, len(self.view), CHUNK_BYTES)
         return [self.view[start : start + CHUNK_BYTES] for start in starts]
 
 
 class Piece:
-    """Raw bytes as they are read back where they lie in one piece of memory that can be written to.
+    """Raw bytes that were read into one writable piece of memory.
 
-    Whoever lifts them may use the memory as it is: nobody else does.
+    The codec that lifts them may use the memory itself: nothing else does.
     """
 
     __slots__ = ("view",)

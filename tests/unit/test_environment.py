@@ -199,7 +199,7 @@ BAD = [
 def test_a_variable_that_is_no_secret_is_named_and_not_shown(text, monkeypatch):
     monkeypatch.setenv("OTOLITH_KEY", text)
 
-    with pytest.raises(Invalid, match="OTOLITH_KEY holds no key") as raised:
+    with pytest.raises(Invalid, match="OTOLITH_KEY does not hold a valid key") as raised:
         environment.secret()
 
     assert len(text) < 8 or text[:8] not in _all_it_says(raised.value)
@@ -209,7 +209,7 @@ def test_a_variable_that_is_no_secret_is_named_and_not_shown(text, monkeypatch):
 def test_a_file_that_is_half_written_or_too_long_is_named_and_left_alone(text):
     path = kept(environment.secret_file(), text)
 
-    with pytest.raises(Invalid, match=r"otolith.key holds no key") as raised:
+    with pytest.raises(Invalid, match=r"otolith.key does not hold a valid key") as raised:
         environment.secret()
 
     assert path.read_text() == text
@@ -244,7 +244,7 @@ def test_what_is_no_file_is_refused_and_nobody_waits_for_it(make, home, monkeypa
 def test_a_home_that_cannot_be_written_to_is_an_error_with_a_way_out(home):
     home.chmod(0o500)
     try:
-        with pytest.raises(Denied, match="no key file can be made") as raised:
+        with pytest.raises(Denied, match="cannot make a key file") as raised:
             environment.secret()
     finally:
         home.chmod(0o700)
