@@ -79,158 +79,104 @@ class CollectableStore(Store, Collector, Protocol):
     """A store that can collect garbage."""
 
 
-class CollectionPromises:
-    """For stores that can collect; the others skip them."""
-
-    def test_what_no_ref_reaches_is_dropped(self, collector: CollectableStore) -> None:
-        leaf, lost = blob("leaf"), blob("lost")
-        top = node(leaf)
-        put(collector, "main", top, leaf, lost)
-        done = collector.collect(links)
-        assert (done.kept_objects, done.dropped_objects) == (2, 1)
-        assert collector.read([top.hash, leaf.hash, lost.hash]).keys() == {top.hash, leaf.hash}
-        assert collector.usage().objects == 2
-
-    def test_what_a_remembered_move_reaches_stays(self, collector: CollectableStore) -> None:
-        a, b = blob("a"), blob("b")
-        put(collector, "main", a, time=10)
-        put(collector, "main", b, time=20)
-        assert collector.collect(links, forget_moves_before=15).dropped_moves == 1
-        assert collector.read([a.hash]) == {a.hash: a.data}
-        assert collector.moves("main") == [Move("main", a.hash, b.hash, 20, "")]
-
-    def test_what_only_forgotten_moves_reach_is_dropped(self, collector: CollectableStore) -> None:
-        a, b = blob("a" * 200), blob("a" * 201, base=blob("a" * 200))
-        put(collector, "main", a, time=10)
-        put(collector, "main", b, time=20)
-        put(collector, "gone", a, time=10)
-        collector.write(Batch(swaps=[Swap("gone", a.hash, None)], time=11))
-        assert collector.collect(links, forget_moves_before=30).dropped_moves == 4
-        assert collector.read([a.hash, b.hash]) == {b.hash: b.data}
-        assert collector.find(a.hash) == []
-        assert collector.moves("main") == collector.moves("gone") == []
-        assert collector.refs() == {"main": b.hash}
-        with pytest.raises(NotFound):
-            collector.write(Batch(needs=[a.hash]))
-
-    def test_what_was_dropped_can_be_written_again(self, collector: CollectableStore) -> None:
-        a, b = blob("a" * 200), blob("a" * 201, base=blob("a" * 200))
-        put(collector, "main", a, time=1)
-        put(collector, "main", b, time=2)
-        collector.collect(links, forget_moves_before=3)
-        put(collector, "main", a, time=4)
-        assert collector.read([a.hash, b.hash]) == {a.hash: a.data, b.hash: b.data}
-        assert collector.moves("main") == [Move("main", b.hash, a.hash, 4, "")]
-
-    def test_a_rehearsal_tells_the_same_and_changes_nothing(
-        self, collector: CollectableStore
-    ) -> None:
-        a, b = blob("a"), blob("b")
-        put(collector, "main", a, time=10)
-        put(collector, "main", b, time=20)
-        told = collector.collect(links, forget_moves_before=30, dry_run=True)
-        assert collector.read([a.hash]) == {a.hash: a.data}
-        assert len(collector.moves("main")) == 2
-        done = collector.collect(links, forget_moves_before=30)
-        assert _counts(told) == _counts(done)
-
-    def test_a_clock_that_jumped_leaves_no_hole_in_a_history(
-        self, collector: CollectableStore
-    ) -> None:
-        for number, time in enumerate([10, 50, 20, 60]):
-            put(collector, "main", blob(str(number)), time=time)
-        collector.collect(links, forget_moves_before=30)
-        assert [move.time for move in collector.moves("main")] == [60, 20, 50]
-
-    def test_writers_lose_nothing_to_a_collection_beside_them(
-        self, collector: CollectableStore
-    ) -> None:
-        heads: list[Object] = []
-        numbers = count()
-
-        def write() -> None:
-            for _ in range(25):
-                number = next(numbers)
-                leaf = blob(f"leaf {number % 7}" * 20)
-                top = node(leaf, label=str(number))
-                put(collector, f"ref {number}", top, leaf, blob(f"junk {number}"))
-                heads.append(top)
-
-        def sweep() -> None:
-            for _ in range(5):
-                collector.collect(links)
-
-        run_in_threads(3, write, sweep)
-        for top in heads:
-            wanted = [top.hash, *links(top.data)]
-            assert len(collector.read(wanted)) == len(wanted)
-
-    @pytest.fixture
-    def collector(self, store: Store) -> CollectableStore:
-        if not store.capabilities.collects:
-            pytest.skip("this store does not collect")
-        return cast("CollectableStore", store)
-
-
 def _counts(done: object) -> tuple[object, ...]:
     names = ("kept_objects", "dropped_objects", "dropped_moves")
     return tuple(getattr(done, name) for name in names)
 
 
-class LifetimePromises:
-    """A store is made, used, closed, and maybe opened again."""
+def _twins() -> tuple[Object, Object]:
+    """Return two objects whose hashes start alike."""
+    seen: dict[bytes, Object] = {}
+    while True:
+        item = blob(str(len(seen)))
+        twin = seen.setdefault(item.hash[:2], item)
+        if twin is not item:
+            return twin, item
+
+
+_NAMES = ("main", "other/ü")
+
+
+_POOL = [blob(b"head%d" % number + bytes(150) + b"%d" % number) for number in range(5)]
+
+
+_hashes = st.sampled_from([None, *(item.hash for item in _POOL)])
+
+
+_batches = st.builds(
+    Batch,
+    objects=st.lists(
+        st.builds(
+            lambda item, base: Object(item.hash, item.data, base), st.sampled_from(_POOL), _hashes
+        ),
+        max_size=3,
+    ),
+    swaps=st.lists(
+        st.builds(Swap, st.sampled_from(_NAMES), _hashes, _hashes),
+        max_size=2,
+        unique_by=lambda swap: swap.name,
+    ),
+    fences=st.dictionaries(st.sampled_from(["lease"]), st.integers(0, 3)),
+    needs=st.lists(st.sampled_from([item.hash for item in _POOL]), max_size=1),
+    time=st.integers(-(2**40), 2**62),
+    note=st.text(st.characters(codec="utf-8"), max_size=5),
+)
+
+
+def _outcome(store: Store, batch: Batch) -> type[Error] | None:
+    try:
+        store.write(batch)
+    except Error as error:
+        return type(error)
+    return None
+
+
+def _content(store: Store) -> tuple[object, ...]:
+    objects = store.read([item.hash for item in _POOL])
+    moves = [store.moves(name) for name in _NAMES]
+    return objects, store.refs(), moves, store.usage().objects
+
+
+def _add_one(store: Store) -> bool:
+    head = store.ref("main")
+    assert head is not None
+    new = blob(str(int(store.read([head])[head]) + 1))
+    try:
+        store.write(Batch(objects=[new], swaps=[Swap("main", head, new.hash)]))
+    except StaleRef:
+        return False
+    return True
+
+
+class StoreContract:
+    """The promises of a store. Define `make`, and `reopen` if your store outlives its process."""
+
+    threads: ClassVar[int] = 4
 
     def make(self, folder: Path) -> Store:
+        """Return an empty store; a durable one stores its files in the folder."""
         raise NotImplementedError
 
     def reopen(self, store: Store, folder: Path) -> Store | None:
-        raise NotImplementedError
-
-    def test_usage_grows_with_what_is_stored(self, store: Store) -> None:
-        before = store.usage()
-        noise = b"".join(blake3(b"%d" % number).digest() for number in range(2000))
-        store.write(Batch(objects=[blob(noise)]))
-        after = store.usage()
-        assert after.objects == before.objects + 1
-        assert after.stored_bytes >= before.stored_bytes + len(noise) // 2
-
-    def test_closing_twice_is_harmless_and_anything_else_is_closed(self, tmp_path: Path) -> None:
-        store = self.make(tmp_path)
+        """Close a store and return it opened again, or None if it does not outlive its process."""
         store.close()
-        store.close()
-        calls: list[Callable[[], object]] = [
-            lambda: store.read([blob("a").hash]),
-            lambda: store.write(Batch(objects=[blob("a")])),
-            lambda: store.ref("main"),
-            store.refs,
-            lambda: store.moves("main"),
-            lambda: store.find(b"ab"),
-            store.usage,
-        ]
-        for call in calls:
-            with pytest.raises(Closed):
-                call()
+        return None
 
-    def test_a_durable_store_has_everything_after_it_is_opened_again(self, tmp_path: Path) -> None:
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Iterator[Store]:
+        """An empty store, closed after the test."""
         store = self.make(tmp_path)
-        a, b = blob("a" * 300), blob("a" * 310, base=blob("a" * 300))
-        put(store, "main", a, time=1)
-        put(store, "main", b, time=2)
-        store.write(Batch(fences={"lease": 4}))
-        moves, durable = store.moves("main"), store.capabilities.durable
-        again = self.reopen(store, tmp_path)
-        if again is None:
-            assert not durable
-            return
-        assert again.read([a.hash, b.hash]) == {a.hash: a.data, b.hash: b.data}
-        assert (again.ref("main"), again.moves("main")) == (b.hash, moves)
-        with pytest.raises(Fenced):
-            again.write(Batch(fences={"lease": 3}))
-        again.close()
+        yield store
+        store.close()
 
+    @pytest.fixture
+    def collector(self, store: Store) -> CollectableStore:
+        """The same store, if it can collect; the test is skipped otherwise."""
+        if not store.capabilities.collects:
+            pytest.skip("this store does not collect")
+        return cast("CollectableStore", store)
 
-class ObjectPromises:
-    """Objects are bytes named by their hash."""
+    # -------------------- objects are bytes named by their hash
 
     def test_what_was_written_is_read(self, store: Store) -> None:
         a, b = blob("a"), blob(bytes(range(256)) * 300)
@@ -299,75 +245,7 @@ class ObjectPromises:
         with pytest.raises(Invalid):
             store.find(b"\x01")
 
-
-def _twins() -> tuple[Object, Object]:
-    """Return two objects whose hashes start alike."""
-    seen: dict[bytes, Object] = {}
-    while True:
-        item = blob(str(len(seen)))
-        twin = seen.setdefault(item.hash[:2], item)
-        if twin is not item:
-            return twin, item
-
-
-_NAMES = ("main", "other/ü")
-_POOL = [blob(b"head%d" % number + bytes(150) + b"%d" % number) for number in range(5)]
-_hashes = st.sampled_from([None, *(item.hash for item in _POOL)])
-_batches = st.builds(
-    Batch,
-    objects=st.lists(
-        st.builds(
-            lambda item, base: Object(item.hash, item.data, base), st.sampled_from(_POOL), _hashes
-        ),
-        max_size=3,
-    ),
-    swaps=st.lists(
-        st.builds(Swap, st.sampled_from(_NAMES), _hashes, _hashes),
-        max_size=2,
-        unique_by=lambda swap: swap.name,
-    ),
-    fences=st.dictionaries(st.sampled_from(["lease"]), st.integers(0, 3)),
-    needs=st.lists(st.sampled_from([item.hash for item in _POOL]), max_size=1),
-    time=st.integers(-(2**40), 2**62),
-    note=st.text(st.characters(codec="utf-8"), max_size=5),
-)
-
-
-class ReferencePromise:
-    """Every batch has the same outcome and the same effect as on a MemoryStore."""
-
-    def make(self, folder: Path) -> Store:
-        raise NotImplementedError
-
-    def test_it_behaves_like_the_reference(self, tmp_path_factory: pytest.TempPathFactory) -> None:
-        @settings(max_examples=12, deadline=None)
-        @given(st.lists(_batches, max_size=12))
-        def compare(batches: list[Batch]) -> None:
-            store, model = self.make(tmp_path_factory.mktemp("store")), MemoryStore()
-            for batch in batches:
-                assert _outcome(store, batch) == _outcome(model, batch)
-                assert _content(store) == _content(model)
-            store.close()
-
-        compare()
-
-
-def _outcome(store: Store, batch: Batch) -> type[Error] | None:
-    try:
-        store.write(batch)
-    except Error as error:
-        return type(error)
-    return None
-
-
-def _content(store: Store) -> tuple[object, ...]:
-    objects = store.read([item.hash for item in _POOL])
-    moves = [store.moves(name) for name in _NAMES]
-    return objects, store.refs(), moves, store.usage().objects
-
-
-class RefPromises:
-    """Refs move from the value that was seen, and leave a history."""
+    # -------------------- refs move from the value that was seen, and leave a history
 
     def test_a_ref_names_what_it_was_swapped_to(self, store: Store) -> None:
         a = blob("a")
@@ -482,11 +360,7 @@ class RefPromises:
         store.write(Batch(swaps=[Swap("main", a.hash, a.hash)]))
         assert len(store.moves("main")) == 1
 
-
-class ThreadPromises:
-    """Several threads share one store."""
-
-    threads: ClassVar[int] = 4
+    # -------------------- several threads share one store
 
     def test_no_update_of_one_ref_is_lost(self, store: Store) -> None:
         each = 12
@@ -527,37 +401,145 @@ class ThreadPromises:
         assert store.read([item.hash for item in bad]) == {}
         assert len(store.refs()) == len(good)
 
+    # -------------------- a store is made, used, closed, and maybe opened again
 
-def _add_one(store: Store) -> bool:
-    head = store.ref("main")
-    assert head is not None
-    new = blob(str(int(store.read([head])[head]) + 1))
-    try:
-        store.write(Batch(objects=[new], swaps=[Swap("main", head, new.hash)]))
-    except StaleRef:
-        return False
-    return True
+    def test_usage_grows_with_what_is_stored(self, store: Store) -> None:
+        before = store.usage()
+        noise = b"".join(blake3(b"%d" % number).digest() for number in range(2000))
+        store.write(Batch(objects=[blob(noise)]))
+        after = store.usage()
+        assert after.objects == before.objects + 1
+        assert after.stored_bytes >= before.stored_bytes + len(noise) // 2
 
-
-class StoreContract(
-    ObjectPromises,
-    RefPromises,
-    ThreadPromises,
-    LifetimePromises,
-    ReferencePromise,
-    CollectionPromises,
-):
-    """The promises. `make` returns an empty store; `reopen` the same one again, if it can last."""
-
-    def make(self, folder: Path) -> Store:
-        raise NotImplementedError
-
-    def reopen(self, store: Store, folder: Path) -> Store | None:
-        store.close()
-        return None
-
-    @pytest.fixture
-    def store(self, tmp_path: Path) -> Iterator[Store]:
+    def test_closing_twice_is_harmless_and_anything_else_is_closed(self, tmp_path: Path) -> None:
         store = self.make(tmp_path)
-        yield store
         store.close()
+        store.close()
+        calls: list[Callable[[], object]] = [
+            lambda: store.read([blob("a").hash]),
+            lambda: store.write(Batch(objects=[blob("a")])),
+            lambda: store.ref("main"),
+            store.refs,
+            lambda: store.moves("main"),
+            lambda: store.find(b"ab"),
+            store.usage,
+        ]
+        for call in calls:
+            with pytest.raises(Closed):
+                call()
+
+    def test_a_durable_store_has_everything_after_it_is_opened_again(self, tmp_path: Path) -> None:
+        store = self.make(tmp_path)
+        a, b = blob("a" * 300), blob("a" * 310, base=blob("a" * 300))
+        put(store, "main", a, time=1)
+        put(store, "main", b, time=2)
+        store.write(Batch(fences={"lease": 4}))
+        moves, durable = store.moves("main"), store.capabilities.durable
+        again = self.reopen(store, tmp_path)
+        if again is None:
+            assert not durable
+            return
+        assert again.read([a.hash, b.hash]) == {a.hash: a.data, b.hash: b.data}
+        assert (again.ref("main"), again.moves("main")) == (b.hash, moves)
+        with pytest.raises(Fenced):
+            again.write(Batch(fences={"lease": 3}))
+        again.close()
+
+    # -------------------- every batch has the same effect as on a MemoryStore
+
+    def test_it_behaves_like_the_reference(self, tmp_path_factory: pytest.TempPathFactory) -> None:
+        @settings(max_examples=12, deadline=None)
+        @given(st.lists(_batches, max_size=12))
+        def compare(batches: list[Batch]) -> None:
+            store, model = self.make(tmp_path_factory.mktemp("store")), MemoryStore()
+            for batch in batches:
+                assert _outcome(store, batch) == _outcome(model, batch)
+                assert _content(store) == _content(model)
+            store.close()
+
+        compare()
+
+    # -------------------- collection, for stores that can collect; the others skip these
+
+    def test_what_no_ref_reaches_is_dropped(self, collector: CollectableStore) -> None:
+        leaf, lost = blob("leaf"), blob("lost")
+        top = node(leaf)
+        put(collector, "main", top, leaf, lost)
+        done = collector.collect(links)
+        assert (done.kept_objects, done.dropped_objects) == (2, 1)
+        assert collector.read([top.hash, leaf.hash, lost.hash]).keys() == {top.hash, leaf.hash}
+        assert collector.usage().objects == 2
+
+    def test_what_a_remembered_move_reaches_stays(self, collector: CollectableStore) -> None:
+        a, b = blob("a"), blob("b")
+        put(collector, "main", a, time=10)
+        put(collector, "main", b, time=20)
+        assert collector.collect(links, forget_moves_before=15).dropped_moves == 1
+        assert collector.read([a.hash]) == {a.hash: a.data}
+        assert collector.moves("main") == [Move("main", a.hash, b.hash, 20, "")]
+
+    def test_what_only_forgotten_moves_reach_is_dropped(self, collector: CollectableStore) -> None:
+        a, b = blob("a" * 200), blob("a" * 201, base=blob("a" * 200))
+        put(collector, "main", a, time=10)
+        put(collector, "main", b, time=20)
+        put(collector, "gone", a, time=10)
+        collector.write(Batch(swaps=[Swap("gone", a.hash, None)], time=11))
+        assert collector.collect(links, forget_moves_before=30).dropped_moves == 4
+        assert collector.read([a.hash, b.hash]) == {b.hash: b.data}
+        assert collector.find(a.hash) == []
+        assert collector.moves("main") == collector.moves("gone") == []
+        assert collector.refs() == {"main": b.hash}
+        with pytest.raises(NotFound):
+            collector.write(Batch(needs=[a.hash]))
+
+    def test_what_was_dropped_can_be_written_again(self, collector: CollectableStore) -> None:
+        a, b = blob("a" * 200), blob("a" * 201, base=blob("a" * 200))
+        put(collector, "main", a, time=1)
+        put(collector, "main", b, time=2)
+        collector.collect(links, forget_moves_before=3)
+        put(collector, "main", a, time=4)
+        assert collector.read([a.hash, b.hash]) == {a.hash: a.data, b.hash: b.data}
+        assert collector.moves("main") == [Move("main", b.hash, a.hash, 4, "")]
+
+    def test_a_rehearsal_tells_the_same_and_changes_nothing(
+        self, collector: CollectableStore
+    ) -> None:
+        a, b = blob("a"), blob("b")
+        put(collector, "main", a, time=10)
+        put(collector, "main", b, time=20)
+        told = collector.collect(links, forget_moves_before=30, dry_run=True)
+        assert collector.read([a.hash]) == {a.hash: a.data}
+        assert len(collector.moves("main")) == 2
+        done = collector.collect(links, forget_moves_before=30)
+        assert _counts(told) == _counts(done)
+
+    def test_a_clock_that_jumped_leaves_no_hole_in_a_history(
+        self, collector: CollectableStore
+    ) -> None:
+        for number, time in enumerate([10, 50, 20, 60]):
+            put(collector, "main", blob(str(number)), time=time)
+        collector.collect(links, forget_moves_before=30)
+        assert [move.time for move in collector.moves("main")] == [60, 20, 50]
+
+    def test_writers_lose_nothing_to_a_collection_beside_them(
+        self, collector: CollectableStore
+    ) -> None:
+        heads: list[Object] = []
+        numbers = count()
+
+        def write() -> None:
+            for _ in range(25):
+                number = next(numbers)
+                leaf = blob(f"leaf {number % 7}" * 20)
+                top = node(leaf, label=str(number))
+                put(collector, f"ref {number}", top, leaf, blob(f"junk {number}"))
+                heads.append(top)
+
+        def sweep() -> None:
+            for _ in range(5):
+                collector.collect(links)
+
+        run_in_threads(3, write, sweep)
+        for top in heads:
+            wanted = [top.hash, *links(top.data)]
+            assert len(collector.read(wanted)) == len(wanted)

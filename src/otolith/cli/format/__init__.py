@@ -1,1 +1,1 @@
-"""What a person sees: tables, graphs, values and words, in colour where there is a terminal."""
+"""Results as text and JSON: history, values, workspaces, conversations, runs, charts."""

@@ -183,7 +183,7 @@ def from_json(value: Any) -> object:
         read = reader(value[VALUE])
         return _zoned(read, value) if isinstance(read, datetime | time) else read
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
-        raise BadValue(f"this is no {name}: {value.get(VALUE)!r} ({error})") from None
+        raise BadValue(f"this is not a {name}: {value.get(VALUE)!r} ({error})") from None
 
 
 def _zoned(read: datetime | time, value: dict[str, Any]) -> datetime | time:

@@ -175,4 +175,5 @@ def _walk(state: State, above: tuple[State, ...]) -> Iterator[tuple[State, tuple
 
 
 def indent(lines: Iterable[str]) -> list[str]:
+    """Return lines with one level of indentation."""
     return [f"    {line}" for line in lines]

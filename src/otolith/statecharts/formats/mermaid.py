@@ -389,4 +389,5 @@ def _label_suffix(transition: Transition) -> str:
 
 
 def indent(lines: Iterable[str]) -> list[str]:
+    """Return lines with one level of indentation."""
     return [f"    {line}" for line in lines]
