@@ -81,6 +81,7 @@ class ChartClass:
 
 
 def _xstate_config(body: Any) -> dict[str, Any]:
+    """Return the body of a class as XState's config: classes are states, `to` is `on`."""
     config: dict[str, Any] = {}
     states: dict[str, Any] = {}
     on: dict[str, Any] = {}

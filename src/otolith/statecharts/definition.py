@@ -290,6 +290,7 @@ class _Validation:
                 self._check_targets(transition, state)
 
     def _add(self, state: State, ancestors: tuple[str, ...]) -> None:
+        """Add a state and those below it; check their ids and depth."""
         if not state.id:
             raise BadChart("a state has no id", place=_place(state))
         if len(state.id) > _MAX_ID_LETTERS:
@@ -306,6 +307,7 @@ class _Validation:
             self._add(child, (*ancestors, state.id))
 
     def _check_kind(self, state: State) -> None:
+        """Check that a state has what its kind needs, and nothing that it cannot have."""
         has_content = bool(state.children or state.transitions or state.invokes)
         for is_wrong, why in (
             (state.kind == "final" and has_content, "a final state has children or transitions"),
@@ -376,6 +378,7 @@ def hash_of(definition: Definition) -> str:
 
 
 def _hashed(value: Any) -> Any:
+    """Return a value as JSON data, without the fields that do not change behaviour."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         name = type(value).__name__
         fields = [each.name for each in dataclasses.fields(value) if each.compare]

@@ -232,6 +232,7 @@ class Machine:
     # ------------------------------------------------------------ internals
 
     def _start(self, data: Mapping[str, Any] | None) -> None:
+        """Stage the first snapshot."""
         if not isinstance(self.state, Branch):
             raise KeyNotFound(
                 f"machine {self.name} does not exist in this state",
@@ -243,6 +244,7 @@ class Machine:
             self._stage(state, first, None, None)
 
     def _step(self, event: ChartEvent, *, is_strict: bool) -> StepResult:
+        """Stage a step; an event that changes nothing leaves no trace in the log."""
         with self._writing() as state:
             before = self.snapshot
             result = step(self.chart.compiled, before, event, self._now(), is_strict=is_strict)
@@ -275,6 +277,7 @@ class Machine:
 
     @contextmanager
     def _writing(self) -> Iterator[Branch]:
+        """Hold the lock of the branch; raise ReadOnly if the state cannot be written."""
         state = self._branch()
         with state.lock:
             yield state
@@ -425,6 +428,7 @@ def _call(handler: EffectHandler, effect: Effect) -> Any:
 
 
 def _log(effect: Effect) -> None:
+    """Write the label and the value to the logger of this module."""
     _logger.info("%s %s", effect.name, dict(effect.params))
 
 

@@ -191,6 +191,7 @@ def _content(effect: Effect) -> str:
 def _merge_by_key(
     base: Mapping[str, Any], ours: Mapping[str, Any], theirs: Mapping[str, Any]
 ) -> dict[str, Any]:
+    """Merge two dicts key by key; a key is absent where one side removed it."""
     result = dict(ours)
     for key in dict.fromkeys((*base, *theirs)):
         sides = (side.get(key, _ABSENT) for side in (base, ours, theirs))
@@ -202,6 +203,7 @@ def _merge_by_key(
 
 
 def _merge_by_id(base: tuple[Any, ...], ours: tuple[Any, ...], theirs: tuple[Any, ...]) -> Any:
+    """Merge two lists of timers or children by their ids."""
     sides = ({each.id: each for each in side} for side in (base, ours, theirs))
     return tuple(_merge_by_key(*sides).values())
 

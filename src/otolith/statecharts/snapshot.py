@@ -202,6 +202,7 @@ class ChartSnapshot(NamedTuple):
 
 
 def _snapshot(data: object, depth: int) -> ChartSnapshot:
+    """Return a snapshot with its children; `depth` counts those above it."""
     found = fields(data, "a snapshot", _SNAPSHOT, is_open=True)
     format = found.pop("format")
     if format != _FORMAT or found["status"] not in get_args(Status):
@@ -229,11 +230,13 @@ def _snapshot(data: object, depth: int) -> ChartSnapshot:
 
 
 def _timer(data: object) -> Timer:
+    """Return the timer of a dict."""
     found = fields(data, "a timer", _TIMER, {"target": _TEXT, "type": _TEXT})
     return Timer(**{**found, "event": ChartEvent.from_data(found["event"])})
 
 
 def _child(data: object, depth: int) -> Child:
+    """Return the child of a dict, with its snapshot."""
     found = fields(data, "a child", _CHILD, {"source": _TEXT, "is_service": bool})
     inner = found["snapshot"]
     return Child(**{**found, "snapshot": None if inner is None else _snapshot(inner, depth + 1)})

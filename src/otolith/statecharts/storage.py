@@ -94,16 +94,19 @@ class StoredMachine(NamedTuple):
 
 
 def _read_snapshot(stored: object, data: object) -> ChartSnapshot:
+    """Return the snapshot from its two parts; raise Corrupt if they are damaged."""
     rest = mapping(stored, "the snapshot of a machine", object)
     return ChartSnapshot.from_data(rest | {"data": {} if data is None else data})
 
 
 def _read_log(stored: object) -> list[LoggedEvent]:
+    """Return the log; raise Corrupt if it is damaged."""
     rows = [] if stored is None else several(stored, "the log of a machine", list)
     return [LoggedEvent(*items(row, "an event of a machine", *_LOGGED)) for row in rows]
 
 
 def _read_outbox(stored: object) -> dict[str, PendingEffect]:
+    """Return the outbox in its order; raise Corrupt if it is damaged."""
     rows = {} if stored is None else mapping(stored, "the outbox of a machine", dict)
     outbox = {key: PendingEffect.from_data(each) for key, each in rows.items()}
     return dict(sorted(outbox.items(), key=lambda pair: pair[1].order))
@@ -165,6 +168,7 @@ class MachineStorage:
                 state.write_reserved(path, cell)
 
     def _read(self, part: str) -> Any:
+        """Return one part of the machine as plain data; None if it is not there."""
         cell = self._state.cell_at((*self._path, part))
         return None if cell is None else self._state.cells.load(cell)
 

@@ -337,9 +337,11 @@ class _DataRemover:
         return ()
 
     def _is_bound(self, action: Action) -> bool:
+        """Return whether an action is a registered function, which may do anything to the data."""
         return isinstance(action, Call) and action.name in self._chart.bindings.actions
 
     def _if(self, action: If) -> Block:
+        """Return the branches with their guards asking the oracle, if they can move the chart."""
         branches = tuple(
             IfBranch(_abstract_guard(branch.guard), self.block(branch.actions))
             for branch in action.branches
@@ -347,6 +349,7 @@ class _DataRemover:
         return (If(branches),) if any(branch.actions for branch in branches) else ()
 
     def _send(self, action: Send) -> Block:
+        """Return a send without its data; one that is computed cannot be followed."""
         if _is_computed(action.event):
             self._note("an event is sent whose name is only known when it runs")
             return ()
@@ -361,6 +364,7 @@ class _DataRemover:
         )
 
     def _can_fail(self, action: Action) -> bool:
+        """Return whether an action may fail, for some data."""
         if isinstance(action, Assign):
             return _is_computed(action.value) or not self._is_settable(action.location)
         if isinstance(action, Call):
@@ -375,6 +379,7 @@ class _DataRemover:
         return _has_expression(action)
 
     def _is_settable(self, location: str) -> bool:
+        """Return whether an assignment to a location cannot fail."""
         name, is_nested, _ = location_of(location, self._definition.dialect)
         if is_nested or not name:
             return False

@@ -100,6 +100,7 @@ def unbound_names(chart: CompiledChart) -> Iterator[Finding]:
 
 
 def _unbound(chart: CompiledChart, part: DefinitionPart) -> Iterator[Finding]:
+    """Yield what one part of the definition refers to and does not exist."""
     place, value, state = part
     bindings = chart.bindings
     if isinstance(value, NamedGuard) and value.name not in bindings.guards:
@@ -144,6 +145,7 @@ def undeclared_variables(chart: CompiledChart) -> Iterator[Finding]:
 
 
 def _declared(definition: Definition, parts: list[DefinitionPart]) -> set[str]:
+    """Return the variables that data, scripts, loops and assignments declare."""
     found = set() if definition.is_scxml else {"context", "event"}
     for _, value, _ in parts:
         if isinstance(value, Datum):
@@ -241,11 +243,13 @@ def _conflict_across_regions(
 
 
 def _transitions_below(region: StateNode) -> list[CompiledTransition]:
+    """Return the transitions of a state and of all states in it."""
     inner = [each for child in region.children for each in _transitions_below(child)]
     return [*region.transitions, *inner]
 
 
 def _leads_out(transition: CompiledTransition, region: StateNode) -> bool:
+    """Return whether a transition has a target outside of a region."""
     return any(not target.ancestor_mask & region.bit for target in transition.targets)
 
 

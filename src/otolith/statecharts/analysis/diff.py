@@ -65,10 +65,12 @@ def diff(old: Definition, new: Definition) -> list[ChartChange]:
 
 
 def _parent_name(parent: str, definition: Definition) -> str:
+    """Return the parent of a state as the message names it."""
     return "the top" if parent == definition.root.id else parent
 
 
 def _states_with_parents(root: State) -> dict[str, tuple[State, str]]:
+    """Return the states of a chart by id, each with the id of its parent."""
     found: dict[str, tuple[State, str]] = {}
 
     def visit(state: State, parent: str) -> None:
@@ -81,6 +83,7 @@ def _states_with_parents(root: State) -> dict[str, tuple[State, str]]:
 
 
 def _chart(old: Definition, new: Definition) -> Iterator[ChartChange]:
+    """Yield changes of what holds for the whole chart."""
     for name, what in (
         ("name", "the name"),
         ("dialect", "the language of expressions"),
@@ -99,6 +102,7 @@ def _chart(old: Definition, new: Definition) -> Iterator[ChartChange]:
 
 
 def _state(old: State, new: State) -> Iterator[ChartChange]:
+    """Yield changes of one state and its transitions."""
     id = new.id
     if old.kind != new.kind:
         yield ChartChange("state_changed", id, f"{id} is {new.kind} now, and was {old.kind}")
@@ -130,10 +134,12 @@ def _order_of_children(old: State, new: State) -> Iterator[ChartChange]:
 
 
 def _targets(transition: Transition | None) -> str:
+    """Return the targets of a transition in words."""
     return "nothing" if transition is None else ", ".join(transition.targets) or "itself"
 
 
 def _actions(state: str, when: str, old: Any, new: Any) -> Iterator[ChartChange]:
+    """Yield a change of actions."""
     if old != new:
         yield ChartChange("actions_changed", state, f"what {state} does {when} was changed")
 
@@ -155,6 +161,7 @@ _MATCHES: tuple[_Match, ...] = (
 
 
 def _transitions(old: State, new: State) -> Iterator[ChartChange]:
+    """Yield transitions that were removed, added or changed."""
     pairs = _paired(list(old.transitions), list(new.transitions))
     left = {id(before) for before, _ in pairs}
     for transition in old.transitions:
@@ -173,6 +180,7 @@ def _transitions(old: State, new: State) -> Iterator[ChartChange]:
 
 
 def _paired(old: list[Transition], new: list[Transition]) -> list[tuple[Transition, Transition]]:
+    """Return pairs of an old and a new transition, the closest matches first."""
     found: list[tuple[Transition, Transition]] = []
     for match in _MATCHES:
         waiting: dict[Hashable, list[Transition]] = {}
@@ -188,6 +196,7 @@ def _paired(old: list[Transition], new: list[Transition]) -> list[tuple[Transiti
 
 
 def _transition(state: str, old: Transition, new: Transition) -> Iterator[ChartChange]:
+    """Yield what changed between two transitions that are a pair."""
     name = _named(state, old)
     if (old.events, old.delay) != (new.events, new.delay):
         message = f"{name} happens {_when(new)} now"
@@ -205,6 +214,7 @@ def _transition(state: str, old: Transition, new: Transition) -> Iterator[ChartC
 
 
 def _guards(old: Transition, new: Transition) -> str:
+    """Return a change of guards in words."""
     if new.guard is None:
         return f"has no guard any more; it was {text_of(old.guard)}"
     if old.guard is None:
@@ -228,11 +238,13 @@ def _order(
 
 
 def _when(transition: Transition) -> str:
+    """Return what causes a transition, in words."""
     if transition.delay is not None:
         return f"after {text_of(transition.delay)}"
     return f"on {' or '.join(transition.events)}" if transition.events else "always"
 
 
 def _named(state: str, transition: Transition) -> str:
+    """Return a transition in words."""
     where = f" to {', '.join(transition.targets)}" if transition.targets else ""
     return f"{state} {_when(transition)}{where}"

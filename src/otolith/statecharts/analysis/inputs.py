@@ -146,6 +146,7 @@ class Alphabet:
         return names
 
     def _names_of_state(self, chart: CompiledChart, node: StateNode) -> tuple[str, ...]:
+        """Return the names of events that the transitions of a state match."""
         key = (chart.hash, node.id)
         found = self._by_state.get(key)
         if found is None:
@@ -333,6 +334,7 @@ class RealEnvironment:
 
 
 def _timer_inputs(snapshot: ChartSnapshot, path: tuple[int, ...]) -> Iterator[ChartInput]:
+    """Yield the timers of a snapshot and its children as inputs."""
     if snapshot.status != "running":
         return
     for timer in snapshot.timers:

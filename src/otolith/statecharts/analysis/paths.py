@@ -199,6 +199,7 @@ class _Search:
 
 
 def _path(graph: StateGraph, end: Configuration) -> Path:
+    """Return the path that the graph has to a configuration."""
     return Path(tuple(edge.item for edge in graph.path_to(end)), end.states, end.status)
 
 
@@ -216,6 +217,7 @@ def _all_met(graph: StateGraph) -> Callable[[Configuration], bool] | None:
 
 
 def _goal(chart: CompiledChart, to: Goal) -> Callable[[Configuration], bool]:
+    """Return the test for a goal; raise NotFound if it names an unknown state."""
     if callable(to):
         return to
     names = (to,) if isinstance(to, str) else tuple(to)

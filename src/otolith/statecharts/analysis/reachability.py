@@ -143,6 +143,7 @@ class Reachability:
             yield self._endless(problem, cycle)
 
     def _endless(self, problem: StepProblem, cycle: str) -> Finding:
+        """Return the finding for a step that does not come to rest."""
         if problem.source < 0:
             states, when = "", "at the start"
         else:
@@ -185,6 +186,7 @@ class Reachability:
                 yield from _late_timers(node)
 
     def _is_always_left(self, node: StateNode) -> bool:
+        """Return whether a state never rests; without a complete graph, whether it cannot."""
         if self._is_complete:
             return node.id in self._entered and not self._rested & node.bit
         return any(
@@ -264,6 +266,7 @@ def has_end(node: StateNode) -> bool:
 
 
 def _first_mask(chart: CompiledChart, graph: StateGraph) -> int:
+    """Return the configuration that the chart starts in."""
     return chart.mask_of(graph.configurations[0].states) if graph.configurations else 0
 
 
@@ -299,6 +302,7 @@ def _late_timers(node: StateNode) -> Iterator[Finding]:
 
 
 def _delay(transition: Transition) -> int | None:
+    """Return the delay of a transition in microseconds; None if it is computed or invalid."""
     if not isinstance(transition.delay, Literal):
         return None
     try:

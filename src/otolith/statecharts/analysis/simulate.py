@@ -141,6 +141,7 @@ def _play(
     now: int,
     is_strict: bool,
 ) -> SimulationRun:
+    """Make the steps of a script, up to the first that is refused or fails."""
     stages: list[SimulationStep] = []
     item: ScriptItem | None = None
     try:
@@ -164,6 +165,7 @@ def _refusal(
     item: ScriptItem | None,
     error: IllegalTransition | StepFailed | BadValue,
 ) -> Refusal:
+    """Return the report for the item at which a run ended."""
     index = len(stages) - 1  # the first step is the start, which is not an item
     if isinstance(error, IllegalTransition):
         return Refusal("refused", index, item, error.state, error.allowed, error.message)
@@ -237,6 +239,7 @@ def accepts(
 
 
 def _parse_recorded(event: RecordedEvent) -> ParsedItem:
+    """Return what a recorded event means: it comes at its own time."""
     if isinstance(event, ChartEvent) or not isinstance(event, tuple | list) or len(event) != 3:
         return parse_item(event)
     parts: Any = event
@@ -308,6 +311,7 @@ def coverage(
 
 
 def _share(found: Iterable[tuple[str, bool]]) -> CoverageShare:
+    """Return names as covered or missing."""
     rows = list(found)
     return CoverageShare(
         tuple(name for name, is_covered in rows if is_covered),
@@ -316,6 +320,7 @@ def _share(found: Iterable[tuple[str, bool]]) -> CoverageShare:
 
 
 def _pairs(lines: Iterable[Microstep]) -> Iterator[_Pair]:
+    """Yield the pairs of transitions of consecutive microsteps."""
     for before, after in pairwise(line.taken for line in lines if line.taken):
         yield from product(before, after)
 

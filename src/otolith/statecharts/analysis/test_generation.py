@@ -62,6 +62,7 @@ def pytest_cases(
 
 
 def _title(chart: CompiledChart | str) -> str:
+    """Return the docstring of the generated module."""
     if isinstance(chart, CompiledChart):
         name, digits = chart.definition.name or "a chart", chart.hash[:12]
         return f"Paths of {name} ({digits}); the fixture `chart` is the chart itself."
@@ -69,6 +70,7 @@ def _title(chart: CompiledChart | str) -> str:
 
 
 def _imports(chart: CompiledChart | str) -> list[str]:
+    """Return the import lines that the fixture needs."""
     if isinstance(chart, CompiledChart):
         return []
     if _CHART_FILE.fullmatch(chart):
@@ -83,6 +85,7 @@ def _imports(chart: CompiledChart | str) -> list[str]:
 
 
 def _fixture(chart: CompiledChart | str) -> str:
+    """Return the source of the fixture `chart`; "" if the user writes it."""
     if isinstance(chart, CompiledChart):
         return ""
     made = chart.partition(":")[2]
@@ -92,6 +95,7 @@ def _fixture(chart: CompiledChart | str) -> str:
 
 
 def _case(name: str, path: Path) -> str:
+    """Return the source of one test."""
     script = _literal([_plain(item) for item in path.script], 9)
     states = _literal(tuple(path.configuration), 33)
     lines = [
@@ -107,6 +111,7 @@ def _case(name: str, path: Path) -> str:
 
 
 def _plain(item: ScriptItem) -> Any:
+    """Return an item as a literal that the test can contain."""
     if isinstance(item, ChartEvent):
         raise BadValue(f"{item.name} cannot be item_of_event into a test", hint="rename the event")
     parsed = parse_item(item)
@@ -116,6 +121,7 @@ def _plain(item: ScriptItem) -> Any:
 
 
 def _named(paths: Iterable[Path]) -> list[tuple[str, Path]]:
+    """Return paths with names for their tests, each name once."""
     taken: set[str] = set()
     found: list[tuple[str, Path]] = []
     for path in paths:
@@ -140,6 +146,7 @@ def _name(path: Path) -> str:
 
 
 def _word(item: ScriptItem) -> str:
+    """Return an item as a part of a name."""
     if isinstance(item, tuple) and not isinstance(item, ChartEvent) and item[0] == AFTER:
         return _identifier(f"after_{item[1]}_s")
     event = parse_item(item).event

@@ -390,6 +390,7 @@ class PlainStep(NamedTuple):
 
 
 def _nodes_in_document_order(root: State) -> list[StateNode]:
+    """Return the states of a definition; the bit of each is its position in the list."""
     nodes: list[StateNode] = []
 
     def visit(state: State, parent: StateNode | None) -> StateNode:
@@ -406,6 +407,7 @@ def _nodes_in_document_order(root: State) -> list[StateNode]:
 
 
 def _impossible(configuration: tuple[str, ...], why: str) -> Corrupt:
+    """Return the error for states that cannot be active together."""
     states = ", ".join(configuration) or "()"
     return Corrupt(f"the configuration {states} is impossible: {why}", hint=_HINT_OTHER_CHART)
 

@@ -109,6 +109,7 @@ def _fire(session: ChartSession, timer: Timer) -> None:
 
 
 def _endless(scope: StepScope) -> StepFailed:
+    """Return the error for a step that causes itself again and again."""
     return StepFailed(
         f"more than {MAX_MACROSTEPS} macrosteps without coming to rest",
         place=scope.root.chart.definition.name,

@@ -203,6 +203,7 @@ class ContentCompiler:
         )
 
     def _assign(self, action: Assign) -> ActionFunction:
+        """Return what assigns a value to a location."""
         get, assign = self.value(action.value), self.location(action.location)
         assert assign is not None
         return lambda session: assign(session, get(session))
@@ -226,6 +227,7 @@ class ContentCompiler:
         return run
 
     def _raise(self, action: Raise) -> ActionFunction:
+        """Return what puts an event on the internal queue."""
         payload, name = self.payload(action.payload), action.event
         return lambda session: session.internal_queue.append(
             ChartEvent(name, freeze_value(payload(session)), "internal")
@@ -276,10 +278,12 @@ class ContentCompiler:
         return run
 
     def _log(self, action: Log) -> ActionFunction:
+        """Return what asks the host to log a value."""
         get, label = self.value(action.value), action.label
         return lambda session: session.add_effect("log", label, {"value": get(session)})
 
     def _emit(self, action: Emit) -> ActionFunction:
+        """Return what asks the host to emit an event; its name may be computed."""
         event, payload, place = self.value(action.event), self.payload(action.payload), self.place
 
         def run(session: ChartSession) -> None:

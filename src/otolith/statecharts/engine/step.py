@@ -129,6 +129,7 @@ def _full_step(
     *,
     is_strict: bool,
 ) -> StepResult:
+    """Make a step with sessions, when the plain one of the cache does not apply."""
     check_chart(chart, snapshot)
     event = _checked_event(event)
     key = (snapshot.configuration, event.name)
@@ -259,6 +260,7 @@ def _restore_session(
     parent: ChartSession | None = None,
     invoke_id: str | None = None,
 ) -> ChartSession:
+    """Return the session of a snapshot with those of its children; check all of them."""
     check_chart(chart, snapshot)
     # With the status "error" it stopped in the middle of a step: its states may not fit together.
     mask = 0 if snapshot.status == "error" else chart.mask_of(snapshot.configuration)
@@ -297,6 +299,7 @@ def _chart_of_child(chart: CompiledChart, child: Child) -> CompiledChart:
 
 
 def _result(scope: StepScope) -> StepResult:
+    """Put the sessions of a step together again."""
     return StepResult(scope.root.snapshot(), tuple(scope.effects), tuple(scope.trace))
 
 

@@ -93,6 +93,7 @@ def _declarations(parser: Parser) -> list[Statement]:
 
 
 def _statement(parser: Parser) -> Statement:
+    """Parse one assignment; `x += 1` reads the location as a value first."""
     start = parser.position
     location = _location(parser)
     symbol = parser.take(*_ASSIGNMENTS, "++", "--")
@@ -107,6 +108,7 @@ def _statement(parser: Parser) -> Statement:
 
 
 def _location(parser: Parser) -> Location:
+    """Parse a location, and return how its variable changes when it is assigned."""
     name, steps = parser.location()
 
     def updated(scope: Scope, old: Any, value: Any) -> Any:

@@ -226,6 +226,7 @@ def _check_length(length: int) -> None:
 
 
 def _bits(value: Any) -> int:
+    """Return the size of a number; a float counts as 64 bits."""
     return value.bit_length() if isinstance(value, int) else 64
 
 
@@ -240,6 +241,7 @@ def _check_numbers(symbol: str, left: Any, right: Any) -> None:
 
 
 def _evaluate(function: Function, *values: Any) -> Any:
+    """Call an operation; what it raises has no value."""
     try:
         return function(*values)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
@@ -255,20 +257,24 @@ def _kind(value: Any) -> str:
 
 
 def _undefined(symbol: str, left: Any, right: Any) -> EvaluationError:
+    """Return the error for operands that an operator is not defined for."""
     return EvaluationError(f"{_kind(left)} {symbol} {_kind(right)} is not defined")
 
 
 def _whole(number: Any) -> Any:
+    """Return an int for a float that is whole, as ECMAScript prints it."""
     return int(number) if number == int(number) else number
 
 
 def _ecmascript_text(value: Any) -> str:
+    """Return the text that ECMAScript converts a value to."""
     if value is None:
         return "undefined"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _contains(container: Any, item: Any) -> bool:
+    """Return whether an item is in a text, a list or the keys of a dict."""
     if isinstance(container, str) and not isinstance(item, str):
         raise EvaluationError(f"{_kind(item)} cannot be in a text")
     is_unhashable = isinstance(item, list | dict) and not isinstance(container, list)
@@ -281,6 +287,7 @@ def _contains(container: Any, item: Any) -> bool:
 
 
 def _items(value: Any) -> Any:
+    """Return a value that can be iterated: a list, a text, or a dict."""
     if not isinstance(value, list | str | dict):
         raise EvaluationError(f"{_kind(value)} has no items")
     return value
@@ -295,6 +302,7 @@ def _numbers(values: tuple[Any, ...]) -> list[Any]:
 
 
 def _int(value: Any) -> int:
+    """Convert to an int; a long text would take quadratic time."""
     if isinstance(value, str) and len(value) > _MAX_NUMERAL:
         raise EvaluationError(f"a number has more than {_MAX_NUMERAL} characters")
     return int(bounded(int(value)))
@@ -305,6 +313,7 @@ def _float(value: Any) -> Any:
 
 
 def _str(value: Any) -> str:
+    """Convert to a text; the two dialects would write lists and dicts differently."""
     if isinstance(value, list | dict):
         raise EvaluationError(f"{_kind(value)} cannot be converted to a text")
     return str(value)
@@ -321,6 +330,7 @@ def _to_json(value: Any) -> str:
 
 
 def _concat(value: Any, *more: Any) -> Any:
+    """Join texts, or lists; what is not a list is one more item."""
     if isinstance(value, str):
         return joined(value, "".join(str(item) for item in more))
     found = list(value)
@@ -330,12 +340,14 @@ def _concat(value: Any, *more: Any) -> Any:
 
 
 def _index_of(value: Any, item: Any) -> int:
+    """Return the position of an item, or -1."""
     if isinstance(value, str):
         return value.find(item)
     return value.index(item) if item in value else -1
 
 
 def _join(value: Any, separator: str = ",") -> str:
+    """Join items to a text; its length is checked before it is made."""
     _check_length(sum(len(str(item)) + len(separator) for item in value))
     return separator.join(str(item) for item in value)
 

@@ -114,6 +114,7 @@ def tokenize(text: str, dialect: Dialect) -> list[Token]:
 
 
 def _token_value(kind: str, word: str) -> Any:
+    """Return the value of a literal; refuse names and numbers that are not allowed."""
     if kind == "string":
         return _ESCAPE.sub(_unescape, word[1:-1])
     if kind == "name" and word.startswith("__"):
@@ -131,6 +132,7 @@ def _token_value(kind: str, word: str) -> Any:
 
 
 def _unescape(match: re.Match[str]) -> str:
+    """Return the character that an escape such as a backslash and an n stands for."""
     code = match[1] or match[2]
     return chr(int(code, 16)) if code else _ESCAPES.get(match[3], match[3])
 
@@ -242,6 +244,7 @@ class Parser:
         return lambda scope: yes(scope) if truth(test(scope)) else no(scope)
 
     def _descend(self) -> None:
+        """Count one level of nesting; raise ExpressionError if there are too many."""
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             raise ExpressionError(f"the expression is nested more than {_MAX_DEPTH} deep")
@@ -256,6 +259,7 @@ class Parser:
         return found
 
     def _or(self) -> Evaluate:
+        """Parse `a or b`, `a || b` and `a ?? b`, which takes b only if a is None."""
         value = self._and()
         while symbol := self._take_operator("or", "||", "??"):
             is_decided = _is_not_none if symbol == "??" else self.dialect.truth
@@ -263,12 +267,14 @@ class Parser:
         return value
 
     def _and(self) -> Evaluate:
+        """Parse `a and b` and `a && b`."""
         truth, value = self.dialect.truth, self._not()
         while self._take_operator("and", "&&"):
             value = _first_that(lambda found: not truth(found), value, self._not())
         return value
 
     def _not(self) -> Evaluate:
+        """Parse `not a`; any number of `not` makes one closure."""
         count = 0
         while self.take("not"):
             count += 1
@@ -276,6 +282,7 @@ class Parser:
         return self._negated(value, is_odd=count % 2 == 1) if count else value
 
     def _negated(self, value: Evaluate, *, is_odd: bool) -> Evaluate:
+        """Return the truth of a value, or its opposite."""
         truth = self.dialect.truth
         if is_odd:
             return lambda scope: not truth(value(scope))
@@ -295,6 +302,7 @@ class Parser:
         return first
 
     def _comparison_symbol(self) -> str | None:
+        """Parse the operator of a comparison, of one word or two."""
         if self.take("not"):
             self.expect("in")
             return "not in"
@@ -302,6 +310,7 @@ class Parser:
         return "is not" if symbol == "is" and self.take("not") else symbol
 
     def _class(self) -> Evaluate:
+        """Parse what stands to the right of `instanceof`."""
         found = CLASSES.get(self.token.text)
         if found is None:
             self.fail()
@@ -309,18 +318,22 @@ class Parser:
         return lambda scope: found
 
     def _sum(self) -> Evaluate:
+        """Parse `a + b - c`."""
         return self._left_to_right(("+", "-"), self._product)
 
     def _product(self) -> Evaluate:
+        """Parse `a * b / c // d % e`."""
         return self._left_to_right(("*", "/", "//", "%"), self._unary)
 
     def _left_to_right(self, symbols: tuple[str, ...], operand: Callable[[], Evaluate]) -> Evaluate:
+        """Parse operands of one level, joined by any of these operators."""
         value = operand()
         while symbol := self._take_operator(*symbols):
             value = _binary(self.dialect.arithmetic[symbol], value, operand())
         return value
 
     def _unary(self) -> Evaluate:
+        """Parse `!a`, `-a`, `+a` and `typeof a`."""
         symbols: list[str] = []
         while symbol := self.take("!", "-", "+", "typeof"):
             symbols.append(symbol)
@@ -337,6 +350,7 @@ class Parser:
         return value
 
     def _power(self) -> Evaluate:
+        """Parse `a ** b`, which binds tighter than a sign to its left, as in Python."""
         base = self._postfix()
         if self.take("**"):
             self._descend()
@@ -345,6 +359,7 @@ class Parser:
         return base
 
     def _postfix(self) -> Evaluate:
+        """Parse members, items and method calls: `a.b[c].d()`."""
         start = self.position
         value = self._atom()
         for _ in range(_MAX_DEPTH):
@@ -364,6 +379,7 @@ class Parser:
         raise ExpressionError(f"more than {_MAX_DEPTH} members stand in a row")
 
     def _atom(self) -> Evaluate:
+        """Parse a literal, a list, a dict, parentheses, a variable or a call."""
         token = self.token
         if token.kind in {"number", "string"}:
             self.position += 1
@@ -383,6 +399,7 @@ class Parser:
         return self._variable_or_call()
 
     def _variable_or_call(self) -> Evaluate:
+        """Parse a name, or a call of a function of the closed list."""
         start, is_optional = self.position, self.previous == "typeof"
         name = self.name()
         if name in _NAMESPACES and self.take("."):
@@ -404,6 +421,7 @@ class Parser:
         return _call(name, FUNCTIONS[name], arguments)
 
     def _list(self, end: str) -> list[Evaluate]:
+        """Parse items up to the end of a list or of arguments."""
         items: list[Evaluate] = []
         while not self.take(end):
             items.append(self.expression())
@@ -411,6 +429,7 @@ class Parser:
         return items
 
     def _dict(self) -> Evaluate:
+        """Parse the pairs of a dict; its keys must turn out to be strings."""
         pairs: list[tuple[Evaluate, Evaluate]] = []
         while not self.take("}"):
             if self.token.kind == "name" and self.following == ":":
@@ -443,6 +462,8 @@ def _constant(value: Any) -> Evaluate:
 
 
 def _variable(name: str) -> Evaluate:
+    """Look a name up in the data, then among the system variables."""
+
     def evaluate(scope: Scope) -> Any:
         data = scope.data
         if name in data:
@@ -479,6 +500,8 @@ def _first_that(is_decided: Callable[[Any], bool], left: Evaluate, right: Evalua
 
 
 def _chain(first: Evaluate, tests: list[tuple[Function, Evaluate]]) -> Evaluate:
+    """Compare neighbours, until one test fails: `a < b < c`."""
+
     def evaluate(scope: Scope) -> bool:
         left = first(scope)
         for test, operand in tests:
@@ -492,6 +515,8 @@ def _chain(first: Evaluate, tests: list[tuple[Function, Evaluate]]) -> Evaluate:
 
 
 def _type_of(value: Evaluate, *, is_variable: bool) -> Evaluate:
+    """Return what `typeof` returns; a variable that does not exist is "undefined"."""
+
     def evaluate(scope: Scope) -> str:
         try:
             found = value(scope)
@@ -505,6 +530,8 @@ def _type_of(value: Evaluate, *, is_variable: bool) -> Evaluate:
 
 
 def _call(name: str, function: Function, arguments: list[Evaluate]) -> Evaluate:
+    """Call a function; what it raises has no value in this scope."""
+
     def evaluate(scope: Scope) -> Any:
         values = [argument(scope) for argument in arguments]
         try:
@@ -516,6 +543,7 @@ def _call(name: str, function: Function, arguments: list[Evaluate]) -> Evaluate:
 
 
 def _method_call(name: str, value: Evaluate, arguments: list[Evaluate]) -> Evaluate:
+    """Call a method of a value; the closed list says for which kinds of values it is."""
     if name not in METHODS:
         raise ExpressionError(f".{name}() is not a method of this language")
     kind, function = METHODS[name]
@@ -529,6 +557,7 @@ def _method_call(name: str, value: Evaluate, arguments: list[Evaluate]) -> Evalu
 
 
 def _is_active(arguments: list[Evaluate]) -> Evaluate:
+    """Ask the scope whether a state is active: `In('busy')`."""
     if len(arguments) != 1:
         raise ExpressionError("In() takes the id of one state")
     state = arguments[0]
