@@ -170,7 +170,9 @@ class StaleValueSearch:
         if case not in self._verdicts:
             code, name, version, fields, has_rest = case
             try:
-                verdict = self._codecs.today(code, name, version, fields=fields, has_rest=has_rest)
+                verdict = self._codecs.current_type(
+                    code, name, version, fields=fields, has_rest=has_rest
+                )
                 self._verdicts[case] = verdict
             except (UnknownType, BadValue) as error:
                 self._verdicts[case] = error

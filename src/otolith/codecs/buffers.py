@@ -47,18 +47,18 @@ def count_bytes(chunks: object) -> int:
     return (len(chunks) - 1) * CHUNK_BYTES + last
 
 
-def gather(chunks: object, *, size: int | None = None) -> bytearray | memoryview:
+def join_chunks(chunks: object, *, size: int | None = None) -> bytearray | memoryview:
     """Return the bytes of all chunks in one piece of memory that can be written to.
 
     Raises:
         Corrupt: they are not raw bytes, or not `size` of them.
     """
-    weight = count_bytes(chunks)
-    if size is not None and weight != size:
-        raise Corrupt(f"{size} raw bytes are announced and {weight} are there", hint=VERIFY)
+    found = count_bytes(chunks)
+    if size is not None and found != size:
+        raise Corrupt(f"{size} raw bytes are announced and {found} are there", hint=VERIFY)
     if type(chunks) is Piece:
         return chunks.view
-    parts: Iterable[bytes] = chunks  # type: ignore[assignment]  # weighed: a list of bytes
+    parts: Iterable[bytes] = chunks  # type: ignore[assignment]  # counted: a list of bytes
     return bytearray().join(parts)
 
 
@@ -68,13 +68,13 @@ def copy_chunks(chunks: object, memory: memoryview) -> None:
     Raises:
         Corrupt: they are not raw bytes, or not as many as there is memory.
     """
-    weight = count_bytes(chunks)
-    if weight != memory.nbytes:
-        raise Corrupt(f"{memory.nbytes} bytes are announced and {weight} are there", hint=VERIFY)
+    found = count_bytes(chunks)
+    if found != memory.nbytes:
+        raise Corrupt(f"{memory.nbytes} bytes are announced and {found} are there", hint=VERIFY)
     if type(chunks) is Piece:
         memory[:] = chunks.view
         return
-    parts: Iterable[bytes] = chunks  # type: ignore[assignment]  # weighed: a list of bytes
+    parts: Iterable[bytes] = chunks  # type: ignore[assignment]  # counted: a list of bytes
     start = 0
     for chunk in parts:
         memory[start : start + len(chunk)] = chunk
@@ -86,19 +86,20 @@ _LENGTHS = np.dtype("<u4")
 _LONGEST = 2**32 - 1
 
 
-def fold(strings: Sequence[str], missing: npt.NDArray[np.uint8] | None = None) -> Form:
+def pack_strings(strings: Sequence[str], missing: npt.NDArray[np.uint8] | None = None) -> Form:
     """Return strings as buffers; where one is missing there is "" among them."""
     lengths = np.empty(len(strings), np.int64)
     groups = []
     for start in range(0, len(strings), GROUP_ROWS):
         group = strings[start : start + GROUP_ROWS]
-        data, sizes = _joined(group)
+        data, sizes = _encode_group(group)
         lengths[start : start + len(group)] = sizes
         groups.append(Raw(data))
-    return folded(lengths, np.zeros(0, np.uint8) if missing is None else missing, groups)
+    return _string_form(lengths, np.zeros(0, np.uint8) if missing is None else missing, groups)
 
 
-def _joined(group: Sequence[str]) -> tuple[bytes, list[int]]:
+def _encode_group(group: Sequence[str]) -> tuple[bytes, list[int]]:
+    """Return the UTF-8 of strings, joined, and the length of each."""
     text = "".join(group)
     if text.isascii():
         return text.encode("ascii"), list(map(len, group))
@@ -106,16 +107,16 @@ def _joined(group: Sequence[str]) -> tuple[bytes, list[int]]:
     return b"".join(encoded), list(map(len, encoded))
 
 
-def fold_buffers(
+def pack_string_buffer(
     offsets: npt.NDArray[np.integer[Any]], data: memoryview, missing: npt.NDArray[np.uint8]
 ) -> Form:
     """Return strings that lie one after the other in one buffer, without copying it."""
     ends = [*offsets[:-1:GROUP_ROWS].tolist(), int(offsets[-1])]
     groups = [Raw(data[start:stop]) for start, stop in pairwise(ends)]
-    return folded(np.diff(offsets), missing, groups)
+    return _string_form(np.diff(offsets), missing, groups)
 
 
-def folded(
+def _string_form(
     lengths: npt.NDArray[np.integer[Any]], missing: npt.NDArray[np.uint8], groups: list[Raw]
 ) -> Form:
     """Return the form of strings of which the buffers are known."""
@@ -125,23 +126,25 @@ def folded(
     return {"lengths": lengths.astype(_LENGTHS), "missing": gaps, "groups": groups}
 
 
-def unfold(form: Form, *, gaps: int) -> tuple[list[str], npt.NDArray[np.uint8] | None]:
+def unpack_strings(form: Form, *, gaps: int) -> tuple[list[str], npt.NDArray[np.uint8] | None]:
     """Return the strings, "" where one is missing, and what is missing: a number up to `gaps`.
 
     Raises:
         Corrupt: the buffers do not fit together.
     """
-    ends, missing = ends_of(form, gaps=gaps)
+    ends, missing = string_ends(form, gaps=gaps)
     if type(form["groups"]) is Piece:
-        return _cut(bytes(form["groups"].view), ends), missing
+        return _split_text(bytes(form["groups"].view), ends), missing
     strings: list[str] = []
     for number, group in enumerate(form["groups"]):
         rows = ends[number * GROUP_ROWS : (number + 1) * GROUP_ROWS + 1]
-        strings += _cut(bytes(gather(group)), rows - rows[0])
+        strings += _split_text(bytes(join_chunks(group)), rows - rows[0])
     return strings, missing
 
 
-def ends_of(form: Form, *, gaps: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8] | None]:
+def string_ends(
+    form: Form, *, gaps: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8] | None]:
     """Return where each string ends, after a 0, and what is missing. The groups are not read.
 
     Raises:
@@ -165,10 +168,10 @@ def ends_of(form: Form, *, gaps: int) -> tuple[npt.NDArray[np.int64], npt.NDArra
     return ends, missing
 
 
-def fill(
+def with_gaps(
     strings: list[str], missing: npt.NDArray[np.uint8] | None, gap: Callable[[int], object]
 ) -> npt.NDArray[np.object_]:
-    """Return the strings as an array of objects, with what stands in the place of each gap."""
+    """Return the strings as an array of objects, with a value in the place of each missing one."""
     values = np.fromiter(strings, np.object_, len(strings))
     if missing is not None:
         for kind in np.unique(missing[missing != 0]).tolist():
@@ -180,7 +183,8 @@ def _is_column(array: object, dtype: np.dtype[Any]) -> bool:
     return type(array) is np.ndarray and array.dtype == dtype and array.ndim == 1
 
 
-def _cut(data: bytes, ends: npt.NDArray[np.int64]) -> list[str]:
+def _split_text(data: bytes, ends: npt.NDArray[np.int64]) -> list[str]:
+    """Return the strings that end at these places."""
     places = ends.tolist()
     if data.isascii():
         text = data.decode("ascii")

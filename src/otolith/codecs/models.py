@@ -284,7 +284,7 @@ class ModelCodec:
         stored = self._current(shape, name, version, StoredModel(fields, rest[0] if rest else None))
         return shape.family.make(shape.kind, stored.fields, stored.rest)
 
-    def today(
+    def current_type(
         self, name: str, version: int, fields: Collection[str], *, has_rest: bool
     ) -> tuple[str, int] | None:
         """Return the name and version such an instance would get now, None if it has them.

@@ -43,7 +43,7 @@ import numpy.typing as npt
 from numpy import random
 
 from otolith.codecs.base import Form, FormCodec, FormLayout, check, identical, require
-from otolith.codecs.buffers import copy_chunks, count_bytes, fill, fold, unfold
+from otolith.codecs.buffers import copy_chunks, count_bytes, pack_strings, unpack_strings, with_gaps
 from otolith.errors import BadValue, UnknownType
 from otolith.types import Piece, Raw, Tag
 
@@ -268,7 +268,7 @@ def lower_array(array: Array) -> Form:
     values = array.reshape(-1).tolist()
     return {
         **form,
-        **({"text": _fold(values)} if _is_text(values) else {"items": _grouped(values)}),
+        **({"text": _pack_text(values)} if _is_text(values) else {"items": _grouped(values)}),
     }
 
 
@@ -331,13 +331,13 @@ def _is_text(values: list[Any]) -> bool:
     return float not in kinds or all(type(each) is not float or isnan(each) for each in values)
 
 
-def _fold(values: list[Any]) -> Form:
+def _pack_text(values: list[Any]) -> Form:
     """Return strings as buffers, with numbers for None and NaN."""
     if set(map(type, values)) == {str}:
-        return fold(values)
+        return pack_strings(values)
     kinds = (0 if type(each) is str else _NONE if each is None else _NAN for each in values)
     missing = np.fromiter(kinds, np.uint8, len(values))
-    return fold([each if type(each) is str else "" for each in values], missing)
+    return pack_strings([each if type(each) is str else "" for each in values], missing)
 
 
 def _grouped(values: list[Any]) -> list[list[Any]]:
@@ -346,9 +346,9 @@ def _grouped(values: list[Any]) -> list[list[Any]]:
 
 def _lift_text(dtype: Dtype, shape: tuple[int, ...], order: Any, form: Any) -> Array:
     require(type(form) is dict and form.keys() == {"lengths", "missing", "groups"}, "not a text")
-    strings, missing = unfold(form, gaps=_NAN)
+    strings, missing = unpack_strings(form, gaps=_NAN)
     require(len(strings) >= _TEXT_ROWS, "a short array of strings is stored as a long one")
-    values = fill(strings, missing, lambda kind: None if kind == _NONE else nan)
+    values = with_gaps(strings, missing, lambda kind: None if kind == _NONE else nan)
     return _shaped(values, dtype, shape, order)
 
 

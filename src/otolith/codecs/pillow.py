@@ -18,7 +18,7 @@ from typing import Any
 from PIL import Image, UnidentifiedImageError
 
 from otolith.codecs.base import VERIFY, Lowering
-from otolith.codecs.buffers import gather
+from otolith.codecs.buffers import join_chunks
 from otolith.errors import BadValue, Corrupt, UnknownType
 from otolith.types import Raw, Tag, Tagged
 
@@ -51,7 +51,7 @@ class ImageCodec:
         mode, (width, height) = data["mode"], _size(data["size"])
         if type(mode) is not str or mode not in _BITS:
             raise UnknownType(f"images of the mode {mode!r:.40} are not known here")
-        pixels = gather(data["pixels"], size=(width * _BITS[mode] + 7) // 8 * height)
+        pixels = join_chunks(data["pixels"], size=(width * _BITS[mode] + 7) // 8 * height)
         image = _image(mode, (width, height), bytes(pixels))
         _set_palette(image, data["palette"])
         image.info = _plain_info(data["info"])

@@ -108,7 +108,7 @@ class CustomCodec:
                 hint="verify the store; if it is sound, the codec's lift is at fault",
             ) from error
 
-    def today(self, name: str, version: int) -> tuple[str, int] | None:
+    def current_type(self, name: str, version: int) -> tuple[str, int] | None:
         """Return the name and version such a value would get now, None if it has them.
 
         Raises:
@@ -300,7 +300,7 @@ class Codecs:
         """
         return self._names.find(name)
 
-    def today(
+    def current_type(
         self, code: int, name: str, version: int, *, fields: Collection[str], has_rest: bool = False
     ) -> tuple[str, int] | None:
         """Return the name and version that a stored model or custom value would get now.
@@ -312,8 +312,8 @@ class Codecs:
             UnknownType: it could not be lifted: its type is not known here, or has changed.
         """
         if code == Tag.CUSTOM:
-            return self._customs.today(name, version)
-        return self._models.today(name, version, fields, has_rest=has_rest)
+            return self._customs.current_type(name, version)
+        return self._models.current_type(name, version, fields, has_rest=has_rest)
 
     def register(
         self,

@@ -22,7 +22,7 @@ from typing import Any
 import torch  # type: ignore[import-not-found, unused-ignore]
 
 from otolith.codecs.base import VERIFY, Form, FormCodec, FormLayout, check, require
-from otolith.codecs.buffers import gather
+from otolith.codecs.buffers import join_chunks
 from otolith.errors import BadValue, Corrupt, UnknownType
 from otolith.types import Raw, Tag
 
@@ -91,7 +91,7 @@ def _lift_tensor(form: Form) -> Any:
     )
     dtype, lengths = _dtype(name), _lengths(shape)
     require(device == "cpu", "a tensor is stored with another device than cpu")
-    memory = gather(data, size=prod(lengths) * dtype.itemsize)
+    memory = join_chunks(data, size=prod(lengths) * dtype.itemsize)
     flat = torch.frombuffer(memory, dtype=dtype) if memory else torch.empty(0, dtype=dtype)
     try:
         tensor = flat.reshape(lengths)

@@ -10,7 +10,7 @@ import pytest
 
 import otolith
 from otolith.codecs import Codecs
-from otolith.codecs.buffers import gather
+from otolith.codecs.buffers import join_chunks
 from otolith.codecs.numpy import CODEC, lift_array, lower_array
 from otolith.errors import BadValue, Corrupt, UnknownType
 from otolith.testing import walk_down, walk_up
@@ -285,7 +285,7 @@ def test_strings_that_do_not_fit_their_lengths_are_corrupt(change):
 def test_chunks_are_gathered_into_memory_that_can_be_written_to():
     chunks = [b"\1" * CHUNK_BYTES, b"\2\3"]
 
-    memory = gather(chunks, size=CHUNK_BYTES + 2)
+    memory = join_chunks(chunks, size=CHUNK_BYTES + 2)
     memory[0] = 9
 
     assert bytes(memory[-2:]) == b"\2\3"
@@ -296,4 +296,4 @@ def test_chunks_are_gathered_into_memory_that_can_be_written_to():
 )
 def test_what_is_no_list_of_chunks_is_corrupt(chunks):
     with pytest.raises(Corrupt):
-        gather(chunks, size=2)
+        join_chunks(chunks, size=2)

@@ -309,17 +309,20 @@ def test_a_new_class_with_a_name_that_was_given_away_is_not_kept(codecs, monkeyp
 
 
 def test_today_tells_the_name_and_version_a_value_would_get(codecs):
-    assert codecs.today(Tag.MODEL, "old.trip:Inn", 1, fields={"any"}) == (f"{HERE}:Hotel", 3)
+    assert codecs.current_type(Tag.MODEL, "old.trip:Inn", 1, fields={"any"}) == (f"{HERE}:Hotel", 3)
 
 
 def test_today_is_nothing_for_what_is_of_today(codecs):
-    assert codecs.today(Tag.MODEL, f"{HERE}:Point", 2, fields=["x"]) is None
+    assert codecs.current_type(Tag.MODEL, f"{HERE}:Point", 2, fields=["x"]) is None
 
 
 def test_today_knows_that_an_upgrade_brings_other_fields(codecs):
     codecs.register_model(Point, upgrade=lambda _, old: old)
 
-    assert codecs.today(Tag.MODEL, f"{HERE}:Point", 2, fields=["x", "y"]) == (f"{HERE}:Point", 2)
+    assert codecs.current_type(Tag.MODEL, f"{HERE}:Point", 2, fields=["x", "y"]) == (
+        f"{HERE}:Point",
+        2,
+    )
 
 
 def test_a_class_is_found_by_the_name_it_was_stored_under(codecs):
@@ -328,12 +331,12 @@ def test_a_class_is_found_by_the_name_it_was_stored_under(codecs):
 
 def test_today_runs_no_migration_and_finds_the_gap(codecs):
     with pytest.raises(UnknownType, match="no migration from version 2"):
-        codecs.today(Tag.MODEL, f"{HERE}:Gap", 1, fields={"x"})
+        codecs.current_type(Tag.MODEL, f"{HERE}:Gap", 1, fields={"x"})
 
 
 def test_today_finds_a_class_that_changed_in_silence(codecs):
     with pytest.raises(UnknownType, match="not stored: city, rating"):
-        codecs.today(Tag.MODEL, f"{HERE}:Hotel", 3, fields={"name"})
+        codecs.current_type(Tag.MODEL, f"{HERE}:Hotel", 3, fields={"name"})
 
 
 def test_today_knows_registered_types(codecs):
@@ -341,7 +344,7 @@ def test_today_knows_registered_types(codecs):
         c.Money, name="m", version=2, lower=c.lower_money, lift=c.lift_money, older={1: c.Money}
     )
 
-    assert codecs.today(Tag.CUSTOM, "m", 1, fields=()) == ("m", 2)
-    assert codecs.today(Tag.CUSTOM, "m", 2, fields=()) is None
+    assert codecs.current_type(Tag.CUSTOM, "m", 1, fields=()) == ("m", 2)
+    assert codecs.current_type(Tag.CUSTOM, "m", 2, fields=()) is None
     with pytest.raises(UnknownType):
-        codecs.today(Tag.CUSTOM, "m", 9, fields=())
+        codecs.current_type(Tag.CUSTOM, "m", 9, fields=())

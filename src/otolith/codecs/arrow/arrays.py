@@ -41,7 +41,7 @@ from pyarrow import types as of
 
 from otolith.codecs.arrow.types import MISFITS
 from otolith.codecs.base import VERIFY
-from otolith.codecs.buffers import gather
+from otolith.codecs.buffers import join_chunks
 from otolith.errors import BadValue, Corrupt, UnknownType
 from otolith.types import Raw
 
@@ -72,7 +72,7 @@ class ArrayForm:
 
     def buffer(self, name: str, size: int | None = None) -> pa.Buffer:
         """Return raw bytes; `size` is how many there must be."""
-        return pa.py_buffer(gather(self[name], size=size))
+        return pa.py_buffer(join_chunks(self[name], size=size))
 
 
 # Buffers

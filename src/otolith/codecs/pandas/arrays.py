@@ -25,7 +25,14 @@ import pandas as pd  # type: ignore[import-untyped]
 from pandas._libs.sparse import IntIndex  # type: ignore[import-untyped]
 
 from otolith.codecs.base import Form, FormLayout, require
-from otolith.codecs.buffers import ends_of, fill, fold, fold_buffers, gather, unfold
+from otolith.codecs.buffers import (
+    join_chunks,
+    pack_string_buffer,
+    pack_strings,
+    string_ends,
+    unpack_strings,
+    with_gaps,
+)
 from otolith.codecs.pandas.dtypes import UNITS, lift_zone, lower_zone, string_dtype, string_options
 from otolith.errors import UnknownType
 from otolith.types import Piece
@@ -133,19 +140,19 @@ def _lift_wrapped(data: Any) -> object:
 def _lower_strings(array: Any) -> Form:
     """Return strings as buffers, whichever way pandas stores them."""
     storage, na = string_options(array.dtype)
-    buffers = _fold_arrow(array) if storage == "pyarrow" else _fold_python(array)
+    buffers = _pack_arrow(array) if storage == "pyarrow" else _pack_python(array)
     return {"storage": storage, "na": na, **buffers}
 
 
-def _fold_python(array: Any) -> Form:
+def _pack_python(array: Any) -> Form:
     values = np.asarray(array, dtype=object).tolist()
     if set(map(type, values)) == {str}:
-        return fold(values)
+        return pack_strings(values)
     missing = np.fromiter((not isinstance(each, str) for each in values), np.uint8, len(values))
-    return fold([str(each) if isinstance(each, str) else "" for each in values], missing)
+    return pack_strings([str(each) if isinstance(each, str) else "" for each in values], missing)
 
 
-def _fold_arrow(array: Any) -> Form:
+def _pack_arrow(array: Any) -> Form:
     """Return the buffers of Arrow, without a copy where they are in one piece."""
     import pyarrow as pa  # type: ignore[import-untyped]
 
@@ -156,29 +163,29 @@ def _fold_arrow(array: Any) -> Form:
         missing = strings.is_null().to_numpy(zero_copy_only=False).view(np.uint8)
     _, offsets, data = strings.buffers()
     if not len(strings):
-        return fold([])
+        return pack_strings([])
     ends = np.frombuffer(offsets, np.int64)[strings.offset : strings.offset + len(strings) + 1]
     if np.diff(ends)[missing != 0].any():  # there are bytes under a null
-        return _fold_python(array)
-    return fold_buffers(ends, memoryview(b"" if data is None else data), missing)
+        return _pack_python(array)
+    return pack_string_buffer(ends, memoryview(b"" if data is None else data), missing)
 
 
 def _lift_strings(storage: str, na: str, lengths: Any, missing: Any, groups: Any) -> object:
     dtype = string_dtype(storage, na)
     form = {"lengths": lengths, "missing": missing, "groups": groups}
     if storage == "pyarrow":
-        return _unfold_arrow(form, dtype)
-    strings, gaps = unfold(form, gaps=1)
-    return pd.array(fill(strings, gaps, lambda _: dtype.na_value), dtype=dtype, copy=False)
+        return _unpack_arrow(form, dtype)
+    strings, gaps = unpack_strings(form, gaps=1)
+    return pd.array(with_gaps(strings, gaps, lambda _: dtype.na_value), dtype=dtype, copy=False)
 
 
-def _unfold_arrow(form: Form, dtype: Any) -> object:
+def _unpack_arrow(form: Form, dtype: Any) -> object:
     """Return an array over the stored buffers, once they are known to be strings."""
     import pyarrow as pa
 
-    ends, missing = ends_of(form, gaps=1)
+    ends, missing = string_ends(form, gaps=1)
     groups = form["groups"]
-    data = groups.view if type(groups) is Piece else b"".join(map(gather, groups))
+    data = groups.view if type(groups) is Piece else b"".join(map(join_chunks, groups))
     present = None if missing is None else np.packbits(missing == 0, bitorder="little")
     buffers = [each if each is None else pa.py_buffer(each) for each in (present, ends, data)]
     strings = pa.Array.from_buffers(pa.large_string(), len(ends) - 1, buffers)
