@@ -42,7 +42,7 @@ from otolith.state.frames import Frame, merge_frames
 from otolith.state.schema.schema import SchemaGuard
 from otolith.state.stored_events import StoredEventLog
 from otolith.state.tracked_branch import TrackedBranch
-from otolith.state.tracking.held import HeldValue
+from otolith.state.tracker.held import HeldValue
 from otolith.stores import KVStore, Store, as_store
 from otolith.types import Clock, Hash, Tag
 

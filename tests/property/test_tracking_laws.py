@@ -17,7 +17,7 @@ import otolith
 from otolith.codecs import identical
 from otolith.core import Branch
 from otolith.errors import BadValue
-from otolith.state.tracking.held import HeldValues
+from otolith.state.tracker.held import HeldValues
 from otolith.testing import strategies
 from tests.unit.codecs import data as tables
 

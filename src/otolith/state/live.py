@@ -17,7 +17,7 @@ from otolith.errors import BadPath, BadValue, KeyNotFound, Unsupported
 from otolith.state.base import AnyState
 from otolith.state.event_log import CommonEvents, Event, EventLog, Reducer, check_event
 from otolith.state.stored_events import check_count
-from otolith.state.tracking.held import index_of, put_part, remove_part
+from otolith.state.tracker.held import index_of, put_part, remove_part
 from otolith.types import Clock
 
 T = TypeVar("T")

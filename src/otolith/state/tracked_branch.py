@@ -12,7 +12,7 @@ Rules:
    `ChangeTracker.reload` changes held values in place, so that variables of the caller stay valid.
 
 `Branch` calls the two through `core.WorkingValues`. Everything else about held values is here and
-in `tracking/`: `held.py` (which objects), `imprints.py` (what each looked like), `aliases.py`
+in `tracker/`: `held.py` (which objects), `imprints.py` (what each looked like), `aliases.py`
 (which places share one object).
 """
 
@@ -39,11 +39,11 @@ from otolith.core import (
     synchronized,
 )
 from otolith.errors import BadPath, BadValue, KeyNotFound, NotKept
-from otolith.state.tracking.aliases import Aliases
-from otolith.state.tracking.fingerprints import is_fixed
-from otolith.state.tracking.held import MISSING, HeldValue, HeldValues, put_part, remove_part
-from otolith.state.tracking.imprints import ImprintKind
-from otolith.state.tracking.shared_objects import identity, object_identities
+from otolith.state.tracker.aliases import Aliases
+from otolith.state.tracker.fingerprints import is_fixed
+from otolith.state.tracker.held import MISSING, HeldValue, HeldValues, put_part, remove_part
+from otolith.state.tracker.imprints import ImprintKind
+from otolith.state.tracker.shared_objects import identity, object_identities
 
 _UNREAD = b""
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from otolith.codecs import FRAMES, Codecs, InertCodecs, Opaque, column, labels
 from otolith.core import Cells, Encoding, format_path
 from otolith.errors import Corrupt, MissingExtra
-from otolith.state.tracking.fingerprints import is_fixed
+from otolith.state.tracker.fingerprints import is_fixed
 from otolith.text.lines import (
     ELLIPSIS,
     bracketed,

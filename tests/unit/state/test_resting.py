@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from otolith import Memory, Versioned
-from otolith.state.tracking import fingerprints, imprints
+from otolith.state.tracker import fingerprints, imprints
 
 SHORT = {"rows": [{"n": 1}, {"n": 2}], "tags": ["a"], "pair": ([1], 2)}
 LONG = {"rows": [{"n": number, "text": "x" * 50} for number in range(1000)], "tags": ["a"]}

@@ -12,7 +12,7 @@ import pytest
 
 import otolith
 from otolith.errors import BadValue
-from otolith.state.tracking.held import HeldValues
+from otolith.state.tracker.held import HeldValues
 
 
 @dataclass

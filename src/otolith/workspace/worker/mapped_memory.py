@@ -25,8 +25,8 @@ from typing import Any
 from xxhash import xxh3_128_intdigest
 
 from otolith.core import Cells
-from otolith.state.tracking.imprints import Imprint, Imprinter, ValueChanged, runs
-from otolith.state.tracking.shared_objects import (
+from otolith.state.tracker.imprints import ConcurrentChange, Imprint, Imprinter, runs
+from otolith.state.tracker.shared_objects import (
     STAND_IN,
     Order,
     identity,
@@ -157,7 +157,7 @@ class MappedImprint(Imprint):
             cells = [imprinter.cells.chunk_cell(chunk) for chunk in chunks[start:stop]]
             cell = imprinter.cells.splice(cell, start, stop, cells)
         if any(xxh3_128_intdigest(chunks[at]) != prints[at] for at in changed):
-            raise ValueChanged.of(value)
+            raise ConcurrentChange.of(value)
         self._prints = prints
         if imprinter.cells.same(cell, self.cell):
             return self

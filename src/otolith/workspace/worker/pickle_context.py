@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from otolith.codecs import Codecs
 from otolith.core import Path
-from otolith.state.tracking.shared_objects import ArrayView, identity, is_array, part_at, view_in
+from otolith.state.tracker.shared_objects import ArrayView, identity, is_array, part_at, view_in
 from otolith.types import Piece, Tagged
 from otolith.workspace.worker.module_changes import attribute_at
 from otolith.workspace.worker.namespace import Namespace

@@ -34,7 +34,7 @@ import cloudpickle  # type: ignore[import-untyped]
 from otolith.codecs import Codecs
 from otolith.errors import BadValue
 from otolith.former_names import today
-from otolith.state.tracking.shared_objects import identity, is_array, view_in
+from otolith.state.tracker.shared_objects import identity, is_array, view_in
 from otolith.types import Raw, Tagged
 from otolith.workspace.worker import pickle_context
 from otolith.workspace.worker.classes import definition

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from otolith.core import Path
-from otolith.state.tracking.shared_objects import identity, is_array, levels, part_at, places_of
+from otolith.state.tracker.shared_objects import identity, is_array, levels, part_at, places_of
 
 Order = dict[str, list[Any]]
 SortKey = Callable[[Any], bytes]

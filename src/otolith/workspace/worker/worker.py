@@ -23,8 +23,8 @@ from typing import Any
 
 from otolith.codecs import Codecs
 from otolith.errors import BadValue, Invalid
-from otolith.state.tracking.fingerprints import is_fixed
-from otolith.state.tracking.shared_objects import is_array
+from otolith.state.tracker.fingerprints import is_fixed
+from otolith.state.tracker.shared_objects import is_array
 from otolith.types import Tagged
 from otolith.workspace.protocol import (
     CodeEnd,

@@ -15,7 +15,7 @@ Rules:
 1. A fingerprint is taken before the encoding that it vouches for. If the value changes in between,
    the next comparison finds a difference; the other way round the change would be lost.
 2. After a part was encoded its run is marked again. If the mark differs, another thread is writing
-   to the value: `ValueChanged`, and the caller tries again.
+   to the value: `ConcurrentChange`, and the caller tries again.
 3. `update` returns the same imprint if nothing changed, so that callers compare with `is`.
 4. An update ends in the same cell as encoding the value from scratch would.
 """
@@ -32,7 +32,7 @@ from xxhash import xxh3_128_intdigest
 from otolith.codecs import content_of
 from otolith.core import Cells
 from otolith.errors import BadValue
-from otolith.state.tracking.fingerprints import (
+from otolith.state.tracker.fingerprints import (
     DirtyRun,
     Mark,
     MarkOf,
@@ -98,7 +98,7 @@ class Imprinter:
             return WholeImprint(cell, None)  # without a fingerprint it is encoded every time
         imprint = self.take(value, cell)
         if self.fingerprint(value) != before:
-            raise ValueChanged.of(value)
+            raise ConcurrentChange.of(value)
         return imprint
 
     def take(self, value: object, cell: bytes) -> Imprint:
@@ -144,9 +144,11 @@ class WholeImprint(Imprint):
         self.fingerprint = fingerprint
 
     def fits(self, value: object) -> bool:
+        """Tell whether a value is of the same type."""
         return True
 
     def update(self, value: Any, imprinter: Imprinter) -> Imprint:
+        """Return the current imprint; encode only what changed."""
         if self.fingerprint is not None and imprinter.fingerprint(value) == self.fingerprint:
             return self
         new = imprinter.encode(value)
@@ -169,6 +171,7 @@ class CodecImprint(Imprint):
 
     @classmethod
     def take(cls, value: object, cell: bytes, imprinter: Imprinter) -> Imprint | None:
+        """Return the imprint, or None if the value is of another kind."""
         stored = imprinter.cells.tag(cell)
         if stored is None:
             return None
@@ -183,9 +186,11 @@ class CodecImprint(Imprint):
         return cls(cell, type(value), imprinter.take(data, below))
 
     def fits(self, value: object) -> bool:
+        """Tell whether a value is of the same type."""
         return type(value) is self._kind
 
     def update(self, value: Any, imprinter: Imprinter) -> Imprint:
+        """Return the current imprint; encode only what changed."""
         code, data = imprinter.lower(value)
         new = imprinter.update(data, self._data)
         if new is self._data:
@@ -200,11 +205,11 @@ class CyclicValue(BadValue):
     """A value contains itself, or is nested too deep to be walked through."""
 
 
-class ValueChanged(BadValue):
+class ConcurrentChange(BadValue):
     """A value was changed by another thread while it was encoded."""
 
     @classmethod
-    def of(cls, value: object) -> ValueChanged:
+    def of(cls, value: object) -> ConcurrentChange:
         """Return the error for a value."""
         return cls(
             f"a {type(value).__name__} was changed while it was being encoded",
@@ -239,21 +244,38 @@ _SETS = frozenset({Tag.SET, Tag.FROZENSET})
 _VERSIONED = frozenset({Tag.MODEL, Tag.CUSTOM})
 
 
-class DictImprint(Imprint):
-    """The imprint of a dict: keys in order, marks of short values, imprints of those with trees."""
+class ContainerImprint(Imprint):
+    """The imprint of a list or dict: its parts, marks of runs of them, imprints of large ones.
 
-    __slots__ = ("_inner", "_keys", "_marks")
+    `parts` are the elements of a list or the keys of a dict. The imprint refers to them, so that a
+    new object never has the id of one that is gone. `inner` has the imprints of elements or values
+    with trees of their own, by position or key; marks leave these out.
+    """
+
+    __slots__ = ("_inner", "_marks", "_parts")
 
     def __init__(
-        self, cell: bytes, keys: list[Any], marks: list[Mark], inner: dict[Any, Imprint]
+        self, cell: bytes, parts: list[Any], marks: list[Mark], inner: dict[Any, Imprint]
     ) -> None:
         super().__init__(cell)
-        self._keys = keys
+        self._parts = parts
         self._marks = marks
         self._inner = inner
 
+    def references(self) -> Iterable[object]:
+        """Return the parts, the keys of inner imprints, and what those refer to."""
+        inner = (each.references() for each in self._inner.values())
+        return chain(self._parts, self._inner, *inner)
+
+
+class DictImprint(ContainerImprint):
+    """The imprint of a dict, whose keys are the parts."""
+
+    __slots__ = ()
+
     @classmethod
     def take(cls, value: object, cell: bytes, imprinter: Imprinter) -> Imprint | None:
+        """Return the imprint, or None if the value is of another kind."""
         if (
             type(value) is not dict
             or imprinter.cells.kind(cell) != "map"
@@ -268,20 +290,19 @@ class DictImprint(Imprint):
         }
         return cls(cell, list(value), marks(0, len(value), _run(value, inner, imprinter)), inner)
 
-    def references(self) -> Iterable[object]:
-        return chain(self._keys, self._inner, *(each.references() for each in self._inner.values()))
-
     def fits(self, value: object) -> bool:
+        """Tell whether a value is of the same type."""
         return type(value) is dict
 
     def update(self, value: Any, imprinter: Imprinter) -> Imprint:
+        """Return the current imprint; encode only what changed."""
         now = value.copy()
         keys = list(now)
         inner = {key: old for key, old in self._inner.items() if key in now}
         run = _run(now, inner, imprinter)
-        lengths = len(self._keys), len(keys)
-        fresh, dirt = compare_runs(self._marks, common_ends(self._keys, keys), lengths, run)
-        gone = [key for each in dirt for key in self._keys[each.start : each.stop]]
+        lengths = len(self._parts), len(keys)
+        fresh, dirt = compare_runs(self._marks, common_ends(self._parts, keys), lengths, run)
+        gone = [key for each in dirt for key in self._parts[each.start : each.stop]]
         dirty = {key for each in dirt for key in keys[each.new_start : each.new_stop]}
         if not _are_immutable(dirty):
             return imprinter.encode(value)
@@ -295,13 +316,13 @@ class DictImprint(Imprint):
             if key in dirty or imprint is not old:
                 edits[imprinter.cells.encoding.key(key)] = cell
         if any(marks(each.new_start, each.new_stop, run) != each.marks for each in dirt):
-            raise ValueChanged.of(value)
+            raise ConcurrentChange.of(value)
         cell = self._edited(edits, imprinter)
         if not imprinter.cells.is_grown(cell) or imprinter.cells.length(cell) != len(now):
             return imprinter.encode(value)  # refuses keys that are stored alike, such as two NaNs
         fresh = _forget(fresh, keys, inner, grown)
         if cell is self.cell:
-            self._keys, self._marks, self._inner = keys, fresh, grown
+            self._parts, self._marks, self._inner = keys, fresh, grown
             return self
         return DictImprint(cell, keys, fresh, grown)
 
@@ -347,24 +368,14 @@ class _Edit(NamedTuple):
     cells: list[bytes]
 
 
-class ListImprint(Imprint):
-    """The imprint of a list: elements, marks of short ones, imprints of those with trees.
+class ListImprint(ContainerImprint):
+    """The imprint of a list, whose elements are the parts."""
 
-    It refers to the elements, so that a new object never has the id of one that is gone.
-    """
-
-    __slots__ = ("_elements", "_inner", "_marks")
-
-    def __init__(
-        self, cell: bytes, elements: list[Any], marks: list[Mark], inner: dict[int, Imprint]
-    ) -> None:
-        super().__init__(cell)
-        self._elements = elements
-        self._marks = marks
-        self._inner = inner
+    __slots__ = ()
 
     @classmethod
     def take(cls, value: object, cell: bytes, imprinter: Imprinter) -> Imprint | None:
+        """Return the imprint, or None if the value is of another kind."""
         if type(value) is not list or imprinter.cells.kind(cell) != "list":
             return None
         elements = value.copy()
@@ -377,31 +388,30 @@ class ListImprint(Imprint):
             cell, elements, marks(0, len(elements), _element_run(elements, inner, imprinter)), inner
         )
 
-    def references(self) -> Iterable[object]:
-        return chain(self._elements, *(each.references() for each in self._inner.values()))
-
     def fits(self, value: object) -> bool:
+        """Tell whether a value is of the same type."""
         return type(value) is list
 
     def update(self, value: Any, imprinter: Imprinter) -> Imprint:
+        """Return the current imprint; encode only what changed."""
         now = value.copy()
-        ends = common_ends(self._elements, now)
+        ends = common_ends(self._parts, now)
         inner = self._moved(now, ends)
         run = _element_run(now, inner, imprinter)
-        fresh, dirt = compare_runs(self._marks, ends, (len(self._elements), len(now)), run)
+        fresh, dirt = compare_runs(self._marks, ends, (len(self._parts), len(now)), run)
         grown: dict[int, Imprint] = {}
         edits = [_dirty(now, each, inner, grown, imprinter) for each in dirt]
         edited = {at for each in dirt for at in range(each.new_start, each.new_stop)}
         rest = {at: old for at, old in inner.items() if at not in edited}
         edits += self._changed_inside(now, ends, rest, grown, imprinter)
         if any(marks(each.new_start, each.new_stop, run) != each.marks for each in dirt):
-            raise ValueChanged.of(value)
+            raise ConcurrentChange.of(value)
         cell = self._edited(edits, imprinter)
         if not imprinter.cells.is_grown(cell):
             return imprinter.encode(value)
         fresh = forget_marks(fresh, inner.keys() ^ grown.keys())
         if imprinter.cells.same(cell, self.cell):
-            self._elements, self._marks, self._inner = now, fresh, grown
+            self._parts, self._marks, self._inner = now, fresh, grown
             return self
         return ListImprint(cell, now, fresh, grown)
 
@@ -409,7 +419,7 @@ class ListImprint(Imprint):
         """Return the imprints by the current position of their elements, where that is known."""
         if not self._inner:
             return {}
-        (start, end), before, shift = ends, len(self._elements), len(now) - len(self._elements)
+        (start, end), before, shift = ends, len(self._parts), len(now) - len(self._parts)
         by_identity = {id(part): at for at, part in enumerate(now[start : len(now) - end], start)}
         moved: dict[int, Imprint] = {}
         for at, imprint in self._inner.items():
@@ -418,7 +428,7 @@ class ListImprint(Imprint):
             elif at >= before - end:
                 moved[at + shift] = imprint
             else:
-                found = by_identity.get(id(self._elements[at]), None if shift else at)
+                found = by_identity.get(id(self._parts[at]), None if shift else at)
                 if found is not None:
                     moved[found] = imprint
         return moved
@@ -438,7 +448,7 @@ class ListImprint(Imprint):
             if imprint is not None:
                 grown[at] = imprint
             if imprint is not old:
-                was = at if at < ends[0] else at - len(now) + len(self._elements)
+                was = at if at < ends[0] else at - len(now) + len(self._parts)
                 edits.append(_Edit(was, was + 1, [cell]))
         return edits
 
@@ -516,14 +526,17 @@ class BytesImprint(Imprint):
 
     @classmethod
     def take(cls, value: object, cell: bytes, imprinter: Imprinter) -> Imprint | None:
+        """Return the imprint, or None if the value is of another kind."""
         if type(value) is not Raw:
             return None
         return cls(cell, _print(value), _prints(value))
 
     def fits(self, value: object) -> bool:
+        """Tell whether a value is of the same type."""
         return type(value) is Raw
 
     def update(self, value: Any, imprinter: Imprinter) -> Imprint:
+        """Return the current imprint; encode only what changed."""
         whole = _print(value)
         if whole == self._whole:
             return self
@@ -536,7 +549,7 @@ class BytesImprint(Imprint):
         if len(prints) < len(old):
             cell = imprinter.cells.splice(cell, len(prints), len(old), [])
         if _prints(value) != prints or _print(value) != whole:
-            raise ValueChanged.of(value)
+            raise ConcurrentChange.of(value)
         return (
             BytesImprint(cell, whole, prints)
             if imprinter.cells.is_grown(cell)
@@ -579,15 +592,18 @@ class ContentImprint(Imprint):
 
     @classmethod
     def take(cls, value: object, cell: bytes, imprinter: Imprinter) -> Imprint | None:
+        """Return the imprint, or None if the value is of another kind."""
         content = content_of(value)
         if content is None or imprinter.cells.tag(cell) is None:
             return None
         return cls(cell, value, content)
 
     def fits(self, value: object) -> bool:
+        """Tell whether a value is of the same type."""
         return type(value) is type(self._copy)
 
     def update(self, value: Any, imprinter: Imprinter) -> Imprint:
+        """Return the current imprint; encode only what changed."""
         content = content_of(value)
         if content is self._content and value.dtype == self._copy.dtype:
             return self

@@ -16,9 +16,10 @@ from typing import Any
 
 from otolith.core import Cells, Path, format_path
 from otolith.errors import BadPath, BadValue, KeyNotFound
-from otolith.state.tracking.imprints import (
+from otolith.state.tracker.imprints import (
     BytesImprint,
     CodecImprint,
+    ConcurrentChange,
     ContentImprint,
     CyclicValue,
     DictImprint,
@@ -26,7 +27,6 @@ from otolith.state.tracking.imprints import (
     Imprinter,
     ImprintKind,
     ListImprint,
-    ValueChanged,
     WholeImprint,
 )
 
@@ -161,7 +161,7 @@ class HeldValues:
         for _ in range(_ATTEMPTS - 1):
             try:
                 return self._compare(hold)
-            except ValueChanged:
+            except ConcurrentChange:
                 continue
         return self._compare(hold)
 
@@ -174,7 +174,7 @@ class HeldValues:
                     return self.imprinter.update(hold.value, before)
                 return self.imprinter.encode(hold.value)
             new = self._updated(hold, hold.imprint)
-        except (ValueChanged, CyclicValue):
+        except (ConcurrentChange, CyclicValue):
             raise
         except BadValue as error:
             # Encoding the whole value reports where in it the bad part is.
@@ -188,7 +188,7 @@ class HeldValues:
             # What dicts and sets raise if they change while they are iterated over.
             if type(error) is not KeyError and "during iteration" not in str(error):
                 raise
-            raise ValueChanged.of(hold.value) from error
+            raise ConcurrentChange.of(hold.value) from error
         return None if new is hold.imprint else new
 
     def _updated(self, hold: HeldValue, old: Imprint) -> Imprint:

@@ -31,8 +31,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from otolith.codecs import fields_of
 from otolith.core import Path
-from otolith.state.tracking.fingerprints import is_fixed, never_changes
-from otolith.state.tracking.held import HeldValue
+from otolith.state.tracker.fingerprints import is_fixed, never_changes
+from otolith.state.tracker.held import HeldValue
 
 STAND_IN = "DummyArray"
 """The class that `as_strided` puts between an array and the one it is a view of."""

@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from otolith.core import Path
-from otolith.state.tracking.held import HeldValue, HeldValues
-from otolith.state.tracking.shared_objects import (
+from otolith.state.tracker.held import HeldValue, HeldValues
+from otolith.state.tracker.shared_objects import (
     ArrayView,
     Group,
     ObjectScans,
