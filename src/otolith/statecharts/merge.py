@@ -1,7 +1,7 @@
 """The merge of two branches of one machine: region by region, else by replaying one side's events.
 
 A machine merges as one value: all that `storage.py` stores of it. Both sides started from the same
-snapshot, the base, and each took events of its own.
+snapshot, the base, and each took other events.
 
 1. *By region.* Where the branches moved different regions of a parallel state, each region comes
    from the side that moved it; data, history, timers and children likewise, each by its key.

@@ -312,10 +312,10 @@ class _DataRemover:
         if not block:
             return ()
         action, rest = block[0], self.block(block[1:])
-        kept = (*self.action(action), *rest)
+        remaining = (*self.action(action), *rest)
         if self._handles_errors and self._can_fail(action):
-            return (If((IfBranch(_ASK, _ERROR), IfBranch(None, kept))),)
-        return kept
+            return (If((IfBranch(_ASK, _ERROR), IfBranch(None, remaining))),)
+        return remaining
 
     def action(self, action: Action) -> Block:
         """Return what an action does that can move the chart."""

@@ -102,6 +102,11 @@ class StateGraph:
     parents: list[int] = field(default_factory=list)
     """For each configuration the edge it was found by; -1 at a start."""
 
+    def __repr__(self) -> str:
+        extent = "complete" if self.is_complete else "; ".join(self.limits)
+        sizes = f"{len(self.configurations)} configurations, {len(self.edges)} edges"
+        return f"<StateGraph {sizes}, {extent}>"
+
     @property
     def is_complete(self) -> bool:
         """Whether the graph has everything that can happen."""

@@ -58,6 +58,9 @@ class Paths(Sequence[Path]):
     def __len__(self) -> int:
         return len(self.paths)
 
+    def __repr__(self) -> str:
+        return f"<Paths {len(self.paths)}, {'all' if self.is_complete else '; '.join(self.limits)}>"
+
     @overload
     def __getitem__(self, index: int) -> Path: ...
     @overload

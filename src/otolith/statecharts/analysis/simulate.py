@@ -75,6 +75,10 @@ class SimulationRun:
     stages: tuple[SimulationStep, ...]
     refusal: Refusal | None = None
 
+    def __repr__(self) -> str:
+        end = "" if self.refusal is None else f", {self.refusal.kind}: {self.refusal.message}"
+        return f"<SimulationRun {len(self.stages)} steps to {self.phase or 'nowhere'}{end}>"
+
     @property
     def is_accepted(self) -> bool:
         """Whether the chart took the whole script."""
