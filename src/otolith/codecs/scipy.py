@@ -34,16 +34,17 @@ from otolith.types import Tag
 Array: TypeAlias = npt.NDArray[Any]
 
 
+def _lower_arrays(*names: str) -> Callable[[Any], Form]:
+    """Return the function that lowers a matrix to its shape and the arrays with these names."""
+
+    def lower(value: Any) -> Form:
+        arrays = {name: np.asarray(getattr(value, name)) for name in names}
+        return {"shape": list(value.shape), **arrays}
+
+    return lower
+
+
 # Compressed: csr, csc, bsr
-
-
-def _lower_compressed(value: Any) -> Form:
-    return {
-        "shape": list(value.shape),
-        "data": np.asarray(value.data),
-        "indices": np.asarray(value.indices),
-        "indptr": np.asarray(value.indptr),
-    }
 
 
 def _lift_compressed(
@@ -133,14 +134,6 @@ def _coords(coo: Any) -> Any:
 # By diagonals and by rows: dia, lil
 
 
-def _lower_dia(value: Any) -> Form:
-    return {
-        "shape": list(value.shape),
-        "data": np.asarray(value.data),
-        "offsets": np.asarray(value.offsets),
-    }
-
-
 def _lift_dia(name: str, lengths: list[Any], data: Array, offsets: Array) -> object:
     shape = _shape(lengths)
     _check_indices(offsets)
@@ -201,12 +194,12 @@ _COMPRESSED = {"shape": list, "data": np.ndarray, "indices": np.ndarray, "indptr
 _COORDINATES = {"shape": list, "data": np.ndarray, "coords": list}
 _DIAGONALS = {"shape": list, "data": np.ndarray, "offsets": np.ndarray}
 _LAYOUTS: dict[str, tuple[Callable[..., object], Mapping[str, type], Callable[[Any], Form]]] = {
-    "csr": (_lift_compressed, _COMPRESSED, _lower_compressed),
-    "csc": (_lift_compressed, _COMPRESSED, _lower_compressed),
-    "bsr": (_lift_compressed, _COMPRESSED, _lower_compressed),
+    "csr": (_lift_compressed, _COMPRESSED, _lower_arrays("data", "indices", "indptr")),
+    "csc": (_lift_compressed, _COMPRESSED, _lower_arrays("data", "indices", "indptr")),
+    "bsr": (_lift_compressed, _COMPRESSED, _lower_arrays("data", "indices", "indptr")),
     "coo": (_lift_coo, _COORDINATES, _lower_coo),
     "dok": (_lift_dok, _COORDINATES, _lower_dok),
-    "dia": (_lift_dia, _DIAGONALS, _lower_dia),
+    "dia": (_lift_dia, _DIAGONALS, _lower_arrays("data", "offsets")),
     "lil": (_lift_lil, _COMPRESSED, _lower_lil),
 }
 
