@@ -71,6 +71,9 @@ class SessionSnapshot(Snapshot):
         """Return a handle on a frame or table that reads only the columns it is asked for."""
         return Frame(self, parse_path(path))
 
+    def __repr__(self) -> str:
+        return f"<SessionSnapshot {self.commit.short} {self.commit.message!r}>"
+
     @cached_property
     def events(self) -> EventLog:
         """The events up to this commit."""

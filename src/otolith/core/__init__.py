@@ -42,7 +42,7 @@ from otolith.core.paths import (
 )
 from otolith.core.repo import BareRepo, Session
 from otolith.core.stage import Stage
-from otolith.core.trees.cells import Cells
+from otolith.core.trees.cells import Cells, index_in
 from otolith.core.trees.encoding import Encoding
 from otolith.core.trees.layout import digest
 from otolith.core.trees.objects import Buffer, is_leaf
@@ -99,6 +99,7 @@ __all__ = [
     "digest",
     "flaws",
     "format_path",
+    "index_in",
     "is_commit",
     "is_leaf",
     "links",

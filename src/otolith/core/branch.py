@@ -351,6 +351,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
     @synchronized
     def rollback(self, target: Target | None = None, *, steps: int | None = None) -> Commit:
         """Go back to an earlier state by a new commit; staged edits are dropped, history stays."""
+        self._flushed_root()  # changes in place are dropped too, or stay staged if this fails
         goal = self.resolve(target if target is not None else f"@~{1 if steps is None else steps}")
         message = f"rollback to {goal.short} {goal.message}".rstrip()
         details = _details(self._backend, message, None, "rollback", {"to": goal.id})

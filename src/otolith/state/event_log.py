@@ -236,7 +236,7 @@ class Event:
 
     def __repr__(self) -> str:
         by = f" by {self.agent}" if self.agent else ""
-        return f"<event {self.index} {self.kind}{by} {self.data!r}>"
+        return f"<Event {self.index} {self.kind}{by} {self.data!r}>"
 
 
 def _head(event: Event) -> tuple[object, ...]:
@@ -278,6 +278,9 @@ class EventLog(Sequence[Event]):
     @abstractmethod
     def _common(self, target: Commit | str) -> CommonEvents:
         """Return what this log has in common with that of a commit."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}, {len(self)} events>"
 
     @overload
     def __getitem__(self, at: int) -> Event: ...

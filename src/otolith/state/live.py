@@ -12,12 +12,21 @@ from threading import Lock, RLock
 from typing import Any, NoReturn, Self, TypeVar
 
 from otolith import environment
-from otolith.core import Change, Commit, Path, Target, format_path, parse_own_path, parse_path
+from otolith.core import (
+    Change,
+    Commit,
+    Path,
+    Target,
+    format_path,
+    index_in,
+    parse_own_path,
+    parse_path,
+)
 from otolith.errors import BadPath, BadValue, KeyNotFound, Unsupported
 from otolith.state.base import AnyState
 from otolith.state.event_log import CommonEvents, Event, EventLog, Reducer, check_event
 from otolith.state.stored_events import check_count
-from otolith.state.tracker.held import index_of, put_part, remove_part
+from otolith.state.tracker.held import put_part, remove_part
 from otolith.types import Clock
 
 T = TypeVar("T")
@@ -301,10 +310,13 @@ class LiveCounter:
     def __int__(self) -> int:
         return int(self.value)
 
+    def __repr__(self) -> str:
+        return f"<LiveCounter {format_path(self._path)} {self.value}>"
+
 
 def _part(value: Any, key: object, path: Path) -> Any:
     if type(value) is list:
-        at = index_of(key, len(value))
+        at = index_in(key, len(value))
         if at is not None:
             return value[at]
     elif type(value) is dict:

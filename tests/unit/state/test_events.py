@@ -516,4 +516,4 @@ def test_an_event_as_plain_data(state):
         "data": {"n": 1},
     }
     assert isinstance(event, Event)
-    assert repr(event) == "<event 0 note by a {'n': 1}>"
+    assert repr(event) == "<Event 0 note by a {'n': 1}>"

@@ -328,3 +328,16 @@ def test_a_value_that_came_back_to_what_it_was_is_kept_again(state):
     state["a"].pop()
     state.commit()
     assert state.repo.session("s")["a"] == big
+
+
+def test_going_back_to_the_head_drops_changes_in_place(state):
+    state["plan"] = [1]
+    head = state.commit()
+    plan = state["plan"]
+    plan.append(2)
+
+    state.rollback(head)
+
+    assert plan == [1]
+    assert state["plan"] is plan
+    assert state.is_clean

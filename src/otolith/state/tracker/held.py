@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from otolith.core import Cells, Path, format_path
+from otolith.core import Cells, Path, format_path, index_in
 from otolith.errors import BadPath, BadValue, KeyNotFound
 from otolith.state.tracker.imprints import (
     BytesImprint,
@@ -206,7 +206,7 @@ class HeldValues:
 def _part(value: Any, path: Path, depth: int) -> object:
     key = path[depth]
     if type(value) is list:
-        at = index_of(key, len(value))
+        at = index_in(key, len(value))
         if at is not None:
             return value[at]
     elif type(value) is dict and key in value:
@@ -216,20 +216,11 @@ def _part(value: Any, path: Path, depth: int) -> object:
     )
 
 
-def index_of(key: object, length: int) -> int | None:
-    """Return the index that a key of a path names in a list of this length."""
-    if isinstance(key, str) and key.removeprefix("-").isdecimal():
-        key = int(key)
-    if type(key) is not int or not -length <= key < length:
-        return None
-    return key % length
-
-
 def put_part(value: Any, path: Path, steps: Path, part: object) -> Any:
     """Put a part into a value that is held at a path; dicts on the way are made."""
     parent = _parent(value, path, steps)
     if type(parent) is list:
-        at = index_of(steps[-1], len(parent))
+        at = index_in(steps[-1], len(parent))
         if at is None:
             raise KeyNotFound(
                 f"nothing at {format_path((*path, *steps))}", hint="append to the list itself"
@@ -247,7 +238,7 @@ def remove_part(value: Any, path: Path, steps: Path) -> None:
         if depth == len(here) - 1:
             _part(value, here, depth)
             key = here[depth]
-            del value[index_of(key, len(value)) if type(value) is list else key]
+            del value[index_in(key, len(value)) if type(value) is list else key]
         else:
             value = _part(value, here, depth)
 
