@@ -379,7 +379,7 @@ _RENAMED: dict[str, str] = {
     "otolith.workspace.worker.capture_objects:united": "otolith.workspace.worker.capture_objects:group_by_identity",  # noqa: E501
     "otolith.workspace.worker.classes:Definition": "otolith.workspace.worker.classes:ClassDefinition",  # noqa: E501
     "otolith.workspace.worker.classes:circles": "otolith.workspace.worker.classes:cycles",
-    "otolith.workspace.worker.library_settings:Setting": "otolith.workspace.worker.library_settings:LibrarySetting",  # noqa: E501
+    "otolith.workspace.worker.library_settings:Setting": "otolith.workspace.worker.library_settings:LibrarySettings",  # noqa: E501
     "otolith.workspace.worker.mapped_memory:Mapping": "otolith.workspace.worker.mapped_memory:MappedBytes",  # noqa: E501
     "otolith.workspace.worker.mapped_memory:Mappings": "otolith.workspace.worker.mapped_memory:MemoryMappings",  # noqa: E501
     "otolith.workspace.worker.mapped_memory:Pages": "otolith.workspace.worker.mapped_memory:MappedImprint",  # noqa: E501

@@ -44,7 +44,6 @@ MESSAGES: st.SearchStrategy[WireMessage] = st.one_of(
         WorkerResult,
         ok=st.booleans(),
         value=st.none() | st.text(max_size=8),
-        value_type=st.none() | st.text(max_size=8),
         failure=st.none() | st.builds(StepFailure, st.text(), st.text(), st.text(), st.none()),
         was_interrupted=st.booleans(),
         cells=st.dictionaries(st.text(max_size=8), st.none() | SHORT, max_size=3),

@@ -124,6 +124,7 @@ class DiskWatch:
 
 
 def _status(path: str, *, follow: bool = False) -> os.stat_result | None:
+    """Return the status of a file; None if it cannot be read."""
     try:
         return os.stat(path, follow_symlinks=follow)  # noqa: PTH116  a Path would cost more
     except OSError:  # the step has removed it
@@ -131,6 +132,7 @@ def _status(path: str, *, follow: bool = False) -> os.stat_result | None:
 
 
 def _free_bytes(folder: Path) -> int:
+    """Return the free space of a file system; 0 if that is unknown."""
     try:
         status = os.statvfs(folder)
     except OSError:
@@ -139,6 +141,7 @@ def _free_bytes(folder: Path) -> int:
 
 
 def _scan(folder: str) -> list[os.DirEntry[str]]:
+    """Return the entries of a folder; none if it cannot be read."""
     try:
         with os.scandir(folder) as found:
             return list(found)

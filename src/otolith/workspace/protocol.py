@@ -59,10 +59,7 @@ class EndOrphans(WireMessage, frozen=True):
 
 
 class Ready(WireMessage, frozen=True):
-    """Fork server to host: everything is imported."""
-
-    python: str
-    sandbox: str
+    """Fork server to host: everything is imported, and workers can be forked."""
 
 
 class WorkerStart(WireMessage, frozen=True):
@@ -82,7 +79,6 @@ class WorkerExit(WireMessage, frozen=True):
 class StartSession(WireMessage, frozen=True):
     """Host to worker: the settings of the session, sent once before the first step."""
 
-    salt: int
     config: bytes
     work: str
     limits: list[int | None]
@@ -183,7 +179,6 @@ class WorkerResult(WireMessage, frozen=True):
 
     ok: bool
     value: str | None
-    value_type: str | None
     failure: StepFailure | None
     was_interrupted: bool
     cells: dict[str, bytes | None]

@@ -31,21 +31,8 @@ from msgspec.structs import replace
 
 from otolith.core import Branch
 from otolith.errors import Invalid
+from otolith.workspace import protocol
 from otolith.workspace.disk_watch import DiskWatch
-from otolith.workspace.protocol import (
-    CheckSignature,
-    CodeEnd,
-    EarlyObjects,
-    FromWorker,
-    Map,
-    MemoryReply,
-    ObjectsReply,
-    Read,
-    Run,
-    SignatureReply,
-    StartSession,
-    WorkerResult,
-)
 from otolith.workspace.result_check import CheckedObject, ReceivedObjects
 from otolith.workspace.sandbox import ProcessId
 from otolith.workspace.step import Runner, StepOutput, StopReason, StopRequest, StopRequests
@@ -65,7 +52,7 @@ _EXIT_SECONDS = 1.0
 class StepEnd:
     """The end of a step: its result, or the reason why there is none."""
 
-    result: WorkerResult | None
+    result: protocol.WorkerResult | None
     stopped: StopReason | None = None
     why: str = ""
     early: Sequence[CheckedObject] = ()  # objects that came before the result
@@ -96,7 +83,7 @@ class StepRunner:
         self._worker: WorkerConnection | None = None
         self._worker_head: str | None = None  # the commit that a warm worker is at
 
-    def run(self, order: Run, output: StepOutput, *, folder_bytes: int = 0) -> StepEnd:
+    def run(self, order: protocol.Run, output: StepOutput, *, folder_bytes: int = 0) -> StepEnd:
         """Run a step on a worker, in a work folder that takes `folder_bytes` at the start.
 
         If this is left by an exception, nothing of the step remains.
@@ -132,7 +119,8 @@ class StepRunner:
         if worker is not None:
             worker.close()
             if self.pool is not None and worker.ended is None:
-                self.pool.end(worker)
+                # That it is done is only its word.
+                self.pool.signal(worker, signal.SIGKILL)
 
     def close(self) -> None:
         """End all processes."""
@@ -149,7 +137,7 @@ class StepRunner:
         """The sandbox in which steps run; the requested one if none has run yet."""
         return self.pool.sandbox.name if self.pool is not None else self._runner.sandbox
 
-    def _exchange(self, order: Run, output: StepOutput, folder_bytes: int) -> StepEnd:
+    def _exchange(self, order: protocol.Run, output: StepOutput, folder_bytes: int) -> StepEnd:
         """Find a worker, bring the order up to date, and exchange messages until the end."""
         pool = self._pool_for_folder()
         try:
@@ -198,8 +186,7 @@ class StepRunner:
             self.dismiss_worker()
             self._worker = pool.fork(self._tables.modules)
             self._worker.wire.send(
-                StartSession(
-                    salt=self._state.cells.salt,
+                protocol.StartSession(
                     config=self._tables.config(),
                     work=str(self._path),
                     limits=list(astuple(self._runner.limits)),
@@ -238,9 +225,9 @@ class StepExchange:
         self._is_killed = False  # whatever it still sends, nothing of it is stored
         self._deadline = monotonic() + runner.wall_seconds
         self._on_deadline: Callable[[], None] = self._interrupt_late_step
-        self._result: WorkerResult | None = None
+        self._result: protocol.WorkerResult | None = None
 
-    def run(self, order: Run, output: StepOutput) -> StepEnd:
+    def run(self, order: protocol.Run, output: StepOutput) -> StepEnd:
         """Let the worker run a step; return when it is done or has died."""
         worker = self._worker
         early: list[CheckedObject] = []
@@ -391,16 +378,16 @@ class StepExchange:
         if found is None:
             return
         message, descriptors = found
-        if isinstance(message, EarlyObjects) and len(descriptors) == 1:
+        if isinstance(message, protocol.EarlyObjects) and len(descriptors) == 1:
             self._received.add(descriptors.pop(), message.sizes)
             self._worker.wire.limit_bytes = max(self._received.left_bytes, _SHORT_BYTES)
-        elif descriptors or isinstance(message, EarlyObjects):
+        elif descriptors or isinstance(message, protocol.EarlyObjects):
             for descriptor in descriptors:
                 os.close(descriptor)
             raise _refused(f"{type(message).__name__} came with {len(descriptors)} descriptors")
-        elif isinstance(message, WorkerResult):
+        elif isinstance(message, protocol.WorkerResult):
             self._result = message
-        elif isinstance(message, CodeEnd):
+        elif isinstance(message, protocol.CodeEnd):
             if self._has_run:
                 raise _refused("it reported twice that its code has run")
             self._has_run = True
@@ -408,23 +395,23 @@ class StepExchange:
         else:
             self._reply(message)
 
-    def _reply(self, message: FromWorker) -> None:
+    def _reply(self, message: protocol.FromWorker) -> None:
         """Answer a request of the worker."""
         wire, requests = self._worker.wire, self._requests
-        if isinstance(message, Read):
+        if isinstance(message, protocol.Read):
             if any(len(hash) != _HASH_BYTES for hash in message.hashes):
                 raise _refused(f"it requested an object by a hash that has not {_HASH_BYTES} bytes")
             found = requests.read_within(message.hashes)
-            wire.send(ObjectsReply(found, requests.read_below(found)))
-        elif isinstance(message, Map):
+            wire.send(protocol.ObjectsReply(found, requests.read_below(found)))
+        elif isinstance(message, protocol.Map):
             memory = requests.raw_memory(message.cell)
             if memory is None:
-                wire.send(MemoryReply(0, "the cell does not hold raw bytes"))
+                wire.send(protocol.MemoryReply(0, "the cell does not hold raw bytes"))
             else:
-                wire.send(MemoryReply(memory[1]), [memory[0]])
-        elif isinstance(message, CheckSignature):
+                wire.send(protocol.MemoryReply(memory[1]), [memory[0]])
+        elif isinstance(message, protocol.CheckSignature):
             is_signed = requests.is_signed(message.place, message.cell, message.signature)
-            wire.send(SignatureReply(is_signed))
+            wire.send(protocol.SignatureReply(is_signed))
 
 
 def over_disk_limit(runner: Runner) -> str:

@@ -104,6 +104,7 @@ def variables_in(state: StateReader) -> list[Variable]:
 
 
 def _variable(name: str, entry: dict[str, Any]) -> Variable:
+    """Return the description in an entry of `vars`, which another version may have written."""
     shape, length = entry.get("shape"), entry.get("length")
     return Variable(
         name=name,

@@ -128,6 +128,7 @@ def _map(descriptor: int, size: int) -> mmap.mmap:
 
 
 def _write_all(descriptor: int, buffers: Sequence[bytes]) -> int:
+    """Write buffers to a descriptor; return the number of bytes."""
     for start in range(0, len(buffers), _BUFFERS_PER_WRITE):
         some = buffers[start : start + _BUFFERS_PER_WRITE]
         written = os.writev(descriptor, some)
@@ -337,6 +338,7 @@ class Wire(Generic[Received]):
             os.close(memory)
 
     def _decode_body(self, body: Any) -> Received:
+        """Decode a body; what does not fit one of the expected types is refused."""
         try:
             found: Received = self._decode(body)
         except (msgspec.MsgspecError, ValueError, RecursionError, MemoryError) as error:

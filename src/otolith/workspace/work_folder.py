@@ -310,6 +310,7 @@ class FolderOwnership:
         return {"folder": os.fspath(self._folder), "repo": salt, "ref": self._state.ref}
 
     def _inode(self) -> int:
+        """Return the inode of the folder, which tells a replaced one apart; 0 if it is gone."""
         try:
             return self._folder.stat().st_ino
         except OSError:

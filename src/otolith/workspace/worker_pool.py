@@ -19,32 +19,11 @@ from time import monotonic
 from typing import TypeVar
 
 from otolith.errors import Invalid, Unavailable
-from otolith.workspace.protocol import (
-    EndOrphans,
-    Fork,
-    FromForkServer,
-    FromWorker,
-    ImportModules,
-    Ready,
-    Signal,
-    WorkerExit,
-    WorkerStart,
-)
-from otolith.workspace.sandbox import (
-    ProcessId,
-    Sandbox,
-    SandboxSpec,
-    choose_sandbox,
-    descendants,
-    end_descendants,
-    end_processes,
-    identify,
-    path_inside,
-)
+from otolith.workspace import protocol, sandbox
 from otolith.workspace.step import Runner, StopRequests
 from otolith.workspace.wire import PeerGone, Wire
 
-Awaited = TypeVar("Awaited", Ready, WorkerStart)
+Awaited = TypeVar("Awaited", protocol.Ready, protocol.WorkerStart)
 
 _START_SECONDS = 60.0
 _END_SECONDS = 10.0
@@ -59,7 +38,7 @@ class WorkerConnection:
     """A worker: its process id, the socket to it, and the read ends of its output."""
 
     pid: int
-    wire: Wire[FromWorker]
+    wire: Wire[protocol.FromWorker]
     output: int
     errors: int
     ended: int | None = None  # its exit code, or minus the signal
@@ -84,7 +63,7 @@ class WorkerPool:
         runner: Runner,
         work: Path,
         *,
-        on_start: Callable[[list[ProcessId]], None] | None = None,
+        on_start: Callable[[list[sandbox.ProcessId]], None] | None = None,
         stop: StopRequests | None = None,
     ) -> None:
         self._runner = runner
@@ -92,12 +71,12 @@ class WorkerPool:
         self._on_start = on_start
         self._stop = stop
         self._process: subprocess.Popen[bytes] | None = None
-        self._last_processes: list[ProcessId] = []
-        self._wire: Wire[FromForkServer] | None = None
+        self._last_processes: list[sandbox.ProcessId] = []
+        self._wire: Wire[protocol.FromForkServer] | None = None
         self._imported: set[str] = set()
         self._workers: dict[int, WorkerConnection] = {}
         self._prepared: tuple[socket.socket, int, int] | None = None  # ends of a requested worker
-        self.sandbox: Sandbox = choose_sandbox(
+        self.sandbox: sandbox.Sandbox = sandbox.choose_sandbox(
             runner.sandbox, network=runner.network, image=runner.image
         )
 
@@ -119,16 +98,17 @@ class WorkerPool:
             return self._fork(modules)
 
     def _fork(self, modules: Sequence[str]) -> WorkerConnection:
+        """Return the prepared worker, or one that is requested now."""
         self._running_wire()
         if self._prepared is None:
             self._import_modules(modules)
             self._request_worker()
-        started = self._next(WorkerStart)
+        started = self._next(protocol.WorkerStart)
         assert self._prepared is not None  # requested above
         line, output, errors = self._prepared
         self._prepared = None
-        wire: Wire[FromWorker] = Wire(
-            line, FromWorker, limit_bytes=self._runner.handover_bytes, most_fds=_WORKER_FDS
+        wire: Wire[protocol.FromWorker] = Wire(
+            line, protocol.FromWorker, limit_bytes=self._runner.handover_bytes, most_fds=_WORKER_FDS
         )
         worker = self._workers[started.pid] = WorkerConnection(started.pid, wire, output, errors)
         return worker
@@ -148,7 +128,7 @@ class WorkerPool:
         errors, errors_end = os.pipe()
         self._prepared = ours, output, errors
         try:
-            wire.send(Fork(), [theirs.fileno(), output_end, errors_end])
+            wire.send(protocol.Fork(), [theirs.fileno(), output_end, errors_end])
         except BaseException:
             self._drop_prepared()
             raise
@@ -161,6 +141,7 @@ class WorkerPool:
         os.set_blocking(errors, False)
 
     def _drop_prepared(self) -> None:
+        """Close our ends of a prepared worker, which ends it."""
         prepared, self._prepared = self._prepared, None
         if prepared is not None:
             line, output, errors = prepared
@@ -177,30 +158,26 @@ class WorkerPool:
         new = [name for name in modules if name not in self._imported and _is_module(name)][:room]
         if new and self._wire is not None:
             self._imported.update(new)
-            self._wire.send(ImportModules(new))
+            self._wire.send(protocol.ImportModules(new))
 
     def signal(self, worker: WorkerConnection, number: int) -> None:
         """Send a signal to a worker; if the fork server has died, end everything."""
         if self._wire is None:
             return
         try:
-            self._wire.send(Signal(worker.pid, number))
+            self._wire.send(protocol.Signal(worker.pid, number))
         except PeerGone:
             self.close()
-
-    def end(self, worker: WorkerConnection) -> None:
-        """End a worker and what it started, without waiting: that it is done is only its word."""
-        self.signal(worker, signal.SIGKILL)
 
     def end_orphans(self) -> None:
         """End processes that steps have started and left running, without waiting for it."""
         if self._wire is not None:
             with suppress(PeerGone):
-                self._wire.send(EndOrphans())
+                self._wire.send(protocol.EndOrphans())
 
     def processes(self) -> list[int]:
         """Return the processes in the sandbox that can be seen from here."""
-        return [] if self._process is None else descendants(self._process.pid)
+        return [] if self._process is None else sandbox.descendants(self._process.pid)
 
     def wait_for_end(self, worker: WorkerConnection, *, limit_seconds: float) -> None:
         """Wait until a worker and what it started have ended, at most so long."""
@@ -255,7 +232,7 @@ class WorkerPool:
                 self._process_message(message)
         raise PeerGone("the fork server does not answer")
 
-    def _poll(self) -> FromForkServer | None:
+    def _poll(self) -> protocol.FromForkServer | None:
         """Return a message of the fork server, if one has arrived.
 
         Raises:
@@ -273,8 +250,8 @@ class WorkerPool:
             os.close(descriptor)
         return message
 
-    def _process_message(self, message: FromForkServer) -> None:
-        if isinstance(message, WorkerExit) and message.pid in self._workers:
+    def _process_message(self, message: protocol.FromForkServer) -> None:
+        if isinstance(message, protocol.WorkerExit) and message.pid in self._workers:
             worker = self._workers.pop(message.pid)
             worker.ended, worker.why = message.code, message.why
 
@@ -309,12 +286,12 @@ class WorkerPool:
         if process is not None:
             _end(process, patience_seconds=self.sandbox.end_seconds)
         last, self._last_processes = self._last_processes, []
-        end_processes(last, patience_seconds=_END_SECONDS)
+        sandbox.end_processes(last, patience_seconds=_END_SECONDS)
         for worker in self._workers.values():
             worker.ended = -signal.SIGKILL if worker.ended is None else worker.ended
         self._workers.clear()
 
-    def _running_wire(self) -> Wire[FromForkServer]:
+    def _running_wire(self) -> Wire[protocol.FromForkServer]:
         """Return the connection to the fork server, which is started if it does not run."""
         if self._wire is None or not self.is_alive():
             self.close()
@@ -326,10 +303,12 @@ class WorkerPool:
         """Start a fork server in the sandbox, and wait until it is ready."""
         runner = self._runner
         ours, theirs = socket.socketpair()
-        spec = SandboxSpec(self._work, network=runner.network, disk_bytes=runner.disk_bytes)
+        spec = sandbox.SandboxSpec(self._work, network=runner.network, disk_bytes=runner.disk_bytes)
         most = "" if runner.processes is None else str(runner.processes)
         # A bare name of an interpreter is looked up inside the sandbox.
-        python = str(path_inside(runner.python)) if os.sep in runner.python else runner.python
+        python = (
+            str(sandbox.path_inside(runner.python)) if os.sep in runner.python else runner.python
+        )
         environment = _environment(runner, self._work)
         command = self.sandbox.command(
             # -P: no module of the work folder is imported in place of another
@@ -355,12 +334,13 @@ class WorkerPool:
         finally:
             theirs.close()
         ours.settimeout(0)
-        self._wire = Wire(ours, FromForkServer, limit_bytes=_CONTROL_BYTES, most_fds=1)
+        self._wire = Wire(ours, protocol.FromForkServer, limit_bytes=_CONTROL_BYTES, most_fds=1)
         self._wait_until_ready(self._process)
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait for the fork server; report the processes that end last."""
         try:
-            self._next(Ready)
+            self._next(protocol.Ready)
         except PeerGone as error:
             if self._is_kill_requested():
                 raise
@@ -370,7 +350,7 @@ class WorkerPool:
                 f"the process that runs steps did not start in {self.sandbox.name}: {printed}",
                 hint="run otolith doctor, or choose another sandbox",
             ) from error
-        last = map(identify, self.sandbox.last_processes(process.pid))
+        last = map(sandbox.identify, self.sandbox.last_processes(process.pid))
         self._last_processes = [each for each in last if each is not None]
         if self._on_start is not None:
             self._on_start(self._last_processes)
@@ -402,14 +382,15 @@ def _end(process: subprocess.Popen[bytes], *, patience_seconds: float) -> None:
     with suppress(subprocess.TimeoutExpired):
         process.wait(timeout=patience_seconds)
     if process.returncode is None:
-        end_descendants(process.pid)
+        sandbox.end_descendants(process.pid)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def _end_and_read_errors(process: subprocess.Popen[bytes]) -> str:
-    end_descendants(process.pid)
+    """End a fork server that did not start; return what it printed."""
+    sandbox.end_descendants(process.pid)
     process.kill()
     process.wait()
     if process.stderr is None:

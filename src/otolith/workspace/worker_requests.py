@@ -170,6 +170,7 @@ class RawMemoryCache:
         self._make_room(self._limit + self._total)
 
     def _make_room(self, size: int) -> None:
+        """Free memory until a size fits into the limit."""
         while self._known and self._total + size > self._limit:
             _, (descriptor, freed) = self._known.popitem(last=False)
             os.close(descriptor)

@@ -126,7 +126,7 @@ def test_an_object_signed_by_somebody_else_is_not_loaded(
 
 def done(cells: dict[str, bytes | None], objects: list[NewObject]) -> WorkerResult:
     return WorkerResult(
-        ok=True, value=None, value_type=None, failure=None, was_interrupted=False, cells=cells,
+        ok=True, value=None, failure=None, was_interrupted=False, cells=cells,
         objects=objects, created=[], changed=[], deleted=[], lost={}, loaded=[], pickles=[],
         figures=[], modules=[], seconds={},
     )  # fmt: skip

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from otolith.errors import Invalid
 from otolith.workspace.sandbox import kernel
@@ -29,6 +29,8 @@ PRIVILEGES = "new privileges"
 # Two that a reader of the six above would take for granted, and that Landlock does not stop.
 MODES = "change modes of files outside the work folder"
 MEMORY = "share memory with other processes"
+
+Environment: TypeAlias = Mapping[str, str]
 
 PROMISES = (WRITE, READ, NETWORK, SEE, SIGNAL, PRIVILEGES, MODES, MEMORY)
 
@@ -74,6 +76,7 @@ class Sandbox:
         return MappingProxyType({promise: promise not in broken for promise in PROMISES})
 
     def _broken_promises(self) -> Collection[str]:
+        """Return the promises that this sandbox does not give."""
         return ()
 
     def command(
@@ -81,7 +84,7 @@ class Sandbox:
         argv: Sequence[str],
         spec: SandboxSpec,
         *,
-        environment: Mapping[str, str],
+        environment: Environment,
         keep_fds: Sequence[int],
     ) -> list[str]:
         """Return the command that runs `argv` inside with this environment and no other.
@@ -92,11 +95,6 @@ class Sandbox:
         Raises:
             Invalid: the spec would break a promise, or its work folder does not exist.
         """
-        self._check(spec)
-        return list(argv)
-
-    def _check(self, spec: SandboxSpec) -> None:
-        """Refuse a spec that would break a promise."""
         if spec.network and self.stops[NETWORK]:
             raise Invalid(
                 f"the {self.name} sandbox was chosen without a network, the spec has one",
@@ -104,6 +102,13 @@ class Sandbox:
             )
         if not spec.work.is_dir():
             raise Invalid(f"there is no folder {spec.work} to work in", hint="make it first")
+        return self._wrap(list(argv), spec, environment, keep_fds)
+
+    def _wrap(
+        self, argv: list[str], spec: SandboxSpec, environment: Environment, keep_fds: Sequence[int]
+    ) -> list[str]:
+        """Return the command for a spec that was checked; here, the program itself."""
+        return argv
 
     def last_processes(self, started: int) -> list[int]:
         """Return the processes after whose end no process is left inside.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from otolith.workspace.sandbox.base import (
+    Environment,
     Sandbox,
     SandboxSpec,
     interpreter_files,
@@ -35,16 +36,10 @@ class Bubblewrap(Sandbox):
     only SIGKILL ends it unless it has a handler. When it ends, all inside end.
     """
 
-    def command(
-        self,
-        argv: Sequence[str],
-        spec: SandboxSpec,
-        *,
-        environment: Mapping[str, str],
-        keep_fds: Sequence[int],
+    def _wrap(
+        self, argv: list[str], spec: SandboxSpec, environment: Environment, keep_fds: Sequence[int]
     ) -> list[str]:
         """Return the call of bwrap; it leaves inherited descriptors open under their numbers."""
-        self._check(spec)
         network = ["--share-net"] if spec.network else []
         variables = [word for pair in environment.items() for word in ("--setenv", *pair)]
         limit: list[str] = []

@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from otolith.errors import Invalid
 from otolith.workspace.sandbox.base import (
+    Environment,
     Sandbox,
     SandboxSpec,
     interpreter_files,
@@ -50,16 +51,10 @@ class Container(Sandbox):
     # There is a server in between, and a client that must not be killed before.
     end_seconds: ClassVar[float] = 10.0
 
-    def command(
-        self,
-        argv: Sequence[str],
-        spec: SandboxSpec,
-        *,
-        environment: Mapping[str, str],
-        keep_fds: Sequence[int],
+    def _wrap(
+        self, argv: list[str], spec: SandboxSpec, environment: Environment, keep_fds: Sequence[int]
     ) -> list[str]:
         """Return the call of the program that starts the container and passes descriptors in."""
-        self._check(spec)
         job = {
             "work": str(spec.work),
             "client": self._client(spec, environment),
@@ -67,11 +62,11 @@ class Container(Sandbox):
                 name: os.environ[name] for name in _CLIENT_VARIABLES if name in os.environ
             },
             "fds": [fd for fd in keep_fds if fd > 2],  # the client carries the first three itself
-            "argv": list(argv),
+            "argv": argv,
         }
         return [python_path(), "-I", "-S", str(_INIT), "outside", json.dumps(job)]
 
-    def _client(self, spec: SandboxSpec, environment: Mapping[str, str]) -> list[str]:
+    def _client(self, spec: SandboxSpec, environment: Environment) -> list[str]:
         """Return the command of the client that starts the container."""
         if self.image is None:
             raise Invalid(

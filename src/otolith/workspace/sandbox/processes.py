@@ -161,6 +161,7 @@ def _kernel_children(pid: int) -> list[int]:
 
 
 def _parent(pid: str) -> int | None:
+    """Return the parent of a process; None if it has ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -169,6 +170,7 @@ def _parent(pid: str) -> int | None:
 
 
 def _list_folder(folder: str) -> list[str]:
+    """Return the names in a folder; none if it cannot be read."""
     try:
         return os.listdir(folder)  # noqa: PTH208  a Path for each would cost more
     except OSError:

@@ -143,6 +143,7 @@ class Capture:
             self._variables.index[name] = entry
 
     def _is_changed(self, name: str, entry: dict[str, Any], old: dict[str, Any]) -> bool:
+        """Tell whether a step has changed a variable, and not only what refers to it."""
         if old["kind"] != entry["kind"]:
             return True
         if entry["kind"] == "data":
@@ -158,6 +159,7 @@ class Capture:
 
 
 def _module_entry(module: types.ModuleType) -> dict[str, Any]:
+    """Return the entry of a variable that is a module."""
     version = getattr(module, "__version__", None)
     entry = {"kind": "module", "type": "module", "module": module.__name__, "bytes": 0}
     known = {"version": version} if isinstance(version, str) else {}

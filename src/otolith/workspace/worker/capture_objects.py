@@ -31,22 +31,11 @@ from otolith.workspace.worker.value_summary import describe, hint, why
 from otolith.workspace.worker.variables import Variables, python
 
 _COMMON_TYPES = (
-    tuple,
-    frozenset,
-    type,
-    types.BuiltinFunctionType,
-    types.MethodDescriptorType,
-    types.WrapperDescriptorType,
-    types.MethodWrapperType,
-    types.GetSetDescriptorType,
-    types.MemberDescriptorType,
-    types.ModuleType,
-    types.CodeType,
-    types.MappingProxyType,
-    property,
-    staticmethod,
-    classmethod,
-)
+    tuple, frozenset, type, types.BuiltinFunctionType, types.MethodDescriptorType,
+    types.WrapperDescriptorType, types.MethodWrapperType, types.GetSetDescriptorType,
+    types.MemberDescriptorType, types.ModuleType, types.CodeType, types.MappingProxyType, property,
+    staticmethod, classmethod,
+)  # fmt: skip
 _COMMON_TYPE_NAMES = frozenset({
     "dtype", "cython_function_or_method", "fused_cython_function", "Pattern", "ufunc",
     "StringDtype", "CategoricalDtype", "DatetimeTZDtype", "Timestamp", "Timedelta", "Interval",

@@ -88,6 +88,7 @@ def cycles(needs: Mapping[str, set[str]]) -> list[list[str]]:
 
 
 def _reached(id: str, needs: Mapping[str, set[str]]) -> set[str]:
+    """Return all ids that one needs, directly or through others."""
     reached: set[str] = set()
     waiting = [id]
     while waiting:

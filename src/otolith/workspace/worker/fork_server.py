@@ -22,16 +22,7 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
-from otolith.workspace.protocol import (
-    EndOrphans,
-    Fork,
-    ImportModules,
-    Ready,
-    Signal,
-    ToForkServer,
-    WorkerExit,
-    WorkerStart,
-)
+from otolith.workspace import protocol
 from otolith.workspace.sandbox import (
     ResourceLimits,
     Sandbox,
@@ -53,12 +44,12 @@ def main(arguments: list[str]) -> None:
     line = socket.socket(fileno=int(descriptor))
     inside = sandbox_by_name(sandbox)
     inside.enter(SandboxSpec(Path(work), network=network == "1"))
-    wire: Wire[ToForkServer] = Wire(line, ToForkServer)
+    wire: Wire[protocol.ToForkServer] = Wire(line, protocol.ToForkServer)
     limits = ResourceLimits(processes=int(most) if most else None)
     server = ForkServer(
         wire, inside, most=limits.processes if "processes" in limits.ignored() else None
     )
-    wire.send(Ready(sys.version.split()[0], sandbox))
+    wire.send(protocol.Ready())
     server.serve()
 
 
@@ -69,7 +60,7 @@ class ForkServer:
     """
 
     def __init__(
-        self, wire: Wire[ToForkServer], sandbox: Sandbox, *, most: int | None = None
+        self, wire: Wire[protocol.ToForkServer], sandbox: Sandbox, *, most: int | None = None
     ) -> None:
         self._wire = wire
         self._sandbox = sandbox
@@ -101,13 +92,13 @@ class ForkServer:
     def _process_message(self) -> None:
         """Do what a message of the host says."""
         order, fds = self._wire.receive()
-        if isinstance(order, Fork):
+        if isinstance(order, protocol.Fork):
             self._fork(fds)
-        elif isinstance(order, Signal) and order.pid in self._workers:
+        elif isinstance(order, protocol.Signal) and order.pid in self._workers:
             os.kill(order.pid, order.number)
-        elif isinstance(order, EndOrphans):
+        elif isinstance(order, protocol.EndOrphans):
             self._end_orphans()
-        elif isinstance(order, ImportModules):
+        elif isinstance(order, protocol.ImportModules):
             for name in order.modules:
                 with suppress(Exception):  # a package may raise anything; workers will see it too
                     importlib.import_module(name)
@@ -121,7 +112,7 @@ class ForkServer:
         for fd in fds:
             os.close(fd)
         self._workers[pid] = ""
-        self._wire.send(WorkerStart(pid))
+        self._wire.send(protocol.WorkerStart(pid))
 
     def _be_worker(self, line: int, output: int, errors: int) -> None:
         """Become a worker: this never returns."""
@@ -159,7 +150,9 @@ class ForkServer:
                 if pid in self._workers:
                     why = self._workers.pop(pid)
                     self._end_orphans()  # what it started ends with it
-                    self._wire.send(WorkerExit(pid, os.waitstatus_to_exitcode(status), why))
+                    self._wire.send(
+                        protocol.WorkerExit(pid, os.waitstatus_to_exitcode(status), why)
+                    )
 
     def _end_orphans(self) -> None:
         """End processes without parent; what a living worker has started stays."""

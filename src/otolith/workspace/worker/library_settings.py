@@ -26,7 +26,7 @@ _DEFAULT_LOGGER = [0, True, False]
 _HANDLERS = "handlers"
 
 
-class LibrarySetting(NamedTuple):
+class LibrarySettings(NamedTuple):
     """How the settings of a module are read, and some of them written."""
 
     module: str
@@ -57,6 +57,7 @@ def is_constant(value: object) -> bool:
 
 
 def _is_same(value: Any, other: Any) -> bool:
+    """Compare two values whose comparison may raise."""
     if value is other:
         return True
     try:
@@ -65,7 +66,7 @@ def _is_same(value: Any, other: Any) -> bool:
         return False
 
 
-def _fields(module: str, fields: Mapping[str, Accessors]) -> LibrarySetting:
+def _fields(module: str, fields: Mapping[str, Accessors]) -> LibrarySettings:
     """Return a group of settings that are read and written one by one."""
 
     def read() -> Values:
@@ -76,12 +77,12 @@ def _fields(module: str, fields: Mapping[str, Accessors]) -> LibrarySetting:
             if key in fields:  # a later version may know more of them
                 fields[key][1](sys.modules[module], value)
 
-    return LibrarySetting(module, read, write)
+    return LibrarySettings(module, read, write)
 
 
-def _options(module: str, getter: str, setter: str) -> LibrarySetting:
+def _options(module: str, getter: str, setter: str) -> LibrarySettings:
     """Return a group of settings that one function returns and another takes by keyword."""
-    return LibrarySetting(
+    return LibrarySettings(
         module,
         lambda: dict(getattr(sys.modules[module], getter)()),
         lambda values: getattr(sys.modules[module], setter)(**values),
@@ -89,6 +90,7 @@ def _options(module: str, getter: str, setter: str) -> LibrarySetting:
 
 
 def _context_field(name: str) -> Accessors:
+    """Return how a number or word of the decimal context is read and written."""
     return (
         lambda decimal: getattr(decimal.getcontext(), name),
         lambda decimal, value: setattr(decimal.getcontext(), name, value),
@@ -96,6 +98,8 @@ def _context_field(name: str) -> Accessors:
 
 
 def _context_signals(name: str) -> Accessors:
+    """Return how the flags or traps of the decimal context are read and written, by name."""
+
     def read(decimal: Any) -> list[str]:
         signals = getattr(decimal.getcontext(), name)
         return sorted(signal.__name__ for signal, is_on in signals.items() if is_on)
@@ -109,6 +113,7 @@ def _context_signals(name: str) -> Accessors:
 
 
 def _category(name: str) -> Accessors:
+    """Return how a category of the locale is read and written."""
     return (
         lambda locale: locale.setlocale(getattr(locale, name)),
         lambda locale, value: locale.setlocale(getattr(locale, name), value),
@@ -124,6 +129,7 @@ def _set_filters(_: Any, filters: list[list[Any]]) -> None:
 
 
 def _filter_data(part: Any) -> Any:
+    """Return a part of a filter of warnings as data."""
     if isinstance(part, re.Pattern):
         return ["pattern", part.pattern, part.flags]
     if isinstance(part, type) and part.__module__ != "__main__":
@@ -132,6 +138,7 @@ def _filter_data(part: Any) -> Any:
 
 
 def _filter_part(data: Any) -> Any:
+    """Return a part of a filter of warnings from data."""
     if not isinstance(data, list):
         return data
     kind, name, more = data
@@ -155,6 +162,7 @@ def _logging() -> Values:
 
 
 def _set_logging(values: Values) -> None:
+    """Set levels and handlers of loggers; None stands for the defaults."""
     logging = sys.modules["logging"]
     for key, value in values.items():
         name, _, what = key.partition(" ")
@@ -179,6 +187,7 @@ def _set_numpy_errors(values: Values) -> None:
 
 
 def _flatten(options: Values, prefix: str) -> Iterator[tuple[str, Any]]:
+    """Yield nested options with dotted names."""
     for name, value in options.items():
         if type(value) is dict:
             yield from _flatten(value, f"{prefix}{name}.")
@@ -218,15 +227,15 @@ SETTINGS = {
         },
     ),
     "locale": _fields("locale", {name: _category(name) for name in _CATEGORIES}),
-    "logging": LibrarySetting("logging", _logging, _set_logging),
-    "matplotlib": LibrarySetting(
+    "logging": LibrarySettings("logging", _logging, _set_logging),
+    "matplotlib": LibrarySettings(
         "matplotlib",
         _matplotlib,
         lambda values: dict.update(sys.modules["matplotlib"].rcParams, values),
     ),
-    "numpy.errors": LibrarySetting("numpy", _numpy_errors, _set_numpy_errors),
+    "numpy.errors": LibrarySettings("numpy", _numpy_errors, _set_numpy_errors),
     "numpy.printing": _options("numpy", "get_printoptions", "set_printoptions"),
-    "pandas": LibrarySetting(
+    "pandas": LibrarySettings(
         "pandas", lambda: dict(_flatten(sys.modules["pandas"].options.d, "")), _set_pandas
     ),
     "python": _fields(

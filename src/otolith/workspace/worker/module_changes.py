@@ -269,6 +269,7 @@ def attribute_at(place: Place) -> object:
 
 
 def _attribute(owner: Any, name: str) -> Any:
+    """Return an attribute of a module or class, or a submodule; None for anything else."""
     if not isinstance(owner, ModuleType | type):
         return None
     found = vars(owner).get(name)
@@ -287,6 +288,7 @@ def _owner_name(owner: Any) -> str | None:
 
 
 def _at(name: str) -> Any:
+    """Return the module or class with a name such as `module:Class`."""
     module, _, inside = name.partition(":")
     found: Any = import_module(module)
     for step in inside.split(".") if inside else ():
@@ -300,6 +302,7 @@ def _owner(place: Place) -> tuple[Any, str]:
 
 
 def _set(place: Place, value: object) -> None:
+    """Set or delete the attribute at a place."""
     owner, name = _owner(place)
     if value is not ABSENT:
         setattr(owner, name, value)

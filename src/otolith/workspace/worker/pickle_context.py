@@ -223,6 +223,7 @@ def wrapper_filled(made: Any, own: dict[str, Any]) -> None:
 
 
 def _lift(data: Any) -> Any:
+    """Return the values of lowered data, from the inside out."""
     if type(data) is Tagged:
         return _active.codecs.lift(data.code, _lift(data.data))
     if type(data) is dict:

@@ -385,11 +385,9 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         if data is None:
             return None
         rows = row_layout(thing)
-        return (
-            (pickle_context.lifted_by_rows, (data, rows))
-            if rows
-            else (pickle_context.lifted, (data,))
-        )
+        if rows:
+            return pickle_context.lifted_by_rows, (data, rows)
+        return pickle_context.lifted, (data,)
 
     def _array(self, array: Any) -> Any:
         """Store an array as a view, by codecs, or as usual if it is short."""
@@ -407,11 +405,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         if not is_fixed and (array.nbytes < _SMALL_BYTES or array.dtype.hasobject):
             return None
         data = _lower(array, self._options.context.codecs)
-        return (
-            None
-            if data is None
-            else (pickle_context.read_only if is_fixed else pickle_context.lifted, (data,))
-        )
+        lift = pickle_context.read_only if is_fixed else pickle_context.lifted
+        return None if data is None else (lift, (data,))
 
     def _function(self, function: types.FunctionType) -> Any:
         """Store a function of the session by its code, bound to the live namespace."""
@@ -546,11 +541,9 @@ def _view(owner: Any, array: Any) -> Any:
         made = array.__array_interface__["data"][0] - start
         return pickle_context.object_view_of, (owner, array.shape, array.strides, made)
     view = view_in(owner, array)
-    return (
-        None
-        if view is None
-        else (pickle_context.view_of, (owner, view.dump(), not array.flags.writeable))
-    )
+    if view is None:
+        return None
+    return pickle_context.view_of, (owner, view.dump(), not array.flags.writeable)
 
 
 def load(head: bytes, buffers: Sequence[Any]) -> Any:

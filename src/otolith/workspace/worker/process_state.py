@@ -137,6 +137,7 @@ class ProcessState:
         }
 
     def _set(self, name: str, values: Values) -> bool:
+        """Set some settings of a library; tell whether that was possible."""
         setting = SETTINGS.get(name)  # a later version may know more of them
         if setting is None or not _attempt(partial(import_module, setting.module), name):
             return False
@@ -282,6 +283,7 @@ def _current_folder(work: str) -> str:
 
 
 def _numpy_data(state: dict[str, Any]) -> dict[str, Any]:
+    """Return the state of the generator of numpy as data."""
     inner = state["state"]
     return {
         "bit_generator": state["bit_generator"],

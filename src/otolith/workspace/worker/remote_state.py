@@ -25,19 +25,7 @@ from otolith.errors import BadValue, Invalid, ReadOnly
 from otolith.state.tracked_branch import TrackedBranch
 from otolith.stores import Batch, Capabilities, Move, Object, Usage
 from otolith.types import Hash
-from otolith.workspace.protocol import (
-    CheckSignature,
-    EarlyObjects,
-    FromWorker,
-    Host,
-    Map,
-    MemoryReply,
-    NewObject,
-    ObjectsReply,
-    Read,
-    SignatureReply,
-    ToWorker,
-)
+from otolith.workspace import protocol
 from otolith.workspace.wire import Wire, seal
 from otolith.workspace.worker.mapped_memory import MappingCells, MemoryMappings
 from otolith.workspace.worker.value_layout import with_layout
@@ -54,7 +42,7 @@ _LAST_BATCH_BYTES = 1 << 20
 class RemoteState:
     """The tables of a workspace, of which a worker reads what it needs."""
 
-    def __init__(self, host: Host, config: bytes, codecs: Codecs) -> None:
+    def __init__(self, host: protocol.Host, config: bytes, codecs: Codecs) -> None:
         self._store = RemoteStore(host, config)
         backend = _MappingBackend(
             self._store,
@@ -177,13 +165,13 @@ class RemoteState:
         now = {name: self.cell(name) for name in TABLES}
         return {name: cell for name, cell in now.items() if cell != self._roots.get(name)}
 
-    def new_objects(self, roots: dict[str, bytes | None]) -> list[NewObject]:
+    def new_objects(self, roots: dict[str, bytes | None]) -> list[protocol.NewObject]:
         """Return the objects that the host needs for these cells and does not have yet."""
         objects = self.cells.objects
         needed = objects.needed([cell for cell in roots.values() if cell is not None])
         if isinstance(objects, SendingBuffer):
             needed = objects.unsent(needed)
-        return [NewObject(new.data, new.base) for new in needed]
+        return [protocol.NewObject(new.data, new.base) for new in needed]
 
     def settle(self, roots: dict[str, bytes | None]) -> None:
         """Treat what was sent to the host as stored."""
@@ -195,7 +183,7 @@ class RemoteState:
 class RemoteHost:
     """The host at the other end of a socket, which gets one request at a time."""
 
-    def __init__(self, wire: Wire[ToWorker]) -> None:
+    def __init__(self, wire: Wire[protocol.ToWorker]) -> None:
         self.wire = wire
 
     def read(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
@@ -203,8 +191,8 @@ class RemoteHost:
         found: dict[Hash, bytes] = {}
         rest = list(hashes)
         while rest:  # a reply has a limit
-            reply, _ = self._request(Read(list(rest)))
-            if not isinstance(reply, ObjectsReply) or not reply.found:
+            reply, _ = self._request(protocol.Read(list(rest)))
+            if not isinstance(reply, protocol.ObjectsReply) or not reply.found:
                 raise _unexpected(reply)
             pairs = zip(rest, reply.found, strict=False)
             found |= {hash: data for hash, data in pairs if data is not None}
@@ -214,15 +202,15 @@ class RemoteHost:
 
     def map(self, cell: bytes) -> tuple[int, int] | None:
         """Return a descriptor of the raw bytes of a cell and their length; None if refused."""
-        reply, fds = self._request(Map(cell))
-        if not isinstance(reply, MemoryReply):
+        reply, fds = self._request(protocol.Map(cell))
+        if not isinstance(reply, protocol.MemoryReply):
             raise _unexpected(reply)
         return (fds[0], reply.size_bytes) if fds else None
 
     def is_signed(self, place: str, cell: bytes, signature: bytes) -> bool:
         """Tell whether the host has signed the pickle at a place."""
-        reply, _ = self._request(CheckSignature(place, cell, signature))
-        if not isinstance(reply, SignatureReply):
+        reply, _ = self._request(protocol.CheckSignature(place, cell, signature))
+        if not isinstance(reply, protocol.SignatureReply):
             raise _unexpected(reply)
         return reply.is_signed
 
@@ -232,12 +220,12 @@ class RemoteHost:
             return False
         descriptor, _ = seal([objects])
         try:
-            self.wire.send(EarlyObjects(list(map(len, objects))), [descriptor])
+            self.wire.send(protocol.EarlyObjects(list(map(len, objects))), [descriptor])
         finally:
             os.close(descriptor)
         return True
 
-    def _request(self, message: FromWorker) -> tuple[ToWorker, list[int]]:
+    def _request(self, message: protocol.FromWorker) -> tuple[protocol.ToWorker, list[int]]:
         self.wire.send(message)
         return self.wire.receive()
 
@@ -249,7 +237,7 @@ def _unexpected(reply: object) -> Invalid:
 class RemoteStore:
     """The store of a worker: the objects of its host, and one ref, the constants of the repo."""
 
-    def __init__(self, host: Host, config: bytes) -> None:
+    def __init__(self, host: protocol.Host, config: bytes) -> None:
         self._host = host
         self._config = Hash(digest(config))
         self._preloaded = {self._config: config}  # what came unrequested, and will be needed
@@ -308,7 +296,7 @@ class RemoteStore:
 class SendingBuffer(Buffer):
     """New objects, of which the long ones are sent as soon as there are enough for a batch."""
 
-    host: Host | None = None
+    host: protocol.Host | None = None
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]

@@ -83,6 +83,7 @@ def _unusual(
 
 
 def _reorder(value: dict[Any, Any], keys: list[Any]) -> None:
+    """Give a dict the order of some keys, if it has exactly these."""
     if len(value) == len(keys) and all(key in value for key in keys) and list(value) != keys:
         parts = {key: value[key] for key in keys}
         value.clear()

@@ -77,6 +77,7 @@ class Variables:
         return found
 
     def _resource(self, name: str, factory: str) -> object:
+        """Return the value of a resource, made by its factory once in this process."""
         if name not in self._made_resources:
             module, _, function = factory.partition(":")
             self._made_resources[name] = getattr(importlib.import_module(module), function)()

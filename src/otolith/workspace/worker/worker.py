@@ -120,6 +120,7 @@ def failure_of(error: BaseException) -> StepFailure:
 
 
 def _message_with_hint(error: BaseException) -> str:
+    """Return the message of an exception, with its hint if it has one."""
     message = _text(lambda: str(error))
     hint = getattr(error, "hint", "")
     is_hint = isinstance(hint, str) and hint and hint not in message
@@ -127,6 +128,7 @@ def _message_with_hint(error: BaseException) -> str:
 
 
 def _text(make: Any) -> str:
+    """Return a text that is valid UTF-8, whatever makes it."""
     try:
         return str(make()).encode("utf-8", "replace").decode()
     except Exception as error:  # noqa: BLE001  # str() of an exception may raise anything
@@ -151,6 +153,7 @@ def _figures() -> list[Figure]:
 
 
 def _flush() -> None:
+    """Flush the streams of the code."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -222,7 +225,9 @@ def serve_host(line: socket.socket) -> None:
     wire: Wire[ToWorker] = Wire(line, ToWorker)
     begin, _ = wire.receive()
     if not isinstance(begin, StartSession):
-        raise Invalid(f"a worker begins with Begin, not {type(begin).__name__}", hint="a bug")
+        raise Invalid(
+            f"the first message must be StartSession, got {type(begin).__name__}", hint="a bug"
+        )
     _reopen_streams()
     ResourceLimits(*begin.limits).apply()
     worker = Worker(RemoteHost(wire), begin)
@@ -267,7 +272,6 @@ class Worker:
         return WorkerResult(
             ok=execution.failure is None,
             value=None if value is None else show(value, most=self._begin.shown_chars),
-            value_type=None if value is None else type_name(value),
             failure=execution.failure,
             was_interrupted=execution.was_interrupted,
             cells=tops,
