@@ -70,7 +70,7 @@ def test_undoing_the_first_step_leaves_what_was_adopted(opened: Open, folder: Pa
     assert files(folder) == PROJECT
 
 
-def test_strangers_in_a_folder_that_the_session_does_not_know_are_refused(
+def test_untracked_files_in_a_folder_that_the_session_does_not_know_are_refused(
     opened: Open, folder: Path, tmp_path: Path
 ) -> None:
     with opened(tmp_path / "first") as workspace:
@@ -84,7 +84,7 @@ def test_strangers_in_a_folder_that_the_session_does_not_know_are_refused(
     assert files(folder) == PROJECT
 
 
-def test_many_strangers_are_counted(opened: Open, folder: Path, tmp_path: Path) -> None:
+def test_many_untracked_files_are_counted(opened: Open, folder: Path, tmp_path: Path) -> None:
     with opened(tmp_path / "first") as workspace:
         workspace.run("open('f', 'w')")
     for number in range(20):
@@ -93,7 +93,7 @@ def test_many_strangers_are_counted(opened: Open, folder: Path, tmp_path: Path) 
         workspace.restore()
 
 
-def test_strangers_can_be_adopted(opened: Open, folder: Path, tmp_path: Path) -> None:
+def test_untracked_files_can_be_adopted(opened: Open, folder: Path, tmp_path: Path) -> None:
     with opened(tmp_path / "first") as workspace:
         workspace.run("open('data.csv', 'w').write('ours'); open('more', 'w').write('m')")
     with opened(folder) as workspace:
@@ -105,7 +105,7 @@ def test_strangers_can_be_adopted(opened: Open, folder: Path, tmp_path: Path) ->
     assert files(folder) == PROJECT | {"more": "m"}
 
 
-def test_strangers_can_be_discarded(opened: Open, folder: Path, tmp_path: Path) -> None:
+def test_untracked_files_can_be_discarded(opened: Open, folder: Path, tmp_path: Path) -> None:
     with opened(tmp_path / "first") as workspace:
         workspace.run("open('data.csv', 'w').write('ours')")
     with opened(folder) as workspace:
@@ -113,7 +113,9 @@ def test_strangers_can_be_discarded(opened: Open, folder: Path, tmp_path: Path) 
     assert files(folder) == {"data.csv": "ours"}
 
 
-def test_a_word_for_strangers_that_is_not_known_is_refused(opened: Open, folder: Path) -> None:
+def test_a_word_for_untracked_files_that_is_not_known_is_refused(
+    opened: Open, folder: Path
+) -> None:
     with opened(folder) as workspace, pytest.raises(Invalid, match="untracked='eat'"):
         workspace.restore(untracked="eat")  # type: ignore[arg-type]
 
