@@ -64,8 +64,11 @@ class WorkFolderModules:
         """Return the modules that a session has imported, with their source if the file differs."""
         gone = {name for name in self._imported if name not in sys.modules}
         return {
-            name: [str(Path(text.path).relative_to(self._work)), _changed_source(text)]
-            for name, text in sorted(self._sources.items())
+            name: [
+                str(Path(path).relative_to(self._work)),
+                None if _read(path) == source else source.decode("utf-8", "replace"),
+            ]
+            for name, (path, source) in sorted(self._sources.items())
             if name not in gone
         }
 
@@ -75,12 +78,10 @@ class WorkFolderModules:
         """Return the spec that another finder has for a module, which is watched if it is ours."""
         others = sys.meta_path[sys.meta_path.index(self) + 1 :]
         found = (each.find_spec(name, path, target) for each in others)
-        spec = next((each for each in found if each is not None), None) or self._missing_file_spec(
-            name
-        )
-        origin = spec.origin if spec is not None else None
-        is_python = spec is not None and origin is not None and origin.endswith(".py")
-        if spec and origin and is_python and Path(origin).is_relative_to(self._work):
+        spec = next((each for each in found if each is not None), None)
+        spec = spec or self._missing_file_spec(name)
+        origin = (spec.origin if spec is not None else None) or ""
+        if spec and origin.endswith(".py") and Path(origin).is_relative_to(self._work):
             self._watch(spec.loader, name, origin, is_reload=target is not None)
         return spec
 
@@ -118,10 +119,6 @@ def _read(path: str) -> bytes | None:
         return Path(path).read_bytes()
     except OSError:
         return None
-
-
-def _changed_source(text: ModuleSource) -> str | None:
-    return None if _read(text.path) == text.source else text.source.decode("utf-8", "replace")
 
 
 Act: TypeAlias = Callable[[], object]

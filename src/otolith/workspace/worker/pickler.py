@@ -203,21 +203,15 @@ def _names(home: str) -> dict[int, str]:
 
 def _lower(thing: Any, codecs: Codecs) -> Tagged | None:
     """Return data, lowered by codecs as far as possible; None for what is not data."""
-    if type(thing).__module__.partition(".")[0] not in _DATA_MODULES or _is_pandas_block(thing):
+    # Arrays that hold several columns of a pandas frame are known to no codec.
+    is_block = hasattr(thing, "_from_sequence") and getattr(thing, "ndim", 1) > 1
+    if is_block or not _is_library_data(thing):
         return None
     try:
-        code, data = codecs.lower(thing)
-        return Tagged(code, _lower_parts(data, codecs))
+        lowered: Tagged = _lower_parts(thing, codecs)
     except BadValue:
         return None
-
-
-def _is_pandas_block(thing: Any) -> bool:
-    """Tell whether an array holds several columns of a frame, which no codec knows."""
-    return hasattr(thing, "_from_sequence") and getattr(thing, "ndim", 1) > 1
-
-
-_DATA_MODULES = frozenset({"numpy", "pandas", "pyarrow", "polars"})
+    return lowered
 
 
 def _lower_parts(data: Any, codecs: Codecs) -> Any:
@@ -225,12 +219,17 @@ def _lower_parts(data: Any, codecs: Codecs) -> Any:
         return {key: _lower_parts(part, codecs) for key, part in data.items()}
     if type(data) is list:
         return [_lower_parts(part, codecs) for part in data]
-    if type(data).__module__.partition(".")[0] in _DATA_MODULES:
+    if _is_library_data(data):
         code, inner = codecs.lower(data)
         return Tagged(code, _lower_parts(inner, codecs))
     return data
 
 
+def _is_library_data(value: object) -> bool:
+    return type(value).__module__.partition(".")[0] in _DATA_MODULES
+
+
+_DATA_MODULES = frozenset({"numpy", "pandas", "pyarrow", "polars"})
 _SMALL_BYTES = 4096
 """A shorter array stays in the pickle: it would not be stored as a separate object."""
 
@@ -378,7 +377,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         if (name := name_of(thing)) is not None:
             return pickle_context.attribute, name
         if isinstance(thing, BaseException) and kind.__reduce__ is BaseException.__reduce__:
-            return self._exception(thing)
+            # Its `__init__`, which may need other arguments, is not called when it is loaded.
+            return pickle_context.exception, (kind, thing.args), thing.__dict__ or None
         if is_handler(thing):
             return _reduce_handler(thing)
         data = _lower(thing, self._options.context.codecs)
@@ -447,16 +447,6 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         owner, name = method.__self__, method.__name__
         return (getattr, (owner, name)) if getattr(owner, name, None) == method else None
 
-    def _exception(self, error: BaseException) -> Any:
-        """Store an exception so that its `__init__` is not called, which may need more."""
-        return pickle_context.exception, (type(error), error.args), error.__dict__ or None
-
-    def _raw(self, raw: Raw) -> Any:
-        return pickle_context.piece, (pickle.PickleBuffer(raw.view),)
-
-    def _namespace(self, namespace: Namespace) -> Any:
-        return pickle_context.globals_here, ()
-
     def _cached(self, cached: Any) -> Any:
         """Store a function with a cache, and its content if that can be pickled."""
         settings = cached.cache_parameters()
@@ -490,9 +480,6 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
             return None
         return kind, (function,), dict(own), None, None, pickle_context.wrapper_filled
 
-    def _module(self, module: types.ModuleType) -> Any:
-        return (pickle_context.main_module, ()) if isinstance(module, pickle_context.Main) else None
-
 
 class _ReferencePickler(_Pickler):
     """Checks every object for a reference, which costs time; for pickles that need it."""
@@ -511,9 +498,9 @@ _REDUCE: dict[type, Callable[[Any, Any], Any]] = {
     types.CodeType: _Pickler._code,  # noqa: SLF001
     types.CellType: _Pickler._cell,  # noqa: SLF001
     types.MethodType: _Pickler._method,  # noqa: SLF001
-    Raw: _Pickler._raw,  # noqa: SLF001
-    Namespace: _Pickler._namespace,  # noqa: SLF001
-    pickle_context.Main: _Pickler._module,  # noqa: SLF001
+    Raw: lambda _, raw: (pickle_context.piece, (pickle.PickleBuffer(raw.view),)),
+    Namespace: lambda *_: (pickle_context.globals_here, ()),
+    pickle_context.Main: lambda *_: (pickle_context.main_module, ()),
     staticmethod: _Pickler._wrapper,  # noqa: SLF001
     classmethod: _Pickler._wrapper,  # noqa: SLF001
     functools._lru_cache_wrapper: _Pickler._cached,  # noqa: SLF001

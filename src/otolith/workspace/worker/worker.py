@@ -13,7 +13,7 @@ import socket
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from pprint import pformat
@@ -78,7 +78,9 @@ def execute(source: str, namespace: Namespace, sources: Sources) -> Execution:
         os._exit(0)  # the code has forked, and this is the child
     _block_interrupts()
     execution.figures = _figures()
-    _flush()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):  # code may have put anything there
+            stream.flush()
     return execution
 
 
@@ -152,15 +154,6 @@ def _figures() -> list[Figure]:
     return found
 
 
-def _flush() -> None:
-    """Flush the streams of the code."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except Exception:  # noqa: BLE001, S112  # code may have put anything there
-            continue
-
-
 _WIDTH = 100
 _MOST_PARTS = 2000
 _CONTAINERS = (dict, list, tuple, set, frozenset)
@@ -169,20 +162,17 @@ _CONTAINERS = (dict, list, tuple, set, frozenset)
 def show(value: object, *, most: int) -> str:
     """Return the text of a value, up to a limit. It raises nothing."""
     try:
-        text = _shown_text(value, most)
+        if _is_longer(value, most):
+            text = _bounded(most).repr(value)
+        elif isinstance(value, _CONTAINERS):
+            text = pformat(value, width=_WIDTH, sort_dicts=False, compact=True)
+        else:
+            text = repr(value)
     except Exception as error:  # noqa: BLE001  # a repr is the user's, and may raise anything
         text = f"<{type_name(value)}, whose repr raised {type(error).__name__}>"
     text = text.encode("utf-8", "replace").decode()
     rest = len(text) - most
     return text if rest <= 0 else f"{text[:most]}\n… {rest:,} more characters"
-
-
-def _shown_text(value: object, most: int) -> str:
-    if _is_longer(value, most):
-        return _bounded(most).repr(value)
-    if isinstance(value, _CONTAINERS):
-        return pformat(value, width=_WIDTH, sort_dicts=False, compact=True)
-    return repr(value)
 
 
 def _is_longer(value: Any, most: int) -> bool:
