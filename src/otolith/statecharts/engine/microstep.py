@@ -84,10 +84,8 @@ class MicrostepPlan:
     def _as_script(self, mask: int) -> tuple[tuple[int, CompiledBlock], ...] | None:
         """Return all blocks in order, each with what is active then; None if that is not all."""
         entered = [node for node, _ in self.entries]
-        if (
-            any(node.invokes or node.delays for node in (*self.exits, *entered))
-            or any(node.kind == "final" or node.data for node in entered)
-        ):  # fmt: skip
+        has_lifetimes = any(node.invokes or node.delays for node in (*self.exits, *entered))
+        if has_lifetimes or any(node.kind == "final" or node.data for node in entered):
             return None
         blocks: list[tuple[int, CompiledBlock]] = []
         for node in self.exits:
@@ -416,20 +414,17 @@ def initialize_data(
 
 def _finish_ancestors(session: ChartSession, node: StateNode) -> None:
     """Raise `done.state` for the parent of a final state, and for parallel states around it."""
-    parent, data = node.parent, None
-    assert parent is not None
-    if parent is not session.chart.root:
-        data = output_of(session, node)
-    while True:
-        if parent is session.chart.root:
-            session.is_stopping = True
-            return
+    root, parent = session.chart.root, node.parent
+    data = None if parent is root else output_of(session, node)
+    while parent is not root:
+        assert parent is not None
         session.internal_queue.append(ChartEvent(f"done.state.{parent.id}", data, "platform"))
         parent, data = parent.parent, None
         if parent is None or parent.kind != "parallel":
             return
         if not is_in_final_state(parent, session.mask):
             return
+    session.is_stopping = True
 
 
 def is_in_final_state(node: StateNode, mask: int) -> bool:
