@@ -36,6 +36,10 @@ _NOTHING = object()
 class Live(MutableMapping[str, Any]):
     """What an agent knows, in memory: any object, by reference, for as long as the process lives.
 
+        state = Live({"budget": 500})
+        state["cursor"] = open_connection()     # anything: nothing is stored
+        state["plan/steps"] = ["search"]
+
     A path leads through dicts and lists. Threads may share it: each call holds the lock.
     """
 

@@ -331,7 +331,13 @@ class TrackedBranch(Branch):
     # Reading
 
     def __getitem__(self, path: str | Path) -> Any:
-        keys = self._checked_keys(parse_path(path))
+        """Return the value at a path: the same object every time, until the state drops it.
+
+        Raises:
+            KeyNotFound: nothing is there.
+            NotKept: there was a value that could not be stored.
+        """
+        keys = self._hashable(parse_path(path))
         with self.lock:
             value = self._held.get(keys)
             if value is MISSING:
@@ -345,27 +351,31 @@ class TrackedBranch(Branch):
         return value
 
     def _read(self, keys: Path) -> object:
+        """Return a value that is not held yet, and hold it, or what it is part of.
+
+        A value that never changes is not held, and reserved names never are.
+        """
         self._tracker.follow_aliases()  # a shared value is held from its first place
         unit = self._tracker.unit(keys)
         if unit == keys and not _is_reserved(keys):
             hold = self._tracker.hold(keys)
             if hold is None:
-                raise _nothing(keys)
+                raise _not_found(keys)
             return hold.value
         cell = self._stage.get(keys)
         if cell is None:
-            raise _nothing(keys)
+            raise _not_found(keys)
         value = self.cells.load(cell)
         if is_fixed(type(value)) or _is_reserved(keys):
             return value
         self._tracker.hold(unit)
         return self._held.get(keys)
 
-    def _checked_keys(self, keys: Path) -> Path:
-        """Return keys that a dict can have.
+    def _hashable(self, keys: Path) -> Path:
+        """Return the keys of a path, which must be hashable.
 
         Raises:
-            BadValue: one of them is not hashable.
+            BadValue: one of them is not.
         """
         if any(type(key) is not str for key in keys):
             self._stage.names(keys)
@@ -389,7 +399,7 @@ class TrackedBranch(Branch):
     def __contains__(self, path: object) -> bool:
         if not isinstance(path, str | tuple):
             return False
-        keys = self._checked_keys(parse_path(path))
+        keys = self._hashable(parse_path(path))
         try:
             return self._held.get(keys) is not MISSING or self._stage.get(keys) is not None
         except KeyNotFound:
@@ -407,9 +417,14 @@ class TrackedBranch(Branch):
 
     @synchronized
     def __setitem__(self, path: str | Path, value: object) -> None:
-        keys = self._checked_keys(parse_own_path(path))
-        unit = self._entered(keys[:-1])
-        cell = None if unit is not None else self._cell_of_fixed(value)
+        """Set the value at a path; maps on the way are made.
+
+        Into a held value the part itself is put. A value that never changes is staged at once. Any
+        other value is held, and encoded by the next flush.
+        """
+        keys = self._hashable(parse_own_path(path))
+        unit = self._held_above(keys[:-1])
+        cell = None if unit is not None else self._immutable_cell(value)
         if unit is None and cell is None:
             unit = self._list_above(keys)
         if unit is not None:
@@ -417,32 +432,33 @@ class TrackedBranch(Branch):
             self._committer.settled(keys)
         elif cell is not None:
             super().write_cell(keys, cell)
-            self._let_go(keys)
+            self._release(keys)
         else:
-            # Something must stand there until it is encoded, and the path must be one.
+            # A placeholder until the next flush; it also checks that the path can be written.
             super().write_cell(keys, self.cells.put(None))
             self._held.assign(keys, value)
 
-    def _cell_of_fixed(self, value: object) -> bytes | None:
-        """Return the cell of a value that never changes; others are encoded when looked at."""
+    def _immutable_cell(self, value: object) -> bytes | None:
+        """Return the cell of a value that never changes; others are encoded by a flush."""
         try:
             return self.cells.put(value) if is_fixed(type(value)) else None
         except BadValue:
-            return None  # a commit will say so
+            return None  # the next commit reports it
 
     @synchronized
     def __delitem__(self, path: str | Path) -> None:
-        keys = self._checked_keys(parse_own_path(path))
-        unit = self._entered(keys[:-1])
+        """Remove the value at a path, from the held value that it is part of."""
+        keys = self._hashable(parse_own_path(path))
+        unit = self._held_above(keys[:-1])
         if unit is not None:
             remove_part(self._held.at(unit).value, unit, keys[len(unit) :])
             self._committer.settled(keys)
         else:
             super().__delitem__(keys)
-            self._let_go(keys)
+            self._release(keys)
 
-    def _entered(self, path: Path) -> Path | None:
-        """Return the path of the held value that a path leads into; what is shared is held then."""
+    def _held_above(self, path: Path) -> Path | None:
+        """Return the path of the held value that a path leads into; hold a shared one first."""
         unit = self._held.find(path)
         if unit is None:
             self._tracker.follow_aliases()
@@ -452,7 +468,7 @@ class TrackedBranch(Branch):
         return unit
 
     def _list_above(self, keys: Path) -> Path | None:
-        """Hold the list that a path leads into, if it does."""
+        """Hold the list that a path leads into, and return its path; None if there is no list."""
         unit = self._tracker.unit(keys)
         cell = self._stage.get(unit) if unit != keys else None
         if cell is None or self.cells.kind(cell) != "list":
@@ -460,13 +476,15 @@ class TrackedBranch(Branch):
         self._tracker.hold(unit)
         return unit
 
-    def _let_go(self, path: Path) -> None:
+    def _release(self, path: Path) -> None:
+        """Hold what was at a path no longer."""
         self._held.drop(path)
         self._tracker.aliases.mark_removed(path)
 
-    # What handles do
+    # What handles read and write: what is held is flushed before, and refreshed afterwards
 
     def cell_at(self, path: Path) -> bytes | None:
+        """Return the cell at a path, with changes in place at, above and below it."""
         with self.lock:
             if path:
                 self._tracker.stage_changed(self._held.around(path))
@@ -476,7 +494,8 @@ class TrackedBranch(Branch):
 
     @synchronized
     def write_cell(self, path: Path, cell: bytes | None) -> None:
-        unit = self._entered(path)
+        """Set or remove the cell at a path, and the part of the held value that it is in."""
+        unit = self._held_above(path)
         if unit is None:
             inside = {below: self._held.at(below) for below in self._held.below(path)}
             self._tracker.stage_changed(inside)
@@ -487,7 +506,7 @@ class TrackedBranch(Branch):
         hold, new = self._held.at(unit), self._tracker.update_of(old)(old, fresh)
         if unit == path and (cell is None or is_fixed(type(new))):
             super().write_cell(path, cell)
-            self._let_go(path)
+            self._release(path)
         elif unit == path:
             hold.value = new
         elif cell is None:
@@ -498,7 +517,8 @@ class TrackedBranch(Branch):
 
     @synchronized
     def extend_cell(self, path: Path, cells: list[bytes]) -> None:
-        unit = self._entered(path)
+        """Append to the list at a path, or to the held object that it is."""
+        unit = self._held_above(path)
         if unit is None:
             super().extend_cell(path, cells)
             return
@@ -529,7 +549,7 @@ def _is_reserved(keys: Path) -> bool:
     return isinstance(keys[0], str) and keys[0].startswith(".")
 
 
-def _nothing(keys: Path) -> KeyNotFound:
+def _not_found(keys: Path) -> KeyNotFound:
     return KeyNotFound(
         f"nothing at {format_path(keys)}", hint="list(state) shows what is at the top"
     )
