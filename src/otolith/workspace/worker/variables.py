@@ -9,7 +9,9 @@ A variable is of one of these kinds, as its entry in the table `vars` says:
     lost        could not be stored; the entry says what it was, why, and what to do
 
 An object refers to what it shares with a variable that is data. A *group* is what one pickle holds:
-using one of its names fetches all of them.
+using one of its names fetches all of them. The entry of a variable that is data lists the pickles
+that refer to it: `leaning_on` those that refer to the whole value, `leaning_in` those that refer to
+a part of it.
 """
 
 from __future__ import annotations
