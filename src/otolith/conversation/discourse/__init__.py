@@ -35,40 +35,14 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "Candidate",
-    "Entity",
-    "Mention",
-    "Proposal",
-    "ReferenceJudge",
-    "Segmenter",
-    "Span",
-    "Topic",
-    "TopicJudge",
-    "TopicStatus",
-    "Tracker",
-    "entities_of",
-    "resolve",
-    "resolve_next",
-    "topics_of",
-]
+    "Candidate", "Entity", "Mention", "Proposal", "ReferenceJudge", "Segmenter", "Span", "Topic",
+    "TopicJudge", "TopicStatus", "Tracker", "entities_of", "resolve", "resolve_next", "topics_of",
+]  # fmt: skip
 
 _HOME = {
-    **dict.fromkeys(("Entity", "Mention"), "entities"),
-    **dict.fromkeys(
-        ("Proposal", "Segmenter", "Span", "Topic", "TopicJudge", "TopicStatus"), "topics"
-    ),
-    **dict.fromkeys(
-        (
-            "Candidate",
-            "ReferenceJudge",
-            "Tracker",
-            "entities_of",
-            "resolve",
-            "resolve_next",
-            "topics_of",
-        ),
-        "tracker",
-    ),
+    **dict.fromkeys(__all__, "tracker"),
+    **dict.fromkeys(["Entity", "Mention"], "entities"),
+    **dict.fromkeys(["Proposal", "Segmenter", "Span", "Topic", "TopicJudge"], "topics"),
+    "TopicStatus": "topics",
 }
-
 __getattr__ = door(__name__, _HOME)

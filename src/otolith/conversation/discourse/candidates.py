@@ -2,26 +2,27 @@
 
 Rules:
 
-1. A *pronoun* means something recent that agrees with it. What was named or picked counts more than
-   a noun, a noun more than an item of a list that was only shown; the user's words more than the
-   assistant's; what a sentence begins with more than what it mentions in passing.
-2. A *noun* means what is called so: by that noun, by a word of its name, by a synonym, or by the
-   noun of the list it was picked from. If nothing is, it may mean what was named lately, with a low
-   score. Distance matters less than for a pronoun.
-3. A *place or comparison* picks from the latest list; older lists, rows in a sentence, and things
-   that only look like a list count less.
-4. Distance is counted in messages of the current topic; other topics are further away.
+1. A *pronoun* means something recent that agrees with it in number, gender and type. What was named
+   or picked counts more than a noun, a noun more than an item of a list that was only shown; the
+   user's words more than the assistant's; what a sentence begins with more than what it mentions in
+   passing.
+2. A *noun* means what is called so: by that noun, by a word of its name, or by the noun of the list
+   it was picked from. If nothing is, it may mean what was named lately, with a low score. Distance
+   matters less than for a pronoun.
+3. A *place or comparison* picks from the latest list; older lists, and rows in a sentence, count
+   less.
+4. Distance is counted in messages; what belongs to another topic is further away.
 
 Every score is a product of factors from 0 to a little over 1, so that a candidate that fails one
 rule badly cannot win by the others. The factors were chosen with the dialogues of
-`tests/unit/conversation/development.py`, and adjusted with public ones, see
-`docs/explanation/topics-and-references.md`.
+`tests/unit/conversation/development.py`; a factor whose absence changed no answer there was left
+out. How good the answers are is measured in `docs/explanation/topics-and-references.md`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from otolith.conversation.discourse.entities import (
@@ -30,29 +31,27 @@ from otolith.conversation.discourse.entities import (
     Moment,
     Register,
     TrackedEntity,
+    row_of,
 )
-from otolith.conversation.discourse.nouns import german_gender
 from otolith.conversation.discourse.phrases import ReferenceQuery
-from otolith.conversation.discourse.word_lists import keys_by_stem, stem_list, synonyms
+from otolith.conversation.discourse.word_lists import keys_by_stem, stem_list
 from otolith.text.words import content_words, stem
 
-_NEAR, _FAR, _LIST = 0.84, 0.95, 0.96
-"""What is left of a score with each message in between: of a pronoun, a noun, a list."""
-_ELSEWHERE = 3
+_NEAR, _FAR = 0.84, 0.95
+"""What is left of a score with each message in between: of a pronoun; of a noun or a list."""
+_OTHER_TOPIC = 3
 """How many messages further away something is that belongs to another topic."""
-_OTHER_MESSAGE, _SAME_CLAUSE, _THEME, _ASIDE = 0.85, 0.5, 1.2, 0.75
-"""A mention in another message counts less, so does one in the clause of the phrase ("an aisle seat
-on it") and one in passing; what a topic began with counts more."""
+_SAME_CLAUSE, _THEME, _ASIDE, _NOT_FIRST = 0.5, 1.2, 0.75, 0.88
+"""A mention in the clause of the phrase ("an aisle seat on it") counts less, and so do one in
+passing and one that does not begin its sentence; what a topic began with counts more."""
 _FORMS = {
     "reference": 1.0, "name": 1.0, "noun": 0.85, "bare": 0.65, "item": 0.45, "variable": 0.3,
     "value": 0.2,
 }  # fmt: skip
 _SOURCES = {"user": 1.0, "assistant": 0.9, "tool": 0.7, "system": 0.5, "variable": 0.3}
 _VALUES = ("price", "number", "date", "time")
-_ROW, _OLDER_LIST, _OTHER_NOUN = 0.7, 0.75, 0.45
+_ROW, _OLDER_LIST, _OTHER_NOUN, _NOT_CALLED_SO = 0.7, 0.75, 0.45, 0.3
 _MAX_RECENT = 40
-_UNNAMED = 0.4
-_GENDER_NOUNS = {"man": "m", "guy": "m", "mann": "m", "woman": "f", "ladi": "f", "frau": "f"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,42 +65,34 @@ class ScoredEntities:
 
 @dataclass(slots=True)
 class Situation:
-    """The moment at which a phrase is said, and what was mentioned by then."""
+    """The moment at which a phrase is used, and what was mentioned by then."""
 
     register: Register
     moment: Moment
     clock: Sequence[int]
-    """For each message, how many were said before it; results of tools are not counted."""
-    around: str = ""
-    """The words before and after the phrase."""
-    clause: int = 0
-    """Where the clause of the phrase begins."""
+    """For each message, how many came before it; results of tools are not counted."""
+    clause: int | None = None
+    """Where the clause of the phrase begins in its message; None if it stands in no message."""
     topic: Sequence[tuple[int, int]] = ()
     """The messages of the current topic: first, and last + 1, of each span."""
     variables: list[TrackedEntity] = field(default_factory=list)
 
     def distance(self, message: int) -> int:
-        """Return how many messages ago a message was, those of other topics left out."""
+        """Return how many messages ago a message was; more if it was about another topic."""
         last = len(self.clock) - 1
         if not 0 <= message <= last:
             return 0
-        here = min(self.moment[0], last)
-        if not any(start <= message < stop for start, stop in self.topic):
-            further = _ELSEWHERE if self.topic else 0
-            return max(0, self.clock[here] - self.clock[message]) + further
-        return sum(
-            self.clock[min(stop, here)] - self.clock[max(start, message)]
-            for start, stop in self.topic
-            if stop > message and start <= here
-        )
+        is_here = not self.topic or any(start <= message < stop for start, stop in self.topic)
+        passed = self.clock[min(self.moment[0], last)] - self.clock[message]
+        return max(0, passed) + (0 if is_here else _OTHER_TOPIC)
 
 
 def candidates_for(asked: ReferenceQuery, now: Situation) -> list[ScoredEntities]:
     """Return what a phrase may mean, the best first."""
     if asked.kind == "pronoun":
-        found = _by_pronoun(asked, now)
+        found = [*_by_pronoun(asked, now), *_groups(asked, now)]
     elif asked.kind in ("definite", "demonstrative", "name"):
-        found = _by_noun(asked, now)
+        found = [*_by_noun(asked, now), *_groups(asked, now)]
     else:
         found = list(_from_lists(asked, now))
     return sorted(found, key=lambda each: -each.score)
@@ -110,158 +101,108 @@ def candidates_for(asked: ReferenceQuery, now: Situation) -> list[ScoredEntities
 # Pronouns: something recent that agrees in number, gender and type
 
 
-def _by_pronoun(asked: ReferenceQuery, now: Situation) -> list[ScoredEntities]:
-    found = []
+def _by_pronoun(asked: ReferenceQuery, now: Situation) -> Iterator[ScoredEntities]:
     for entity in now.register.recent(now.moment, _MAX_RECENT):
         fit, why = _agreement(asked, entity)
         mentions = entity.before(now.moment)
         if fit and mentions:
             last = [each for each in mentions[-8:] if each.message == mentions[-1].message]
             distance = now.distance(last[-1].message)
-            score = fit * _salience(entity, last, now) * _NEAR**distance
-            if all(each.is_aside for each in last) and asked.types != ("person",):
-                score *= _ASIDE
+            score = fit * _salience(last, now) * _NEAR**distance
             if now.topic and mentions[0].message == now.topic[0][0] != now.moment[0]:
                 score *= _THEME if mentions[0].is_first else 1.0
             how = f"mentioned {distance} messages ago as {last[-1].text!r}"
-            found.append(ScoredEntities((entity,), min(score, 1.0), (why, how)))
-    return found + (_groups(now) if asked.number != "singular" else [])
+            yield ScoredEntities((entity,), min(score, 1.0), (why, how))
 
 
-def _salience(entity: TrackedEntity, last: Sequence[Mention], now: Situation) -> float:
-    """Return how much the last message that mentions an entity is about it."""
+def _salience(last: Sequence[Mention], now: Situation) -> float:
+    """Return how much a message is about an entity, by its mentions there."""
     score = max(_FORMS[each.form] for each in last) * _SOURCES[last[-1].source]
-    score *= 1.0 if any(each.is_first for each in last) else 0.88
-    verbs = (keys_by_stem("verb_objects").get(stem(x), ()) for x in re.findall(r"\w+", now.around))
-    wanted = {type for types in verbs for type in types}
-    score *= 1.25 if {entity.type, "thing" if entity.type == "item" else ""} & wanted else 1.0
-    if last[-1].message != now.moment[0]:
-        return score * _OTHER_MESSAGE
-    return score * (_SAME_CLAUSE if last[-1].start >= now.clause and now.around else 1.0)
+    score *= 1.0 if any(each.is_first for each in last) else _NOT_FIRST
+    score *= _ASIDE if all(each.is_aside for each in last) else 1.0
+    is_near = now.clause is not None and last[-1].moment >= (now.moment[0], now.clause)
+    return score * (_SAME_CLAUSE if is_near else 1.0)
 
 
 def _agreement(asked: ReferenceQuery, entity: TrackedEntity) -> tuple[float, str]:
-    """Return how well an entity fits a pronoun, and why; 0 if it does not."""
+    """Return how well an entity fits a pronoun, and why; 0 if it does not.
+
+    A gender that is not known fits a little less than the right one. In English only persons have
+    a gender, and "it" is none of them.
+    """
+    is_plural = entity.number == "plural"
+    if asked.number == "plural":
+        may_be_several = entity.type == "person" or bool(entity.heads & stem_list("groups"))
+        return (1.0, "plural") if is_plural else (0.45 * may_be_several, "may be more than one")
+    if is_plural:
+        return float("plural" in asked.genders), "plural"
     if asked.types == ("person",) and _may_be_person(entity):
         return 0.45, "a name, perhaps of a person"
+    if asked.types and not {entity.type, entity.first.type} & {*asked.types}:
+        return 0.0, ""
+    if asked.genders:
+        if not entity.gender:
+            return 0.55, "its gender is not known"
+        is_same = entity.gender in asked.genders
+        other = 0.6 if "any" in asked.genders and entity.type != "person" else 0.0
+        return (1.0 if is_same else other), f"gender {entity.gender}"
     if asked.types:
-        is_place = "place" in asked.types and entity.first.type == "place"
-        if (entity.type not in asked.types and not is_place) or entity.number == "plural":
-            return 0.0, ""
-        if asked.genders and entity.gender not in (*asked.genders, ""):
-            return 0.0, ""
-        return (0.6 if asked.genders and not entity.gender else 1.0), f"a {asked.types[0]}"
-    if asked.is_german:
-        return _german_agreement(asked, entity)
-    if asked.number == "plural":
-        return (1.0, "plural") if entity.number == "plural" else _as_several(entity)
-    if entity.number == "plural" or entity.type == "person":
+        return 1.0, f"a {asked.types[0]}"
+    if entity.type == "person":
         return 0.0, ""
-    if _may_be_person(entity) and " " not in entity.first.text:
-        return 0.8, "singular, perhaps a person"
     return (0.5 if entity.type in _VALUES else 1.0), "singular, no person"
-
-
-def _german_agreement(asked: ReferenceQuery, entity: TrackedEntity) -> tuple[float, str]:
-    if entity.number == "plural":
-        return float(asked.number == "plural" or "plural" in asked.genders), "plural"
-    if asked.number == "plural":
-        return (0.3 if entity.type == "person" else 0.0), "may be more than one"
-    if entity.type in _VALUES:
-        return 0.4, "a value"
-    nouns = (german_gender(each.noun) for each in reversed(entity.lists) if each.noun)
-    gender = entity.gender or next(filter(None, nouns), "")
-    if not gender:
-        return 0.55, "its gender is not known"
-    if gender in asked.genders:
-        return 1.0, f"gender {gender}"
-    if entity.type == "person" or (entity.gender and "any" not in asked.genders):
-        return 0.0, ""
-    return 0.6, "of another gender, but that may not matter"
 
 
 def _may_be_person(entity: TrackedEntity) -> bool:
     """Tell whether a name of unknown type may be that of a person."""
-    name, form = entity.first.text, entity.first.form
-    is_name = form == "name" or (form == "item" and len(name.split()) == 2)
+    name = entity.first.text
     is_plain = name.istitle() and name.replace(" ", "").isalpha()
-    return is_name and is_plain and entity.type in ("thing", "item")
+    return is_plain and entity.first.form == "name" and entity.type in ("thing", "item")
 
 
-def _as_several(entity: TrackedEntity) -> tuple[float, str]:
-    """Return how well "they" fits one thing: a team, a person, a firm or a band by its name."""
-    why = "may be more than one"
-    if entity.heads & stem_list("groups"):
-        return 0.8, why
-    if entity.type == "person":
-        return 0.45, why
-    if entity.first.form != "name" or entity.type != "thing":
-        return 0.0, ""
-    return (0.6 if entity.first.text.endswith("s") else 0.25), why
-
-
-def _groups(now: Situation) -> list[ScoredEntities]:
-    """Return the lists and rows that "them" may mean."""
-    found = []
+def _groups(asked: ReferenceQuery, now: Situation) -> Iterator[ScoredEntities]:
+    """Yield the lists and rows that "them" or "those hotels" may mean."""
+    if asked.number == "singular" or asked.kind == "name":
+        return
     for age, shown in enumerate(now.register.lists_before(now.moment)):
-        if len(shown.members) > 1:
-            distance = now.distance(shown.moment[0])
-            is_named = all(item.form in ("name", "item") for item in shown.items)
-            score = (0.9 if is_named else 0.5) * _SOURCES[shown.source] ** 0.5 * _NEAR**distance
-            score *= 0.4 if any(member.type in _VALUES for member in shown.members) else 1.0
-            score *= 0.97**age * (1.0 if shown.moment[0] == now.moment[0] else _OTHER_MESSAGE)
-            reason = f"{len(shown.members)} named together {distance} messages ago"
-            found.append(ScoredEntities(shown.members, score, (reason,)))
-    return found
+        members, distance = shown.members, now.distance(shown.moment[0])
+        is_called_so = _is_noun_of(shown, asked.head) if asked.head else True
+        if len(members) > 1 and is_called_so:
+            score = 0.98 * _FAR**distance
+            if not asked.head:
+                is_named = all(item.form in ("name", "item") for item in shown.items)
+                score = (0.9 if is_named else 0.5) * _SOURCES[shown.source] ** 0.5 * _NEAR**distance
+                score *= 0.4 if any(member.type in _VALUES for member in members) else 1.0
+            reason = f"{len(members)} named together {distance} messages ago"
+            yield ScoredEntities(members, score * 0.97**age, (reason,))
 
 
-# Nouns and names: what is called so, or is of that type
+# Nouns and names: what is called so
 
 
-def _by_noun(asked: ReferenceQuery, now: Situation) -> list[ScoredEntities]:
+def _by_noun(asked: ReferenceQuery, now: Situation) -> Iterator[ScoredEntities]:
     register = now.register
-    listed = [*register.recent(now.moment, 3 * _MAX_RECENT), *register.by_head(asked.head)]
+    listed = register.recent(now.moment, 3 * _MAX_RECENT)
     for word in (asked.head, *asked.words):
         listed += register.by_word(word)
-    for word in synonyms(asked.head):
-        listed += register.by_head(word)
-    entities = {each.id: each for each in [*listed, *now.variables]}.values()
-    found = [scored for each in entities if (scored := _called(asked, each, now))]
-    if asked.kind != "name" and asked.number != "singular":
-        found += _lists_of(asked, now)
-    if asked.kind != "name" and asked.number != "plural":
-        best = max((each.score for each in found), default=0.0)
-        found += _recent_names(asked, now, _UNNAMED if best < _UNNAMED else 0.5 * best)
-    return found
-
-
-def _called(asked: ReferenceQuery, entity: TrackedEntity, now: Situation) -> ScoredEntities | None:
-    mentions = entity.before(now.moment)
-    if not mentions and entity not in now.variables:
-        return None
-    score, why = (_name_fit if asked.kind == "name" else _noun_fit)(asked, entity, now)
-    if score == 0:
-        return None
-    distance = now.distance(mentions[-1].message) if mentions else 0
-    if asked.kind != "name":
-        if asked.number and entity.number and asked.number != entity.number:
-            score *= 0.4
-            why += ", in another number"
-        if asked.words:
-            line = content_words(entity.shown.line) if entity.shown else []
-            hits = sum(word in entity.words or word in line for word in asked.words)
-            score *= 0.4 + 0.7 * hits / len(asked.words)
-    if asked.kind == "demonstrative":  # the latest, rather than what is mentioned most often
-        score *= (_NEAR if score < 0.9 else _FAR) ** distance
-    else:
-        score *= _FAR**distance * (1 + 0.02 * min(len(mentions), 5))
-    return ScoredEntities((entity,), min(score / 1.1, 1.0), (why, f"{distance} messages ago"))
+    for entity in {each.id: each for each in [*listed, *now.variables]}.values():
+        mentions = entity.before(now.moment)
+        if not mentions and entity not in now.variables:
+            continue
+        fit, why = (_name_fit if asked.kind == "name" else _noun_fit)(asked, entity, now)
+        distance = now.distance(mentions[-1].message) if mentions else 0
+        # "that song" is the latest one rather than the one mentioned most often
+        is_near = (asked.kind == "demonstrative" and fit < 0.9) or fit == _NOT_CALLED_SO
+        score = fit * (_NEAR if is_near else _FAR) ** distance
+        if asked.kind == "definite":
+            score *= 1 + 0.02 * min(len(mentions), 5)
+        if fit:
+            reasons = (why, f"{distance} messages ago")
+            yield ScoredEntities((entity,), min(score / 1.1, 1.0), reasons)
 
 
 def _name_fit(asked: ReferenceQuery, entity: TrackedEntity, now: Situation) -> tuple[float, str]:
     """Return how well a name fits what an entity is called."""
-    if len(asked.words) == 1 and _was_listed(entity, asked.head, now) == "picked":
-        return 0.97, "picked from a list of them"
     shared = sorted(set(asked.words) & entity.words)
     fit = len(shared) / len(set(asked.words)) if asked.words else 0.0
     form = max((_FORMS[each.form] for each in entity.before(now.moment)), default=0.5)
@@ -269,69 +210,46 @@ def _name_fit(asked: ReferenceQuery, entity: TrackedEntity, now: Situation) -> t
 
 
 def _noun_fit(asked: ReferenceQuery, entity: TrackedEntity, now: Situation) -> tuple[float, str]:
-    """Return how well a noun names what an entity is."""
+    """Return how well a noun, with its adjectives and its number, names an entity."""
+    fit, why = _head_fit(asked, entity, now)
+    if asked.number and entity.number and asked.number != entity.number:
+        fit, why = 0.4 * fit, f"{why}, in another number"
+    if asked.words and fit != _NOT_CALLED_SO:
+        line = content_words(entity.shown.line) if entity.shown else []
+        hits = sum(word in entity.words or word in line for word in asked.words)
+        fit *= 0.4 + 0.7 * hits / len(asked.words)
+    return fit, why
+
+
+def _head_fit(asked: ReferenceQuery, entity: TrackedEntity, now: Situation) -> tuple[float, str]:
     head, label = asked.head, entity.first.text
     if head in entity.heads:
         return 1.0, f"called {label!r}"
-    if entity.type == "file" and "file" in asked.types:
-        return 0.9, "a file"
-    if head in entity.words:
+    if head in entity.words or (entity.type == "file" and "file" in asked.types):
         return 0.9, f"the word is in its name, {label!r}"
-    if synonyms(head) & (entity.heads | entity.words):
-        return 0.85, f"{label!r} means the same"
     if len(head) > 3 and any(each.endswith(head) for each in entity.heads):
         return 0.85, f"{label!r} ends like that"
-    listed = _was_listed(entity, head, now)
-    if listed:
-        return (0.97 if listed == "picked" else 0.6), f"{listed} in a list of them"
+    mentions = entity.before(now.moment)
+    if any(_is_noun_of(each, head) for each in entity.lists if each.moment < now.moment):
+        is_picked = any(each.form == "reference" for each in mentions)
+        return (0.97, "picked from a list of them") if is_picked else (0.6, "in a list of them")
     types = keys_by_stem("type_nouns").get(head, ("",))[0].split()
-    if entity.type not in types or (types == ["thing"] and entity.first.form != "value"):
-        return 0.0, ""
-    if {_GENDER_NOUNS.get(head, ""), entity.gender} >= {"m", "f"}:
-        return 0.0, ""
-    is_named = entity.first.form in ("name", "value", "variable")
-    return (0.75 if is_named else 0.5), f"a {entity.type}"
-
-
-def _was_listed(entity: TrackedEntity, head: str, now: Situation) -> str:
-    """Tell whether an entity was shown in a list of such things, and picked from it since."""
-    lists = (each for each in entity.lists if each.moment < now.moment)
-    if not any(_is_noun_of(each, head) for each in lists):
-        return ""
-    is_picked = any(each.form == "reference" for each in entity.before(now.moment))
-    return "picked" if is_picked else "shown"
+    if types:
+        is_named = entity.first.form in ("name", "value", "variable")
+        return (0.75 if is_named else 0.5) * (entity.type in types), f"a {entity.type}"
+    is_named = any(each.form in ("name", "reference") for each in mentions)
+    is_person = entity.type == "person"
+    may_be = is_named and entity.type not in _VALUES and ("person" in asked.types) == is_person
+    return _NOT_CALLED_SO * (may_be and entity.first.form != "noun"), "mentioned lately"
 
 
 def _is_noun_of(shown: MentionedList, head: str) -> bool:
-    nouns = {head, *synonyms(head)}
-    return shown.noun in nouns or any(len(x) > 3 and shown.noun.endswith(x) for x in nouns)
-
-
-def _lists_of(asked: ReferenceQuery, now: Situation) -> Iterator[ScoredEntities]:
-    """Yield the lists that a plural noun may mean: "those hotels"."""
-    for age, shown in enumerate(now.register.lists_before(now.moment)):
-        heads = all(asked.head in member.heads for member in shown.members)
-        types = all(x.type in asked.types and x.type != "thing" for x in shown.members)
-        if len(shown.members) > 1 and (heads or types or _is_noun_of(shown, asked.head)):
-            score = 0.98 * _FAR ** now.distance(shown.moment[0]) * 0.97**age
-            reason = f"a list of {len(shown.members)} of them"
-            yield ScoredEntities(shown.members, score, (reason,))
-
-
-def _recent_names(asked: ReferenceQuery, now: Situation, most: float) -> Iterator[ScoredEntities]:
-    """Yield what was named lately, though never by this noun: "the museum" for the Uffizi."""
-    if asked.head in keys_by_stem("type_nouns"):
-        return
-    for entity in now.register.recent(now.moment, _MAX_RECENT):
-        mentions = entity.before(now.moment)
-        is_named = any(each.form in ("name", "reference") for each in mentions)
-        if not is_named or entity.first.form == "noun" or entity.type in _VALUES:
-            continue
-        if ("person" in asked.types) == (entity.type == "person"):
-            distance = now.distance(mentions[-1].message)
-            aside = _ASIDE if all(each.is_aside for each in mentions) else 1.0
-            reason = f"{entity.first.text!r} was mentioned {distance} messages ago"
-            yield ScoredEntities((entity,), most * aside * _NEAR**distance, (reason,))
+    """Tell whether a list is one of such things; "bahnhof" is the end of "hauptbahnhof"."""
+    return (
+        shown.noun == head
+        or (len(head) > 3 and shown.noun.endswith(head))
+        or all(head in member.heads for member in shown.members)
+    )
 
 
 # Lists: the second, the last two, the cheapest, the one with breakfast
@@ -342,72 +260,39 @@ _NOTHING: _Choice = ((), 0.0, "")
 
 def _from_lists(asked: ReferenceQuery, now: Situation) -> Iterator[ScoredEntities]:
     """Yield what a phrase picks from each list, the latest list first."""
-    lists = list(now.register.lists_before(now.moment))
-    known = [{member.id for member in shown.members} for shown in lists]
-    lists += [
-        shown
-        for shown in _implied_lists(now)
-        if not any({member.id for member in shown.members} <= ids for ids in known)
-    ]
     age = 0
-    for shown in lists:
-        members, sure, how = _choose(asked, shown, now)
+    for shown in [*now.register.lists_before(now.moment), *_alike(now)]:
+        members, sure, how = _CHOICES.get(asked.kind, _by_last)(asked, shown, now)
         distance = now.distance(shown.moment[0])
-        score = sure * _OLDER_LIST**age * _LIST**distance * (_ROW if shown.is_row else 1.0)
+        score = sure * _OLDER_LIST**age * _FAR**distance * (_ROW if shown.is_row else 1.0)
         why = f"a list of {len(shown.members)} shown {distance} messages ago"
-        if asked.head and not _lists_kind(shown, asked.head):
+        lines = [content_words(f"{item.text} {item.line}") for item in shown.items]
+        is_called_so = any(asked.head in line for line in lines) or _is_noun_of(shown, asked.head)
+        if asked.head and not is_called_so:
             score, why = score * _OTHER_NOUN, f"{why}, of other things"
         age += not shown.is_row
         if members and score > 0:
             yield ScoredEntities(tuple(members), min(score, 1.0), (how, why))
 
 
-def _lists_kind(shown: MentionedList, head: str) -> bool:
-    if shown.noun == head or (len(head) > 3 and shown.noun.endswith(head)):
-        return True
-    return any(head in x.heads for x in shown.members) or any(
-        head in content_words(item.line) for item in shown.items
-    )
-
-
-def _implied_lists(now: Situation) -> Iterator[MentionedList]:
+def _alike(now: Situation) -> Iterator[MentionedList]:
     """Yield things mentioned lately that have one noun, or are named in one message."""
-    by_head: dict[str, list[TrackedEntity]] = {}
-    by_message: dict[tuple[int, str], list[TrackedEntity]] = {}
+    groups: dict[object, list[TrackedEntity]] = {}
     for entity in sorted(now.register.recent(now.moment, 12), key=lambda each: each.id):
         first = entity.first
-        if first.form == "noun" and entity.number != "plural" and first.head:
-            by_head.setdefault(first.head, []).append(entity)
-        if first.form == "name" and entity.type != "file":
-            by_message.setdefault((first.message, entity.type), []).append(entity)
-    named = sorted(by_message.items(), key=lambda each: (each[0][0], len(each[1])), reverse=True)
-    for noun, members in [*by_head.items(), *(("", members) for _, members in named)]:
+        if first.form == "noun" and entity.number != "plural":
+            groups.setdefault(first.head, []).append(entity)
+        elif first.form == "name" and entity.type != "file":
+            groups.setdefault((first.message, entity.type), []).append(entity)
+    for members in groups.values():
         if len(members) > 1:
-            items = tuple(each.first for each in members)
-            last = items[-1]
-            yield MentionedList(last.moment, last.source, noun, tuple(members), items, is_row=True)
+            yield row_of(members, [each.first for each in members])
 
 
-def _choose(asked: ReferenceQuery, shown: MentionedList, now: Situation) -> _Choice:
-    """Return the members that a phrase picks, how sure that is, and why."""
-    members, count = shown.members, len(shown.members)
-    if asked.kind == "ordinal":
-        return _by_place(asked, shown)
-    if asked.kind == "superlative":
-        return _by_measure(asked, shown)
-    if asked.kind == "described":
-        return _by_words(asked, shown)
-    if asked.kind == "several":
-        fits = count > 1 and asked.count in (0, count)
-        return (members, 1.0, "all of it") if fits else _NOTHING
-    if asked.kind == "middle":
-        return ([members[count // 2]], 1.0, "in the middle") if count % 2 else _NOTHING
-    return _by_last(asked, shown, now)
-
-
-def _by_place(asked: ReferenceQuery, shown: MentionedList) -> _Choice:
+def _by_place(asked: ReferenceQuery, shown: MentionedList, now: Situation) -> _Choice:
+    """Pick by a number or letter that the list shows, or by counting."""
     members, mark = shown.members, asked.mark
-    if mark in shown.marks and mark:
+    if mark and mark in shown.marks:
         return [members[shown.marks.index(mark)]], 1.0, f"marked {mark}"
     first = asked.first if asked.first >= 0 else len(members) + asked.first
     if mark:
@@ -419,53 +304,52 @@ def _by_place(asked: ReferenceQuery, shown: MentionedList) -> _Choice:
     return taken, 1.0, f"number {first + 1} of {len(members)}"
 
 
-def _by_measure(asked: ReferenceQuery, shown: MentionedList) -> _Choice:
+def _by_measure(asked: ReferenceQuery, shown: MentionedList, now: Situation) -> _Choice:
+    """Pick the item with the least or the most of the first measure that the list shows."""
     for measure in asked.measures:
         numbers = [item.measures.get(measure) for item in shown.items]
         known = [number for number in numbers if number is not None]
         if len(known) > 1:
             best = (max if asked.is_most else min)(known)
             sure = len(known) / len(numbers) / numbers.count(best)
-            sure *= 1.0 if asked.count in (1, len(known)) else 0.5  # "the cheaper one" is of two
             which = "most" if asked.is_most else "least"
             return [shown.members[numbers.index(best)]], sure, f"the {which} {measure}: {best:g}"
     return _NOTHING
 
 
-def _by_words(asked: ReferenceQuery, shown: MentionedList) -> _Choice:
-    fits = [_share_of(asked.words, item) for item in shown.items]
+def _by_words(asked: ReferenceQuery, shown: MentionedList, now: Situation) -> _Choice:
+    """Pick the items whose lines have most of the words."""
+    lines = [{*map(stem, re.findall(r"\w+", f"{x.text} {x.line}"))} for x in shown.items]
+    fits = [sum(word in line for word in asked.words) / len(asked.words) for line in lines]
     best = max(fits, default=0.0)
+    members = [each for each, fit in zip(shown.members, fits, strict=True) if fit == best]
     if best < 0.5:
         return _NOTHING
-    members = [each for each, fit in zip(shown.members, fits, strict=True) if fit == best]
-    why = f"it says {', '.join(asked.words)}"
-    return (
-        (members, best, why)
-        if asked.number == "plural"
-        else (members[:1], best / len(members), why)
-    )
+    why = f"it has {', '.join(asked.words)}"
+    if asked.number == "plural":
+        return members, best, why
+    return members[:1], best / len(members), why
 
 
-def _share_of(words: Iterable[str], item: Mention) -> float:
-    """Return which part of the words an item has, or begins with."""
-    said = {*item.words, *map(stem, re.findall(r"\w+", f"{item.text} {item.line}"))}
-    hits = [
-        word in said
-        or any(len(word) > 4 < len(x) and (x.startswith(word) or word.startswith(x)) for x in said)
-        for word in words
-    ]
-    return sum(hits) / len(hits)
+def _by_count(asked: ReferenceQuery, shown: MentionedList, now: Situation) -> _Choice:
+    """Pick the whole list, or what is in the middle of it."""
+    members, count = shown.members, len(shown.members)
+    if asked.kind == "middle":
+        return ([members[count // 2]], 1.0, "in the middle") if count % 2 else _NOTHING
+    return (members, 1.0, "all of it") if count > 1 and asked.count in (0, count) else _NOTHING
 
 
 def _by_last(asked: ReferenceQuery, shown: MentionedList, now: Situation) -> _Choice:
     """Pick by the member mentioned last after the list: the next one, the others."""
-    last, at = (-1, -1), -1
-    for place, member in enumerate(shown.members):
-        for each in member.before(now.moment)[-8:]:
-            if each.form != "item" and each.message > shown.moment[0] and each.moment > last:
-                last, at = each.moment, place
-    if at < 0:
+    mentioned = [
+        (each.moment, place)
+        for place, member in enumerate(shown.members)
+        for each in member.before(now.moment)[-8:]
+        if each.form != "item" and each.message > shown.moment[0]
+    ]
+    if not mentioned:
         return _NOTHING
+    _, at = max(mentioned)
     if asked.kind == "other":
         rest = [*shown.members[:at], *shown.members[at + 1 :]]
         fits = len(rest) == 1 or (asked.number == "plural" and rest)
@@ -473,3 +357,12 @@ def _by_last(asked: ReferenceQuery, shown: MentionedList, now: Situation) -> _Ch
     at += 1 if asked.kind == "next" else -1
     inside = 0 <= at < len(shown.members)
     return ([shown.members[at]], 1.0, f"{asked.kind} in the list") if inside else _NOTHING
+
+
+_CHOICES = {
+    "ordinal": _by_place,
+    "superlative": _by_measure,
+    "described": _by_words,
+    "several": _by_count,
+    "middle": _by_count,
+}

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 Moment = tuple[int, int]
 """The number of a message, and a position in its text."""
 
-_NO_MEASURES: Mapping[str, float] = {}
 _MAX_LISTS, _MAX_SAME_WORD = 12, 50
 """How many lists, and how many entities with one word, are looked at: the latest ones."""
 
@@ -48,7 +47,8 @@ class Mention:
     gender: str = ""
     """m, f, n, or empty if unknown; of German nouns the grammatical gender."""
     is_definite: bool = False
-    measures: Mapping[str, float] = field(default_factory=lambda: _NO_MEASURES)
+    """Whether it has a definite article or is a name: it may be known already."""
+    measures: Mapping[str, float] = field(default_factory=dict)
     """Numbers that a list shows with it: price, minutes, rating ..."""
     line: str = ""
     """The whole text of an item of a list."""
@@ -73,7 +73,7 @@ class Entity:
     mentions: tuple[Mention, ...]
     names: tuple[str, ...]
     """All names and nouns used for it, the first one first."""
-    measures: Mapping[str, float] = field(default_factory=lambda: _NO_MEASURES)
+    measures: Mapping[str, float] = field(default_factory=dict)
     members: tuple[Entity, ...] = ()
     """The members of a group, such as "Tom and Lisa"."""
     line: str = ""
@@ -103,6 +103,7 @@ class TrackedEntity:
     first: Mention
     words: set[str] = field(default_factory=set)
     heads: set[str] = field(default_factory=set)
+    """The stems of the nouns it was called by."""
     mentions: list[Mention] = field(default_factory=list)
     lists: list[MentionedList] = field(default_factory=list)
     type: str = "item"
@@ -127,19 +128,11 @@ class TrackedEntity:
 
     def entity(self, moment: Moment) -> Entity:
         """Return what is known of it at a moment."""
-        mentions = tuple(self.before(moment))
+        mentions, label = tuple(self.before(moment)), self.first.text
         names = dict.fromkeys(each.text for each in mentions if each.form != "reference")
-        return Entity(
-            self.id,
-            self.first.text,
-            self.type,
-            self.number,
-            self.gender,
-            mentions,
-            tuple(names) or (self.first.text,),
-            measures=self.shown.measures if self.shown else {},
-            line=self.shown.line if self.shown else "",
-        )
+        known = self.type, self.number, self.gender, mentions, tuple(names) or (label,)
+        shown = self.shown or self.first
+        return Entity(self.id, label, *known, measures=shown.measures, line=shown.line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +151,14 @@ class MentionedList:
     """Whether it is only a row in a sentence: "the Astoria or the Bristol"."""
 
 
+def row_of(members: Sequence[TrackedEntity], mentions: Sequence[Mention]) -> MentionedList:
+    """Return things that are named one after the other, as a list."""
+    heads = {each.head for each in mentions if each.form != "name"}
+    noun = heads.pop() if len(heads) == 1 else ""
+    moment, source = mentions[0].moment, mentions[0].source
+    return MentionedList(moment, source, noun, tuple(members), tuple(mentions), is_row=True)
+
+
 class Register:
     """All entities of a conversation, by name, by noun, and in the order of their mentions."""
 
@@ -166,7 +167,6 @@ class Register:
         self.lists: list[MentionedList] = []
         self._trail: list[tuple[Moment, TrackedEntity]] = []
         self._by_key: dict[object, TrackedEntity] = {}
-        self._by_head: dict[str, list[TrackedEntity]] = {}
         self._by_word: dict[str, list[TrackedEntity]] = {}
 
     def touch(self, entity: TrackedEntity, mention: Mention) -> None:
@@ -176,13 +176,20 @@ class Register:
 
     def place(self, mention: Mention) -> TrackedEntity:
         """Record a mention, of a known entity or of a new one."""
-        key = _key(mention)
-        entity = self._by_key.get(key) or self._alias(mention) or self._new(mention)
+        key: object = "noun", mention.words, mention.number == "plural"
+        if mention.form == "value" or mention.type == "file":
+            key = mention.type, mention.text.lower()
+        elif mention.form in ("name", "item"):
+            key = "name", mention.words or mention.text.lower()
+        entity = self._by_key.get(key) or self._longer_name(mention)
+        if entity is None:
+            entity = TrackedEntity(len(self.entities), mention)
+            self.entities.append(entity)
         self._by_key.setdefault(key, entity)
+        for word in {mention.head, *mention.words} - entity.words - entity.heads:
+            self._by_word.setdefault(word, []).append(entity)
         entity.learn(mention)
-        if mention.head and mention.head not in entity.heads:
-            entity.heads.add(mention.head)
-            self._by_head.setdefault(mention.head, []).append(entity)
+        entity.heads.update({mention.head} - {""})
         self.touch(entity, mention)
         return entity
 
@@ -193,26 +200,14 @@ class Register:
         at = bisect_left(self.lists, shown.moment, key=lambda each: each.moment)
         self.lists.insert(at, shown)
 
-    def add_row(self, members: Sequence[TrackedEntity], mentions: Sequence[Mention]) -> None:
-        """Record things that are named one after the other."""
-        heads = {each.head for each in mentions if each.form != "name"}
-        noun = heads.pop() if len(heads) == 1 else ""
-        moment, source = mentions[0].moment, mentions[0].source
-        items = tuple(mentions)
-        self.add_list(MentionedList(moment, source, noun, tuple(members), items, is_row=True))
-
     def recent(self, moment: Moment, limit: int) -> list[TrackedEntity]:
         """Return what was mentioned before a moment, the latest first, each once."""
         end = bisect_left(self._trail, moment, key=lambda each: each[0])
         trail = reversed(self._trail[max(0, end - 4 * limit) : end])
         return list({entity.id: entity for _, entity in trail}.values())[:limit]
 
-    def by_head(self, head: str) -> list[TrackedEntity]:
-        """Return the latest entities called by a noun."""
-        return self._by_head.get(head, [])[-_MAX_SAME_WORD:]
-
     def by_word(self, word: str) -> list[TrackedEntity]:
-        """Return the latest entities with a word in their name."""
+        """Return the latest entities with a word in their name, or called by it."""
         return self._by_word.get(word, [])[-_MAX_SAME_WORD:]
 
     def lists_before(self, moment: Moment) -> Iterator[MentionedList]:
@@ -220,25 +215,13 @@ class Register:
         end = bisect_left(self.lists, moment, key=lambda each: each.moment)
         yield from reversed(self.lists[max(0, end - _MAX_LISTS) : end])
 
-    def _new(self, mention: Mention) -> TrackedEntity:
-        entity = TrackedEntity(len(self.entities), mention)
-        self.entities.append(entity)
-        if mention.form in ("name", "item", "value"):
-            for word in set(mention.words):
-                self._by_word.setdefault(word, []).append(entity)
-        return entity
-
-    def _alias(self, mention: Mention) -> TrackedEntity | None:
-        """Return an entity with a longer or a shorter name of the same words."""
-        if mention.form not in ("name", "item") or not mention.words:
+    def _longer_name(self, mention: Mention) -> TrackedEntity | None:
+        """Return an entity whose name has all words of a name."""
+        if mention.form != "name" or mention.type == "file" or not mention.words:
             return None
-        words = set(mention.words)
         for entity in reversed(self.by_word(mention.words[-1])[-_MAX_LISTS:]):
-            first, known = entity.first, set(entity.first.words)
-            if mention.form == "name" and words <= known and first.form in ("name", "item"):
-                return entity
-            is_person = entity.type == mention.type == "person"
-            if known <= words and first.form == "name" and is_person:
+            is_named = entity.first.form in ("name", "item")
+            if is_named and set(mention.words) <= set(entity.first.words):
                 return entity
         return None
 
@@ -251,16 +234,3 @@ def group_of(members: Sequence[Entity]) -> Entity:
     type = types.pop() if len(types) == 1 else "thing"
     members = tuple(members)
     return Entity(-1, label, type, "plural", "", tuple(mentions), (label,), members=members)
-
-
-def placed(mention: Mention, message: int, source: str, base: int) -> Mention:
-    """Return a mention read from a text, with the message and the position of that text."""
-    return replace(mention, message=message, source=source, start=base + mention.start)
-
-
-def _key(mention: Mention) -> object:
-    if mention.form == "value" or (mention.type == "file" and mention.form == "name"):
-        return mention.type, mention.text.lower()
-    if mention.form in ("name", "item"):
-        return "name", " ".join(mention.words) or mention.text.lower()
-    return "noun", " ".join(mention.words), mention.number == "plural"

@@ -21,11 +21,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from otolith.conversation.discourse.nouns import (
-    german_gender,
-    noun_type,
-    number_of_noun,
-)
+from otolith.conversation.discourse.nouns import noun_type, number_of_noun
 from otolith.conversation.discourse.word_lists import (
     keys_by_word,
     number_word,
@@ -44,9 +40,11 @@ class ReferenceQuery:
     """Of all mentions: pronoun, definite, demonstrative or name. Of a list: ordinal, superlative,
     described, several, other, next, previous or middle."""
     number: str = ""
+    """singular, plural, or empty if the phrase may be either."""
     genders: tuple[str, ...] = ()
     """The genders that fit; "plural" and "any" are listed for German pronouns that fit those."""
     types: tuple[str, ...] = ()
+    """The types of entities that fit; all of them if it is empty."""
     head: str = ""
     """The stem of the noun, if the phrase has one that names a kind."""
     words: tuple[str, ...] = ()
@@ -54,14 +52,15 @@ class ReferenceQuery:
     first: int = 0
     """The place in a list, from 0; below 0 from its end."""
     count: int = 1
+    """How many are asked for; 0 for all of them."""
     mark: str = ""
     """The number or letter of an item: "option b"."""
     measures: tuple[str, ...] = ()
+    """What is compared; the first measure that a list shows is taken."""
     is_most: bool = False
-    is_german: bool = False
+    """Whether the most of it is asked for, rather than the least."""
 
 
-_ONES = {"that one": "that", "this one": "this", "these ones": "these", "those ones": "those"}
 _LEADING = re.compile(
     r"^(?:(?:and|or|but|what about|how about|und|oder|aber|was ist mit|wie wäre(?:'s| es) mit)\b"
     r",?\s*)+",
@@ -76,13 +75,9 @@ _DIGIT_ORDINAL = re.compile(r"^(\d{1,2})(?:st|nd|rd|th|\.)$")
 _OPENER = re.compile(
     r"the|that|this|my|d(?:er|ie|as|en|em|es)|zu[mr]|beim|im|two|three|zwei|drei|beiden"
 )
-_COMPARATIVE = re.compile(
-    r"^(?:the|der|die|das|den|dem) (\w+er|\w+ere[nrsm]?)"
-    r"(?: (?:one|of the two|der beiden|von beiden|(\w+)))?$"
-)
 _SEVERAL = re.compile(
     r"^(?:both(?: of (?:them|those|these))?|all(?: of (?:them|those|these))?"
-    r"|(?:alle|die) ?beiden?|beide|alle(?: davon)?|all (?:the )?(?P<noun>\w+)|alle (?P<nomen>\w+)"
+    r"|(?:alle|die) ?beiden?|beide|alle(?: davon)?|(?:all (?:the )?|alle )(?P<noun>\w+)"
     r"|(?:the|these|those|die|diese|all) (?P<count>two|three|four|five|zwei|drei|vier|fünf|beiden)"
     r"(?: of them| davon| (?P<last>\w+))?)$"
 )
@@ -113,7 +108,7 @@ def parse_reference(phrase: str, *, german: bool = False) -> ReferenceQuery | No
     if not text:
         return None
     text = _LEADING.sub("", text) or "it"
-    pronoun = _pronouns().get(_ONES.get(text, text))
+    pronoun = _pronouns().get(re.sub(r"^(th\w+) ones?$", r"\1", text))
     if pronoun is not None:
         return pronoun
     for parse in (_several, _superlative, _ordinal, _position, _described):
@@ -129,8 +124,7 @@ def _pronouns() -> dict[str, ReferenceQuery]:
     found: dict[str, ReferenceQuery] = {}
     for row in word_table("pronouns"):
         genders, types = tuple(row.get("genders", "").split()), tuple(row.get("types", "").split())
-        number, is_german = row.get("number", ""), row.get("is_german", False)
-        query = ReferenceQuery("pronoun", number, genders, types, is_german=is_german)
+        query = ReferenceQuery("pronoun", row.get("number", ""), genders, types)
         found |= dict.fromkeys(row["words"].split(), query)
     return found
 
@@ -145,48 +139,35 @@ def _several(text: str) -> ReferenceQuery | None:
     found = _SEVERAL.match(text)
     if found is None:
         return None
-    noun = found["noun"] or found["nomen"] or found["last"] or ""
+    noun = found["noun"] or found["last"] or ""
     count = 2 if re.search(r"both|beide", text) else number_word(found["count"] or noun) or 0
     return ReferenceQuery("several", "plural", head=_last_noun(noun), count=count)
 
 
 def _superlative(text: str) -> ReferenceQuery | None:
-    count, rest, word = 1, "", ""
-    comparative = _COMPARATIVE.match(text)
-    if comparative is not None:
-        pairs = word_table("comparatives").items()
-        word = next((most for one, most in pairs if comparative[1].startswith(one)), "")
-        count, rest = 2, comparative[2] or ""
-    if not word:
-        joined = re.sub(r"\b(most|least|highest|lowest|best|worst|top) (?=\w)", r"\1-", text)
-        for found in [*re.finditer(r"[\w-]+", joined), *re.finditer(r"\w+", text)]:
-            word = _superlative_word(found.group())
-            count, rest = 1, found.string[found.end() :]
-            if word:
-                break
-    if not word:
-        return None
-    is_most = word in keys_by_word("most")
-    measures = keys_by_word("most" if is_most else "least")[word][0].split()
-    return ReferenceQuery(
-        "superlative",
-        "singular",
-        head=_last_noun(rest),
-        measures=tuple(measures),
-        is_most=is_most,
-        count=count,
-    )
-
-
-@cache
-def _superlative_word(word: str) -> str:
-    """Return a superlative without its German ending; empty if it is none."""
-    known = {**keys_by_word("most"), **keys_by_word("least")}
-    forms = (word, *(word.removesuffix(ending) for ending in ("e", "en", "er", "es", "em")))
-    return next((form for form in forms if form in known), "")
+    """Parse "the cheapest flight", "the most expensive one", "die günstigere"."""
+    if " " not in text and not text.endswith("st"):
+        return None  # "later" alone is a time
+    joined = re.sub(r"\b(most|least|highest|lowest|best|worst|top) (?=\w)", r"\1-", text)
+    for found in [*re.finditer(r"[\w-]+", joined), *re.finditer(r"\w+", text)]:
+        word = found.group()
+        forms = (word, *(word.removesuffix(ending) for ending in ("e", "en", "er", "es", "em")))
+        for table in ("least", "most"):
+            known = keys_by_word(table)
+            measures = next((known[form][0] for form in forms if form in known), "")
+            if measures:
+                return ReferenceQuery(
+                    "superlative",
+                    "singular",
+                    head=_last_noun(found.string[found.end() :]),
+                    measures=tuple(measures.split()),
+                    is_most=table == "most",
+                )
+    return None
 
 
 def _ordinal(text: str) -> ReferenceQuery | None:
+    """Parse "option b", "the second to last", "die letzten beiden"."""
     marked = _MARKED.match(text)
     if marked is not None:
         mark = marked[1] or marked[2]
@@ -199,8 +180,7 @@ def _ordinal(text: str) -> ReferenceQuery | None:
         rest = words[at + 1 :]
         if rest[:2] == ["to", "last"]:
             place, rest = -(place + 1), rest[2:]
-        counts = [number_word(each) or 1 for each in (*rest[:1], *words[:at][-1:])]
-        count = max(counts, default=1)
+        count = max(number_word(each) or 1 for each in ("one", *rest[:1], *words[:at][-1:]))
         place = -count if place < 0 and count > 1 else place
         number = "plural" if count > 1 else "singular"
         head = _last_noun(" ".join(rest))
@@ -209,6 +189,7 @@ def _ordinal(text: str) -> ReferenceQuery | None:
 
 
 def _place(word: str) -> int | None:
+    """Return the place in a list that an ordinal stands for: 3rd, zweiten, last."""
     digits = _DIGIT_ORDINAL.match(word)
     if digits:
         return int(digits[1]) - 1
@@ -220,15 +201,14 @@ def _place(word: str) -> int | None:
 
 def _position(text: str) -> ReferenceQuery | None:
     first, _, rest = text.partition(" ")
-    if rest.count(" ") > 2 or first not in word_list("determiners") | word_list(
-        "german_determiners"
-    ):
+    determiners = word_list("determiners") | word_list("german_determiners")
+    if rest.count(" ") > 2 or first not in determiners:
         return None
     for kind, pattern in _POSITIONS.items():
         if pattern.search(rest):
             is_counted = any((number_word(word) or 1) > 1 for word in text.split())
-            is_plural = is_counted or (first == "die" and text.endswith("anderen"))
-            is_plural = is_plural or text.endswith(("others", "ones"))
+            is_german_plural = first == "die" and text.endswith("anderen")
+            is_plural = is_counted or is_german_plural or text.endswith(("others", "ones"))
             head = _last_noun(pattern.sub("", rest))
             return ReferenceQuery(kind, "plural" if is_plural else "singular", head=head)
     return None
@@ -242,11 +222,14 @@ def _described(text: str) -> ReferenceQuery | None:
 
 
 def _noun(phrase: str, *, german: bool) -> ReferenceQuery | None:
+    """Parse a noun with a determiner, or a name; what follows a preposition is no part of it."""
     words = [word.text for word in words_in(phrase)]
     first = words[0].lower() if words else ""
-    is_english = first in word_list("determiners")
-    is_german = first in word_list("german_determiners") or (german and not is_english)
-    has_determiner = is_english or first in word_list("german_determiners")
+    is_english, is_german = (
+        first in word_list("determiners"),
+        first in word_list("german_determiners"),
+    )
+    has_determiner = is_english or is_german
     core = words[1:] if has_determiner else words
     stems = tuple(content_words(" ".join(core))) or tuple(map(stem, core))
     if not stems:
@@ -257,12 +240,11 @@ def _noun(phrase: str, *, german: bool) -> ReferenceQuery | None:
     noun = core[end - 1] if has_determiner else core[-1]
     kind = "definite" if has_determiner else "name"
     kind = "demonstrative" if _DEMONSTRATIVE.fullmatch(first) else kind
+    is_de = is_german or (german and not is_english)
     return ReferenceQuery(
         kind,
-        number_of_noun(first if has_determiner else "", noun, is_de=is_german),
-        genders=(german_gender(noun),) if is_german and german_gender(noun) else (),
+        number_of_noun(first if has_determiner else "", noun, is_de=is_de),
         types=(noun_type(stem(noun)),),
         head=stem(noun),
         words=stems if kind == "name" else tuple(word for word in stems if word != stem(noun)),
-        is_german=is_german,
     )

@@ -23,7 +23,7 @@ from otolith.conversation.discourse.entities import (
     Register,
     TrackedEntity,
     group_of,
-    placed,
+    row_of,
 )
 from otolith.conversation.discourse.nouns import TextMentions, read_mentions
 from otolith.conversation.discourse.phrases import ReferenceQuery, parse_reference
@@ -48,7 +48,6 @@ _CLAUSE = re.compile(
     r"|\b(?:and|but|or|so|because|when|if|while|that|und|aber|oder|weil|wenn|dass|denn)\b",
     re.IGNORECASE,
 )
-_NOUN_KINDS = ("definite", "demonstrative", "name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,23 +76,24 @@ class Tracker:
         self.register = Register()
         self.segmenter = Segmenter()
         self.clock: list[int] = []
-        """For each message, how many were said before it; results of tools are not counted."""
+        """For each message, how many came before it; results of tools are not counted."""
         self.is_german = False
-        self._said = 0
+        self._spoken = 0
         self._noun = ""  # what a list shown next is probably a list of
         self._tools: dict[str, str] = {}
 
+    def __repr__(self) -> str:
+        entities = len(self.register.entities)
+        return f"<Tracker of {len(self.clock)} messages, {entities} entities>"
+
     def add(self, message: Message) -> None:
         """Read the next message."""
-        at = len(self.clock)
-        self.clock.append(self._said)
-        self._said += message.role in (Role.USER, Role.ASSISTANT)
+        at, base = len(self.clock), 0
+        self.clock.append(self._spoken)
+        self._spoken += message.role in (Role.USER, Role.ASSISTANT)
         self.segmenter.add(message)
         self._tools |= {call.id: call.name for call in message.calls}
-        if message.role is Role.SYSTEM:
-            return
-        base = 0
-        for text, source, call_id in texts_of(message):
+        for text, source, call_id in texts_of(message) if message.role is not Role.SYSTEM else ():
             tool = self._tools.get(call_id, "") if source == "tool" else None
             read = read_mentions(text, german=self.is_german, tool=tool)
             if tool is None and text.strip():
@@ -105,42 +105,43 @@ class Tracker:
             self._add_text(read, text if tool is None else "", at, source, base)
             base += len(text) + 1
 
-    def __repr__(self) -> str:
-        entities = len(self.register.entities)
-        return f"<Tracker of {len(self.clock)} messages, {entities} entities>"
+    def situation(self, moment: Moment, clause: int | None = None) -> Situation:
+        """Return a moment of the conversation, to look for candidates at.
 
-    def situation(
-        self,
-        moment: Moment,
-        *,
-        around: str = "",
-        clause: int = 0,
-        variables: Sequence[TrackedEntity] = (),
-    ) -> Situation:
-        """Return a moment of the conversation, to look for candidates at."""
-        clock = self.clock if moment[0] < len(self.clock) else [*self.clock, self._said]
+        `clause` is where the clause of the phrase begins, if it stands in a message.
+        """
+        clock = self.clock if moment[0] < len(self.clock) else [*self.clock, self._spoken]
         topic = self.segmenter.spans_at(moment[0])
-        return Situation(self.register, moment, clock, around, clause, topic, list(variables))
+        return Situation(self.register, moment, clock, clause, topic)
 
     def _add_text(self, read: TextMentions, text: str, at: int, source: str, base: int) -> None:
-        """Register what a text mentions and follow what it refers to, in its order."""
-        mentions = [placed(each, at, source, base) for each in read.mentions]
+        """Register what a text mentions and follow what it refers to, in its order.
+
+        `base` is where the text begins in the message.
+        """
+
+        def here(mention: Mention) -> Mention:
+            return replace(mention, message=at, source=source, start=base + mention.start)
+
+        mentions = [here(each) for each in read.mentions]
         entities: dict[int, TrackedEntity] = {}
         references = cue_pattern("references", r"\b").finditer(text)
         events: list[tuple[int, int, Any]] = [
             *((each.start, 1, number) for number, each in enumerate(mentions)),
             *((base + found.start(), 0, found) for found in references),
         ]
-        for _, is_mention, event in sorted(events, key=lambda each: each[:2]):
+        for start, is_mention, event in sorted(events, key=lambda each: each[:2]):
             if is_mention:
                 entities[event] = self._mention(mentions[event])
             else:
-                self._follow(event, (at, base + event.start()), source, base)
+                clause = base + _clause_start(event)
+                self._follow(Mention(at, start, event.group(), source, "reference"), clause)
         for row in read.rows:
-            self.register.add_row([entities[x] for x in row], [mentions[x] for x in row])
+            named = row_of([entities[x] for x in row], [mentions[x] for x in row])
+            self.register.add_list(named)
         for shown in read.lists:
-            items = tuple(placed(item, at, source, base) for item in shown.items)
-            members = tuple(self.register.place(item) for item in items)
+            items = tuple(map(here, shown.items))
+            members = tuple(map(self.register.place, items))
             moment, noun = (at, base + shown.start), shown.noun or self._noun
             self.register.add_list(MentionedList(moment, source, noun, members, items, shown.marks))
 
@@ -156,16 +157,14 @@ class Tracker:
                 return entity
         return self.register.place(mention)
 
-    def _follow(self, found: re.Match[str], moment: Moment, source: str, base: int) -> None:
+    def _follow(self, reference: Mention, clause: int) -> None:
         """Register a reference as a mention of what it means, if that is clear."""
-        asked = parse_reference(found.group(), german=self.is_german)
-        if asked is None or asked.kind in _NOUN_KINDS:
-            return
-        around, clause = _surroundings(found)
-        now = self.situation(moment, around=around, clause=base + clause)
-        entity = _clear_answer(candidates_for(asked, now))
-        if entity is not None:
-            self.register.touch(entity, Mention(*moment, found.group(), source, "reference"))
+        asked = parse_reference(reference.text, german=self.is_german)
+        if asked is not None and asked.kind not in ("definite", "demonstrative", "name"):
+            now = self.situation(reference.moment, clause)
+            entity = _clear_answer(candidates_for(asked, now))
+            if entity is not None:
+                self.register.touch(entity, reference)
 
 
 def _clear_answer(found: Sequence[ScoredEntities]) -> TrackedEntity | None:
@@ -176,13 +175,10 @@ def _clear_answer(found: Sequence[ScoredEntities]) -> TrackedEntity | None:
     return found[0].entities[0] if is_clear else None
 
 
-def _surroundings(found: re.Match[str]) -> tuple[str, int]:
-    """Return the words around a phrase, and where its clause begins."""
-    before, after = found.string[: found.start()], found.string[found.end() :]
-    near = re.split(r"[.!?;\n]", before)[-1].split()[-3:]
-    near += re.split(r"[.!?;\n]", after)[0].split()[:3]
-    breaks = list(_CLAUSE.finditer(before))
-    return " ".join(near).lower(), breaks[-1].end() if breaks else 0
+def _clause_start(found: re.Match[str]) -> int:
+    """Return where the clause of a phrase begins in its text."""
+    breaks = [each.end() for each in _CLAUSE.finditer(found.string, 0, found.start())]
+    return breaks[-1] if breaks else 0
 
 
 # Functions over a sequence of messages
@@ -271,12 +267,9 @@ def resolve(
     end = len(messages) if at is None else at
     with _tracker_of(messages, min(end + 1, len(messages))) as tracker:
         found = _find_phrase(messages, phrase, end, start)
-        around, clause = _surroundings(found) if found else ("", 0)
+        clause = _clause_start(found) if found else None
         moment = end, found.start() if found else 0
-        now = tracker.situation(
-            moment, around=around, clause=clause, variables=_variables(variables)
-        )
-        candidates = _candidates(phrase, now, german=tracker.is_german)
+        candidates = _candidates(tracker, phrase, tracker.situation(moment, clause), variables)
     return _judged(phrase, messages[:end], candidates, judge)
 
 
@@ -290,8 +283,7 @@ def resolve_next(
 ) -> list[Candidate]:
     """Return what a phrase may mean that comes after all messages that a tracker has read."""
     end = len(tracker.clock)
-    now = tracker.situation((end, 0), variables=_variables(variables))
-    candidates = _candidates(phrase, now, german=tracker.is_german)
+    candidates = _candidates(tracker, phrase, tracker.situation((end, 0)), variables)
     return _judged(phrase, messages[:end], candidates, judge)
 
 
@@ -309,13 +301,21 @@ def _find_phrase(
     return next((found for found in places if start is None or found.end() > start), None)
 
 
-def _candidates(phrase: object, now: Situation, *, german: bool) -> list[Candidate]:
+def _candidates(
+    tracker: Tracker,
+    phrase: object,
+    now: Situation,
+    variables: Iterable[str] | Mapping[str, str],
+) -> list[Candidate]:
+    """Return the best candidates for a phrase, each entity or group once."""
     if not isinstance(phrase, str):
         raise BadValue(
             f"phrase must be a text, got {phrase!r:.60}", hint='such as "the second one"'
         )
+    now.variables = _variables(variables)
     language = is_german(phrase)
-    asked = parse_reference(phrase, german=german if language is None else language)
+    german = tracker.is_german if language is None else language
+    asked = parse_reference(phrase, german=german)
     best: dict[tuple[int, ...], Candidate] = {}
     for found in candidates_for(asked, now) if asked else ():
         ids = tuple(each.id for each in found.entities)
@@ -332,6 +332,7 @@ def _judged(
     found: list[Candidate],
     judge: ReferenceJudge | None,
 ) -> list[Candidate]:
+    """Return the candidates that a judge takes, in its order; all of them without a judge."""
     order: Any = judge(phrase, messages, found) if judge is not None and found else None
     if order is None:
         return found

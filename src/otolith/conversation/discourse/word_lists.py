@@ -15,6 +15,10 @@ from otolith.text.words import stem
 
 
 @cache
+def _file() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+
+
 def word_table(name: str) -> Any:
     """Return an entry of `words.toml` as it is written there."""
     return _file()[name]
@@ -52,13 +56,6 @@ def keys_by_stem(name: str) -> dict[str, tuple[str, ...]]:
 
 
 @cache
-def synonyms(head: str) -> frozenset[str]:
-    """Return the stems that mean the same as a stem, itself included; none, if it has no group."""
-    groups = (frozenset(map(stem, group.split())) for group in word_table("synonyms"))
-    return frozenset().union(*(group for group in groups if head in group))
-
-
-@cache
 def number_word(word: str) -> int | None:
     """Return the number that a word or a numeral stands for, up to ten; None if it has none."""
     if word.isdecimal():
@@ -71,8 +68,3 @@ def number_word(word: str) -> int | None:
 def cue_pattern(name: str, before: str = "", after: str = "") -> re.Pattern[str]:
     """Return a pattern for one group of cues, with what must stand before and after each."""
     return re.compile(f"{before}(?:{'|'.join(word_table('cues')[name])}){after}", re.IGNORECASE)
-
-
-@cache
-def _file() -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
