@@ -15,6 +15,7 @@ from typing import Any
 
 from otolith.conversation.discourse.entities import Mention
 from otolith.conversation.discourse.measures import field_measures, measures_in
+from otolith.conversation.discourse.word_lists import pattern, word_table
 from otolith.text.words import content_words, stem
 
 _BOLD = re.compile(r"^\*\*(.+?)\*\*:?")
@@ -23,39 +24,20 @@ _NAME_ENDS = re.compile(
     r"|\s(?=[$€£]\s?\d)|\s(?:for|at|with|which|that|is|has|weighs|takes|runs|starts|costs?|leaves"
     r"|departs|hat|wiegt|mit|für|ab|um|kostet|ist)\s(?=.*\d)"
 )
-_ARTICLES = re.compile(
-    r"^(?:one|another|a|an|the|ein|eine[rsnm]?|der|die|das|den)\s+"
-    r"(?:(?:in|at|from|by|of|am|im|von|aus|bei)\s+)?",
-    re.IGNORECASE,
-)
+_ARTICLES = re.compile(r"^(?:one|another|an?|the|eine?[rsnm]?|der|die|das|den)\s+", re.IGNORECASE)
 _ITEM = re.compile(
-    r"^(?P<space>[ \t]*)(?:(?P<number>\d{1,3})[.):]|\((?P<round>\d{1,3})\)|(?P<letter>[A-Za-z])[.)]"
-    "|[-*•\u2013])[ \\t]+(?P<text>\\S.*)$",
+    r"^(?P<space>[ \t]*)(?:\(?(?P<mark>\d{1,3}|[A-Za-z])[.):]|[-*•\u2013])[ \t]+(?P<text>\S.*)$",
     re.MULTILINE,
-)
-_INLINE_ITEM = re.compile(
-    r"(?<!\S)\(?(\d{1,2}|[a-dA-D])\)\s+(.+?)"
-    r"(?=[,;]?\s+(?:and |or |und |oder )?\(?(?:\d{1,2}|[a-dA-D])\)\s|$)"
 )
 _TABLE_ROW = re.compile(r"^\s*\|(.+)\|\s*$", re.MULTILINE)
 _TABLE_RULE = re.compile(r"^[\s|:-]+$")
 _AFTER_COLON = re.compile(r":\s+(?P<list>(?:[^.!?\n]|[.!?](?=[\w\"”“,)]))+)")
-_ANNOUNCES = re.compile(
-    r"\b(?:two|three|four|five|six|[2-9]|options?|choices|these|following|zwei|drei|vier|fünf|sechs|"
-    r"folgende[ns]?|diese|vorschläge|möglichkeiten)\b",
-    re.IGNORECASE,
-)
 _COMMA = re.compile(r",\s+(?:and |or |und |oder )?|\s+(?:and|or|und|oder)\s+")
 _SEMICOLON = re.compile(r";\s*(?:and |or |und |oder )?")
 _UNBROKEN = re.compile(r"\([^)]*\)|\"[^\"]*\"|„[^“”\"]*[“”\"]|“[^”]*”")
-_STARTS_ITEM = re.compile(r"(?:the|an?|one|another|your|my|der|die|das|den|eine?n?)\b")
 _COLUMN = re.compile("\\s*[;|\\t]\\s*|,\\s+|\\s+[-\u2013\u2014]\\s+|\\s{2,}")
-_NAME_FIELDS = (
-    "name", "title", "titel", "label", "subject", "betreff", "flight", "flug", "hotel",
-    "restaurant", "product", "produkt", "filename", "file", "path", "datei", "airline", "train",
-    "zug", "event", "description", "summary", "text", "id",
-)  # fmt: skip
 _MAX_WORDS, _MAX_ITEMS, _MAX_DEPTH = 14, 200, 6
+"""Of an item in a sentence, of an array, and of arrays within objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +58,7 @@ def lists_in(text: str) -> Iterator[ListText]:
     yield from _item_lines(text)
     yield from _table(text)
     if not _ITEM.search(text):
-        yield from list(_inline(text)) or _sentences(text)
+        yield from _enumerations(text)
 
 
 def tool_lists(text: str, tool: str) -> Iterator[ListText]:
@@ -107,10 +89,9 @@ def _item(line: str, whole: str, start: int) -> Mention:
     """Return an item by the line that opens it, and all that is said of it."""
     bold = _BOLD.match(line)
     name = bold[1] if bold else line
-    cut = _NAME_ENDS.search(name)
-    if cut is not None and cut.start() >= 2:
-        name = name[: cut.start()]
-    name = _ARTICLES.sub("", name.strip(' *_`:.,"„“”')) or name.strip()
+    cut = _NAME_ENDS.search(name, 2)
+    name = (name[: cut.start()] if cut else name).strip(' *_`:.,"„“”')
+    name = _ARTICLES.sub("", name) or line.strip()
     return _item_mention(name, start, measures_in(whole), whole.replace("**", ""))
 
 
@@ -147,13 +128,19 @@ def _announced_noun(text: str) -> str:
     return ""
 
 
-# Lines that begin with a number, a letter or a dot
+# Lists that a person or a model wrote
 
 
 def _item_lines(text: str) -> Iterator[ListText]:
+    """Yield lists whose lines begin with a number, a letter or a dot.
+
+    Another list begins after a line of prose, and with a second number one.
+    """
     run: list[re.Match[str]] = []
     for found in _ITEM.finditer(text):
-        if run and _starts_list(text, run, found):
+        between = text[run[-1].end() : found.start()].splitlines() if run else []
+        is_one = found["mark"] == "1" and len(run) > 1 and found["space"] <= run[0]["space"]
+        if is_one or any(line.strip() and not line.startswith((" ", "\t")) for line in between):
             yield _lines(text, run)
             run = []
         run.append(found)
@@ -161,139 +148,107 @@ def _item_lines(text: str) -> Iterator[ListText]:
         yield _lines(text, run)
 
 
-def _starts_list(text: str, run: Sequence[re.Match[str]], found: re.Match[str]) -> bool:
-    """Tell whether an item opens another list: after prose, or with a second number one."""
-    between = text[run[-1].end() : found.start()].splitlines()
-    if any(line.strip() and not line.startswith((" ", "\t")) for line in between):
-        return True
-    is_one = (found["number"] or found["round"]) == "1"
-    return is_one and len(run) > 1 and len(found["space"]) <= len(run[0]["space"])
-
-
 def _lines(text: str, run: Sequence[re.Match[str]]) -> ListText:
     """Return a list of lines; what is indented further belongs to the item above it."""
     indents = [len(found["space"].expandtabs(4)) for found in run]
     tops = [at for at, indent in enumerate(indents) if indent <= min(indents) + 1]
-    items, marks = [], []
+    items = []
     for at, following in zip(tops, [*tops[1:], len(run)], strict=True):
-        first, last = run[at], run[following - 1]
-        whole = text[first.start("text") : last.end()]
-        items.append(_item(first["text"], whole, first.start("text")))
-        marks.append(first["number"] or first["round"] or (first["letter"] or "").lower())
+        whole = text[run[at].start("text") : run[following - 1].end()]
+        items.append(_item(run[at]["text"], whole, run[at].start("text")))
+    marks = tuple((run[at]["mark"] or "").lower() for at in tops)
     start = run[0].start()
-    noun = _announced_noun(text[:start])
-    return ListText(start, run[-1].end(), tuple(items), noun, tuple(marks))
+    return ListText(start, run[-1].end(), tuple(items), _announced_noun(text[:start]), marks)
 
 
 def _table(text: str) -> Iterator[ListText]:
+    """Yield a table of Markdown; its first column may number the rows."""
     rows = list(_TABLE_ROW.finditer(text))
     if len(rows) < 3 or not _TABLE_RULE.match(rows[1][1]):
         return
-    names = [cell.strip() for cell in rows[0][1].split("|")]
-    is_numbered = names[0].lower() in ("#", "no", "no.", "nr", "nr.", "") and len(names) > 1
-    items, marks = [], []
-    for row in rows[2:]:
-        cells = [cell.strip().strip("*") for cell in row[1].split("|")]
-        label = cells[1] if is_numbered and len(cells) > 1 else cells[0]
-        items.append(_record(label, dict(zip(names, cells, strict=False)), row.start()))
-        marks.append(cells[0] if is_numbered else "")
+    cells = [[cell.strip().strip("*") for cell in row[1].split("|")] for row in rows]
+    names = cells[0]
+    named = int(names[0].lower().rstrip(".") in ("#", "no", "nr", "") and len(names) > 1)
+    items = [
+        _record(row[min(named, len(row) - 1)], dict(zip(names, row, strict=False)), found.start())
+        for row, found in zip(cells[2:], rows[2:], strict=True)
+    ]
+    marks = tuple(row[0] if named else "" for row in cells[2:])
     start = rows[0].start()
-    noun = _announced_noun(text[:start]) or stem(names[is_numbered])
-    yield ListText(start, rows[-1].end(), tuple(items), noun, tuple(marks))
+    noun = _announced_noun(text[:start]) or stem(names[named])
+    yield ListText(start, rows[-1].end(), tuple(items), noun, marks)
 
 
-# Lists in a sentence
-
-
-def _inline(text: str) -> Iterator[ListText]:
-    """Yield "a) the Astoria, b) the Bristol"."""
-    found = list(_INLINE_ITEM.finditer(text))
-    if len(found) > 1:
-        items = tuple(_item(each[2], each[2], each.start(2)) for each in found)
-        marks = tuple(each[1].lower() for each in found)
-        start = found[0].start()
-        yield ListText(start, found[-1].end(), items, _announced_noun(text[:start]), marks)
-
-
-def _sentences(text: str) -> Iterator[ListText]:
+def _enumerations(text: str) -> Iterator[ListText]:
     """Yield "Two models fit: the Aero 14 at 1099 euros and the Nova X at 949"."""
     for found in _AFTER_COLON.finditer(text):
         before = re.split(r"[.!?\n]", text[: found.start()])[-1]
         noun = _announced_noun(before)
-        if not noun and not _ANNOUNCES.search(before):
-            continue
-        parts = _enumerated(found["list"], found.start("list"))
-        if len(parts) > 1 and all(len(part.split()) <= _MAX_WORDS for part, _ in parts):
-            items = tuple(_item(part, part, start) for part, start in parts)
-            yield ListText(found.start("list"), found.end(), items, noun)
+        if noun or pattern("announces").search(before):
+            parts = _enumerated(found["list"])
+            if len(parts) > 1 and all(len(part.split()) <= _MAX_WORDS for part in parts):
+                start = found.start("list")
+                items = tuple(_item(part, part, start + at) for at, part in enumerate(parts))
+                yield ListText(start, found.end(), items, noun)
 
 
-def _enumerated(text: str, start: int) -> list[tuple[str, int]]:
+def _enumerated(text: str) -> list[str]:
     """Return the parts of an enumeration; what is in brackets or quotes stays together.
 
     A part that opens no item ("and costs little") belongs to the part before it.
     """
     bare = _UNBROKEN.sub(lambda found: "x" * len(found.group()), text)
-    cuts = list((_SEMICOLON if ";" in text else _COMMA).finditer(bare))
-    begins = [0, *(cut.end() for cut in cuts)]
-    ends = [*(cut.start() for cut in cuts), len(text)]
-    parts = [
-        (part.strip(), start + begin + len(part) - len(part.lstrip()))
-        for begin, end in zip(begins, ends, strict=True)
-        if (part := text[begin:end]).strip()
-    ]
-    opens = [not part[:1].islower() or bool(_STARTS_ITEM.match(part)) for part, _ in parts]
-    if not any(opens):
-        return parts
-    joined: list[tuple[str, int]] = []
-    for (part, at), is_open in zip(parts, opens, strict=True):
-        if is_open or not joined:
-            joined.append((part, at))
+    cuts = [found.span() for found in (_SEMICOLON if ";" in text else _COMMA).finditer(bare)]
+    edges = [0, *(edge for cut in cuts for edge in cut), len(text)]
+    parts = [text[edges[at] : edges[at + 1]].strip() for at in range(0, len(edges), 2)]
+    opens = [not part[:1].islower() or bool(pattern("opens_item").match(part)) for part in parts]
+    joined: list[str] = []
+    for part, is_open in zip(parts, opens, strict=True):
+        if is_open or not joined or not any(opens):
+            joined.append(part)
         else:
-            joined[-1] = f"{joined[-1][0]}, {part}", joined[-1][1]
-    return joined
+            joined[-1] = f"{joined[-1]}, {part}"
+    return [part for part in joined if part]
 
 
 # Results of tools
 
 
 def _arrays(data: Any, name: str, depth: int) -> Iterator[tuple[str, list[Any]]]:
-    if depth > _MAX_DEPTH:
-        return
+    """Yield the arrays of texts or objects, with the name of the field that each is in."""
     if isinstance(data, list) and all(isinstance(each, str | dict) for each in data):
         yield name, data
-    elif isinstance(data, dict):
+    elif isinstance(data, dict) and depth < _MAX_DEPTH:
         for key, value in data.items():
             yield from _arrays(value, str(key), depth + 1)
 
 
 def _json_item(value: Any, at: int) -> Mention:
+    """Return an object by the field that names it, or by its first text."""
     if not isinstance(value, dict):
         return _item(str(value), str(value), at)
-    fields = {str(key): each for key, each in value.items()}
-    lower = {key.lower(): each for key, each in fields.items()}
-    texts = (each for each in fields.values() if isinstance(each, str) and each)
-    named = (str(lower[name]) for name in _NAME_FIELDS if lower.get(name))
-    return _record(next(named, "") or next(texts, f"#{at + 1}"), fields, at)
+    lower = {str(key).lower(): each for key, each in value.items()}
+    named = [str(lower[name]) for name in word_table("name_fields").split() if lower.get(name)]
+    texts = [each for each in value.values() if isinstance(each, str) and each]
+    return _record([*named, *texts, f"#{at + 1}"][0], {str(k): v for k, v in value.items()}, at)
 
 
 def _columns(text: str) -> Iterator[ListText]:
-    """Yield lines with the same delimiter, one below the other, as tools print them."""
-    run: list[tuple[int, str]] = []
+    """Yield lines with the same delimiter, one below the other, as tools print them.
+
+    A first line without digits above lines with digits is a header.
+    """
+    run: list[re.Match[str]] = []
     mark = ""
     for found in re.finditer(r"[^\n]+|\Z", text):
         cut = _COLUMN.search(found.group())
         if run and (cut is None or cut.group()[0] != mark):
+            has_header = not re.search(r"\d", run[0][0]) and bool(re.search(r"\d", run[-1][0]))
+            rows = run[1:] if has_header and len(run) > 2 else run
+            names = [(_COLUMN.split(row[0].strip())[0], row[0], row.start()) for row in rows]
             if len(run) > 1:
-                yield _column_list(run)
+                yield ListText(run[0].start(), run[-1].end(), tuple(_item(*x) for x in names))
             run = []
         if cut is not None:
             mark = cut.group()[0]
-            run.append((found.start(), found.group()))
-
-
-def _column_list(run: Sequence[tuple[int, str]]) -> ListText:
-    has_header = not re.search(r"\d", run[0][1]) and bool(re.search(r"\d", run[1][1]))
-    rows = run[1:] if has_header and len(run) > 2 else run
-    items = tuple(_item(_COLUMN.split(line.strip())[0], line, at) for at, line in rows)
-    return ListText(run[0][0], run[-1][0] + len(run[-1][1]), items)
+            run.append(found)

@@ -19,13 +19,12 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-from otolith.conversation.discourse.word_lists import cue_pattern, keys_by_stem, stem_list
+from otolith.conversation.discourse.word_lists import keys_by_stem, pattern, stem_list
 from otolith.conversation.message import Attachment, Message, Role, Text, ToolResult
 from otolith.errors import BadValue
 from otolith.text.words import content_words, stem, words_in
@@ -40,7 +39,7 @@ _FIRST_TURN = -1.0
 """Against leaving a topic after one turn: people seldom ask one thing only."""
 _CUE_WEIGHTS = {"new": 6.0, "requests": 1.2, "greets": 1.0, "refers": -1.0, "close": -1.0}
 _CONTINUES = -0.7
-_AFTER_REPLY = {"asks": (-1.6, ""), "ends": (0.8, "the matter before was ended")}
+_AFTER_REPLY = {"asks": (-1.6, ""), "ends": (0.8, "the matter before was ended"), "": (0.0, "")}
 _BACK, _AGAIN, _RETURN, _MARGIN, _PULL = 0.2, 0.3, 0.4, 0.1, 3.0
 """The fit with an earlier topic that a return needs: with "back to", with "anyway", without a cue;
 the margin over the current topic, and how much the rest of it counts."""
@@ -52,17 +51,7 @@ _MAX_TOPICS_PER_WORD, _MAX_TEXT = 20, 4_000
 _KEYWORDS, _LABEL_WORDS = 6, 3
 _OPENING, _ENDING = 90, 140
 """Most cues stand in the first letters of a turn; an offer of more, in the last of an answer."""
-
-_CUES = {
-    "new": (r"\b", r"\b"),
-    "back": (r"\b", r"\b"),
-    "again": (r"\b", r"\b"),
-    "continues": (r"^", r"\b"),
-    "close": (r"\b", ""),
-    "refers": (r"\b", r"\b"),
-    "greets": (r"^", r"\b"),
-    "requests": ("", ""),
-}
+_CUES = ("new", "back", "again", "continues", "close", "refers", "greets", "requests")
 _NEW_NOUN = re.compile(
     r"\b(?:a|an(?= [aeiouh])|any|some|my|meine?[nrm]?|eine?[nrm]?)\s+"
     r"((?:[^\W\d_-]+[ -]){0,2}[^\W\d_]+)",
@@ -162,69 +151,55 @@ def text_of(message: Message) -> str:
 class _Vocabulary:
     """The stems of a turn or a topic, and their fields of meaning, with how much each counts."""
 
-    words: Counter[str] = field(default_factory=Counter)
+    words: dict[str, float] = field(default_factory=dict)
     fields: dict[str, float] = field(default_factory=dict)
 
     def read(self, text: str, weight: float) -> None:
-        """Add the words of a text, each with a weight."""
+        """Add the words of a text, each with a weight; a word of two fields counts half in each."""
         words = Counter(x for x in content_words(text) if x not in stem_list("filler"))
-        said = _Vocabulary()
-        for word, count in words.items():
-            said.words[word] = count * weight  # type: ignore[assignment]
-            fields = _fields_of(word)
+        read = _Vocabulary({word: count * weight for word, count in words.items()})
+        for word, count in read.words.items():
+            fields = keys_by_stem("fields").get(word, ())
             for name in fields:
-                said.fields[name] = said.fields.get(name, 0.0) + weight * count / len(fields)
-        self.add(said)
+                read.fields[name] = read.fields.get(name, 0.0) + count / len(fields)
+        self.add(read)
 
-    def add(self, said: _Vocabulary) -> None:
-        """Add what was said; the fields of what was said before fade."""
-        self.words.update(said.words)
+    def add(self, other: _Vocabulary) -> None:
+        """Add the words of a text or a turn; the fields of those before fade."""
+        for word, count in other.words.items():
+            self.words[word] = self.words.get(word, 0.0) + count
         self.fields = {
-            name: self.fields.get(name, 0.0) * _FIELD_DECAY + said.fields.get(name, 0.0)
-            for name in self.fields | said.fields
+            name: self.fields.get(name, 0.0) * _FIELD_DECAY + other.fields.get(name, 0.0)
+            for name in self.fields | other.fields
         }
 
-
-@lru_cache(maxsize=16_384)
-def _fields_of(word: str) -> tuple[str, ...]:
-    """Return the fields of meaning of a stem; a long word has those of its first or last part."""
-    known = keys_by_stem("fields")
-    if word in known or len(word) < 8:
-        return known.get(word, ())
-    parts = (x for x in sorted(known, key=len, reverse=True) if len(x) > 3)
-    found = next((each for each in parts if word.startswith(each) or word.endswith(each)), "")
-    return known.get(found, ())
+    def shared_fields(self, other: _Vocabulary) -> float:
+        """Return the cosine of the two vectors of fields of meaning."""
+        dot = sum(weight * other.fields.get(name, 0.0) for name, weight in self.fields.items())
+        norm = math.hypot(*self.fields.values()) * math.hypot(*other.fields.values())
+        return dot / norm if norm else 0.0
 
 
 class _Rarity:
     """How rare words are in a conversation, and how they are written."""
 
     def __init__(self) -> None:
-        self._turns = 0
-        self._counts: Counter[str] = Counter()
-        self._spellings: dict[str, Counter[str]] = {}
-
-    def add_turn(self, words: Iterable[str]) -> None:
-        """Count the words of a settled turn."""
-        self._turns += 1
-        self._counts.update(set(words))
-
-    def add_text(self, text: str) -> None:
-        """Remember how words are written."""
-        for word in words_in(text):
-            self._spellings.setdefault(stem(word.text), Counter())[word.text] += 1
+        self.turns = 0
+        self.counts: Counter[str] = Counter()
+        """In how many settled turns each word is."""
+        self.spellings: dict[str, Counter[str]] = {}
 
     def weight(self, word: str) -> float:
         """Return how much a word says: more if it is rare in the conversation, or long."""
-        rare = math.log(1 + (self._turns + 2) / (self._counts[word] + 1))
+        rare = math.log(1 + (self.turns + 2) / (self.counts[word] + 1))
         return rare * (0.4 if word.isdigit() else 0.6 + 0.1 * min(len(word), 8))
 
     def spelling(self, word: str) -> str:
         """Return how a word is mostly written."""
-        seen = self._spellings.get(word)
+        seen = self.spellings.get(word)
         return max(seen.items(), key=lambda each: (each[1], each[0]))[0] if seen else word
 
-    def keywords(self, words: Mapping[str, float]) -> tuple[str, ...]:
+    def keywords(self, words: dict[str, float]) -> tuple[str, ...]:
         """Return the words that say most about a topic."""
         listed = [word for word in words if not word.isdigit() and len(word) > 2]
         listed.sort(key=lambda word: (-words[word] * self.weight(word), word))
@@ -236,13 +211,6 @@ class _Rarity:
         common = sorted((x for x in weights if x in topic.words), key=lambda x: -self.weight(x))
         total = sum(weights.values())
         return (sum(weights[x] for x in common) / total if total else 0.0), common
-
-
-def _shared_fields(turn: _Vocabulary, topic: _Vocabulary) -> float:
-    """Return the cosine of two vectors of fields of meaning."""
-    dot = sum(weight * topic.fields.get(name, 0.0) for name, weight in turn.fields.items())
-    norm = math.hypot(*turn.fields.values()) * math.hypot(*topic.fields.values())
-    return dot / norm if norm else 0.0
 
 
 # Evidence
@@ -257,6 +225,7 @@ class _Turn:
     asked: _Vocabulary = field(default_factory=_Vocabulary)
     all: _Vocabulary = field(default_factory=_Vocabulary)
     cues: dict[str, str] = field(default_factory=dict)
+    """The cues of the user's words, by their group."""
     new_nouns: list[list[str]] = field(default_factory=list)
     """The stems of what is introduced as new: "a hotel", "my knee"."""
     silence: int = 0
@@ -268,9 +237,9 @@ class _Turn:
         self.all.read(text, 1.0 if is_user else _REPLY)
         if is_user:
             self.asked.read(text, 1.0)
-            for name, (before, after) in _CUES.items():
+            for name in _CUES:
                 where = text if name in ("close", "refers") else text[:_OPENING]
-                found = cue_pattern(name, before, after).search(where.strip())
+                found = pattern(name).search(where.strip())
                 if found is not None:
                     self.cues[name] = found.group().strip()
             nouns = _NEW_NOUN.finditer(text[: 2 * _OPENING])
@@ -297,9 +266,10 @@ def topic_change_score(turn: _Turn, topic: _GrowingTopic, rarity: _Rarity) -> tu
 
 
 def _evidence(turn: _Turn, topic: _GrowingTopic, rarity: _Rarity) -> Iterator[tuple[float, str]]:
+    """Yield each piece of evidence as a weight and, if it is for a change, a reason."""
     yield _SHARED_WITH_TOPIC * rarity.shared(turn.all, topic.vocabulary)[0], ""
     yield _SHARED_WITH_LAST_TURN * rarity.shared(turn.all, topic.last_turn)[0], ""
-    fields = _shared_fields(turn.all, topic.vocabulary)
+    fields = turn.all.shared_fields(topic.vocabulary)
     yield _SHARED_FIELDS * fields, ""
     if turn.asked.fields and topic.vocabulary.fields and not fields:
         yield _OTHER_FIELDS, "about other things"
@@ -313,11 +283,8 @@ def _evidence(turn: _Turn, topic: _GrowingTopic, rarity: _Rarity) -> Iterator[tu
             yield weight, repr(turn.cues[name])
     if "continues" in turn.cues and "requests" not in turn.cues:
         yield _CONTINUES, ""
-    if topic.turns < 2:
-        yield _FIRST_TURN, ""
-    after = "ends" if topic.is_closed else turn.after
-    if after:
-        yield _AFTER_REPLY[after]
+    yield _FIRST_TURN * (topic.turns < 2), ""
+    yield _AFTER_REPLY["ends" if topic.is_closed else turn.after]
     weight = next((weight for least, weight in _SILENCES if turn.silence >= least), 0.0)
     yield weight, f"{turn.silence // _MINUTE} minutes later"
 
@@ -325,11 +292,11 @@ def _evidence(turn: _Turn, topic: _GrowingTopic, rarity: _Rarity) -> Iterator[tu
 def _reply_act(text: str) -> str:
     """Return what an answer does last: it "asks" something back, it "ends" a matter, or neither."""
     ending = text.rstrip()[-_ENDING:]
-    if cue_pattern("offers").search(ending):
+    if pattern("offers").search(ending):
         return "ends"
     if ending.endswith("?"):
         return "asks"
-    return "ends" if cue_pattern("ends", r"\b", r"\b").search(ending) else ""
+    return "ends" if pattern("ends").search(ending) else ""
 
 
 class Segmenter:
@@ -340,40 +307,37 @@ class Segmenter:
 
     def __init__(self, judge: TopicJudge | None = None) -> None:
         self._judge = judge
-        self._messages: list[Message] = []  # only for the judge
+        self._messages: list[Message] = []
         self._topics: list[_GrowingTopic] = []
         self._current = -1
         self._turn: _Turn | None = None
         self._topics_by_word: dict[str, list[int]] = {}
         self._rarity = _Rarity()
-        self._count = 0
         self._time = 0
         self._reply_act = ""
 
     def __repr__(self) -> str:
-        return f"<Segmenter of {self._count} messages>"
+        return f"<Segmenter of {len(self._messages)} messages>"
 
     def add(self, message: Message) -> None:
-        """Add the next message."""
-        is_user = message.role is Role.USER
-        turn = self._turn
-        has_begun = turn is not None and bool(turn.all.words or turn.cues)
-        if turn is None or (is_user and has_begun):
+        """Add the next message; what the user says after an answer begins a turn."""
+        is_user, at, turn = message.role is Role.USER, len(self._messages), self._turn
+        self._messages.append(message)
+        if turn is None or (is_user and (turn.all.words or turn.cues)):
             if turn is not None:
                 self._settle(turn)
             silence = message.time - self._time if message.time and self._time else 0
-            turn = _Turn(self._count, self._count, silence=silence, after=self._reply_act)
+            turn = _Turn(at, at, silence=silence, after=self._reply_act)
             self._turn, self._reply_act = turn, ""
-        turn.stop = self._count = self._count + 1
+        turn.stop = at + 1
         if message.role is not Role.SYSTEM:
             text = text_of(message)[:_MAX_TEXT]
-            self._rarity.add_text(text)
+            for word in words_in(text):
+                self._rarity.spellings.setdefault(stem(word.text), Counter())[word.text] += 1
             turn.read(text, is_user=is_user)
         if message.role is Role.ASSISTANT and message.text.strip():
             self._reply_act = _reply_act(message.text)
         self._time = message.time or self._time
-        if self._judge is not None:
-            self._messages.append(message)
 
     def spans_at(self, message: int) -> list[tuple[int, int]]:
         """Return the spans of the topic of a message, as far as it is decided."""
@@ -428,7 +392,8 @@ class Segmenter:
             places = self._topics_by_word.setdefault(word, [])
             if at not in places[-_MAX_TOPICS_PER_WORD:]:
                 places.append(at)
-        self._rarity.add_turn(turn.all.words)
+        self._rarity.turns += 1
+        self._rarity.counts.update(turn.all.words.keys())
         self._current = at
 
     def _decide(self, turn: _Turn) -> Proposal:
@@ -470,7 +435,7 @@ class Segmenter:
         topic = self._topics[at].vocabulary
         words, common = self._rarity.shared(turn.asked, topic)
         enough = min(1.0, len(turn.asked.words) / _FEW_WORDS)
-        return 1.2 * words * enough + 0.4 * _shared_fields(turn.all, topic), common
+        return 1.2 * words * enough + 0.4 * turn.all.shared_fields(topic), common
 
     def _best_earlier(self, turn: _Turn) -> tuple[int, float, list[str]]:
         """Return the earlier topic with most in common, the latest of equals, and the words."""

@@ -34,7 +34,7 @@ from otolith.conversation.discourse.topics import (
     text_of,
     texts_of,
 )
-from otolith.conversation.discourse.word_lists import cue_pattern
+from otolith.conversation.discourse.word_lists import pattern
 from otolith.conversation.message import Message, Role
 from otolith.errors import BadValue
 from otolith.text.words import content_words, is_german
@@ -125,7 +125,7 @@ class Tracker:
 
         mentions = [here(each) for each in read.mentions]
         entities: dict[int, TrackedEntity] = {}
-        references = cue_pattern("references", r"\b").finditer(text)
+        references = pattern("references").finditer(text)
         events: list[tuple[int, int, Any]] = [
             *((each.start, 1, number) for number, each in enumerate(mentions)),
             *((base + found.start(), 0, found) for found in references),

@@ -65,6 +65,7 @@ def number_word(word: str) -> int | None:
 
 
 @cache
-def cue_pattern(name: str, before: str = "", after: str = "") -> re.Pattern[str]:
-    """Return a pattern for one group of cues, with what must stand before and after each."""
-    return re.compile(f"{before}(?:{'|'.join(word_table('cues')[name])}){after}", re.IGNORECASE)
+def pattern(name: str) -> re.Pattern[str]:
+    """Return a pattern of whole words, made of the alternatives of an entry of `[patterns]`."""
+    alternatives = "|".join(word_table("patterns")[name])
+    return re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)", re.IGNORECASE)
