@@ -114,8 +114,9 @@ class Discourse:
         """Return what a phrase may refer to; before the end, messages up to `at` are read again."""
         messages = self._messages
         if at is None or at == len(messages):
-            return discourse.resolve_next(
-                self._tracker(), messages, phrase, variables=variables, judge=judge
+            tracker = self._tracker()
+            return discourse.resolve(
+                messages, phrase, variables=variables, judge=judge, tracker=tracker
             )
         return discourse.resolve(list(messages), phrase, at=at, variables=variables, judge=judge)
 

@@ -30,13 +30,12 @@ if TYPE_CHECKING:
         Tracker,
         entities_of,
         resolve,
-        resolve_next,
         topics_of,
     )
 
 __all__ = [
     "Candidate", "Entity", "Mention", "Proposal", "ReferenceJudge", "Segmenter", "Span", "Topic",
-    "TopicJudge", "TopicStatus", "Tracker", "entities_of", "resolve", "resolve_next", "topics_of",
+    "TopicJudge", "TopicStatus", "Tracker", "entities_of", "resolve", "topics_of",
 ]  # fmt: skip
 
 _HOME = {

@@ -90,11 +90,13 @@ class Situation:
 def candidates_for(asked: ReferenceQuery, now: Situation) -> list[ScoredEntities]:
     """Return what a phrase may mean, the best first."""
     if asked.kind == "pronoun":
-        found = [*_by_pronoun(asked, now), *_groups(asked, now)]
+        found = list(_by_pronoun(asked, now))
     elif asked.kind in ("definite", "demonstrative", "name"):
-        found = [*_by_noun(asked, now), *_groups(asked, now)]
+        found = list(_by_noun(asked, now))
     else:
-        found = list(_from_lists(asked, now))
+        return sorted(_from_lists(asked, now), key=lambda each: -each.score)
+    if asked.number != "singular" and asked.kind != "name":
+        found += _groups(asked, now)
     return sorted(found, key=lambda each: -each.score)
 
 
@@ -162,37 +164,32 @@ def _may_be_person(entity: TrackedEntity) -> bool:
 
 def _groups(asked: ReferenceQuery, now: Situation) -> Iterator[ScoredEntities]:
     """Yield the lists and rows that "them" or "those hotels" may mean."""
-    if asked.number == "singular" or asked.kind == "name":
-        return
-    for age, shown in enumerate(now.register.lists_before(now.moment)):
-        members, distance = shown.members, now.distance(shown.moment[0])
-        is_called_so = _is_noun_of(shown, asked.head) if asked.head else True
-        if len(members) > 1 and is_called_so:
-            score = 0.98 * _FAR**distance
-            if not asked.head:
-                is_named = all(item.form in ("name", "item") for item in shown.items)
-                score = (0.9 if is_named else 0.5) * _SOURCES[shown.source] ** 0.5 * _NEAR**distance
-                score *= 0.4 if any(member.type in _VALUES for member in members) else 1.0
-            reason = f"{len(members)} named together {distance} messages ago"
-            yield ScoredEntities(members, score * 0.97**age, (reason,))
+    for age, shown in enumerate(_lists(now)):
+        distance = now.distance(shown.moment[0])
+        is_value = any(member.type in _VALUES for member in shown.members)
+        score = (0.5 if is_value else 0.9) * _SOURCES[shown.source] ** 0.5 * _NEAR**distance
+        if asked.head:
+            score = 0.98 * _FAR**distance * _is_noun_of(shown, asked.head)
+        if score and len(shown.members) > 1:
+            reason = f"{len(shown.members)} named together {distance} messages ago"
+            yield ScoredEntities(shown.members, score * 0.97**age, (reason,))
 
 
 # Nouns and names: what is called so
 
 
 def _by_noun(asked: ReferenceQuery, now: Situation) -> Iterator[ScoredEntities]:
-    register = now.register
-    listed = register.recent(now.moment, 3 * _MAX_RECENT)
+    listed = now.register.recent(now.moment, 3 * _MAX_RECENT)
     for word in (asked.head, *asked.words):
-        listed += register.by_word(word)
+        listed += now.register.by_word(word)
     for entity in {each.id: each for each in [*listed, *now.variables]}.values():
         mentions = entity.before(now.moment)
         if not mentions and entity not in now.variables:
             continue
-        fit, why = (_name_fit if asked.kind == "name" else _noun_fit)(asked, entity, now)
+        fit, why = (_name_fit if asked.kind == "name" else _noun_fit)(asked, entity, mentions)
         distance = now.distance(mentions[-1].message) if mentions else 0
         # "that song" is the latest one rather than the one mentioned most often
-        is_near = (asked.kind == "demonstrative" and fit < 0.9) or fit == _NOT_CALLED_SO
+        is_near = fit < 0.9 and (asked.kind == "demonstrative" or fit == _NOT_CALLED_SO)
         score = fit * (_NEAR if is_near else _FAR) ** distance
         if asked.kind == "definite":
             score *= 1 + 0.02 * min(len(mentions), 5)
@@ -201,17 +198,21 @@ def _by_noun(asked: ReferenceQuery, now: Situation) -> Iterator[ScoredEntities]:
             yield ScoredEntities((entity,), min(score / 1.1, 1.0), reasons)
 
 
-def _name_fit(asked: ReferenceQuery, entity: TrackedEntity, now: Situation) -> tuple[float, str]:
+def _name_fit(
+    asked: ReferenceQuery, entity: TrackedEntity, mentions: Sequence[Mention]
+) -> tuple[float, str]:
     """Return how well a name fits what an entity is called."""
     shared = sorted(set(asked.words) & entity.words)
-    fit = len(shared) / len(set(asked.words)) if asked.words else 0.0
-    form = max((_FORMS[each.form] for each in entity.before(now.moment)), default=0.5)
+    fit = len(shared) / len(set(asked.words))
+    form = max((_FORMS[each.form] for each in mentions), default=0.5)
     return (fit * (0.8 + 0.2 * form) if fit > 0.5 else 0.0), f"its name has {', '.join(shared)}"
 
 
-def _noun_fit(asked: ReferenceQuery, entity: TrackedEntity, now: Situation) -> tuple[float, str]:
+def _noun_fit(
+    asked: ReferenceQuery, entity: TrackedEntity, mentions: Sequence[Mention]
+) -> tuple[float, str]:
     """Return how well a noun, with its adjectives and its number, names an entity."""
-    fit, why = _head_fit(asked, entity, now)
+    fit, why = _head_fit(asked, entity, mentions)
     if asked.number and entity.number and asked.number != entity.number:
         fit, why = 0.4 * fit, f"{why}, in another number"
     if asked.words and fit != _NOT_CALLED_SO:
@@ -221,35 +222,30 @@ def _noun_fit(asked: ReferenceQuery, entity: TrackedEntity, now: Situation) -> t
     return fit, why
 
 
-def _head_fit(asked: ReferenceQuery, entity: TrackedEntity, now: Situation) -> tuple[float, str]:
-    head, label = asked.head, entity.first.text
+def _head_fit(
+    asked: ReferenceQuery, entity: TrackedEntity, mentions: Sequence[Mention]
+) -> tuple[float, str]:
+    head, label, types = asked.head, entity.first.text, keys_by_stem("type_nouns").get(asked.head)
+    forms = {each.form for each in mentions}
     if head in entity.heads:
         return 1.0, f"called {label!r}"
     if head in entity.words or (entity.type == "file" and "file" in asked.types):
         return 0.9, f"the word is in its name, {label!r}"
     if len(head) > 3 and any(each.endswith(head) for each in entity.heads):
         return 0.85, f"{label!r} ends like that"
-    mentions = entity.before(now.moment)
-    if any(_is_noun_of(each, head) for each in entity.lists if each.moment < now.moment):
-        is_picked = any(each.form == "reference" for each in mentions)
-        return (0.97, "picked from a list of them") if is_picked else (0.6, "in a list of them")
-    types = keys_by_stem("type_nouns").get(head, ("",))[0].split()
-    if types:
-        is_named = entity.first.form in ("name", "value", "variable")
-        return (0.75 if is_named else 0.5) * (entity.type in types), f"a {entity.type}"
-    is_named = any(each.form in ("name", "reference") for each in mentions)
-    is_person = entity.type == "person"
-    may_be = is_named and entity.type not in _VALUES and ("person" in asked.types) == is_person
-    return _NOT_CALLED_SO * (may_be and entity.first.form != "noun"), "mentioned lately"
+    if any(_is_noun_of(each, head) for each in entity.lists if mentions):
+        return (0.97 if "reference" in forms else 0.6), "in a list of them"
+    if types:  # "the price", "that day"
+        return 0.7 * (entity.type in types[0].split()), f"a {entity.type}"
+    is_named = bool(forms & {"name", "reference"}) and entity.type not in _VALUES
+    is_same = ("person" in asked.types) == (entity.type == "person")
+    return _NOT_CALLED_SO * (is_named and is_same and "noun" not in forms), "mentioned lately"
 
 
 def _is_noun_of(shown: MentionedList, head: str) -> bool:
     """Tell whether a list is one of such things; "bahnhof" is the end of "hauptbahnhof"."""
-    return (
-        shown.noun == head
-        or (len(head) > 3 and shown.noun.endswith(head))
-        or all(head in member.heads for member in shown.members)
-    )
+    is_end = len(head) > 3 and shown.noun.endswith(head)
+    return shown.noun == head or is_end or all(head in x.heads for x in shown.members)
 
 
 # Lists: the second, the last two, the cheapest, the one with breakfast
@@ -258,11 +254,27 @@ _Choice = tuple[Sequence[TrackedEntity], float, str]
 _NOTHING: _Choice = ((), 0.0, "")
 
 
+def _lists(now: Situation) -> Iterator[MentionedList]:
+    """Yield the lists shown so far, then rows: things of one noun, or named in one message."""
+    yield from now.register.lists_before(now.moment)
+    rows: dict[object, list[TrackedEntity]] = {}
+    for entity in sorted(now.register.recent(now.moment, 12), key=lambda each: each.id):
+        first = entity.first
+        if first.form == "noun" and entity.number != "plural":
+            rows.setdefault(first.head, []).append(entity)
+        elif first.form == "name" and entity.type != "file":
+            rows.setdefault((first.message, entity.type), []).append(entity)
+    for members in rows.values():
+        if len(members) > 1:
+            yield row_of(members, [each.first for each in members])
+
+
 def _from_lists(asked: ReferenceQuery, now: Situation) -> Iterator[ScoredEntities]:
     """Yield what a phrase picks from each list, the latest list first."""
+    choices = {"superlative": _by_measure, "described": _by_words, "other": _others}
     age = 0
-    for shown in [*now.register.lists_before(now.moment), *_alike(now)]:
-        members, sure, how = _CHOICES.get(asked.kind, _by_last)(asked, shown, now)
+    for shown in _lists(now):
+        members, sure, how = choices.get(asked.kind, _by_place)(asked, shown, now)
         distance = now.distance(shown.moment[0])
         score = sure * _OLDER_LIST**age * _FAR**distance * (_ROW if shown.is_row else 1.0)
         why = f"a list of {len(shown.members)} shown {distance} messages ago"
@@ -275,33 +287,22 @@ def _from_lists(asked: ReferenceQuery, now: Situation) -> Iterator[ScoredEntitie
             yield ScoredEntities(tuple(members), min(score, 1.0), (how, why))
 
 
-def _alike(now: Situation) -> Iterator[MentionedList]:
-    """Yield things mentioned lately that have one noun, or are named in one message."""
-    groups: dict[object, list[TrackedEntity]] = {}
-    for entity in sorted(now.register.recent(now.moment, 12), key=lambda each: each.id):
-        first = entity.first
-        if first.form == "noun" and entity.number != "plural":
-            groups.setdefault(first.head, []).append(entity)
-        elif first.form == "name" and entity.type != "file":
-            groups.setdefault((first.message, entity.type), []).append(entity)
-    for members in groups.values():
-        if len(members) > 1:
-            yield row_of(members, [each.first for each in members])
-
-
 def _by_place(asked: ReferenceQuery, shown: MentionedList, now: Situation) -> _Choice:
-    """Pick by a number or letter that the list shows, or by counting."""
-    members, mark = shown.members, asked.mark
-    if mark and mark in shown.marks:
-        return [members[shown.marks.index(mark)]], 1.0, f"marked {mark}"
-    first = asked.first if asked.first >= 0 else len(members) + asked.first
-    if mark:
+    """Pick by a number or letter that the list shows, by counting, or the whole list."""
+    members, mark, first, count = shown.members, asked.mark, asked.first, asked.count
+    size = len(members)
+    if mark and any(shown.marks):
+        first = shown.marks.index(mark) if mark in shown.marks else size
+    elif mark:
         first = int(mark) - 1 if mark.isdigit() else "abcdefgh".find(mark)
-        first = -1 if any(shown.marks) else first
-    taken = members[first : first + asked.count] if first >= 0 else ()
-    if len(taken) < asked.count:
-        return _NOTHING
-    return taken, 1.0, f"number {first + 1} of {len(members)}"
+    elif asked.kind == "middle":
+        first = size // 2 if size % 2 else size
+    elif asked.kind == "several":
+        first, count = 0, size if size > 1 and count in (0, size) else size + 1
+    elif first < 0:
+        first += size
+    taken = members[first : first + count] if first >= 0 else ()
+    return (taken, 1.0, f"number {first + 1} of {size}") if len(taken) == count else _NOTHING
 
 
 def _by_measure(asked: ReferenceQuery, shown: MentionedList, now: Situation) -> _Choice:
@@ -320,49 +321,25 @@ def _by_measure(asked: ReferenceQuery, shown: MentionedList, now: Situation) -> 
 def _by_words(asked: ReferenceQuery, shown: MentionedList, now: Situation) -> _Choice:
     """Pick the items whose lines have most of the words."""
     lines = [{*map(stem, re.findall(r"\w+", f"{x.text} {x.line}"))} for x in shown.items]
-    fits = [sum(word in line for word in asked.words) / len(asked.words) for line in lines]
+    fits = [sum(x in line for x in asked.words) / (len(asked.words) or 1) for line in lines]
     best = max(fits, default=0.0)
     members = [each for each, fit in zip(shown.members, fits, strict=True) if fit == best]
     if best < 0.5:
         return _NOTHING
-    why = f"it has {', '.join(asked.words)}"
-    if asked.number == "plural":
-        return members, best, why
-    return members[:1], best / len(members), why
+    taken, sure = (
+        (members, best) if asked.number == "plural" else (members[:1], best / len(members))
+    )
+    return taken, sure, f"it has {', '.join(asked.words)}"
 
 
-def _by_count(asked: ReferenceQuery, shown: MentionedList, now: Situation) -> _Choice:
-    """Pick the whole list, or what is in the middle of it."""
-    members, count = shown.members, len(shown.members)
-    if asked.kind == "middle":
-        return ([members[count // 2]], 1.0, "in the middle") if count % 2 else _NOTHING
-    return (members, 1.0, "all of it") if count > 1 and asked.count in (0, count) else _NOTHING
-
-
-def _by_last(asked: ReferenceQuery, shown: MentionedList, now: Situation) -> _Choice:
-    """Pick by the member mentioned last after the list: the next one, the others."""
+def _others(asked: ReferenceQuery, shown: MentionedList, now: Situation) -> _Choice:
+    """Pick what is left of a list without the member that was mentioned last after it."""
     mentioned = [
-        (each.moment, place)
-        for place, member in enumerate(shown.members)
+        (each.moment, member.id)
+        for member in shown.members
         for each in member.before(now.moment)[-8:]
         if each.form != "item" and each.message > shown.moment[0]
     ]
-    if not mentioned:
-        return _NOTHING
-    _, at = max(mentioned)
-    if asked.kind == "other":
-        rest = [*shown.members[:at], *shown.members[at + 1 :]]
-        fits = len(rest) == 1 or (asked.number == "plural" and rest)
-        return (rest, 1.0, "not the one mentioned last") if fits else _NOTHING
-    at += 1 if asked.kind == "next" else -1
-    inside = 0 <= at < len(shown.members)
-    return ([shown.members[at]], 1.0, f"{asked.kind} in the list") if inside else _NOTHING
-
-
-_CHOICES = {
-    "ordinal": _by_place,
-    "superlative": _by_measure,
-    "described": _by_words,
-    "several": _by_count,
-    "middle": _by_count,
-}
+    rest = [x for x in shown.members if mentioned and x.id != max(mentioned)[1]]
+    fits = len(rest) == 1 or asked.number == "plural"
+    return (rest, 1.0, "not the one mentioned last") if fits else _NOTHING

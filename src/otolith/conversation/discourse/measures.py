@@ -29,7 +29,9 @@ def _value_patterns() -> dict[str, re.Pattern[str]]:
     """Return a pattern for each type of value; what an earlier one takes, a later one leaves."""
     listed = {name: "|".join(word_table(name).split()) for name in ("months", "days", "file_types")}
     month = f"(?:{listed['months']})"
-    currency = "|".join(each for each in word_table("measure_units")["price"].split() if each.isalpha())
+    currency = "|".join(
+        each for each in word_table("measure_units")["price"].split() if each.isalpha()
+    )
     patterns = {
         "title": r"[\"“„«](?=\w)[^\"“”„«»\n]{1,70}?[\"”“»]",
         "file": rf"(?<![\w/@])[\w./~\\-]*[\w-]\.(?:{listed['file_types']})\b(?![\w.]*@)",

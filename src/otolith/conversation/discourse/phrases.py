@@ -9,10 +9,10 @@
     the cheapest, der frühere       superlative: the least or the most of a measure
     the one with breakfast          described: an item that has these words
     both, all three hotels          several: a whole list
-    the other two, the next one     other, next, previous, middle: beside what was picked
+    the other two, the middle one   other, middle: beside what was picked, or between
 
 The forms of a list are tried first, in the order of `parse_reference`: "the last message" is a
-place in a list before it is a noun.
+place in a list before it is a noun. Most forms are regular expressions in `words.toml`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from otolith.conversation.discourse.nouns import noun_type, number_of_noun
 from otolith.conversation.discourse.word_lists import (
     keys_by_word,
     number_word,
+    pattern,
     stem_list,
     word_list,
     word_table,
@@ -38,7 +39,7 @@ class ReferenceQuery:
 
     kind: str
     """Of all mentions: pronoun, definite, demonstrative or name. Of a list: ordinal, superlative,
-    described, several, other, next, previous or middle."""
+    described, several, other or middle."""
     number: str = ""
     """singular, plural, or empty if the phrase may be either."""
     genders: tuple[str, ...] = ()
@@ -61,42 +62,12 @@ class ReferenceQuery:
     """Whether the most of it is asked for, rather than the least."""
 
 
-_LEADING = re.compile(
-    r"^(?:(?:and|or|but|what about|how about|und|oder|aber|was ist mit|wie wäre(?:'s| es) mit)\b"
-    r",?\s*)+",
-    re.IGNORECASE,
-)
-_MARKED = re.compile(
-    r"^(?:(?:the |die |der |das )?(?:number|no\.?|nr\.?|option|item|choice|nummer|variante|punkt"
-    r"|vorschlag|answer|#)\s*#?(\d{1,2}|[a-h]|one|two|three|four|five|eins|zwei|drei|vier|fünf)"
-    r"|#?(\d{1,2})[.)]?)$"
-)
-_DIGIT_ORDINAL = re.compile(r"^(\d{1,2})(?:st|nd|rd|th|\.)$")
+_DIGIT_ORDINAL = re.compile(r"(\d{1,2})(?:st|nd|rd|th|\.)")
 _OPENER = re.compile(
     r"the|that|this|my|d(?:er|ie|as|en|em|es)|zu[mr]|beim|im|two|three|zwei|drei|beiden"
 )
-_SEVERAL = re.compile(
-    r"^(?:both(?: of (?:them|those|these))?|all(?: of (?:them|those|these))?"
-    r"|(?:alle|die) ?beiden?|beide|alle(?: davon)?|(?:all (?:the )?|alle )(?P<noun>\w+)"
-    r"|(?:the|these|those|die|diese|all) (?P<count>two|three|four|five|zwei|drei|vier|fünf|beiden)"
-    r"(?: of them| davon| (?P<last>\w+))?)$"
-)
-_POSITIONS = {
-    "other": re.compile(r"\b(?:others?|andere[nrsm]?)\b"),
-    "next": re.compile(r"\b(?:next|following|nächste[nrs]?|folgenden?)\b"),
-    "previous": re.compile(r"\b(?:previous|vor(?:her)?ige[nr]?)\b"),
-    "middle": re.compile(r"\b(?:middle|mittlere[nr]?)\b"),
-}
-_DESCRIBED = re.compile(
-    r"^(?:the |that )?ones?\s+(?P<after>.+)$"
-    r"|^(?:der|die|das|den|dem|denen|diejenigen?)\s+"
-    r"(?:mit|aus|von|für|in|um|am|bei|nach|ohne|auf|zu|zum)\s+(?P<mit>.+)$"
-    r"|^(?:the |that |this )(?P<before>.+?)\s+ones?$"
-)
 _DEMONSTRATIVE = re.compile(r"th(?:is|at|ese|ose)|dies(?:e[rsnm]?)|jene[rsnm]?")
-_ENDS_NOUN = re.compile(
-    "i[nm]|a[mn]|auf|aus|bei|mit|nach|vo[nm]|für|über|ohne|that|which|der|die|das|you|we|i"
-)
+_PLURAL = re.compile(r".*(?:others|ones)|die .*anderen|(?:the|that) ones .*|d(?:enen|iejenigen).*")
 
 
 def parse_reference(phrase: str, *, german: bool = False) -> ReferenceQuery | None:
@@ -104,18 +75,20 @@ def parse_reference(phrase: str, *, german: bool = False) -> ReferenceQuery | No
 
     `german` is the language to assume where the phrase itself does not tell.
     """
-    text = re.sub(r"\s+", " ", phrase.strip().strip(".,;:!?\"'“”„()").strip()).lower()
-    if not text:
+    phrase = phrase.strip().strip(".,;:!?\"'“”„()").strip()
+    if not phrase:
         return None
-    text = _LEADING.sub("", text) or "it"
+    opened = pattern("leading").match(phrase)
+    phrase = (phrase[opened.end() :].lstrip(" ,") if opened else phrase) or "it"
+    text = re.sub(r"\s+", " ", phrase).lower()
     pronoun = _pronouns().get(re.sub(r"^(th\w+) ones?$", r"\1", text))
-    if pronoun is not None:
-        return pronoun
-    for parse in (_several, _superlative, _ordinal, _position, _described):
-        asked = parse(text)
-        if asked is not None:
-            return asked
-    return _noun(_LEADING.sub("", phrase.strip()), german=german)
+    return (
+        pronoun
+        or _superlative(text)
+        or _ordinal(text)
+        or _form(text)
+        or _noun(phrase, german=german)
+    )
 
 
 @cache
@@ -135,13 +108,25 @@ def _last_noun(text: str) -> str:
     return stems[-1] if stems else ""
 
 
-def _several(text: str) -> ReferenceQuery | None:
-    found = _SEVERAL.match(text)
-    if found is None:
-        return None
-    noun = found["noun"] or found["last"] or ""
-    count = 2 if re.search(r"both|beide", text) else number_word(found["count"] or noun) or 0
-    return ReferenceQuery("several", "plural", head=_last_noun(noun), count=count)
+def _form(text: str) -> ReferenceQuery | None:
+    """Parse a phrase by the regular expressions of `[forms]`, which are named by their kind."""
+    for kind, forms in word_table("forms").items():
+        for form in forms:
+            found = re.fullmatch(form, text)
+            if found is not None:
+                parts = found.groupdict()
+                count = max(number_word(word) or 0 for word in text.split())
+                is_plural = kind == "several" or count > 1 or _PLURAL.fullmatch(text)
+                mark = parts.get("mark") or ""
+                return ReferenceQuery(
+                    kind,
+                    "plural" if is_plural and not mark else "singular",
+                    head=_last_noun(parts.get("noun") or ""),
+                    words=tuple(content_words(parts.get("words") or "")),
+                    count=count if kind == "several" else 1,
+                    mark=str(number_word(mark) or mark),
+                )
+    return None
 
 
 def _superlative(text: str) -> ReferenceQuery | None:
@@ -167,11 +152,7 @@ def _superlative(text: str) -> ReferenceQuery | None:
 
 
 def _ordinal(text: str) -> ReferenceQuery | None:
-    """Parse "option b", "the second to last", "die letzten beiden"."""
-    marked = _MARKED.match(text)
-    if marked is not None:
-        mark = marked[1] or marked[2]
-        return ReferenceQuery("ordinal", "singular", mark=str(number_word(mark) or mark))
+    """Parse "the second to last", "die letzten beiden"."""
     words = re.findall(r"[\w'-]+\.?", text)
     for at, word in enumerate(words[:3]):
         place = _place(word)
@@ -190,7 +171,7 @@ def _ordinal(text: str) -> ReferenceQuery | None:
 
 def _place(word: str) -> int | None:
     """Return the place in a list that an ordinal stands for: 3rd, zweiten, last."""
-    digits = _DIGIT_ORDINAL.match(word)
+    digits = _DIGIT_ORDINAL.fullmatch(word)
     if digits:
         return int(digits[1]) - 1
     known = keys_by_word("ordinals")
@@ -199,48 +180,22 @@ def _place(word: str) -> int | None:
     return int(keys[0]) if keys else None
 
 
-def _position(text: str) -> ReferenceQuery | None:
-    first, _, rest = text.partition(" ")
-    determiners = word_list("determiners") | word_list("german_determiners")
-    if rest.count(" ") > 2 or first not in determiners:
-        return None
-    for kind, pattern in _POSITIONS.items():
-        if pattern.search(rest):
-            is_counted = any((number_word(word) or 1) > 1 for word in text.split())
-            is_german_plural = first == "die" and text.endswith("anderen")
-            is_plural = is_counted or is_german_plural or text.endswith(("others", "ones"))
-            head = _last_noun(pattern.sub("", rest))
-            return ReferenceQuery(kind, "plural" if is_plural else "singular", head=head)
-    return None
-
-
-def _described(text: str) -> ReferenceQuery | None:
-    found = _DESCRIBED.match(text)
-    words = tuple(content_words(found["after"] or found["mit"] or found["before"])) if found else ()
-    number = "plural" if re.search(r"\bones\b|^denen|^diejenigen", text) else "singular"
-    return ReferenceQuery("described", number, words=words) if words else None
-
-
 def _noun(phrase: str, *, german: bool) -> ReferenceQuery | None:
     """Parse a noun with a determiner, or a name; what follows a preposition is no part of it."""
     words = [word.text for word in words_in(phrase)]
     first = words[0].lower() if words else ""
-    is_english, is_german = (
-        first in word_list("determiners"),
-        first in word_list("german_determiners"),
-    )
-    has_determiner = is_english or is_german
+    is_english = first in word_list("determiners")
+    has_determiner = is_english or first in word_list("german_determiners")
     core = words[1:] if has_determiner else words
     stems = tuple(content_words(" ".join(core))) or tuple(map(stem, core))
     if not stems:
         return None
-    lowers = [word.lower() for word in core]
-    ends = (x in word_list("prepositions") or _ENDS_NOUN.fullmatch(x) for x in lowers[1:])
+    ends = (x.lower() in word_list("prepositions") for x in core[1:])
     end = next((at for at, is_end in enumerate(ends, 1) if is_end), len(core))
     noun = core[end - 1] if has_determiner else core[-1]
     kind = "definite" if has_determiner else "name"
     kind = "demonstrative" if _DEMONSTRATIVE.fullmatch(first) else kind
-    is_de = is_german or (german and not is_english)
+    is_de = not is_english and (has_determiner or german)
     return ReferenceQuery(
         kind,
         number_of_noun(first if has_determiner else "", noun, is_de=is_de),

@@ -307,7 +307,8 @@ class Segmenter:
 
     def __init__(self, judge: TopicJudge | None = None) -> None:
         self._judge = judge
-        self._messages: list[Message] = []
+        self._messages: list[Message] = []  # only for the judge
+        self._count = 0
         self._topics: list[_GrowingTopic] = []
         self._current = -1
         self._turn: _Turn | None = None
@@ -317,19 +318,19 @@ class Segmenter:
         self._reply_act = ""
 
     def __repr__(self) -> str:
-        return f"<Segmenter of {len(self._messages)} messages>"
+        return f"<Segmenter of {self._count} messages>"
 
     def add(self, message: Message) -> None:
         """Add the next message; what the user says after an answer begins a turn."""
-        is_user, at, turn = message.role is Role.USER, len(self._messages), self._turn
-        self._messages.append(message)
+        is_user, at, turn = message.role is Role.USER, self._count, self._turn
+        self._messages += [message] if self._judge is not None else []
         if turn is None or (is_user and (turn.all.words or turn.cues)):
             if turn is not None:
                 self._settle(turn)
             silence = message.time - self._time if message.time and self._time else 0
             turn = _Turn(at, at, silence=silence, after=self._reply_act)
             self._turn, self._reply_act = turn, ""
-        turn.stop = at + 1
+        turn.stop = self._count = at + 1
         if message.role is not Role.SYSTEM:
             text = text_of(message)[:_MAX_TEXT]
             for word in words_in(text):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, TypeAlias
@@ -190,12 +190,17 @@ _trackers_lock = Lock()
 @contextmanager
 def _tracker_of(messages: Sequence[Message], stop: int) -> Iterator[Tracker]:
     """Lend the tracker of the first messages; one that has read some of them reads the rest."""
+
+    def parts(message: Message) -> object:
+        return message.role, message.time, message.parts
+
     with _trackers_lock:
         read, tracker = [], Tracker()
-        for place, (seen, known) in enumerate(_trackers):
-            if len(seen) <= stop and all(map(_is_same, seen, messages)):
-                read, tracker = seen, known
-                del _trackers[place]
+        for known in _trackers:
+            pairs = zip(known[0], messages, strict=False)
+            if len(known[0]) <= stop and all(x is y or parts(x) == parts(y) for x, y in pairs):
+                read, tracker = known
+                _trackers.remove(known)
                 break
         for message in messages[len(read) : stop]:
             tracker.add(message)
@@ -203,12 +208,6 @@ def _tracker_of(messages: Sequence[Message], stop: int) -> Iterator[Tracker]:
         _trackers.insert(0, (read, tracker))
         del _trackers[_MAX_TRACKERS:]
         yield tracker
-
-
-def _is_same(one: Message, other: Message) -> bool:
-    return one is other or (
-        one.role is other.role and one.time == other.time and one.parts == other.parts
-    )
 
 
 def topics_of(messages: Sequence[Message], *, judge: TopicJudge | None = None) -> list[Topic]:
@@ -245,13 +244,15 @@ def resolve(
     start: int | None = None,
     variables: Iterable[str] | Mapping[str, str] = (),
     judge: ReferenceJudge | None = None,
+    tracker: Tracker | None = None,
 ) -> list[Candidate]:
     """Return what a phrase may mean, the best first; an empty list if nothing fits.
 
     `at` is the message in which the phrase stands: what comes before it is seen, in that message
     too. `start` is its position there, by default where it is found first. Without `at`, the phrase
     comes after all messages. `variables` are names of variables that may be meant, as a mapping
-    with the type of each. Two scores that are close mean that the phrase is ambiguous.
+    with the type of each. `tracker` is one that has read all messages, if there is one. Two scores
+    that are close mean that the phrase is ambiguous.
 
         resolve(messages, "the cheapest one")[0].entity.label
 
@@ -264,58 +265,38 @@ def resolve(
             f"at must be from 0 to {len(messages)}, the number of messages, got {at!r:.60}",
             hint="leave it out to ask after the last message",
         )
-    end = len(messages) if at is None else at
-    with _tracker_of(messages, min(end + 1, len(messages))) as tracker:
-        found = _find_phrase(messages, phrase, end, start)
-        clause = _clause_start(found) if found else None
-        moment = end, found.start() if found else 0
-        candidates = _candidates(tracker, phrase, tracker.situation(moment, clause), variables)
-    return _judged(phrase, messages[:end], candidates, judge)
-
-
-def resolve_next(
-    tracker: Tracker,
-    messages: Sequence[Message],
-    phrase: str,
-    *,
-    variables: Iterable[str] | Mapping[str, str] = (),
-    judge: ReferenceJudge | None = None,
-) -> list[Candidate]:
-    """Return what a phrase may mean that comes after all messages that a tracker has read."""
-    end = len(tracker.clock)
-    candidates = _candidates(tracker, phrase, tracker.situation((end, 0)), variables)
-    return _judged(phrase, messages[:end], candidates, judge)
-
-
-def _find_phrase(
-    messages: Sequence[Message], phrase: object, at: int, start: int | None
-) -> re.Match[str] | None:
-    """Return where a phrase stands in a message, with its article; None if it does not."""
-    words = re.findall(r"\w+", phrase) if isinstance(phrase, str) else []
-    if at >= len(messages) or not words:
-        return None
-    article = r"(?:\b(?:the|this|that|my|der|die|das|den|dem|zum|zur|im|vom)\s+)?"
-    inner = r"\W+".join(map(re.escape, words))
-    pattern = re.compile(rf"{article}\b{inner}\b", re.IGNORECASE)
-    places = pattern.finditer(text_of(messages[at]))
-    return next((found for found in places if start is None or found.end() > start), None)
-
-
-def _candidates(
-    tracker: Tracker,
-    phrase: object,
-    now: Situation,
-    variables: Iterable[str] | Mapping[str, str],
-) -> list[Candidate]:
-    """Return the best candidates for a phrase, each entity or group once."""
     if not isinstance(phrase, str):
         raise BadValue(
             f"phrase must be a text, got {phrase!r:.60}", hint='such as "the second one"'
         )
-    now.variables = _variables(variables)
+    end = len(messages) if at is None else at
+    found = _find_phrase(messages, phrase, end, start)
+    moment, clause = (end, found.start() if found else 0), _clause_start(found) if found else None
+    lent = _tracker_of(messages, min(end + 1, len(messages)))
+    with lent if tracker is None else nullcontext(tracker) as reader:
+        now = reader.situation(moment, clause)
+        now.variables = _variables(variables)
+        candidates = _candidates(phrase, now, german=reader.is_german)
+    return _judged(phrase, messages[:end], candidates, judge)
+
+
+def _find_phrase(
+    messages: Sequence[Message], phrase: str, at: int, start: int | None
+) -> re.Match[str] | None:
+    """Return where a phrase stands in a message, with its article; None if it does not."""
+    words = re.findall(r"\w+", phrase)
+    if at >= len(messages) or not words:
+        return None
+    article = r"(?:\b(?:the|this|that|my|der|die|das|den|dem|zum|zur|im|vom)\s+)?"
+    inner = r"\W+".join(map(re.escape, words))
+    places = re.finditer(rf"{article}\b{inner}\b", text_of(messages[at]), re.IGNORECASE)
+    return next((found for found in places if start is None or found.end() > start), None)
+
+
+def _candidates(phrase: str, now: Situation, *, german: bool) -> list[Candidate]:
+    """Return the best candidates for a phrase, each entity or group once."""
     language = is_german(phrase)
-    german = tracker.is_german if language is None else language
-    asked = parse_reference(phrase, german=german)
+    asked = parse_reference(phrase, german=german if language is None else language)
     best: dict[tuple[int, ...], Candidate] = {}
     for found in candidates_for(asked, now) if asked else ():
         ids = tuple(each.id for each in found.entities)
@@ -352,8 +333,8 @@ def _variables(given: Iterable[str] | Mapping[str, str]) -> list[TrackedEntity]:
         kind = given[name] if isinstance(given, Mapping) else ""
         words = tuple(content_words(name))
         heads = {*words[-1:], *content_words(kind), *content_words(kind.lower())}
-        first = Mention(text=name, type="variable", form="variable", words=words)
-        entity = TrackedEntity(-2 - number, first, {*words, *heads}, heads)
-        entity.type, entity.number = "variable", "singular"
+        first = Mention(text=name, type="variable", form="variable", words=words, number="singular")
+        entity = TrackedEntity(-2 - number, first, heads=heads)
+        entity.learn(first)
         entities.append(entity)
     return entities
