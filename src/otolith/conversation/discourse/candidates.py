@@ -166,8 +166,8 @@ def _groups(asked: ReferenceQuery, now: Situation) -> Iterator[ScoredEntities]:
     """Yield the lists and rows that "them" or "those hotels" may mean."""
     for age, shown in enumerate(_lists(now)):
         distance = now.distance(shown.moment[0])
-        is_value = any(member.type in _VALUES for member in shown.members)
-        score = (0.5 if is_value else 0.9) * _SOURCES[shown.source] ** 0.5 * _NEAR**distance
+        is_named = all(x.form in ("name", "item") for x in shown.items)
+        score = (0.9 if is_named else 0.5) * _SOURCES[shown.source] ** 0.5 * _NEAR**distance
         if asked.head:
             score = 0.98 * _FAR**distance * _is_noun_of(shown, asked.head)
         if score and len(shown.members) > 1:

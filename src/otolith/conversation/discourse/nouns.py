@@ -39,8 +39,11 @@ _ROW_GAP = re.compile(
     re.IGNORECASE,
 )
 _APPOSITION_GAP = re.compile(r" [`\"'„“]?|,?\s+(?:called|named|namens)\s+[\"„“]?")
-_TITLES = {"mr": "m", "herr": "m", "herrn": "m", "mrs": "f", "ms": "f", "miss": "f", "frau": "f"}
-_OTHER_TITLES = ("dr", "prof", "professor", "doctor", "sir", "madam")
+_TITLES = {
+    **dict.fromkeys(("mr", "herr", "herrn", "sir"), "m"),
+    **dict.fromkeys(("mrs", "ms", "miss", "frau", "madam"), "f"),
+    **dict.fromkeys(("dr", "prof", "professor", "doctor"), ""),
+}
 _AFTER_SUBJECT = ("i", "you", "we", "they", "he", "she", "it", "to", "who")
 """After these an English word is a verb, though it may be spelled like a noun."""
 _TOPICAL = {"about", "of", "regarding"}
@@ -116,9 +119,10 @@ def read_mentions(text: str, *, german: bool, tool: str | None = None) -> TextMe
 
 def noun_type(head: str) -> str:
     """Return the type of what a noun stands for, by its stem."""
-    lists = {"roles": "person", "male_roles": "person", "female_roles": "person"}
-    lists |= {"file_nouns": "file", "place_nouns": "place"}
-    return next((type for name, type in lists.items() if head in stem_list(name)), "thing")
+    if head in stem_list("roles") | stem_list("male_roles") | stem_list("female_roles"):
+        return "person"
+    is_place = "place" if head in stem_list("place_nouns") else "thing"
+    return "file" if head in stem_list("file_nouns") else is_place
 
 
 def number_of_noun(determiner: str, noun: str, *, is_de: bool) -> str:
@@ -223,8 +227,8 @@ def _mention(
 
 def _name_type(lowers: Sequence[str], before: str) -> tuple[str, str]:
     """Return what a name is of, and the gender; `before` is the word before it."""
-    if lowers[0] in _TITLES or lowers[0] in _OTHER_TITLES:
-        return "person", _TITLES.get(lowers[0], "")
+    if lowers[0] in _TITLES:
+        return "person", _TITLES[lowers[0]]
     if lowers[0] in word_list("cities") or {*map(stem, lowers)} & stem_list("place_nouns"):
         return "place", ""
     for lower in lowers:

@@ -47,8 +47,8 @@ _REPLY = 0.4
 """How much a word of an answer counts."""
 _FIELD_DECAY = 0.8
 """What is left of the weight of a field of meaning, with each turn."""
-_MAX_TOPICS_PER_WORD, _MAX_TEXT = 20, 4_000
-_KEYWORDS, _LABEL_WORDS = 6, 3
+_MAX_TOPICS, _MAX_TEXT, _KEYWORDS, _LABEL_WORDS = 20, 4_000, 6, 3
+"""How many topics a turn may return to, the latest; how much of a message is read; for a topic."""
 _OPENING, _ENDING = 90, 140
 """Most cues stand in the first letters of a turn; an offer of more, in the last of an answer."""
 _CUES = ("new", "back", "again", "continues", "close", "refers", "greets", "requests")
@@ -312,7 +312,6 @@ class Segmenter:
         self._topics: list[_GrowingTopic] = []
         self._current = -1
         self._turn: _Turn | None = None
-        self._topics_by_word: dict[str, list[int]] = {}
         self._rarity = _Rarity()
         self._time = 0
         self._reply_act = ""
@@ -389,10 +388,6 @@ class Segmenter:
         topic.last_turn = turn.all
         topic.turns += 1
         self._topics[at : at + 1] = [topic]
-        for word in turn.all.words:
-            places = self._topics_by_word.setdefault(word, [])
-            if at not in places[-_MAX_TOPICS_PER_WORD:]:
-                places.append(at)
         self._rarity.turns += 1
         self._rarity.counts.update(turn.all.words.keys())
         self._current = at
@@ -414,22 +409,24 @@ class Segmenter:
         return Proposal(verdict if isinstance(verdict, int) else None, 1.0, "decided by the judge")
 
     def _propose(self, turn: _Turn) -> Proposal:
+        """Return the topic that the rules find: an earlier one, a new one, or the current one."""
         if self._current < 0:
             return Proposal(None, 1.0, "the beginning")
         score, why = topic_change_score(turn, self._topics[self._current], self._rarity)
         here, _ = self._fit(turn, self._current)
-        there, best, common = self._best_earlier(turn)
+        first = max(0, len(self._topics) - _MAX_TOPICS)
+        earlier = [at for at in range(first, len(self._topics)) if at != self._current]
+        fits = [(*self._fit(turn, at), at) for at in earlier]
+        best, common, there = max(fits, key=lambda each: each[::2], default=(0.0, [], -1))
         how = f"shares {', '.join(map(self._rarity.spelling, common[:3]))}" if common else "alike"
-        if "back" in turn.cues and best > _BACK and best >= 0.8 * here:
-            return Proposal(there, best, f"{turn.cues['back']!r}, {how}")
-        if "again" in turn.cues and best > _AGAIN and best > here:
-            return Proposal(there, best, f"{turn.cues['again']!r}, {how}")
+        for cue, least in (("back", max(_BACK, 0.8 * here)), ("again", max(_AGAIN, here))):
+            if cue in turn.cues and best > least:
+                return Proposal(there, best, f"{turn.cues[cue]!r}, {how}")
         pull = max(0.0, best - here - _MARGIN)
         if pull and best >= _RETURN and score + _PULL * pull >= 0:
             return Proposal(there, best, f"returns without a cue: {how}")
-        if score >= 0:
-            return Proposal(None, score, why)
-        return Proposal(self._current, -score, "continues")
+        is_change = score >= 0
+        return Proposal(None, score, why) if is_change else Proposal(self._current, -score, "stays")
 
     def _fit(self, turn: _Turn, at: int) -> tuple[float, list[str]]:
         """Return how much a turn has in common with a topic, and the words."""
@@ -437,14 +434,3 @@ class Segmenter:
         words, common = self._rarity.shared(turn.asked, topic)
         enough = min(1.0, len(turn.asked.words) / _FEW_WORDS)
         return 1.2 * words * enough + 0.4 * turn.all.shared_fields(topic), common
-
-    def _best_earlier(self, turn: _Turn) -> tuple[int, float, list[str]]:
-        """Return the earlier topic with most in common, the latest of equals, and the words."""
-        best: tuple[int, float, list[str]] = (-1, 0.0, [])
-        by_word = self._topics_by_word
-        listed = {at for x in turn.asked.words for at in by_word.get(x, [])[-_MAX_TOPICS_PER_WORD:]}
-        for at in sorted(listed - {self._current}):
-            fit, common = self._fit(turn, at)
-            if fit >= best[1]:
-                best = at, fit, common
-        return best
