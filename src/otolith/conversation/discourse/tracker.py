@@ -195,7 +195,8 @@ def _tracker_of(messages: Sequence[Message], stop: int) -> Iterator[Tracker]:
         return message.role, message.time, message.parts
 
     with _trackers_lock:
-        read, tracker = [], Tracker()
+        read: list[Message] = []
+        tracker = Tracker()
         for known in _trackers:
             pairs = zip(known[0], messages, strict=False)
             if len(known[0]) <= stop and all(x is y or parts(x) == parts(y) for x, y in pairs):
