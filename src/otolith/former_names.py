@@ -75,7 +75,7 @@ _MODULES = {
     "otolith.agent.lifecycle.expressions.operations": "otolith.statecharts.expressions.dialects",
     "otolith.agent.lifecycle.expressions.scope": "otolith.statecharts.expressions.dialects",
     "otolith.agent.lifecycle.expressions.tokens": "otolith.statecharts.expressions.parser",
-    "otolith.agent.lifecycle.formats.own_forms": "otolith.statecharts.formats.extensions",
+    "otolith.agent.lifecycle.formats.own_forms": "otolith.statecharts.formats.xstate_actions",
     "otolith.agent.lifecycle.formats.xml_tree": "otolith.statecharts.formats.xml",
     "otolith.agent.lifecycle.formats.xml_writing": "otolith.statecharts.formats.xml",
     "otolith.agent.lifecycle.formats.xstate_slots": "otolith.statecharts.formats.xstate_writer",

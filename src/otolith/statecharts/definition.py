@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, TypeAlias
@@ -255,6 +256,13 @@ class Definition:
     script: Block = ()
     version: str = _remark("")
     description: str = _remark("")
+
+
+def walk(state: State, *ancestors: State) -> Iterator[tuple[State, tuple[State, ...]]]:
+    """Yield a state and all states below it, each with its ancestors, the outermost first."""
+    yield state, ancestors
+    for child in state.children:
+        yield from walk(child, *ancestors, state)
 
 
 # ---------------------------------------------------------------- validation

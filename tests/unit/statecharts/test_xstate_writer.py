@@ -125,6 +125,12 @@ def test_a_value_that_looks_like_an_expression_stays_a_value() -> None:
     assert _again(Definition("m", root)).root.children[0].entry == entry
 
 
+def test_an_input_that_is_zero_is_written() -> None:
+    invoke = {"id": "child", "src": "service", "input": 0}
+    config = {"id": "m", "initial": "a", "states": {"a": {"invoke": invoke}}}
+    assert to_xstate(read_xstate(config)) == config
+
+
 def test_transitions_keep_the_order_they_are_tried_in() -> None:
     ways = tuple(
         Transition(events, ("a",), is_internal=True)

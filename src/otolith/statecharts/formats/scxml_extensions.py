@@ -25,8 +25,8 @@ from typing import Any
 
 from otolith.errors import BadChart
 from otolith.statecharts.definition import Expression, Guard, Literal, NamedGuard, Value
-from otolith.statecharts.formats.extensions import payload_from_json
 from otolith.statecharts.formats.xml import EXTENSION, Element
+from otolith.statecharts.formats.xstate_actions import payload_from_json
 
 PREFIX = "otolith:"
 

@@ -35,10 +35,10 @@ from otolith.statecharts.definition import (
     Value,
     validate,
 )
-from otolith.statecharts.formats.extensions import payload_to_json, value_to_json
 from otolith.statecharts.formats.scxml_extensions import PREFIX
 from otolith.statecharts.formats.scxml_reader import event_descriptor
 from otolith.statecharts.formats.xml import EXTENSION, SCXML, XmlTag, json_text
+from otolith.statecharts.formats.xstate_actions import payload_to_json, value_to_json
 
 
 class ContentWriter:

@@ -1,221 +1,76 @@
-"""Reads XState's JSON (version 5, and the data-only forms of version 6) into a `Definition`.
+"""Reads the states of XState's JSON (version 5, and the data of version 6) into a `Definition`.
 
-A state's id is its `id`, else its path with dots. Transitions are internal unless they have
-`reenter`. An invoke without an id is named by its state and number.
+| XState | a chart |
+| --- | --- |
+| `id` of the root | the name of the chart; the id of its root is `#` and the name |
+| `id` of a state, else its path with dots | the id of the state |
+| `type`, else `compound` with `states` and `atomic` without | its kind |
+| `on`, `onDone`, `invoke.onDone` and `onError`, `after`, `timeout`, `always` | its transitions |
+| `reenter: true` | a transition that is not internal |
+| `entry`, `exit` | one block of actions each (`xstate_actions`) |
+| `context` of the root | its data |
+| `invoke`: a name or a chart as `src`, `input` | an invoke; without an id `<state>.<number>` |
+
+Events that XState generates are read by their SCXML names (`EVENT_ALIASES`). A target is a sibling,
+`.child`, or `#id` with an optional path.
+
+What XState cannot express is in annotations of ours under `meta.otolith`. Of a state: `entry` and
+`exit` (the number of actions in each block), `data`, `output`, `initial`, `invokes`, the root's
+`id`, and `chart` (properties of the whole). Of a transition: `order` (its position in the state),
+`events` (all of them) and `delay`. A chart that XState can express has none. A `meta` of the user
+that contains `otolith` is moved to `meta.otolith.meta`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, get_args
 
 from otolith.errors import BadChart, BadValue
 from otolith.frozen import freeze
 from otolith.statecharts.definition import (
     Action,
-    Assign,
     Block,
-    Call,
-    Cancel,
     Datum,
     Definition,
-    Emit,
     Expression,
-    Guard,
     Invoke,
     Kind,
     Literal,
-    Log,
-    NamedGuard,
-    Param,
-    Payload,
-    Raise,
-    Send,
     State,
     Transition,
     Value,
 )
-from otolith.statecharts.formats.extensions import (
-    PREFIX,
-    AnnotationReader,
-    NestedFormat,
-    action_from_json,
-    split_annotations,
+from otolith.statecharts.formats.xstate_actions import (
+    as_list,
+    payload_from_json,
+    read_actions,
+    read_guard,
+    read_payload,
+    read_value,
+    value_from_json,
 )
 
-_LANGUAGES = {None: "ecmascript", "js": "ecmascript", "javascript": "ecmascript"}
-_LANGUAGES |= {"ecmascript": "ecmascript", "python": "python", "otolith": "python"}
-
-
-def as_list(value: Any) -> list[Any]:
-    """Return one item or several as a list; None is an empty list."""
-    if value is None:
-        return []
-    return list(value) if isinstance(value, list | tuple) else [value]
-
-
-def read_value(value: Any, place: str) -> Value:
-    """Return a literal, or the expression of `{"@expr": ...}`.
-
-    Raises:
-        BadChart: the language is unknown, or there is code inside the data.
-    """
-    if isinstance(value, dict) and "@expr" in value:
-        language = value.get("@lang")
-        if not isinstance(language, str | None) or language not in _LANGUAGES:
-            raise BadChart(f"expressions in {language} are not supported", place=place)
-        return Expression(str(value["@expr"]), _LANGUAGES[language])
-    if isinstance(value, dict) and value.keys() == {"@value"}:
-        return Literal(value["@value"])
-    _reject_code(value, place)
-    return Literal(value)
-
-
-def _reject_code(value: Any, place: str) -> None:
-    if isinstance(value, dict):
-        if "@code" in value or "@expr" in value:
-            raise BadChart(
-                "code, or an expression inside other data, is not supported",
-                place=place,
-                hint="name a registered function, or use @expr for the value as a whole",
-            )
-        for inner in value.values():
-            _reject_code(inner, place)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            _reject_code(inner, place)
-
-
-def read_params(value: Any, place: str) -> tuple[Param, ...]:
-    """Return named values.
-
-    Raises:
-        BadChart: it is code or one expression instead.
-    """
-    if value is None:
-        return ()
-    if not isinstance(value, dict) or "@expr" in value or "@code" in value:
-        raise BadChart("params must be named values, not code or one expression", place=place)
-    return tuple(Param(str(name), read_value(inner, place)) for name, inner in value.items())
-
-
-def read_payload(value: Any, place: str) -> Payload:
-    """Return the payload of an output or input: named values, or one value."""
-    if isinstance(value, dict) and not {"@expr", "@value"} & value.keys():
-        return Payload(read_params(value, place))
-    return Payload((), None if value is None else read_value(value, place))
-
-
-def read_guard(value: Any, place: str) -> Guard | None:
-    """Return a guard: a name, an object with a type, or an expression."""
-    if value is None:
-        return None
-    if isinstance(value, str):
-        return NamedGuard(value)
-    if isinstance(value, dict) and "@expr" in value:
-        found = read_value(value, place)
-        assert isinstance(found, Expression)
-        return found
-    if isinstance(value, dict) and isinstance(value.get("type"), str):
-        return NamedGuard(value["type"], read_params(value.get("params"), place))
-    raise BadChart("a guard must be a name, or an object with a type or @expr", place=place)
-
-
-def read_actions(value: Any, place: str) -> Block:
-    """Return one action or several."""
-    return tuple(action for entry in as_list(value) for action in _read(entry, place))
-
-
-def _read(value: Any, place: str) -> tuple[Action, ...]:
-    if isinstance(value, str):
-        return (Call(value),)
-    if not isinstance(value, dict) or not isinstance(value.get("type"), str):
-        raise BadChart("an action must be a name, or an object with a type", place=place)
-    if value["type"].startswith(PREFIX):
-        return (action_from_json(value, place, NESTED),)
-    name = value["type"].removeprefix("@").removeprefix("xstate.")
-    if name != value["type"] and name in _BUILT_IN:
-        return _BUILT_IN[name](value, place)
-    return (Call(value["type"], read_params(value.get("params"), place)),)
-
-
-def _assign(value: dict[str, Any], place: str) -> tuple[Action, ...]:
-    context = value.get("context", value.get("assignment"))
-    return tuple(Assign(param.name, param.value) for param in read_params(context, place))
-
-
-def _event(value: dict[str, Any], place: str) -> tuple[Value, Payload]:
-    event = value.get("event")
-    if isinstance(event, str):
-        return Literal(event), Payload()
-    if not isinstance(event, dict) or "type" not in event:
-        raise BadChart(f"{value['type']} has no event", place=place)
-    fields = {name: inner for name, inner in event.items() if name != "type"}
-    return read_value(event["type"], place), Payload(read_params(fields, place))
-
-
-def _raise(value: dict[str, Any], place: str) -> tuple[Action, ...]:
-    event, payload = _event(value, place)
-    delay = value.get("delay")
-    if delay is None and isinstance(event, Literal):
-        return (Raise(str(event.value), payload),)
-    wait = None if delay is None else read_value(delay, place)
-    return (Send(event, id=_id(value, place), delay=wait, payload=payload),)
-
-
-def _id(value: dict[str, Any], place: str) -> str | None:
-    found = value.get("id")
-    if not isinstance(found, str | None):
-        raise BadChart("the id of a sent event must be a text", place=place)
-    return found
-
-
-def _send_to(value: dict[str, Any], place: str) -> tuple[Action, ...]:
-    event, payload = _event(value, place)
-    target = value.get("target", value.get("to"))
-    if isinstance(target, str) and not target.startswith("#_"):
-        target = f"#_{target}"
-    delay = value.get("delay")
-    wait = None if delay is None else read_value(delay, place)
-    to = Literal("#_parent") if target is None else read_value(target, place)
-    return (Send(event, target=to, id=_id(value, place), delay=wait, payload=payload),)
-
-
-def _cancel(value: dict[str, Any], place: str) -> tuple[Action, ...]:
-    return (Cancel(read_value(value.get("id", value.get("sendId")), place)),)
-
-
-def _log(value: dict[str, Any], place: str) -> tuple[Action, ...]:
-    values = as_list(value.get("args", value.get("value")))
-    label = str(value.get("label") or "")
-    return tuple(Log(label, read_value(inner, place)) for inner in values)
-
-
-def _emit(value: dict[str, Any], place: str) -> tuple[Action, ...]:
-    event, payload = _event(value, place)
-    return (Emit(event, payload),)
-
-
-_BUILT_IN = {
-    "assign": _assign,
-    "raise": _raise,
-    "sendTo": _send_to,
-    "sendParent": _send_to,
-    "cancel": _cancel,
-    "log": _log,
-    "emit": _emit,
+ANNOTATIONS = "otolith"
+"""The key of our annotations in a `meta`."""
+CHART_PROPERTIES: dict[str, tuple[Any, ...]] = {
+    "name": (),
+    "dialect": ("python", "ecmascript"),
+    "matching": ("prefix", "exact"),
+    "binding": ("early", "late"),
+    "is_scxml": (True, False),
 }
-
-NESTED = NestedFormat(read_actions, read_guard)
-
-
-_MAX_DEPTH = 100
-_MAX_DATA_DEPTH = 3 * _MAX_DEPTH  # a state is two levels below its parent, and has data
-_ALIASES = {
+"""Properties of a whole chart, and the values each may have; a name may be any text."""
+EVENT_ALIASES = {
     "xstate.done.actor.": "done.invoke.",
     "xstate.error.actor.": "error.invoke.",
     "xstate.done.state.": "done.state.",
 }
+"""Beginnings of the events that XState generates, and their SCXML names."""
+_MAX_DEPTH = 100
+_MAX_DATA_DEPTH = 3 * _MAX_DEPTH  # a state is two levels below its parent, and has data
+_MAX_DIGITS = 20
 Path = tuple[str, ...]
 
 
@@ -257,58 +112,89 @@ def _key(key: Any) -> str:
     raise BadChart(f"a key must be a text, got {type(key).__name__}", place="the document")
 
 
+def read_event(key: str, machine: str) -> str:
+    """Return the event of a key of `on`, in a machine with this name."""
+    for theirs, ours in EVENT_ALIASES.items():
+        if key.startswith(theirs):
+            return ours + key.removeprefix(theirs).removeprefix(f"{machine}.")
+    return key
+
+
+def read_delay(key: str) -> Value:
+    """Return the delay of a key of `after`: milliseconds, a duration, or an expression."""
+    if key.isascii() and key.replace(".", "", 1).isdigit():
+        return Literal(float(key) if "." in key else int(key))
+    return Literal(key) if key[:1].isdigit() else Expression(key)
+
+
 class _Reader:
+    """Reads one machine: first the ids of all states, which targets need, then the states."""
+
     def __init__(self, data: Mapping[str, Any]) -> None:
         self._data = data
         self._name = str(data.get("id") or "machine")
         self._ids: dict[Path, str] = {}
-        self._explicit: dict[str, Path] = {}
-        self._annotations = AnnotationReader(NESTED, read_xstate)
+        self._paths: dict[str, Path] = {}
+        """Where `#id` leads: the states with an id in the document, and the machine itself."""
         self._index_states(data, ())
-        names = (self._name, *self._explicit)
-        self._max_words = max(name.count(".") + 1 for name in names)
+        self._paths.setdefault(self._name, ())
+        self._max_words = max(name.count(".") + 1 for name in self._paths)
 
     def _index_states(self, data: Any, path: Path) -> None:
         place = ".".join(path) or self._name
         if len(path) > _MAX_DEPTH:
             raise BadChart(f"states are nested more than {_MAX_DEPTH} deep", place=place)
         _check_state(data, place)
-        given = data.get("id") if path else None
-        if given is not None:
-            self._explicit.setdefault(str(given), path)
-        own = split_annotations(data.get("meta"))[1].get("id") if not path else None
-        self._ids[path] = str(given or ".".join(path) or own or f"#{self._name}")
+        notes = {} if path else split_annotations(data.get("meta"))[1]
+        id = data.get("id") if path else None
+        if id is not None:
+            self._paths.setdefault(str(id), path)
+        self._ids[path] = str(id or ".".join(path) or notes.get("id") or f"#{self._name}")
         for key, inner in (data.get("states") or {}).items():
-            self._index_states(inner, (*path, str(key)))
+            self._index_states(inner, (*path, key))
 
     def document(self) -> Definition:
-        found = Definition(
+        """Return the definition, with the annotated properties of the whole chart."""
+        data, place = self._data, self._name
+        root = self._state(data, ())
+        notes = split_annotations(data.get("meta"))[1].get("chart") or {}
+        if not isinstance(notes, dict):
+            raise BadChart(f"meta.{ANNOTATIONS}.chart must be an object", place=place)
+        found = {name: value for name, value in notes.items() if name in CHART_PROPERTIES}
+        for name, value in found.items():
+            allowed = CHART_PROPERTIES[name]
+            if not (value in allowed if allowed else isinstance(value, str)):
+                raise BadChart(f"{value!r} is not a {name} of a chart", place=place)
+        definition = Definition(
             name=self._name,
-            root=self._state(self._data, ()),
-            version=str(self._data.get("version") or ""),
-            description=str(self._data.get("description") or ""),
+            root=root,
+            script=read_actions(notes.get("script"), place),
+            version=str(data.get("version") or ""),
+            description=str(data.get("description") or ""),
         )
-        return self._annotations.chart(found, self._data.get("meta"))
+        return replace(definition, **found)
+
+    # ------------------------------------------------------------ states
 
     def _state(self, data: Mapping[str, Any], path: Path) -> State:
         id = self._ids[path]
-        children = tuple(
-            self._state(inner, (*path, str(key)))
-            for key, inner in (data.get("states") or {}).items()
-        )
-        kind = self._kind(data, id)
-        invokes = [
-            self._invoke(inner, id, number)
-            for number, inner in enumerate(as_list(data.get("invoke")))
+        kind: Kind = data.get("type") or ("compound" if data.get("states") else "atomic")
+        if kind not in get_args(Kind):
+            raise BadChart(f"{kind!r} is not a type of state", place=id)
+        children = (data.get("states") or {}).items()
+        configs = [
+            {"src": config} if isinstance(config, str) else config
+            for config in as_list(data.get("invoke"))
         ]
+        invokes = [_invoke(config, id, number) for number, config in enumerate(configs)]
         output = data.get("output")
         found = State(
             id=id,
             kind=kind,
-            children=children,
+            children=tuple(self._state(inner, (*path, key)) for key, inner in children),
             initial=self._initial(data, path, kind),
             is_deep=data.get("history") == "deep",
-            transitions=self._transitions(data, path, invokes),
+            transitions=self._transitions(data, path, zip(invokes, configs, strict=True)),
             entry=_blocks(data.get("entry"), f"{id} entry"),
             exit=_blocks(data.get("exit"), f"{id} exit"),
             invokes=tuple(invokes),
@@ -319,95 +205,78 @@ class _Reader:
             description=str(data.get("description") or ""),
             place=id,
         )
-        return self._annotations.state(found)
-
-    def _kind(self, data: Mapping[str, Any], id: str) -> Kind:
-        given = data.get("type") or ("compound" if data.get("states") else "atomic")
-        kind = next((kind for kind in get_args(Kind) if kind == given), None)
-        if kind is None:
-            raise BadChart(f"{given!r} is not a type of state", place=id)
-        found: Kind = kind
-        return found
+        try:
+            return _with_annotations(found)
+        except (TypeError, ValueError, AttributeError, KeyError) as error:
+            raise BadChart(f"meta.{ANNOTATIONS} cannot be read: {error}", place=id) from error
 
     def _initial(self, data: Mapping[str, Any], path: Path, kind: Kind) -> Transition | None:
         place = f"{self._ids[path]} initial"
         if kind == "history":
-            return self._history_default(data, path, place)
+            targets = self._targets(data.get("target"), path, path[:-1], place)
+            targets = targets or self._initial_targets(path[:-1])
+            return Transition((), targets, is_internal=False, place=place)
         initial = data.get("initial")
         if kind != "compound" or initial is None:
             return None
         config = initial if isinstance(initial, Mapping) else {"target": initial}
-        targets = tuple(
-            self._find((*path, *str(target).split(".")), str(target), place)
-            if not str(target).startswith(("#", "."))
-            else self._target(str(target), path, place)
-            for target in as_list(config.get("target"))
-        )
+        targets = self._targets(config.get("target"), path, path, place)
         actions = read_actions(config.get("actions"), place)
         return Transition((), targets, is_internal=False, actions=actions, place=place)
 
-    def _history_default(
-        self, data: Mapping[str, Any], path: Path, place: str
-    ) -> Transition | None:
-        """Return the default of a history state: its target, else the parent's initial state."""
-        targets = tuple(
-            self._target(str(target), path, place) for target in as_list(data.get("target"))
-        )
-        if not targets:
-            around: Any = self._data
-            for key in path[:-1]:
-                around = around["states"][key]
-            targets = self._initial_targets(around, path[:-1])
-        return Transition((), targets, is_internal=False, place=place)
+    def _initial_targets(self, path: Path) -> tuple[str, ...]:
+        """Return the initial targets of a state; for a parallel one, all its regions.
 
-    def _initial_targets(self, data: Mapping[str, Any], path: Path) -> tuple[str, ...]:
-        """Return the initial targets of a state; for a parallel one, all its regions."""
+        They are the default of a history state in it that names none.
+        """
+        data: Any = self._data
+        for key in path:
+            data = data["states"][key]
         if data.get("type") == "parallel":
             states = data.get("states") or {}
             names = [name for name, inner in states.items() if inner.get("type") != "history"]
-            return tuple(self._ids[*path, str(name)] for name in names)
+            return tuple(self._ids[*path, name] for name in names)
         found = self._initial(data, path, "compound")
         return () if found is None else found.targets
 
+    # ------------------------------------------------------------ transitions
+
     def _transitions(
-        self, data: Mapping[str, Any], path: Path, invokes: list[Invoke]
+        self, data: Mapping[str, Any], path: Path, invokes: Iterable[tuple[Invoke, Any]]
     ) -> tuple[Transition, ...]:
+        """Return the transitions of a state, in the order of their triggers in the module's head.
+
+        `Slot.rank` of the writer repeats this order.
+        """
         id = self._ids[path]
-        found: list[Transition] = []
-        for name, config in (data.get("on") or {}).items():
-            found += self._transitions_of(config, path, (self._event(str(name)),))
-        found += self._transitions_of(data.get("onDone"), path, (f"done.state.{id}",))
-        for invoke, config in zip(invokes, as_list(data.get("invoke")), strict=True):
-            if isinstance(config, str):  # a name without handlers
-                continue
-            found += self._transitions_of(config.get("onDone"), path, (f"done.invoke.{invoke.id}",))
-            found += self._transitions_of(
-                config.get("onError"), path, (f"error.invoke.{invoke.id}",)
-            )
-        for delay, config in (data.get("after") or {}).items():
-            found += self._transitions_of(config, path, (), delay=_delay(delay))
+        triggers: list[tuple[Any, str | None, Value | None]] = [
+            (config, read_event(key, self._name), None)
+            for key, config in (data.get("on") or {}).items()
+        ]
+        triggers.append((data.get("onDone"), f"done.state.{id}", None))
+        for invoke, config in invokes:
+            triggers.append((config.get("onDone"), f"done.invoke.{invoke.id}", None))
+            triggers.append((config.get("onError"), f"error.invoke.{invoke.id}", None))
+        for key, config in (data.get("after") or {}).items():
+            if len(key) > _MAX_DIGITS and key.isascii() and key.replace(".", "", 1).isdigit():
+                why = f"a delay has {len(key)} digits, at most {_MAX_DIGITS}"
+                raise BadChart(why, place="after")
+            triggers.append((config, None, read_delay(key)))
         if "timeout" in data:
             wait = read_value(data["timeout"], f"{id} timeout")
-            found += self._transitions_of(data.get("onTimeout"), path, (), delay=wait)
-        found += self._transitions_of(data.get("always"), path, ())
-        return tuple(found)
-
-    def _event(self, name: str) -> str:
-        for theirs, ours in _ALIASES.items():
-            if name.startswith(theirs):
-                return ours + name.removeprefix(theirs).removeprefix(f"{self._name}.")
-        return name
-
-    def _transitions_of(
-        self, config: Any, path: Path, events: tuple[str, ...], delay: Value | None = None
-    ) -> list[Transition]:
-        what = events[0] if events else "after" if delay else "always"
-        place = f"{self._ids[path]} on {what}"
-        return [self._transition(one, path, events, delay, place) for one in as_list(config)]
+            triggers.append((data.get("onTimeout"), None, wait))
+        triggers.append((data.get("always"), None, None))
+        return tuple(
+            self._transition(config, path, event, delay)
+            for configs, event, delay in triggers
+            for config in as_list(configs)
+        )
 
     def _transition(
-        self, config: Any, path: Path, events: tuple[str, ...], delay: Value | None, place: str
+        self, config: Any, path: Path, event: str | None, delay: Value | None
     ) -> Transition:
+        trigger = event if event is not None else "after" if delay else "always"
+        place = f"{self._ids[path]} on {trigger}"
         if isinstance(config, str):
             config = {"target": config}
         if not isinstance(config, Mapping):
@@ -415,10 +284,8 @@ class _Reader:
         if not isinstance(config.get("meta"), Mapping | None):
             raise BadChart("the meta of a transition must be an object", place=place)
         return Transition(
-            events=events,
-            targets=tuple(
-                self._target(str(target), path, place) for target in as_list(config.get("target"))
-            ),
+            events=() if event is None else (event,),
+            targets=self._targets(config.get("target"), path, path[:-1], place),
             is_internal=not config.get("reenter", False),
             guard=read_guard(config.get("guard", config.get("cond")), place),
             actions=read_actions(config.get("actions"), place),
@@ -428,52 +295,60 @@ class _Reader:
             place=place,
         )
 
-    def _target(self, target: str, path: Path, place: str) -> str:
-        if target.startswith("#"):
-            return self._absolute(target[1:], target, place)
-        if target.startswith("."):
-            return self._find((*path, *target[1:].split(".")), target, place)
-        return self._find((*path[:-1], *target.split(".")), target, place)
+    def _targets(self, given: Any, path: Path, around: Path, place: str) -> tuple[str, ...]:
+        """Return the ids of one target or several of a state; a bare name is a state `around`."""
+        found: list[str] = []
+        for target in map(str, as_list(given)):
+            if target.startswith("#"):
+                id = self._ids.get(self._absolute(target[1:].split(".")))
+            elif target.startswith("."):
+                id = self._ids.get((*path, *target[1:].split(".")))
+            else:
+                id = self._ids.get((*around, *target.split(".")))
+            if id is None:
+                raise BadChart(f"there is no state {target!r}", place=place)
+            found.append(id)
+        return tuple(found)
 
-    def _absolute(self, target: str, written: str, place: str) -> str:
-        words = target.split(".")
+    def _absolute(self, words: list[str]) -> Path:
+        """Return the path of `#id` or `#id.path`; ids may have dots, and the longest wins."""
         for length in range(min(len(words), self._max_words), 0, -1):
-            name, rest = ".".join(words[:length]), tuple(words[length:])
-            if name in self._explicit:
-                return self._find((*self._explicit[name], *rest), written, place)
-            if name == self._name:
-                return self._find(rest, written, place)
-        return self._find(tuple(words), written, place)
-
-    def _find(self, path: Path, written: str, place: str) -> str:
-        found = self._ids.get(path)
-        if found is None:
-            raise BadChart(f"there is no state {written!r}", place=place)
-        return found
-
-    def _invoke(self, config: Any, state: str, number: int) -> Invoke:
-        place = f"{state} invoke {number}"
-        if isinstance(config, str):
-            config = {"src": config}
-        if not isinstance(config, Mapping):
-            raise BadChart("an invoke must be an object", place=place)
-        source = config.get("src")
-        is_inline = isinstance(source, Mapping) and "states" in source
-        if not is_inline and not isinstance(source, str):
-            raise BadChart("the src of an invoke must name a chart or service", place=place)
-        return Invoke(
-            id=str(config.get("id") or f"{state}.{number}"),
-            source=None if is_inline else Literal(source),
-            content=read_xstate(source) if isinstance(source, Mapping) else None,
-            payload=read_payload(config.get("input"), place),
-            is_forwarding=bool(config.get("autoForward", False)),
-            place=place,
-        )
+            start = self._paths.get(".".join(words[:length]))
+            if start is not None:
+                return (*start, *words[length:])
+        return tuple(words)
 
 
-_OBJECTS = ("states", "on", "after")
-_NAMES = ("id", "type", "history", "version", "description")
-_MAX_DIGITS = 20
+def _blocks(value: Any, place: str) -> tuple[Block, ...]:
+    found = read_actions(value, place)
+    return (found,) if found else ()
+
+
+def _invoke(config: Any, state: str, number: int) -> Invoke:
+    place = f"{state} invoke {number}"
+    if not isinstance(config, Mapping):
+        raise BadChart("an invoke must be an object", place=place)
+    source = config.get("src")
+    is_inline = isinstance(source, Mapping) and "states" in source
+    if not is_inline and not isinstance(source, str):
+        raise BadChart("the src of an invoke must name a chart or service", place=place)
+    return Invoke(
+        id=str(config.get("id") or f"{state}.{number}"),
+        source=None if is_inline else Literal(source),
+        content=read_xstate(source) if isinstance(source, Mapping) else None,
+        payload=read_payload(config.get("input"), place),
+        is_forwarding=bool(config.get("autoForward", False)),
+        place=place,
+    )
+
+
+def _context(value: Any, place: str) -> tuple[Datum, ...]:
+    if not isinstance(value, Mapping | None):
+        raise BadChart("the context must be an object", place=place)
+    return tuple(
+        Datum(name, read_value(inner, f"{place} context"), place=place)
+        for name, inner in (value or {}).items()
+    )
 
 
 def _check_state(data: Any, place: str) -> None:
@@ -486,37 +361,113 @@ def _check_state(data: Any, place: str) -> None:
         raise BadChart("a state must be an object", place=place)
     if not isinstance(data.get("meta"), Mapping | None):
         raise BadChart("the meta of a state must be an object", place=place)
-    for name in _OBJECTS:
+    for name in ("states", "on", "after"):
         if data.get(name) and not isinstance(data[name], Mapping):
             got = type(data[name]).__name__
             raise BadChart(f"{name} must be an object, got {got}", place=place)
-    for name in _NAMES:
+    for name in ("id", "type", "history", "version", "description"):
         if isinstance(data.get(name), Mapping | list):
             got = type(data[name]).__name__
             raise BadChart(f"{name} must be a text, got {got}", place=place)
 
 
-def _blocks(value: Any, place: str) -> tuple[Any, ...]:
-    found = read_actions(value, place)
-    return (found,) if found else ()
+# ---------------------------------------------------------------- annotations
 
 
-def _context(value: Any, place: str) -> tuple[Datum, ...]:
-    if value is None:
-        return ()
-    if not isinstance(value, Mapping):
-        raise BadChart("the context must be an object", place=place)
-    return tuple(
-        Datum(str(name), read_value(inner, f"{place} context"), place=place)
-        for name, inner in value.items()
+def split_annotations(meta: Any) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    """Return the meta of the user, and our annotations that were in it.
+
+    Raises:
+        BadChart: the user's meta, which the annotations contain, is not an object.
+    """
+    if not isinstance(meta, dict) or not isinstance(meta.get(ANNOTATIONS), dict):
+        return meta, {}
+    notes = meta[ANNOTATIONS]
+    if "meta" in notes:
+        if not isinstance(notes["meta"], dict | None):
+            raise BadChart("it must be an object", place=f"meta.{ANNOTATIONS}.meta")
+        return notes["meta"], notes
+    rest = {name: value for name, value in meta.items() if name != ANNOTATIONS}
+    return rest or None, notes
+
+
+def _with_annotations(state: State) -> State:
+    """Return a state with its annotations applied, and removed from its meta."""
+    meta, notes = split_annotations(state.meta)
+    place = state.id
+    found: dict[str, Any] = {"meta": meta, "transitions": _in_order(state.transitions)}
+    for side in ("entry", "exit"):
+        if side in notes:
+            found[side] = _split_blocks(getattr(state, side), notes[side], place)
+    if "data" in notes:
+        found["data"] = tuple(_datum(form, place) for form in notes["data"])
+    if "output" in notes:
+        found["output"] = payload_from_json(notes["output"], place)
+    if "initial" in notes and state.initial is not None:
+        actions = read_actions(notes["initial"].get("actions"), state.initial.place)
+        found["initial"] = replace(
+            state.initial,
+            is_internal=bool(notes["initial"].get("internal", False)),
+            actions=actions or state.initial.actions,
+        )
+    if "invokes" in notes:
+        if not isinstance(notes["invokes"], list) or len(notes["invokes"]) != len(state.invokes):
+            raise BadChart("annotations of invokes must be one for each", place=place)
+        found["invokes"] = tuple(
+            invoke if note is None else _annotated_invoke(note, invoke.place)
+            for invoke, note in zip(state.invokes, notes["invokes"], strict=True)
+        )
+    return replace(state, **found)
+
+
+def _annotated_invoke(note: dict[str, Any], place: str) -> Invoke:
+    texts = [note.get("id"), note.get("idLocation")]
+    if not all(isinstance(text, str | None) for text in texts):
+        raise BadChart("an id must be a text", place=place)
+    names = [name for name in ("source", "type", "content") if name in note]
+    values: dict[str, Any] = {name: value_from_json(note[name]) for name in names}
+    if "chart" in note:
+        values["content"] = read_xstate(note["chart"])
+    finalize = note.get("finalize")
+    return Invoke(
+        id=note.get("id"),
+        id_location=note.get("idLocation"),
+        payload=payload_from_json(note.get("payload", {}), place),
+        finalize=None if finalize is None else read_actions(finalize, place),
+        is_forwarding=bool(note.get("forwarding", False)),
+        place=place,
+        **values,
     )
 
 
-def _delay(delay: Any) -> Value:
-    """Return a delay: milliseconds, a duration, or an expression."""
-    text = str(delay)
-    if text.isascii() and text.replace(".", "", 1).isdigit():
-        if len(text) > _MAX_DIGITS:
-            raise BadChart(f"a delay has {len(text)} digits, at most {_MAX_DIGITS}", place="after")
-        return Literal(float(text) if "." in text else int(text))
-    return Literal(text) if text[:1].isdigit() else Expression(text)
+def _in_order(transitions: tuple[Transition, ...]) -> tuple[Transition, ...]:
+    """Return transitions in their annotated order; one that was split by event is joined."""
+    found: dict[int, Transition] = {}
+    for position, transition in enumerate(transitions):
+        meta, notes = split_annotations(transition.meta)
+        changes: dict[str, Any] = {"meta": meta}
+        if "events" in notes:
+            changes["events"] = tuple(str(event) for event in notes["events"])
+        if "delay" in notes:
+            changes["delay"] = value_from_json(notes["delay"])
+        order = notes.get("order", position)
+        order = order if isinstance(order, int) else position
+        found.setdefault(order, replace(transition, **changes))
+    return tuple(found[order] for order in sorted(found))
+
+
+def _split_blocks(blocks: tuple[Block, ...], sizes: Any, place: str) -> tuple[Block, ...]:
+    actions: list[Action] = [action for block in blocks for action in block]
+    if not isinstance(sizes, list) or sum(sizes) != len(actions):
+        raise BadChart("annotated block sizes do not match its actions", place=place)
+    found: list[Block] = []
+    for size in sizes:
+        found.append(tuple(actions[:size]))
+        actions = actions[size:]
+    return tuple(found)
+
+
+def _datum(form: Any, place: str) -> Datum:
+    if not isinstance(form, list) or len(form) not in {1, 2}:
+        raise BadChart("annotated data must be names and values", place=place)
+    return Datum(str(form[0]), value_from_json(form[1]) if len(form) == 2 else None, place=place)
