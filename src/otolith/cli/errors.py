@@ -19,12 +19,15 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import IntEnum
 from pathlib import Path
 from traceback import FrameSummary, StackSummary, TracebackException
+from typing import TypeVar
 
 import click
 
@@ -45,15 +48,35 @@ from otolith.errors import (
     Unsupported,
 )
 
-_CODES: tuple[tuple[type[Error], int], ...] = (
-    (Conflict, 1),
-    (Invalid, 2),
-    (NotFound, 3),
-    (Denied, 4),
-    (ReadOnly, 4),
-    (Corrupt, 5),
-    (Unavailable, 6),
-    (Unsupported, 7),
+E = TypeVar("E", bound=Error)
+
+
+class ExitCode(IntEnum):
+    """The exit codes that commands name; the head of this file says what each means."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    DENIED = 4
+    DAMAGED = 5
+    UNAVAILABLE = 6
+    UNSUPPORTED = 7
+    UNFINISHED = 8
+    INTERRUPTED = 128 + signal.SIGINT  # as a shell counts signals
+    BROKEN_PIPE = 128 + 13
+
+
+# The first class that fits decides; any other error is a wrong call.
+_CODES: tuple[tuple[type[Error], ExitCode], ...] = (
+    (Conflict, ExitCode.FAILED),
+    (Invalid, ExitCode.USAGE),
+    (NotFound, ExitCode.NOT_FOUND),
+    (Denied, ExitCode.DENIED),
+    (ReadOnly, ExitCode.DENIED),
+    (Corrupt, ExitCode.DAMAGED),
+    (Unavailable, ExitCode.UNAVAILABLE),
+    (Unsupported, ExitCode.UNSUPPORTED),
 )
 
 # The library's hints name Python calls; these name commands instead.
@@ -72,9 +95,9 @@ _HINTS: tuple[tuple[type[Error], str], ...] = (
 _STATE_KEY_MESSAGE = re.compile(r"nothing at |.* has no key ")
 
 
-def exit_code(error: Error) -> int:
+def exit_code(error: Error) -> ExitCode:
     """Return the exit code for an error."""
-    return next((code for kind, code in _CODES if isinstance(error, kind)), 2)
+    return next((code for kind, code in _CODES if isinstance(error, kind)), ExitCode.USAGE)
 
 
 def hint_of(error: Error) -> str:
@@ -88,10 +111,15 @@ def hint_of(error: Error) -> str:
     return next((hint for kind, hint in _HINTS if isinstance(error, kind)), error.hint)
 
 
-def with_terminal_hint(error: Error) -> Error:
-    """Mark an error whose hint already names commands; return it."""
+def with_terminal_hint(error: E) -> E:
+    """Mark an error whose hint already names commands, so that `hint_of` keeps it; return it."""
     error.__dict__["has_terminal_hint"] = True
     return error
+
+
+def terminal_error(kind: type[E], message: str, hint: str) -> E:
+    """Return an error whose hint is printed as it is: it names commands."""
+    return with_terminal_hint(kind(message, hint=hint))
 
 
 def report(message: str, hint: str = "") -> None:
@@ -101,6 +129,7 @@ def report(message: str, hint: str = "") -> None:
         click.echo(f"{click.style('hint:', fg='cyan')} {escape(hint)}", err=True)
 
 
+# Where the frames of a traceback can be: in otolith, in Python itself, in what pip installed.
 _OURS = str(Path(__file__).resolve().parents[1]) + os.sep
 _PYTHON = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
 _INSTALLED = tuple(sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib"))
@@ -123,7 +152,7 @@ def user_code_errors(code: str, hint: str) -> Iterator[None]:
             raise
         click.echo(escape(trace_of(error)), err=True, nl=False)
         report(f"{code} raised {type(error).__name__}; this is not from otolith itself", hint)
-        raise click.exceptions.Exit(1) from None
+        raise click.exceptions.Exit(ExitCode.FAILED) from None
 
 
 def trace_of(error: BaseException) -> str:
@@ -142,6 +171,7 @@ def _keep_frames(trace: TracebackException, keep: Callable[[FrameSummary], bool]
 
 
 def _is_users(frame: FrameSummary) -> bool:
+    """Return whether a frame is in a file of the user, not in an installed package."""
     return _is_foreign(frame) and not frame.filename.startswith(_INSTALLED)
 
 

@@ -2,6 +2,11 @@
 
 The code runs in the user's own process. Only data is stored: functions, classes and modules are
 not. A variable that cannot be stored is reported once, and stays in the kernel.
+
+Theory of operation. `VariableSync` remembers which object it last staged under each name. After a
+cell it stages the names that are bound to another object now, and deletes those that are gone; the
+commit finds what was changed in place. An undo or checkout works the other way: the state moves,
+and its values replace the variables. Errors are printed, never raised into the user's cell.
 """
 
 from __future__ import annotations
@@ -17,9 +22,10 @@ import click
 
 from otolith import opening
 from otolith import session as session_room
-from otolith.cli.errors import hint_of, report, with_terminal_hint
+from otolith.cli.errors import hint_of, report, terminal_error
 from otolith.cli.format.history import changes_text, oneline, plural
 from otolith.cli.format.values import describe, is_data, one_line
+from otolith.cli.line_commands import LineCommands
 from otolith.cli.terminal import table
 from otolith.core import Commit
 from otolith.errors import Error, Invalid
@@ -77,6 +83,10 @@ class VariableSync:
         return None if commit == before else commit
 
     def _stage(self) -> None:
+        """Stage what differs from the state: new, rebound and deleted variables.
+
+        Objects that were changed in place are found by the commit itself.
+        """
         mine = self.variables()
         for name in self._bound.keys() - mine.keys():
             if name in self.state:
@@ -104,6 +114,7 @@ class VariableSync:
         self._bound = {name: value for name, value in self._bound.items() if name in self.unstored}
 
     def _values(self, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
+        """Yield the variables of the state; one that cannot be loaded is reported and left out."""
         for name in list(filter(_is_user_name, names)):
             try:
                 yield name, self.state[name]
@@ -118,18 +129,6 @@ def _is_user_name(name: str) -> bool:
 
 _LOG_LINES = 20
 _PREVIEW = 60
-
-_HELP = {
-    "open PATH SESSION [BRANCH]": "store the variables of this kernel there, and load those",
-    "status": "show the session, and the variables that are not stored",
-    "vars": "list the variables, and why one is not stored",
-    "log [NAME]": "list the last cells, or those that changed a variable",
-    "diff [A [B]]": "show the changes of the last cell, or between two commits",
-    "undo": "undo the last cell",
-    "checkout COMMIT": "restore the variables of a commit, as a new commit",
-    "fork NAME": "create a branch here, and continue there",
-    "close": "stop storing variables",
-}
 
 
 class Shell(Protocol):
@@ -153,19 +152,24 @@ class Extension:
         self._shell = shell
         self._repo: session_room.Repo | None = None
         self._sync: VariableSync | None = None
-        # The function of a command, and its least and most number of words.
-        self._commands: dict[str, tuple[Callable[..., Iterable[str]], int, int]] = {
-            "open": (self._open, 2, 3),
-            "status": (self._status, 0, 0),
-            "vars": (self._vars, 0, 0),
-            "log": (self._log, 0, 1),
-            "diff": (self._diff, 0, 2),
-            "undo": (self._undo, 0, 0),
-            "checkout": (self._checkout, 1, 1),
-            "fork": (self._fork, 1, 1),
-            "close": (self._close, 0, 0),
-            "help": (lambda: table([[f"%otolith {k}", v] for k, v in _HELP.items()]), 0, 0),
-        }
+        self._commands = LineCommands("%otolith ", {
+            "open PATH SESSION [BRANCH]": (
+                self._open, "store the variables of this kernel there, and load those"
+            ),
+            "status": (self._status, "show the session, and the variables that are not stored"),
+            "vars": (self._vars, "list the variables, and why one is not stored"),
+            "log [NAME]": (self._log, "list the last cells, or those that changed a variable"),
+            "diff [A [B]]": (
+                self._diff, "show the changes of the last cell, or between two commits"
+            ),
+            "undo": (lambda: self._move(Versioned.undo), "undo the last cell"),
+            "checkout COMMIT": (
+                lambda commit: self._move(lambda state: state.rollback(commit)),
+                "restore the variables of a commit, as a new commit",
+            ),
+            "fork NAME": (self._fork, "create a branch here, and continue there"),
+            "close": (self._close, "stop storing variables"),
+        })  # fmt: skip
 
     def start(self) -> None:
         """Add the magic and the hook to the kernel."""
@@ -191,24 +195,18 @@ class Extension:
     def magic(self, line: str) -> None:
         """Commit the variables of this kernel after each cell: %otolith open PATH SESSION."""
         try:
-            for text in self._run_command(line):
+            name, *words = shlex.split(line) or ["help"]
+        except ValueError:  # a quote that is not closed
+            name, words = line, []
+        typed = f"%otolith {line}"
+        try:
+            for text in self._commands.run(name, words, line=typed, hint="%otolith lists them"):
                 click.echo(text)
         except Error as error:
             report(error.message, hint_of(error))
 
-    def _run_command(self, line: str) -> Iterable[str]:
-        try:
-            name, *words = shlex.split(line) or ["help"]
-        except ValueError:  # a quote that is not closed
-            name, words = line, []
-        command, least, most = self._commands.get(name, (None, 0, 0))
-        if command is None or not least <= len(words) <= most:
-            raise with_terminal_hint(
-                Invalid(f"%otolith {line} is not a command", hint="%otolith lists them")
-            )
-        return command(*words)
-
     def _open(self, path: str, session: str, branch: str = "main") -> Iterable[str]:
+        """Open a session, and load its variables that the kernel does not have."""
         yield from self._close()
         place = path if ":" in path else Path(path).expanduser()
         self._repo = opening.open(place)
@@ -221,8 +219,13 @@ class Extension:
             yield f"This kernel already has {', '.join(own)}; the session stores these from now on."
 
     def _open_sync(self) -> VariableSync:
+        """Return the open session.
+
+        Raises:
+            Invalid: there is none.
+        """
         if self._sync is None:
-            raise with_terminal_hint(Invalid("no store is open", hint="%otolith open PATH SESSION"))
+            raise terminal_error(Invalid, "no store is open", "%otolith open PATH SESSION")
         return self._sync
 
     def _commit_first(self) -> VariableSync:
@@ -232,9 +235,10 @@ class Extension:
         return sync
 
     def _status(self) -> Iterable[str]:
+        """Yield the session, its head, and the variables that are not stored."""
         sync = self._open_sync()
         state = sync.state
-        head = oneline(state.head, {}) if state.head is not None else "no commit yet"
+        head = oneline(state.head) if state.head is not None else "no commit yet"
         yield f"Session {state.session}, branch {state.name}: {head}"
         stored = sync.variables().keys() - sync.unstored.keys()
         yield f"{plural(len(stored), 'variable')}, each cell a commit."
@@ -242,6 +246,7 @@ class Extension:
             yield f"Not stored: {name}, {why}"
 
     def _vars(self) -> Iterable[str]:
+        """Return the variables as a table: name, type, and a preview or why it is not stored."""
         sync = self._open_sync()
         rows = []
         for name, value in sorted(sync.variables().items()):
@@ -250,34 +255,33 @@ class Extension:
         return table(rows)
 
     def _log(self, name: str | None = None) -> Iterable[str]:
+        """Yield the last commits, or those that changed a variable."""
         path = None if name is None else (name,)
         found = self._open_sync().state.log(path=path, limit=_LOG_LINES)
-        return (oneline(commit, {}) for commit in found)
+        return (oneline(commit) for commit in found)
 
     def _diff(self, old: str | None = None, new: str | None = None) -> Iterable[str]:
+        """Yield the changes of the last cell, or between two commits."""
         state = self._commit_first().state
         if old is None and state.head is not None and not state.head.parents:
             return (f"+ {name}" for name in state)
         return changes_text(state.diff(old or "@~1", new or "@"))
 
-    def _undo(self) -> Iterable[str]:
+    def _move(self, move: Callable[[Versioned], Commit]) -> Iterable[str]:
+        """Undo, or restore a commit; then replace the variables by those of the state."""
         sync = self._commit_first()
-        now = sync.state.undo()
+        now = move(sync.state)
         sync.reload()
-        yield f"{sync.state.name} is at {oneline(now, {})}"
-
-    def _checkout(self, target: str) -> Iterable[str]:
-        sync = self._commit_first()
-        now = sync.state.rollback(target)
-        sync.reload()
-        yield f"{sync.state.name} is at {oneline(now, {})}"
+        yield f"{sync.state.name} is at {oneline(now)}"
 
     def _fork(self, name: str) -> Iterable[str]:
+        """Create a branch at the current commit, and continue there."""
         sync = self._commit_first()
         sync.switch(sync.state.fork(name))
         return self._status()
 
     def _close(self) -> Iterable[str]:
+        """Close the store, if one is open. The variables stay in the kernel."""
         if self._sync is not None and self._repo is not None:
             state = self._sync.state
             self._repo.close()

@@ -5,6 +5,15 @@
         store.db          the store, unless it is elsewhere
 
 The path of a store is relative to the directory that contains `.otolith`.
+
+Which one a command works on, the first that applies:
+
+    store       `--store`, or $OTOLITH_STORE; then no directory is searched; else place.json
+    session     that of the command; `-s`; place.json; the only one of the store
+    branch      `-b`; place.json, unless another session was named; "main"
+
+Only `init`, `checkout` and `demo` write place.json. Edits that are staged between two commands are
+stashed in the store, not beside it.
 """
 
 from __future__ import annotations
@@ -19,12 +28,12 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from otolith import opening
-from otolith.cli.errors import with_terminal_hint
+from otolith.cli.errors import terminal_error
 from otolith.cli.options import GlobalOptions
 from otolith.codecs import Codecs
 from otolith.core import Commit
 from otolith.errors import Corrupt, Denied, Invalid, RefNotFound, StoreNotFound
-from otolith.session import Repo, Versioned
+from otolith.session import Repo, SessionSnapshot, Versioned
 
 FOLDER = ".otolith"
 FILE = "place.json"
@@ -70,12 +79,11 @@ def find(options: GlobalOptions) -> StoreLocation:
     here = options.directory.resolve()
     root = next((up for up in (here, *here.parents) if (up / FOLDER / FILE).is_file()), None)
     if root is None:
-        raise with_terminal_hint(
-            StoreNotFound(
-                f"no {FOLDER} here or in any directory above",
-                hint="`otolith init` makes one, `otolith --store URL …` uses a store directly, "
-                "`otolith demo` shows what this is",
-            )
+        raise terminal_error(
+            StoreNotFound,
+            f"no {FOLDER} here or in any directory above",
+            "`otolith init` makes one, `otolith --store URL …` uses a store directly, "
+            "`otolith demo` shows what this is",
         )
     location = load(root)
     if is_named and options.session != location.session:
@@ -142,6 +150,14 @@ class OpenBranch:
         """
         return self.commit("@")
 
+    def at(self, expression: str) -> SessionSnapshot:
+        """Return the state at the commit that an expression names.
+
+        Raises:
+            RefNotFound: there is none.
+        """
+        return self.repo.at(self.commit(expression))
+
     def commit(self, expression: str) -> Commit:
         """Return the commit that an expression names.
 
@@ -157,9 +173,15 @@ class OpenBranch:
             raise ref_not_found(error.message, name, self._refs(), error.hint) from None
 
     def _refs(self) -> list[str]:
+        """Return the branches of the session and the tags, to suggest one of them."""
         return [*self.repo.branches(self.branch.session), *self.repo.tags()]
 
     def _no_commit(self) -> RefNotFound:
+        """Return the error about a branch without a commit.
+
+        Its hint depends on what the user most likely meant: a branch or session with a similar
+        name, one of the sessions that exist, or a session to begin.
+        """
         session, name = self.branch.session, self.branch.name
         if self.repo.branches(session):
             message = f"session {session} has no branch {name}"
@@ -183,35 +205,51 @@ class OpenBranch:
 def ref_not_found(message: str, name: str, known: list[str], otherwise: str) -> RefNotFound:
     """Return an error that suggests the nearest known name, or else another hint."""
     near = get_close_matches(name, known, n=1)
-    error = RefNotFound(message, hint=f"did you mean {near[0]}?" if near else otherwise)
-    with_terminal_hint(error)
-    return error
+    return terminal_error(RefNotFound, message, f"did you mean {near[0]}?" if near else otherwise)
 
 
 @contextmanager
-def open_repo(url: str, *, read_only: bool = False, create: bool = False) -> Iterator[Repo]:
-    """Open a repo for one command; no class of the user is imported and none of their code runs."""
-    codecs = Codecs(opaque=True)
+def open_repo(
+    url: str, *, read_only: bool = False, create: bool = False, opaque: bool = True
+) -> Iterator[Repo]:
+    """Open a repo for one command.
+
+    Values of the user's classes stay opaque, so that no module of theirs is imported and none of
+    their code runs; only the commands that run their code pass `opaque=False`.
+    """
+    codecs = Codecs(opaque=True) if opaque else None
     with opening.open(url, codecs=codecs, create=create, read_only=read_only) as repo:
         yield repo
 
 
 @contextmanager
 def open_current(
-    options: GlobalOptions, *, read_only: bool = False, unstash: bool = True
+    options: GlobalOptions,
+    *,
+    read_only: bool = False,
+    unstash: bool = True,
+    must_exist: bool = False,
+    opaque: bool = True,
 ) -> Iterator[OpenBranch]:
     """Open the current store and branch, and stage its stashed edits again.
 
     Staged edits belong to the commit they began on and hide later ones. A command that shows what
-    agents committed in the meantime passes `unstash=False`.
+    agents committed in the meantime, or runs one, passes `unstash=False`.
+
+    Raises:
+        RefNotFound: `must_exist`, and the branch has no commit.
+        Invalid: no session was named, and the store has none or several.
     """
     location = find(options)
-    with open_repo(location.url, read_only=read_only) as repo:
+    with open_repo(location.url, read_only=read_only, opaque=opaque) as repo:
         session = location.session if location.session is not None else only_session(repo)
         branch = repo.session(session, branch=location.branch)
+        current = OpenBranch(location, repo, branch)
         if unstash:
             branch.unstash()
-        yield OpenBranch(location, repo, branch)
+        if must_exist:
+            current.head()
+        yield current
 
 
 def only_session(repo: Repo) -> str:

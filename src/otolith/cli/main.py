@@ -1,11 +1,20 @@
-"""The `otolith` program: global options, commands loaded on use, errors as exit codes."""
+"""The `otolith` program: global options, commands loaded on use, errors as exit codes.
+
+Rules for commands:
+
+- A command is listed in `COMMANDS` and lives in a module of `cli/commands`. Help reads the table,
+  so that `otolith --help` imports no command, and a command imports only its own module.
+- It raises an `Error` of otolith, or a `click.UsageError` whose second line is the hint. `Program`
+  turns both into a message and an exit code (see `errors.py`); nothing else catches them.
+- An exit code that is not an error (differences, an unfinished run) is set by `ctx.exit(code)`.
+- It opens the store read-only unless it changes something, and prints by `terminal.output`.
+"""
 
 from __future__ import annotations
 
 import importlib
 import io
 import os
-import signal
 import sys
 from difflib import get_close_matches
 from pathlib import Path
@@ -15,7 +24,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from otolith import __version__
-from otolith.cli.errors import exit_code, hint_of, report
+from otolith.cli.errors import ExitCode, exit_code, hint_of, report
 from otolith.cli.options import GlobalOptions
 from otolith.errors import Error
 
@@ -74,8 +83,6 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
 }
 
 _MODULES = {name: home for group in COMMANDS.values() for name, (home, _) in group.items()}
-_UNAVAILABLE = 6
-_INTERRUPTED, _BROKEN_PIPE = 128 + signal.SIGINT, 128 + 13  # as a shell counts them
 
 
 class Program(click.Group):
@@ -119,6 +126,7 @@ class Program(click.Group):
         sys.exit(self._code(args, extra))
 
     def _code(self, args: Any, extra: dict[str, Any]) -> int:
+        """Run a command and return its exit code; errors are reported here, and only here."""
         try:
             code = super().main(args, standalone_mode=False, **extra)
             sys.stdout.flush()
@@ -128,20 +136,21 @@ class Program(click.Group):
             report(error.message, hint_of(error))
             return exit_code(error)
         except SystemExit:  # click exits like this only when the reader of a pipe is gone
-            return _BROKEN_PIPE
+            return ExitCode.BROKEN_PIPE
         except BrokenPipeError:
             # Python flushes stdout again at exit; send that to the null device.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return _BROKEN_PIPE
+            return ExitCode.BROKEN_PIPE
         except OSError as error:
             report(str(error), "check the path, its permissions and the free disk space")
-            return _UNAVAILABLE
+            return ExitCode.UNAVAILABLE
         except (click.Abort, KeyboardInterrupt):
-            return _INTERRUPTED
+            return ExitCode.INTERRUPTED
         return code if isinstance(code, int) else 0
 
 
 def _usage(error: click.ClickException) -> int:
+    """Report an error of click, with our own hint if it has none, and return the exit code."""
     if isinstance(error, NoArgsIsHelpError):  # a group without a command
         click.echo(error.format_message())
         return 0
@@ -186,18 +195,12 @@ def program(
     no_pager: bool,
 ) -> None:
     """Version control for what an agent knows."""
-    ctx.color = _color(color)
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    # None leaves it to whether the output is a terminal.
+    ctx.color = (False if plain else None) if color == "auto" else color == "always"
     ctx.obj = GlobalOptions(store, session, branch, directory, is_paged=not no_pager)
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
-
-
-def _color(choice: str) -> bool | None:
-    """Return whether to colour; None leaves it to whether the output is a terminal."""
-    if choice != "auto":
-        return choice == "always"
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return False if plain else None
 
 
 def main() -> NoReturn:

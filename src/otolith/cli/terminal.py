@@ -1,8 +1,14 @@
 """Terminal output: escaped lines, a pager, tables, progress, and JSON for programs.
 
-Messages, names and values of a store are chosen by whoever writes to it. A control character could
+Messages, names and values of a store are chosen by those who write to it. A control character could
 recolour, move or erase what is on the screen, and a bidirectional one makes a text read as another.
-So every stored text is escaped before it is printed.
+The rules that follow from it:
+
+- Stored text is passed through `escape` before it is styled or put into a line.
+- Lines are printed by `page` or `output`, which escape them again, except for our own colours.
+- JSON is printed by `emit`, which escapes the same characters in a way that JSON readers undo.
+- Results go to standard output; errors, progress and summaries of steps go to standard error.
+- Only `cat`, and the output of the user's own code, are printed raw.
 """
 
 from __future__ import annotations
@@ -20,6 +26,8 @@ import click
 
 from otolith.cli.options import GlobalOptions
 
+# Code points -> what is printed instead. JSON escapes C0 characters itself, so that `_ESCAPED`
+# has the others; the lines for a terminal replace all of them, except for line feed and tab.
 _CONTROLS = [*range(32), *range(127, 160)]
 _BIDI = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -44,21 +52,37 @@ def escape_line(line: str) -> str:
     return "".join(part if at % 2 else escape(part) for at, part in enumerate(parts))
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs.")
+def output(options: GlobalOptions, data: Callable[[], object], lines: Iterable[str]) -> None:
+    """Print a result: with `--json` the data as one object, otherwise the lines, paged.
+
+    Only one of them is computed: `data` is a function, and `lines` may be a generator.
+    """
+    if options.as_json:
+        emit(data())
+    else:
+        page(lines, options)
 
 
-def emit(found: Any) -> None:
-    """Print one JSON object."""
-    click.echo(dumps(found))
+def emit(data: object) -> None:
+    """Print one JSON value."""
+    click.echo(dumps(data))
 
 
-def dumps(found: Any) -> str:
-    """Return indented JSON that is safe to print; ASCII only where the output cannot encode it."""
-    text = json.dumps(found, indent=2, ensure_ascii=False).translate(_ESCAPED)
+def pick(source: object, *names: str) -> dict[str, Any]:
+    """Return these attributes of an object by name, as the members of a JSON object."""
+    return {name: getattr(source, name) for name in names}
+
+
+def dumps(data: object) -> str:
+    """Return indented JSON that is safe to print; ASCII only where the output cannot encode it.
+
+    Characters that a terminal would obey are escaped by their code, which JSON readers undo.
+    """
+    text = json.dumps(data, indent=2, ensure_ascii=False).translate(_ESCAPED)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
-        return json.dumps(found, indent=2)
+        return json.dumps(data, indent=2)
     return text
 
 
@@ -81,6 +105,7 @@ def page(lines: Iterable[str], options: GlobalOptions) -> None:
 
 
 def _print_to_pager(process: subprocess.Popen[str], lines: Iterable[str]) -> None:
+    """Write lines to a pager until they or the user's patience end; wait for it to close."""
     color = click.get_current_context().color is not False
     with process:
         assert process.stdin is not None
@@ -92,13 +117,17 @@ def _print_to_pager(process: subprocess.Popen[str], lines: Iterable[str]) -> Non
 
 
 def table(rows: Sequence[Sequence[str]], *, right: Iterable[int] = ()) -> list[str]:
-    """Return rows as lines with aligned columns; `right` lists the columns to align right."""
+    """Return rows as lines with aligned columns; `right` lists the columns to align right.
+
+    Cells may be styled: colours do not count as width. No rows are no lines.
+    """
     widths = [
         max(len(click.unstyle(cell)) for cell in column) for column in zip(*rows, strict=True)
     ]
     aligned_right = frozenset(right)
 
     def pad(at: int, cell: str) -> str:
+        """Fill a cell up to the width of its column."""
         gap = " " * (widths[at] - len(click.unstyle(cell)))
         return gap + cell if at in aligned_right else cell + gap
 

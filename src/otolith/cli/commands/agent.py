@@ -2,6 +2,12 @@
 
 `run` of an agent begins here too (`begin`). The user's code runs in this process; see
 `cli/run/agents.py`. Exit codes: 0 done, 1 the run ended with an error, 8 it is not finished.
+
+`resume` and `replay` without `--with` only show: no code of the user is imported, and the store is
+opened read-only. So are `effects` without `--settle`, and `events`. All but `events` ignore staged
+edits, because an agent commits while a person has edits staged.
+
+Whether an effect happened is never guessed: a person finds out, and records it with `--settle`.
 """
 
 from __future__ import annotations
@@ -28,7 +34,7 @@ from otolith.agent import (
     replies_in,
     run_code_name,
 )
-from otolith.cli.errors import with_terminal_hint
+from otolith.cli.errors import ExitCode, terminal_error
 from otolith.cli.format.history import format_time, plural
 from otolith.cli.format.runs import (
     event_json,
@@ -40,8 +46,8 @@ from otolith.cli.format.runs import (
     run_lines,
 )
 from otolith.cli.format.values import one_line, to_json
-from otolith.cli.location import OpenBranch, find, only_session, open_current, open_repo
-from otolith.cli.options import GlobalOptions, reject_options
+from otolith.cli.location import open_current
+from otolith.cli.options import GlobalOptions, json_option, reject_options, session_argument
 from otolith.cli.run.agents import (
     KEY_LETTERS,
     OpenRun,
@@ -53,14 +59,14 @@ from otolith.cli.run.agents import (
     unknown_effect_lines,
     unknown_effects,
 )
-from otolith.cli.terminal import emit, escape, json_option, page, table
+from otolith.cli.terminal import escape, output, page, table
 from otolith.core import Commit
 from otolith.errors import Invalid, KeyNotFound
 from otolith.session import Versioned
 from otolith.state import events as events_of
 
-_UNFINISHED, _FAILED = 8, 1  # errors use 1 to 7
-_CODES = {"done": 0, "error": _FAILED}
+# How a run ended -> exit code; all other endings are unfinished.
+_CODES = {"done": ExitCode.OK, "error": ExitCode.FAILED}
 _LIMITS = ("max_steps", "max_seconds")
 
 with_option = click.option(
@@ -76,7 +82,7 @@ max_seconds_option = click.option(
 
 
 @click.command("resume")
-@click.argument("session", required=False)
+@session_argument
 @with_option
 @click.option("--answer", metavar="TEXT", help="The answer to the question that it waits with.")
 @click.option("--force", is_flag=True, help="Resume even if other code began the run.")
@@ -86,37 +92,29 @@ max_seconds_option = click.option(
 @json_option
 @click.pass_context
 def resume(
-    ctx: click.Context,
-    /,
-    *,
-    session: str | None,
-    code: str | None,
-    answer: str | None,
-    force: bool,
-    abandon: bool,
-    as_json: bool,
+    ctx: click.Context, /, *, code: str | None, answer: str | None, force: bool, abandon: bool,
     **limits: Any,
-) -> None:
+) -> None:  # fmt: skip
     """Resume a run that was interrupted, paused or stopped.
 
     `--with` names your code of the run; it runs in this process. Without it, the runs of the
     session are shown. Exits with 1 if the run ended with an error, with 8 if it is not finished.
     """
-    options: GlobalOptions = ctx.obj.for_session(session)
+    options: GlobalOptions = ctx.obj
     if abandon:
         reject_options(ctx, ("answer", "force", *_LIMITS), "does not apply to --abandon")
-        _abandon(options, None if code is None else run_name(options, code), as_json=as_json)
+        _abandon(options, None if code is None else run_name(options, code))
         return
     if code is None:
         why = "applies to a run that is resumed: add --with FILE.py:NAME"
         reject_options(ctx, ("answer", "force", *_LIMITS), why)
-        ctx.exit(_show_runs(options, as_json=as_json))
-    with open_run(options, None, code) as run:
+        ctx.exit(_show_runs(options))
+    with open_run(options, code) as run:
         if not force:
             _check_code(run, code)
         with run_errors(run.hint, run.state):
             outcome = run.orchestrator.resume(run.state.session, answer, **limits)
-        _finish(ctx, run, outcome, as_json=as_json)
+        _finish(ctx, run, outcome)
 
 
 def _check_code(run: OpenRun, code: str) -> None:
@@ -129,20 +127,17 @@ def _check_code(run: OpenRun, code: str) -> None:
         )
 
 
-def begin(
-    ctx: click.Context, code: str, input: str, *, session: str | None, again: bool, as_json: bool,
-    **limits: Any,
-) -> None:  # fmt: skip
+def begin(ctx: click.Context, code: str, input: str, *, again: bool, **limits: Any) -> None:
     """Begin a run of the user's code, or resume the one that has the same input."""
-    with open_run(ctx.obj, session, code, input) as run:
+    with open_run(ctx.obj, code, input) as run:
         with run_errors(run.hint, run.state):
             outcome = run.orchestrator.run(
                 run.input, session=run.state.session, again=again, **limits
             )
-        _finish(ctx, run, outcome, as_json=as_json)
+        _finish(ctx, run, outcome)
 
 
-def _finish(ctx: click.Context, run: OpenRun, outcome: Outcome, *, as_json: bool) -> None:
+def _finish(ctx: click.Context, run: OpenRun, outcome: Outcome) -> None:
     """Print how a run ended and the command that follows; exit with its code."""
     run.result_returned(outcome)
     next_command = []
@@ -150,69 +145,64 @@ def _finish(ctx: click.Context, run: OpenRun, outcome: Outcome, *, as_json: bool
         next_command = [f"to answer: {run.hint.resume('--answer', 'TEXT')}"]
     elif not outcome.state.is_over:
         next_command = [f"to resume: {run.hint.resume()}"]
-    if as_json:
-        emit(outcome_json(outcome))
-    else:
-        page([*outcome_lines(outcome), *next_command], ctx.obj)
-    ctx.exit(_CODES.get(outcome.ended, _UNFINISHED))
+    lines = chain(outcome_lines(outcome), next_command)
+    output(ctx.obj, lambda: outcome_json(outcome), lines)
+    ctx.exit(_CODES.get(outcome.ended, ExitCode.UNFINISHED))
 
 
-def _show_runs(options: GlobalOptions, *, as_json: bool) -> int:
+def _show_runs(options: GlobalOptions) -> ExitCode:
     """Show the runs of a session; return the exit code of the least finished."""
-    with open_current(options, read_only=True, unstash=False) as current:
-        current.head()
+    with open_current(options, read_only=True, unstash=False, must_exist=True) as current:
         state = current.branch
         found, hint = _runs(state), ResumeHint(options, state.session)
         unknown = unknown_effects(state)
-        if as_json:
-            runs = {name: run.head_data() for name, run in found.items()}
-            emit({"runs": runs, "open": [entry.key for entry in unknown]})
-        else:
-            lines: list[str] = []
-            for name, run in found.items():
-                lines += run_lines(name, run)
-                answer = ("--answer", "TEXT") if run.is_paused else ()
-                lines += [] if run.is_over else [f"  to resume: {hint.resume(*answer)}"]
-            page([*lines, *unknown_effect_lines(hint, unknown)], options)
+        lines: list[str] = []
+        for name, run in found.items():
+            lines += run_lines(name, run)
+            answer = ("--answer", "TEXT") if run.is_paused else ()
+            lines += [] if run.is_over else [f"  to resume: {hint.resume(*answer)}"]
+        lines += unknown_effect_lines(hint, unknown)
+        runs = {name: run.head_data() for name, run in found.items()}
+        output(options, lambda: {"runs": runs, "open": [entry.key for entry in unknown]}, lines)
         if not all(run.is_over for run in found.values()):
-            return _UNFINISHED
-        return _FAILED if any(run.error for run in found.values()) else 0
+            return ExitCode.UNFINISHED
+        return ExitCode.FAILED if any(run.error for run in found.values()) else ExitCode.OK
 
 
 def _runs(state: Versioned, only: str | None = None) -> dict[str, AgentState]:
-    """Return the runs of a session by name, or only one."""
+    """Return the runs of a session by name, or only one.
+
+    Raises:
+        KeyNotFound: there is none.
+    """
     runs = {name: load_run(state, name) for name in list_runs(state) if only in (None, name)}
     found = {name: run for name, run in runs.items() if run is not None}
     if not found:
         what = "no run" if only is None else f"no run {only}"
         message = f"there is {what} in session {state.session}"
-        raise with_terminal_hint(KeyNotFound(message, hint="see `otolith log`"))
+        raise terminal_error(KeyNotFound, message, "see `otolith log`")
     return found
 
 
-def _abandon(options: GlobalOptions, only: str | None, *, as_json: bool) -> None:
+def _abandon(options: GlobalOptions, only: str | None) -> None:
     """End the unfinished runs of a session, or only one. Stashed edits stay stashed."""
-    location = find(options)
-    with open_repo(location.url) as repo:
-        state = repo.session(location.session or only_session(repo), branch=location.branch)
-        OpenBranch(location, repo, state).head()
+    with open_current(options, unstash=False, must_exist=True) as current:
+        state = current.branch
         ended = [name for name, run in _runs(state, only).items() if not run.is_over]
         for name in ended:
             orchestrator = Orchestrator(state, name=name)
             orchestrator.code_name = run_code_name(state, name) or orchestrator.code_name
             orchestrator.abandon(state.session, "abandoned from a terminal")
         unknown = unknown_effects(state)
-    if as_json:
-        emit({"abandoned": ended, "open": [entry.key for entry in unknown]})
-        return
     lines = [f"{escape(name)} is ended; the session is free for another task" for name in ended]
     lines = lines or ["nothing to end: all runs are finished"]
-    hint = ResumeHint(options, state.session)
-    page([*lines, *unknown_effect_lines(hint, unknown)], options)
+    lines += unknown_effect_lines(ResumeHint(options, state.session), unknown)
+    keys = [entry.key for entry in unknown]
+    output(options, lambda: {"abandoned": ended, "open": keys}, lines)
 
 
 @click.command("replay")
-@click.argument("session", required=False)
+@session_argument
 @click.option(
     "--at", "ref", metavar="REF", help="From this commit.  [default: where the run began]"
 )
@@ -225,179 +215,155 @@ def _abandon(options: GlobalOptions, only: str | None, *, as_json: bool) -> None
 @json_option
 @click.pass_context
 def replay_command(
-    ctx: click.Context,
-    *,
-    session: str | None,
-    ref: str | None,
-    name: str,
-    code: str | None,
-    branch: str | None,
-    fresh: bool,
-    act: bool,
-    max_steps: int,
-    as_json: bool,
-) -> None:
+    ctx: click.Context, *, ref: str | None, name: str, code: str | None, branch: str | None,
+    fresh: bool, act: bool, max_steps: int,
+) -> None:  # fmt: skip
     """Repeat a run from a commit on a new branch; the run itself does not change.
 
     Answers of models and results of tools with effects are recorded. Without `--with`, the record
     is shown. With it, the run is repeated with that code: its prompt, tools and model.
     """
-    options: GlobalOptions = ctx.obj.for_session(session)
+    options: GlobalOptions = ctx.obj
     if code is None:
         why = "applies to a run that is repeated: add --with FILE.py:NAME"
         reject_options(ctx, ("branch", "fresh", "act", "max_steps"), why)
-        _show_record(options, name, ref, as_json=as_json)
+        _show_record(options, name, ref)
         return
-    with open_run(options, None, code) as run:
+    with open_run(options, code) as run:
         state, orchestrator = run.state, run.orchestrator
         orchestrator.name = name
         start = state.resolve(ref) if ref is not None else _first_commit(state, name)
+        names = chain([""], map("-{}".format, count(2)))
+        taken = state.repo.branches(state.session)
+        unused = (f"replay-{start.short}{suffix}" for suffix in names)
         with run_errors(run.hint, state, is_replay=True):
             made = replay(
                 orchestrator,
                 state,
                 at=start,
-                branch=branch or _unused_branch(state, f"replay-{start.short}"),
+                branch=branch or next(each for each in unused if each not in taken),
                 model=orchestrator.model if fresh else None,
                 may_act=act,
                 max_steps=max_steps,
             )
     outcome = made.outcome
     refused = sum(_REPLAY_REFUSAL in call.error for call in outcome.state.memory.tool_calls)
-    if as_json:
-        counts = {"branch": made.state.name, "replayed": made.replayed, "asked": made.asked}
-        emit(outcome_json(outcome) | counts | {"refused": refused})
-    else:
-        line = f"on branch {made.state.name}: {plural(made.replayed, 'recorded answer')}, "
-        line += f"{made.asked} new"
-        if refused:
-            line += f"; {plural(refused, 'call')} refused: --act lets them happen"
-        page([*outcome_lines(outcome), escape(line)], options)
-    ctx.exit(_CODES.get(outcome.ended, _UNFINISHED))
+    counts = {"branch": made.state.name, "replayed": made.replayed, "asked": made.asked}
+    line = f"on branch {made.state.name}: {plural(made.replayed, 'recorded answer')}, "
+    line += f"{made.asked} new"
+    if refused:
+        line += f"; {plural(refused, 'call')} refused: --act lets them happen"
+    lines = chain(outcome_lines(outcome), [escape(line)])
+    output(options, lambda: outcome_json(outcome) | counts | {"refused": refused}, lines)
+    ctx.exit(_CODES.get(outcome.ended, ExitCode.UNFINISHED))
 
 
 # How the error of a call ends that a replay refused, because it would have effects.
 _REPLAY_REFUSAL = "and this is a replay"
 
 
-def _unused_branch(state: Versioned, name: str) -> str:
-    taken = state.repo.branches(state.session)
-    names = chain([name], map(f"{name}-{{}}".format, count(2)))
-    return next(each for each in names if each not in taken)
-
-
 def _first_commit(state: Versioned, name: str) -> Commit:
-    """Return the first commit of a run."""
+    """Return the first commit of a run.
+
+    Raises:
+        KeyNotFound: there is no such run.
+    """
     commits = [commit for commit in state.log() if commit.meta.get("run") == name]
     if not commits:
         message = f"there is no run {name}"
-        raise with_terminal_hint(KeyNotFound(message, hint="`otolith resume` lists them"))
+        raise terminal_error(KeyNotFound, message, "`otolith resume` lists them")
     return commits[-1]
 
 
-def _show_record(options: GlobalOptions, name: str, ref: str | None, *, as_json: bool) -> None:
-    with open_current(options, read_only=True, unstash=False) as current:
-        current.head()
-        state = current.branch if ref is None else current.repo.at(current.commit(ref))
+def _show_record(options: GlobalOptions, name: str, ref: str | None) -> None:
+    """Show the recorded replies of a run; if it has none, name the runs that have some."""
+    with open_current(options, read_only=True, unstash=False, must_exist=True) as current:
+        state = current.branch if ref is None else current.at(ref)
         runs = list_runs(state)
         if name not in runs:
             hint = f"the runs are: {', '.join(runs) or 'none'}"
-            raise with_terminal_hint(KeyNotFound(f"there is no run {name}", hint=hint))
+            raise terminal_error(KeyNotFound, f"there is no run {name}", hint)
         recorded = replies_in(state, name)
-        if as_json:
-            emit({"run": name, "replies": list(map(recorded_json, recorded))})
-        elif recorded:
-            page(recorded_lines(recorded), options)
-        else:
+        lines = list(recorded_lines(recorded))
+        if not recorded:
             lines = [f"run {escape(name)} asked no model"]
             for other in (each for each in runs if replies_in(state, each)):
                 words = ("replay", current.branch.session, "--run", other)
                 lines.append(f"  {escape(other)} did: {command_line(options, *words)}")
-            page(lines, options)
+        output(options, lambda: {"run": name, "replies": [*map(recorded_json, recorded)]}, lines)
 
 
 _UNSETTLED = ("begun", "unknown")
 
 
 @click.command("effects")
-@click.argument("session", required=False)
+@session_argument
 @click.option("--unknown", is_flag=True, help="Only those of unknown outcome.")
 @click.option(
-    "--settle",
-    "key",
-    metavar="KEY",
+    "--settle", "key", metavar="KEY",
     help="Record the outcome of one, by the first digits of its key.",
-)
+)  # fmt: skip
 @click.option("--happened", is_flag=True, help="For --settle: you found out that it happened.")
 @click.option("--not-happened", is_flag=True, help="For --settle: you found out that it did not.")
 @click.option("--result", metavar="JSON", help="What the tool returned, if it happened.")
 @json_option
 @click.pass_obj
 def effects(
-    options: GlobalOptions,
-    *,
-    session: str | None,
-    unknown: bool,
-    key: str | None,
-    happened: bool,
-    not_happened: bool,
+    options: GlobalOptions, *, unknown: bool, key: str | None, happened: bool, not_happened: bool,
     result: str | None,
-    as_json: bool,
-) -> None:
+) -> None:  # fmt: skip
     """List the effects of tools in a session, oldest first.
 
     Effects that a rollback left behind remain, and are marked. A call that must not happen twice,
     and was begun by a process that died, may or may not have happened. Find out, record it with
     `--settle`, and the run resumes. A call that happened is not repeated.
     """
-    options = options.for_session(session)
     if key is not None and happened is not_happened:  # a guess could repeat the effect
         raise click.UsageError("did it happen? give --happened or --not-happened, one of them")
     if key is None and (happened or not_happened or result is not None):
         raise click.UsageError("which call? give --settle KEY")
     if not_happened and result is not None:
         raise click.UsageError("a call that did not happen has no --result")
-    with open_current(options, read_only=key is None, unstash=False) as current:
-        current.head()
+    try:
+        value = None if result is None else json.loads(result)
+    except ValueError as error:
+        raise Invalid(f"--result is not JSON: {error}", hint="quote texts: '\"done\"'") from None
+    only_list = key is None
+    with open_current(options, read_only=only_list, unstash=False, must_exist=True) as current:
         state = current.branch
         if key is not None:
-            page([_settle(state, key, happened=happened, result=_parse_json(result))], options)
+            page([_settle(state, key, happened=happened, result=value)], options)
             return
         here = {entry.key: entry for entry in (*ledger_in(state), *unknown_effects(state))}
         ever = {entry.key: entry for entry in effects_after(state)} | here
         listed = [entry for entry in ever.values() if not unknown or entry.status in _UNSETTLED]
         listed.sort(key=lambda entry: entry.time)
-        if as_json:
-            data = [
-                {"key": each.key, **each.to_data(), "rolled_back": each.key not in here}
-                for each in listed
-            ]
-            emit({"effects": to_json(data)})
-        else:
-            page(_effect_lines(listed, here), options)
+        data = [
+            {"key": each.key, **each.to_data(), "rolled_back": each.key not in here}
+            for each in listed
+        ]
+        output(options, lambda: {"effects": to_json(data)}, _effect_lines(listed, here))
 
 
 def _settle(state: Versioned, prefix: str, *, happened: bool, result: Any) -> str:
-    """Record the outcome of the one unsettled call whose key starts with a prefix."""
+    """Record the outcome of the one unsettled call whose key starts with a prefix; report it.
+
+    Raises:
+        KeyNotFound: there is no such call, or several.
+    """
     unsettled = {entry.key: entry for entry in unknown_effects(state)}
     found = [entry for key, entry in unsettled.items() if key.startswith(prefix)]
     if len(found) != 1:
         keys = ", ".join(key[:KEY_LETTERS] for key in unsettled) or "none"
         what = f"{prefix!r} names several calls" if found else f"there is no open call {prefix!r}"
-        raise with_terminal_hint(KeyNotFound(what, hint=f"open calls: {keys}"))
+        raise terminal_error(KeyNotFound, what, f"open calls: {keys}")
     entry = found[0]
     Orchestrator(state).settle(entry.key, happened=happened, result=result, session=state.session)
     return f"{escape(entry.tool)} {'happened' if happened else 'did not happen, and will be done'}"
 
 
-def _parse_json(text: str | None) -> Any:
-    try:
-        return None if text is None else json.loads(text)
-    except ValueError as error:
-        raise Invalid(f"--result is not JSON: {error}", hint="quote texts: '\"done\"'") from None
-
-
 def _effect_lines(entries: Sequence[LedgerEntry], here: Container[str]) -> Iterator[str]:
+    """Yield effects as a table; those that are not `here` were left behind by a rollback."""
     if not entries:
         yield "no effects"
         return
@@ -413,7 +379,7 @@ def _effect_lines(entries: Sequence[LedgerEntry], here: Container[str]) -> Itera
 
 
 @click.command("events")
-@click.argument("session", required=False)
+@session_argument
 @click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind; repeatable.")
 @click.option("--agent", metavar="NAME", help="Only events of this agent.")
 @click.option("--since", metavar="WHEN", help="After this time (ISO 8601) or commit.")
@@ -422,20 +388,11 @@ def _effect_lines(entries: Sequence[LedgerEntry], here: Container[str]) -> Itera
 @json_option
 @click.pass_obj
 def events(
-    options: GlobalOptions,
-    *,
-    session: str | None,
-    kinds: tuple[str, ...],
-    agent: str | None,
-    since: str | None,
-    until: str | None,
-    limit: int | None,
-    as_json: bool,
-) -> None:
+    options: GlobalOptions, *, kinds: tuple[str, ...], agent: str | None, since: str | None,
+    until: str | None, limit: int | None,
+) -> None:  # fmt: skip
     """List the events of a session, oldest first."""
-    options = options.for_session(session)
-    with open_current(options, read_only=True) as current:
-        current.head()  # raises if there is no such session
+    with open_current(options, read_only=True, must_exist=True) as current:
         found = events_of(
             current.branch,
             kind=kinds or None,
@@ -444,14 +401,16 @@ def events(
             until=_time_or_commit(until),
             limit=limit,
         )
-        if as_json:
-            emit({"events": list(map(event_json, found))})
-        else:
-            page([*map(event_line, found)] or ["no events"], options)
+        lines = map(event_line, found) if found else ["no events"]
+        output(options, lambda: {"events": [*map(event_json, found)]}, lines)
 
 
 def _time_or_commit(text: str | None) -> datetime | str | None:
-    """Return a time with its zone, or the text as it is if it does not look like a time."""
+    """Return a time with its zone, or the text itself if it does not look like a time.
+
+    Raises:
+        UsageError: it looks like a time, and is none.
+    """
     if text is None or not re.match(r"\d{4}-\d\d-\d\d", text):
         return text
     try:

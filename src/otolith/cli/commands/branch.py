@@ -1,4 +1,9 @@
-"""`branch`, `checkout` and `tag`: names for lines of history and for single commits."""
+"""`branch`, `checkout` and `tag`: names for lines of history and for single commits.
+
+A branch belongs to a session and moves with its commits. A tag belongs to the store and stays.
+`checkout` changes no state: it writes into `.otolith` which branch the next commands work on.
+Deleting a branch or a tag deletes the name only, and prints the command that makes it again.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,13 @@ from dataclasses import replace
 
 import click
 
-from otolith.cli.format.history import commit_json, first_line, format_time, oneline
+from otolith.cli.format.history import (
+    commit_json,
+    first_line,
+    format_time,
+    oneline,
+    short_id,
+)
 from otolith.cli.location import (
     OpenBranch,
     StoreLocation,
@@ -16,8 +27,8 @@ from otolith.cli.location import (
     ref_not_found,
     save,
 )
-from otolith.cli.options import GlobalOptions
-from otolith.cli.terminal import emit, escape, json_option, page, table
+from otolith.cli.options import GlobalOptions, json_option
+from otolith.cli.terminal import escape, output, table
 from otolith.core import Commit
 from otolith.errors import Exists, Invalid, NotFound, RefExists, Uncommitted
 
@@ -30,59 +41,46 @@ from otolith.errors import Exists, Invalid, NotFound, RefExists, Uncommitted
 @json_option
 @click.pass_obj
 def branch(
-    options: GlobalOptions,
-    *,
-    name: str | None,
-    ref: str | None,
-    delete: bool,
-    force: bool,
-    as_json: bool,
+    options: GlobalOptions, *, name: str | None, ref: str | None, delete: bool, force: bool
 ) -> None:
     """List the branches of the session, or create NAME at REF (here by default)."""
     if name is None and delete:
         raise click.UsageError("name the branch to delete")
     with open_current(options, read_only=name is None) as current:
         if name is None:
-            _list(current, options, as_json=as_json)
+            _list_branches(current, options)
         elif delete:
             _delete(current, name, force=force)
         else:
             made = _fork(current, name, ref)
-            click.echo(f"Branch {name} at {oneline(made, {})}")
+            click.echo(f"Branch {name} at {oneline(made)}")
             click.echo(f"`otolith checkout {name}` switches to it.")
 
 
-def _list(current: OpenBranch, options: GlobalOptions, *, as_json: bool) -> None:
+def _list_branches(current: OpenBranch, options: GlobalOptions) -> None:
+    """Print the branches of the session; the current one is marked, even before its commit."""
     session, here = current.branch.session, current.branch.name
     heads = current.repo.branches(session)
     stashes = current.repo.store.refs("stage/")
-    refs = {name: current.repo.session(session, branch=name).ref for name in heads}
-    staged = {n for n, ref in refs.items() if "stage/" + ref.removeprefix("session/") in stashes}
-    if as_json:
-        found = [
-            {"name": n, "here": n == here, "staged": n in staged, "head": commit_json(head)}
-            for n, head in heads.items()
-        ]
-        emit({"session": session, "branches": found})
-        return
-    current_mark = click.style(escape(f"* {here}"), fg="green", bold=True)
-    rows = [
-        [
-            current_mark if name == here else escape(f"  {name}"),
-            click.style(head.short, fg="yellow"),
-            format_time(head.time),
-            first_line(head)
-            + (click.style("  (staged changes)", fg="cyan") if name in staged else ""),
-        ]
-        for name, head in heads.items()
-    ]
-    if here not in heads:
-        rows.insert(0, [current_mark, "", "no commit yet", ""])
-    page(table(rows), options)
+    mark = click.style(escape(f"* {here}"), fg="green", bold=True)
+    found, rows = [], [] if here in heads else [[mark, "", "no commit yet", ""]]
+    for name, head in heads.items():
+        ref = current.repo.session(session, branch=name).ref
+        is_staged = "stage/" + ref.removeprefix("session/") in stashes
+        note = click.style("  (staged changes)", fg="cyan") if is_staged else ""
+        shown = mark if name == here else escape(f"  {name}")
+        rows.append([shown, short_id(head), format_time(head.time), first_line(head) + note])
+        about = {"name": name, "here": name == here, "staged": is_staged}
+        found.append(about | {"head": commit_json(head)})
+    output(options, lambda: {"session": session, "branches": found}, table(rows))
 
 
 def _fork(current: OpenBranch, name: str, ref: str | None) -> Commit:
-    """Create a branch at a commit, and return the commit."""
+    """Create a branch at a commit, and return the commit.
+
+    Raises:
+        RefExists: there is a branch of that name; the hint names the command that switches to it.
+    """
     start = current.commit(ref or "@")
     try:
         current.branch.fork(name, at=start)
@@ -92,6 +90,13 @@ def _fork(current: OpenBranch, name: str, ref: str | None) -> Commit:
 
 
 def _delete(current: OpenBranch, name: str, *, force: bool) -> None:
+    """Delete a branch, but not its commits: the message names the one that gets it back.
+
+    Raises:
+        Invalid: it is the current branch.
+        RefNotFound: there is no such branch.
+        Uncommitted: it has staged changes, and the user does not force it.
+    """
     session = current.branch.session
     if current.location.root is not None and name == current.location.branch:
         raise Invalid(f"{name} is the current branch", hint="`otolith checkout` another first")
@@ -135,13 +140,19 @@ def checkout(
         target = _checkout_target(current, words[0] if words else None, new)
         save(target)
         head = repo.session(branch.session, branch=target.branch).head
-        text = oneline(head, {}) if head else "new; its first commit creates it"
+        text = oneline(head) if head else "new; its first commit creates it"
     click.echo(f"Session {escape(str(target.session))}, branch {escape(target.branch)}: {text}")
     if leaves_staged and target.branch != branch.name:
         click.echo(f"The staged changes of {branch.name} stay there.")
 
 
 def _checkout_target(current: OpenBranch, word: str | None, new: str | None) -> StoreLocation:
+    """Return the location to switch to; a new branch is created first.
+
+    Raises:
+        RefNotFound: there is no such branch.
+        Invalid: the word names a commit, which cannot be the current branch.
+    """
     if new is not None:
         if current.branch.head is not None or word is not None:
             _fork(current, new, word)
@@ -173,13 +184,7 @@ def _checkout_target(current: OpenBranch, word: str | None, new: str | None) -> 
 @json_option
 @click.pass_obj
 def tag(
-    options: GlobalOptions,
-    *,
-    name: str | None,
-    ref: str | None,
-    delete: bool,
-    force: bool,
-    as_json: bool,
+    options: GlobalOptions, *, name: str | None, ref: str | None, delete: bool, force: bool
 ) -> None:
     """List tags, or tag REF (here by default) as NAME. A tag does not move."""
     if name is None and delete:
@@ -187,12 +192,16 @@ def tag(
     with open_current(options, read_only=name is None) as current:
         tags = current.repo.tags()
         if name is None:
-            _list_tags(tags, options, as_json=as_json)
+            rows = [
+                [click.style(escape(name), fg="magenta"), short_id(commit), first_line(commit)]
+                for name, commit in tags.items()
+            ]
+            found = [{"name": name, "commit": commit_json(at)} for name, at in tags.items()]
+            output(options, lambda: {"tags": found}, table(rows))
         elif delete:
             if name not in tags:
-                raise ref_not_found(
-                    f"there is no tag {name}", name, list(tags), "see `otolith tag`"
-                )
+                message = f"there is no tag {name}"
+                raise ref_not_found(message, name, list(tags), "see `otolith tag`")
             current.repo.delete_tag(name)
             short = tags[name].short
             click.echo(f"Deleted tag {name}. To get it back: otolith tag {name} {short}")
@@ -200,19 +209,4 @@ def tag(
             raise Exists(f"tag {name} already exists", hint="choose another, or --force")
         else:
             made = current.repo.tag(name, current.commit(ref or "@"), force=force)
-            click.echo(f"Tag {name} at {oneline(made, {})}")
-
-
-def _list_tags(tags: dict[str, Commit], options: GlobalOptions, *, as_json: bool) -> None:
-    if as_json:
-        emit({"tags": [{"name": name, "commit": commit_json(at)} for name, at in tags.items()]})
-        return
-    rows = [
-        [
-            click.style(escape(name), fg="magenta"),
-            click.style(commit.short, fg="yellow"),
-            first_line(commit),
-        ]
-        for name, commit in tags.items()
-    ]
-    page(table(rows), options)
+            click.echo(f"Tag {name} at {oneline(made)}")

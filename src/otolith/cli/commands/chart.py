@@ -1,4 +1,9 @@
-"""`chart`: check, simulate, draw and convert statecharts in files."""
+"""`chart`: check, simulate, draw and convert statecharts in files.
+
+These commands read files and need no store, except for `ls` and `render --machine`, which read the
+machines of the session. Nothing is run: a simulation has no effects, and its clock is virtual.
+Exit codes: `validate` 1 for errors of the chart, `simulate` 1 if the chart refuses an event.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +25,8 @@ from otolith.cli.format.charts import (
     run_lines,
 )
 from otolith.cli.location import open_current
-from otolith.cli.options import GlobalOptions
-from otolith.cli.terminal import emit, json_option, page
+from otolith.cli.options import GlobalOptions, at_option, json_option
+from otolith.cli.terminal import output
 from otolith.errors import Invalid
 from otolith.statecharts import Chart, ScriptItem, machines_in
 
@@ -43,15 +48,13 @@ def chart() -> None:
 @click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
 @json_option
 @click.pass_context
-def validate(ctx: click.Context, file: Path, *, strict: bool, as_json: bool) -> None:
+def validate(ctx: click.Context, file: Path, *, strict: bool) -> None:
     """Check a chart for errors and likely mistakes. Exits with 1 if there is an error."""
     read = Chart.load(file)
     found = read.check()
     bad = {"error", "warning"} if strict else {"error"}
-    if as_json:
-        emit({"chart": read.name, "hash": read.hash, "findings": list(map(finding_json, found))})
-    else:
-        page(finding_lines(read, found), ctx.obj)
+    data = {"chart": read.name, "hash": read.hash, "findings": [*map(finding_json, found)]}
+    output(ctx.obj, lambda: data, finding_lines(read, found))
     ctx.exit(int(any(each.severity in bad for each in found)))
 
 
@@ -61,19 +64,14 @@ def validate(ctx: click.Context, file: Path, *, strict: bool, as_json: bool) -> 
 @click.option("--data", metavar="JSON", help="The initial data of the chart.")
 @json_option
 @click.pass_context
-def simulate(
-    ctx: click.Context, file: Path, events: tuple[str, ...], *, data: str | None, as_json: bool
-) -> None:
+def simulate(ctx: click.Context, file: Path, events: tuple[str, ...], *, data: str | None) -> None:
     """Send EVENTS to a chart, with a virtual clock and without effects.
 
     An event is its name, or NAME:JSON with data; +30s lets time pass (ms, s, m, h). Exits with 1 if
     the chart refuses one of them.
     """
     run = Chart.load(file).simulate(map(_item, events), data=_parse_data(data))
-    if as_json:
-        emit(run_json(run))
-    else:
-        page(run_lines(run), ctx.obj)
+    output(ctx.obj, lambda: run_json(run), run_lines(run))
     ctx.exit(int(not run.is_accepted))
 
 
@@ -95,7 +93,6 @@ def paths(
     limit: int,
     events: tuple[str, ...],
     tests: bool,
-    as_json: bool,
 ) -> None:
     """List the events that lead to each state of a chart; every path has been replayed."""
     read = Chart.load(file)
@@ -103,10 +100,9 @@ def paths(
     found = read.paths(to, simple=simple, events=script, limit=limit)
     if tests:
         click.echo(read.test_source(found, chart=str(file)), nl=False)
-    elif as_json:
-        emit({"paths": list(map(path_json, found)), "limits": list(found.limits)})
-    else:
-        page(path_lines(found), options)
+        return
+    data = {"paths": [*map(path_json, found)], "limits": found.limits}
+    output(options, lambda: data, path_lines(found))
 
 
 @chart.command("render")
@@ -147,20 +143,23 @@ def export(file: Path, *, form: str, output: Path | None) -> None:
 
 
 @chart.command("ls")
-@click.option("--at", "ref", default="@", metavar="REF", help="As of this commit.")
+@at_option
 @json_option
 @click.pass_obj
-def machines(options: GlobalOptions, ref: str, *, as_json: bool) -> None:
+def machines(options: GlobalOptions, ref: str) -> None:
     """List the machines of the session: their states, timers and waiting effects."""
     with open_current(options, read_only=True) as current:
-        found = machines_in(current.repo.at(current.commit(ref)))
-    if as_json:
-        emit({"machines": {name: machine_json(each) for name, each in found.items()}})
-    else:
-        page(machine_lines(found), options)
+        found = machines_in(current.at(ref))
+    data = {name: machine_json(each) for name, each in found.items()}
+    output(options, lambda: {"machines": data}, machine_lines(found))
 
 
 def _parse_data(text: str | None) -> dict[str, Any] | None:
+    """Return the initial data of a chart; None leaves it to the chart.
+
+    Raises:
+        Invalid: the text is not a JSON object.
+    """
     if text is None:
         return None
     try:

@@ -1,4 +1,8 @@
-"""`chat` reads and searches the conversation of a session; `memory` shows its working memory."""
+"""`chat` reads and searches the conversation of a session; `memory` shows its working memory.
+
+All of it is read-only, and shows what is committed: staged edits do not count, because agents
+commit while a person has edits staged. `--at` names an earlier commit.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from contextlib import contextmanager
 
 import click
 
-from otolith.cli.errors import with_terminal_hint
+from otolith.cli.errors import terminal_error
 from otolith.cli.format.conversation import (
     ThreadSummary,
     context_json,
@@ -23,26 +27,20 @@ from otolith.cli.format.conversation import (
     topic_lines,
 )
 from otolith.cli.location import open_current
-from otolith.cli.options import GlobalOptions
-from otolith.cli.terminal import emit, json_option, page
+from otolith.cli.options import (
+    GlobalOptions,
+    at_option,
+    json_option,
+    session_argument,
+    session_option,
+)
+from otolith.cli.terminal import output
 from otolith.conversation import Conversation
 from otolith.errors import KeyNotFound
-from otolith.session import SessionSnapshot
 
 _thread = click.option(
     "--thread", default="main", show_default=True, metavar="NAME", help="Which thread."
 )
-
-
-def _use_session(ctx: click.Context, _: click.Parameter, session: str | None) -> None:
-    ctx.obj = ctx.obj.for_session(session)
-
-
-_session = click.option(
-    "--session", metavar="ID", expose_value=False, callback=_use_session,
-    help="The session.  [default: the current one]",
-)  # fmt: skip
-_at = click.option("--at", "ref", default="@", metavar="REF", help="As of this commit.")
 
 
 @click.group("chat")
@@ -52,99 +50,87 @@ def chat() -> None:
 
 @contextmanager
 def _open_thread(options: GlobalOptions, thread: str | None, ref: str) -> Iterator[Conversation]:
-    """Open a thread at a commit, the main one by default."""
+    """Open a thread at a commit, the main one by default.
+
+    Raises:
+        KeyNotFound: the session has no messages, or no thread of that name.
+    """
     with open_current(options, read_only=True, unstash=False) as current:
-        found = Conversation(current.repo.at(current.commit(ref)), thread=thread or "main")
+        found = Conversation(current.at(ref), thread=thread or "main")
         known = found.threads()
         if not known:
-            session = current.branch.session
-            raise with_terminal_hint(
-                KeyNotFound(f"session {session} has no messages", hint="see `otolith log`")
-            )
+            message = f"session {current.branch.session} has no messages"
+            raise terminal_error(KeyNotFound, message, "see `otolith log`")
         if thread is not None and thread not in known:
-            named = ", ".join(known)
-            raise with_terminal_hint(
-                KeyNotFound(f"there is no thread {thread!r}", hint=f"the session has {named}")
-            )
+            hint = f"the session has {', '.join(known)}"
+            raise terminal_error(KeyNotFound, f"there is no thread {thread!r}", hint)
         yield found
 
 
 @chat.command("show")
 @click.option("-n", "--last", type=click.IntRange(min=0), metavar="N", help="The last N messages.")
 @_thread
-@_session
-@_at
+@session_option
+@at_option
 @json_option
 @click.pass_obj
-def show(options: GlobalOptions, *, last: int | None, thread: str, ref: str, as_json: bool) -> None:
+def show(options: GlobalOptions, *, last: int | None, thread: str, ref: str) -> None:
     """Show the messages, oldest first."""
     with _open_thread(options, thread, ref) as found:
         start = 0 if last is None else max(len(found) - last, 0)
         messages = list(enumerate(found[start:], start))
-        if as_json:
-            emit({"thread": thread, "messages": [message_json(*each) for each in messages]})
-        else:
-            page((line for each in messages for line in message_lines(*each)), options)
+        output(
+            options,
+            lambda: {"thread": thread, "messages": [message_json(*each) for each in messages]},
+            (line for each in messages for line in message_lines(*each)),
+        )
 
 
 @chat.command("threads")
-@_session
-@_at
+@session_option
+@at_option
 @json_option
 @click.pass_obj
-def threads(options: GlobalOptions, *, ref: str, as_json: bool) -> None:
+def threads(options: GlobalOptions, *, ref: str) -> None:
     """List the threads, with their number of messages and the time of the last."""
+    known = []
     with _open_thread(options, None, ref) as found:
-        known = [
-            ThreadSummary(
-                each.name,
-                each.messages,
-                each.time,
-                found.thread(name)[-1].time if each.messages else 0,
-                each.parent,
-            )
-            for name, each in found.threads().items()
-        ]
-        if as_json:
-            emit({"threads": [each._asdict() for each in known]})
-        else:
-            page(thread_lines(known), options)
+        for name, each in found.threads().items():
+            last = found.thread(name)[-1].time if each.messages else 0
+            known.append(ThreadSummary(each.name, each.messages, each.time, last, each.parent))
+    output(options, lambda: {"threads": [each._asdict() for each in known]}, thread_lines(known))
 
 
 @chat.command("search")
 @click.argument("text")
 @click.option("-k", default=5, show_default=True, type=click.IntRange(min=1), help="How many.")
 @_thread
-@_session
-@_at
+@session_option
+@at_option
 @json_option
 @click.pass_obj
-def search(
-    options: GlobalOptions, text: str, *, k: int, thread: str, ref: str, as_json: bool
-) -> None:
+def search(options: GlobalOptions, text: str, *, k: int, thread: str, ref: str) -> None:
     """Find messages by their words, best match first."""
     with _open_thread(options, thread, ref) as found:
         hits = found.search(text, k)
-        if as_json:
-            emit({"thread": thread, "hits": list(map(hit_json, hits))})
-        else:
-            page(hit_lines(hits), options)
+        output(options, lambda: {"thread": thread, "hits": [*map(hit_json, hits)]}, hit_lines(hits))
 
 
 @chat.command("topics")
 @_thread
-@_session
-@_at
+@session_option
+@at_option
 @json_option
 @click.pass_obj
-def topics(options: GlobalOptions, *, thread: str, ref: str, as_json: bool) -> None:
+def topics(options: GlobalOptions, *, thread: str, ref: str) -> None:
     """List the topics of the conversation, and the messages of each."""
     with _open_thread(options, thread, ref) as found:
         about = found.topics()
-        if as_json:
-            emit({"thread": thread, "topics": list(map(topic_json, about))})
-        else:
-            page(topic_lines(about), options)
+        output(
+            options,
+            lambda: {"thread": thread, "topics": [*map(topic_json, about)]},
+            topic_lines(about),
+        )
 
 
 @chat.command("context")
@@ -154,34 +140,24 @@ def topics(options: GlobalOptions, *, thread: str, ref: str, as_json: bool) -> N
     type=click.Choice(["plain", "openai", "responses", "anthropic"]), help="For which provider.",
 )  # fmt: skip
 @_thread
-@_session
-@_at
+@session_option
+@at_option
 @json_option
 @click.pass_obj
-def context(
-    options: GlobalOptions, *, budget: int, form: str, thread: str, ref: str, as_json: bool
-) -> None:
+def context(options: GlobalOptions, *, budget: int, form: str, thread: str, ref: str) -> None:
     """Show the messages that fit a model's token budget, and why the others do not."""
     with _open_thread(options, thread, ref) as found:
         made = found.context(budget, form)
-        if as_json:
-            emit(context_json(made))
-        else:
-            page(context_lines(made), options)
+        output(options, lambda: context_json(made), context_lines(made))
 
 
 @click.command("memory")
-@click.argument("session", required=False)
-@click.option("--at", "ref", default="@", metavar="REF", help="As of this commit.")
+@session_argument
+@at_option
 @json_option
 @click.pass_obj
-def memory(options: GlobalOptions, *, session: str | None, ref: str, as_json: bool) -> None:
+def memory(options: GlobalOptions, *, ref: str) -> None:
     """Show the goal, the plan, the task's data and the notes of an agent."""
-    options = options.for_session(session)
     with open_current(options, read_only=True, unstash=False) as current:
-        snapshot = current.repo.at(current.commit(ref))
-        assert isinstance(snapshot, SessionSnapshot)
-        if as_json:
-            emit(memory_json(snapshot))
-        else:
-            page(memory_lines(snapshot), options)
+        snapshot = current.at(ref)
+        output(options, lambda: memory_json(snapshot), memory_lines(snapshot))

@@ -1,4 +1,9 @@
-"""`doctor`: check whether this machine can hold a store, with the next step where it cannot."""
+"""`doctor`: check whether this machine can hold a store, with the next step where it cannot.
+
+A check is a function that returns a `Diagnosis`; none raises, so that all are shown. `warn` means
+that a store works, but slower or less safe than it could; only `bad` makes the exit code 1. The
+disk is measured in a scratch folder beside the store, which is removed; the store is not changed.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +23,8 @@ import click
 from otolith import __version__
 from otolith.cli.format.history import plural
 from otolith.cli.location import find, open_repo
-from otolith.cli.options import GlobalOptions
-from otolith.cli.terminal import emit, json_option, table
+from otolith.cli.options import GlobalOptions, json_option
+from otolith.cli.terminal import emit, table
 from otolith.errors import Error, StoreNotFound
 from otolith.text import size_text
 from otolith.workspace import sandbox_status
@@ -27,7 +32,10 @@ from otolith.workspace import sandbox_status
 _NEEDED = ("apsw", "blake3", "click", "cloudpickle", "msgspec", "xxhash", "zstandard")
 _MOUNTS = Path("/proc/self/mountinfo")
 _IN_MEMORY = {"tmpfs", "ramfs", "devtmpfs"}
-_ROUNDS = 15
+_ROUNDS = 15  # how often a sync and a commit are measured
+_SLOW_SYNC_MS = 25
+_LARGE_LOG_BYTES = 64 << 20
+_LEAST_FREE_BYTES = 100 << 20
 _COLORS = {"ok": "green", "warn": "yellow", "bad": "red"}
 
 
@@ -43,10 +51,10 @@ class Diagnosis(NamedTuple):
 @click.command("doctor")
 @json_option
 @click.pass_context
-def doctor(ctx: click.Context, as_json: bool) -> None:
+def doctor(ctx: click.Context) -> None:
     """Check Python, libraries, disk, store and sandbox. Exits with 1 if a check is bad."""
     findings = list(_findings(ctx.obj))
-    if as_json:
+    if ctx.obj.as_json:
         emit({"findings": [finding._asdict() for finding in findings]})
     else:
         rows = [
@@ -61,6 +69,7 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
 
 
 def _findings(options: GlobalOptions) -> Iterator[Diagnosis]:
+    """Yield all checks, from what everything needs to what only some do."""
     yield Diagnosis("ok", "otolith", __version__)
     yield Diagnosis("ok", "python", f"{platform.python_version()} on {platform.system()}")
     for name in _NEEDED:
@@ -108,6 +117,7 @@ def _store(options: GlobalOptions) -> tuple[Path | None, list[Diagnosis]]:
 
 
 def _file_system(directory: Path) -> Diagnosis:
+    """Warn of a file system in memory: a store there does not survive a restart."""
     kind = _mounted(directory)
     if kind in _IN_MEMORY:
         hint = "put a store that matters on a disk"
@@ -132,8 +142,9 @@ def _mounted(directory: Path) -> str:
 
 
 def _free_space(directory: Path, file: Path | None) -> Diagnosis:
+    """Warn if the store could not be rebuilt once, which `gc` may do, beside itself."""
     free = shutil.disk_usage(directory).free
-    needed = max(100 << 20, 2 * file.stat().st_size if file is not None else 0)
+    needed = max(_LEAST_FREE_BYTES, 2 * file.stat().st_size if file is not None else 0)
     if free < needed:
         says = f"{size_text(free)}, less than {size_text(needed)}"
         return Diagnosis("warn", "free space", says, "free some space: a full disk refuses commits")
@@ -152,6 +163,7 @@ def _disk(directory: Path) -> Iterator[Diagnosis]:
 
 
 def _sync(scratch: Path) -> Diagnosis:
+    """Measure a write that is synced, the least that a durable commit costs."""
     times = []
     with (scratch / "sync").open("wb", buffering=0) as file:
         for _ in range(_ROUNDS):
@@ -161,7 +173,7 @@ def _sync(scratch: Path) -> Diagnosis:
             times.append(time.perf_counter() - began)
     taken = median(times) * 1000
     says = f"{taken:.2f} ms (median of {_ROUNDS})"
-    if taken > 25:
+    if taken > _SLOW_SYNC_MS:
         hint = 'each commit waits for one; a faster disk or durability="fast" helps'
         return Diagnosis("warn", "fsync", says, hint)
     return Diagnosis("ok", "fsync", says)
@@ -185,9 +197,10 @@ def _commit(scratch: Path) -> Diagnosis:
 
 
 def _wal(file: Path) -> Diagnosis:
+    """Warn of a write-ahead log that is not written back to the store."""
     log = Path(f"{file}-wal")
     taken = log.stat().st_size if log.exists() else 0
-    if taken > 64 << 20:
+    if taken > _LARGE_LOG_BYTES:
         hint = "a long-running reader prevents a checkpoint; close it"
         return Diagnosis("warn", "write-ahead log", size_text(taken), hint)
     return Diagnosis("ok", "write-ahead log", size_text(taken))

@@ -41,6 +41,11 @@ def set_value(options: GlobalOptions, path: str, value: str, kind: str) -> None:
 
 
 def _parse(text: str, kind: str) -> object:
+    """Return the value that a user typed, as `--type` says.
+
+    Raises:
+        BadValue: it must be JSON and is not, or JSON names a type that does not fit its value.
+    """
     if kind == "str":
         return text
     try:
@@ -61,6 +66,7 @@ def rm(options: GlobalOptions, paths: tuple[str, ...]) -> None:
     """Stage the removal of the value at PATH."""
 
     def remove(branch: Branch) -> None:
+        """Delete each path; the first that is absent refuses all."""
         for path in paths:
             del branch[path]
 
@@ -89,6 +95,7 @@ def restore(options: GlobalOptions, paths: tuple[str, ...], everything: bool) ->
         raise click.UsageError("name paths, or use --all")
 
     def discard(branch: Branch) -> None:
+        """Set each path to its committed value, or delete it if it has none."""
         if everything:
             branch.discard()
             return
@@ -167,7 +174,7 @@ def rollback(options: GlobalOptions, ref: str | None, steps: int | None, force: 
             raise Uncommitted(f"rollback: there are staged changes on {current.branch.name}")
         remaining = effects_after(current.branch, target)
         made = current.branch.rollback(target)
-        click.echo(f"{current.branch.name} is at {oneline(made, {})}")
+        click.echo(f"{current.branch.name} is at {oneline(made)}")
         _print_remaining_effects(remaining)
         click.echo("`otolith undo` reverts this.")
 
@@ -179,8 +186,8 @@ def undo(options: GlobalOptions) -> None:
     with open_current(options) as current:
         before = current.head()
         now = current.branch.undo()
-        click.echo(f"{current.branch.name} was at {oneline(before, {})}")
-        click.echo(f"{current.branch.name} is at  {oneline(now, {})}")
+        click.echo(f"{current.branch.name} was at {oneline(before)}")
+        click.echo(f"{current.branch.name} is at  {oneline(now)}")
         known = {entry.key for entry in ledger_in(current.repo.at(now))}
         entries = ledger_in(current.repo.at(before))
         _print_remaining_effects(
@@ -195,7 +202,7 @@ def redo(options: GlobalOptions) -> None:
     """Redo the last undo."""
     with open_current(options) as current:
         now = current.branch.redo()
-        click.echo(f"{current.branch.name} is at {oneline(now, {})}")
+        click.echo(f"{current.branch.name} is at {oneline(now)}")
 
 
 def _print_remaining_effects(entries: Sequence[LedgerEntry]) -> None:

@@ -1,4 +1,9 @@
-"""Maintenance of a store: `fsck` verifies it, `gc` frees space, `stats` shows its size."""
+"""Maintenance of a store: `fsck` verifies it, `gc` frees space, `stats` shows its size.
+
+`fsck` and `stats` are read-only, except that `fsck --repair-from` writes the objects it fetched.
+`gc` deletes for good; nothing that a ref, a tag, or an undo within `--expire` can reach is deleted.
+All three work on the whole store, whatever the current session is.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +11,31 @@ import heapq
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import NamedTuple
 
 import click
 
 from otolith import care
+from otolith.cli.errors import ExitCode
 from otolith.cli.format.history import plural
 from otolith.cli.location import absolute_url, find, only_session, open_repo
-from otolith.cli.options import GlobalOptions
-from otolith.cli.terminal import emit, end_progress, escape, json_option, page, progress_line, table
+from otolith.cli.options import GlobalOptions, json_option
+from otolith.cli.terminal import (
+    emit,
+    end_progress,
+    escape,
+    output,
+    pick,
+    progress_line,
+    table,
+)
 from otolith.core import Branch, format_path, parse_path
 from otolith.session import Repo
 from otolith.stores import Store, open_store
 from otolith.text import size_text
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
-_CORRUPT = 5
 
 
 @click.command("fsck")
@@ -33,7 +47,7 @@ _CORRUPT = 5
 @click.option("--repair-from", metavar="URL", help="Fetch damaged objects from this replica.")
 @json_option
 @click.pass_context
-def fsck(ctx: click.Context, level: str, repair_from: str | None, as_json: bool) -> None:
+def fsck(ctx: click.Context, level: str, repair_from: str | None) -> None:
     """Verify every object that the store can reach. Exits with 5 if one is damaged."""
     options: GlobalOptions = ctx.obj
     with (
@@ -42,24 +56,18 @@ def fsck(ctx: click.Context, level: str, repair_from: str | None, as_json: bool)
     ):
         report = care.verify(repo, level=level, repair_from=replica, progress=progress_line())
     end_progress()
-    if as_json:
-        emit({
-            "ok": report.ok,
-            "level": report.level,
-            "commits": report.commits,
-            "objects": report.objects,
-            "bytes": report.bytes,
-            "repaired": report.repaired,
-            "problems": [problem._asdict() for problem in report.problems],
-        })  # fmt: skip
+    problems = [problem._asdict() for problem in report.problems]
+    if options.as_json:
+        emit({"ok": report.ok} | asdict(report) | {"problems": problems})
     else:
         for line in _report_lines(report):
             click.echo(line)
-    ctx.exit(0 if report.ok else _CORRUPT)
+    ctx.exit(ExitCode.OK if report.ok else ExitCode.DAMAGED)
 
 
 @contextmanager
 def _replica(options: GlobalOptions, url: str | None) -> Iterator[Store | None]:
+    """Open the copy to repair from, read-only; None if none was named."""
     if url is None:
         yield None
         return
@@ -71,6 +79,7 @@ def _replica(options: GlobalOptions, url: str | None) -> Iterator[Store | None]:
 
 
 def _report_lines(report: care.Report) -> Iterator[str]:
+    """Yield each problem, then what was read and whether the store is sound."""
     for problem in report.problems:
         kind = click.style(problem.kind, fg="red", bold=True)
         yield f"{kind} {escape(f'{problem.name}: {problem.message}')}"
@@ -93,27 +102,21 @@ def _report_lines(report: care.Report) -> Iterator[str]:
 )  # fmt: skip
 @json_option
 @click.pass_obj
-def gc(options: GlobalOptions, dry_run: bool, expire: str, as_json: bool) -> None:
+def gc(options: GlobalOptions, dry_run: bool, expire: str) -> None:
     """Delete what no branch, tag or undo reaches, and return the space to the file system.
 
     Other processes may read and write at the same time. Deleted objects are gone: --dry-run looks
     first. With --expire now they are also erased from the files of the store.
     """
-    seconds = _parse_duration(expire)
+    duration = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", "0s" if expire == "now" else expire)
+    if duration is None:
+        raise click.UsageError(f"{expire!r} is not a duration\nwrite 14d, 12h, 30m, 10s or now")
+    seconds = float(duration[1]) * _SECONDS[duration[2]]
     with open_repo(find(options).url) as repo:
         done = care.prune(repo, expire_seconds=seconds, dry_run=dry_run, progress=progress_line())
     end_progress()
-    if as_json:
-        emit({
-            "dry_run": dry_run,
-            "kept_objects": done.kept_objects,
-            "dropped_objects": done.dropped_objects,
-            "dropped_moves": done.dropped_moves,
-            "freed_bytes": done.freed_bytes,
-            "longest_block_seconds": done.longest_block_seconds,
-            "erased": done.erased,
-            "residue": done.residue,
-        })  # fmt: skip
+    if options.as_json:
+        emit({"dry_run": dry_run} | asdict(done))
         return
     verb = "Would delete" if dry_run else "Deleted"
     click.echo(
@@ -127,15 +130,6 @@ def gc(options: GlobalOptions, dry_run: bool, expire: str, as_json: bool) -> Non
         click.echo("Erased: no file of the store contains a byte of what was deleted.")
     elif done.residue:
         click.echo(f"Not erased: {escape(done.residue)}. Run it again.")
-
-
-def _parse_duration(duration: str) -> float:
-    if duration == "now":
-        return 0.0
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", duration)
-    if found is None:
-        raise click.UsageError(f"{duration!r} is not a duration\nwrite 14d, 12h, 30m, 10s or now")
-    return float(found[1]) * _SECONDS[found[2]]
 
 
 _MOST_LISTED = 10
@@ -158,7 +152,7 @@ class StoreStats(NamedTuple):
 @click.command("stats")
 @json_option
 @click.pass_obj
-def stats(options: GlobalOptions, as_json: bool) -> None:
+def stats(options: GlobalOptions) -> None:
     """Count objects, bytes, sessions and commits, and list the largest paths at the head."""
     location = find(options)
     with open_repo(location.url, read_only=True) as repo:
@@ -167,30 +161,25 @@ def stats(options: GlobalOptions, as_json: bool) -> None:
         if location.session is not None or len(sessions) == 1:
             branch = repo.session(location.session or only_session(repo), branch=location.branch)
         found = _count(repo, branch)
-    if as_json:
-        largest = [{"path": path, "bytes": count} for path, count in found.largest]
-        emit(found._asdict() | {"largest": largest})
-    else:
-        page(_lines(found), options)
+    largest = [{"path": path, "bytes": count} for path, count in found.largest]
+    output(options, lambda: found._asdict() | {"largest": largest}, _stats_lines(found))
 
 
 def _count(repo: Repo, branch: Branch | None) -> StoreStats:
-    usage = repo.store.usage()
-    sessions = repo.sessions()
-    tags = repo.tags()
+    """Count what a store has; `branch` is the one whose largest paths are listed, if any."""
+    usage, sessions, tags = repo.store.usage(), repo.sessions(), repo.tags()
     heads = [head for session in sessions for head in repo.branches(session.id).values()]
     tips = {commit.id: commit for commit in (*heads, *tags.values())}
-    has_head = branch is not None and branch.head is not None
+    if branch is not None and branch.head is None:
+        branch = None
     return StoreStats(
-        objects=usage.objects,
-        stored_bytes=usage.stored_bytes,
-        limit_bytes=usage.limit_bytes,
+        **pick(usage, "objects", "stored_bytes", "limit_bytes"),
         sessions=len(sessions),
         branches=len(heads),
         tags=len(tags),
         commits=sum(1 for _ in repo.backend.graph.log(*tips.values())),
-        head_bytes=branch.size() if branch is not None and has_head else None,
-        largest=_largest(branch) if branch is not None and has_head else [],
+        head_bytes=None if branch is None else branch.size(),
+        largest=[] if branch is None else _largest(branch),
     )
 
 
@@ -212,19 +201,17 @@ def _largest(state: Branch) -> list[tuple[str, int]]:
     return listed
 
 
-def _lines(found: StoreStats) -> Iterator[str]:
-    per_commit = (
-        f"  ({size_text(found.stored_bytes / found.commits)} a commit)" if found.commits else ""
-    )
+def _stats_lines(found: StoreStats) -> Iterator[str]:
+    """Yield the counts and sizes of a store, then the largest paths."""
+    each = size_text(found.stored_bytes / max(found.commits, 1))
+    per_commit = f"  ({each} a commit)" if found.commits else ""
     limit = f" of {size_text(found.limit_bytes)}" if found.limit_bytes is not None else ""
     rows = [
         ["objects", f"{found.objects:,}"],
         ["on disk", f"{size_text(found.stored_bytes)}{limit}{per_commit}"],
-        ["sessions", f"{found.sessions:,}"],
-        ["branches", f"{found.branches:,}"],
-        ["tags", f"{found.tags:,}"],
-        ["commits", f"{found.commits:,}"],
     ]
+    counts = pick(found, "sessions", "branches", "tags", "commits")
+    rows += [[name, f"{count:,}"] for name, count in counts.items()]
     if found.head_bytes is not None:
         rows.append(["this state", size_text(found.head_bytes)])
     yield from table(rows)

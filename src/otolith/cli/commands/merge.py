@@ -1,14 +1,20 @@
-"""`merge`: merge another branch into the current one, and resolve its conflicts."""
+"""`merge`: merge another branch into the current one, and resolve its conflicts.
+
+A merge without conflicts is a commit at once. Otherwise it stays open, stashed with the branch as
+staged changes are: `--take`, `set` and `rm` resolve conflicts one by one, `--continue` commits it,
+and `--abort` discards it. Nothing of an open merge is visible to other processes.
+"""
 
 from __future__ import annotations
 
 import click
 
 from otolith.cli.commands.edit import commit_staged
-from otolith.cli.errors import with_terminal_hint
+from otolith.cli.errors import terminal_error
 from otolith.cli.format.history import commit_json, conflict_json, conflict_lines, oneline, plural
 from otolith.cli.location import OpenBranch, open_current
-from otolith.cli.terminal import emit, json_option
+from otolith.cli.options import GlobalOptions, json_option
+from otolith.cli.terminal import emit
 from otolith.core import Merge
 from otolith.errors import Invalid, KeyNotFound, Uncommitted
 
@@ -38,7 +44,6 @@ def merge(
     everything: bool,
     resume: bool,
     abort: bool,
-    as_json: bool,
 ) -> None:
     """Merge REF into the current branch.
 
@@ -53,7 +58,7 @@ def merge(
         if abort:
             current.branch.discard()
             current.branch.stash()
-            head = oneline(current.head(), {})
+            head = oneline(current.head())
             click.echo(f"Cancelled the merge; {current.branch.name} is at {head}")
         elif take is not None:
             _take(current, words, take, everything=everything)
@@ -63,12 +68,17 @@ def merge(
             raise click.UsageError("name one branch or commit to merge")
         elif is_open:
             hint = "`otolith merge --continue` commits it, `otolith merge --abort` cancels it"
-            raise with_terminal_hint(Uncommitted("a merge is in progress", hint=hint))
+            raise terminal_error(Uncommitted, "a merge is in progress", hint)
         else:
-            ctx.exit(_merge(current, words[0], message, author, as_json=as_json))
+            ctx.exit(_merge(current, words[0], message, author, ctx.obj))
 
 
 def _take(current: OpenBranch, paths: tuple[str, ...], side: str, *, everything: bool) -> None:
+    """Resolve conflicts with one side, and print how many are left.
+
+    Raises:
+        KeyNotFound: there is no conflict at one of the paths; none is resolved then.
+    """
     conflicts = [conflict.path for conflict in current.branch.conflicts]
     if bool(paths) == everything:
         raise click.UsageError(f"name paths, or use --all\nconflicts: {', '.join(conflicts)}")
@@ -86,18 +96,20 @@ def _take(current: OpenBranch, paths: tuple[str, ...], side: str, *, everything:
 
 
 def _merge(
-    current: OpenBranch, word: str, message: str | None, author: str | None, *, as_json: bool
+    current: OpenBranch, word: str, message: str | None, author: str | None, options: GlobalOptions
 ) -> int:
+    """Merge a commit, print the result and return the exit code.
+
+    A merge with conflicts is stashed, so that the next command finds it.
+    """
     text = message if message is not None else f"merge {word}"
     result = current.branch.merge(current.commit(word), message=text, author=author)
     if not result.ok:
         current.branch.stash()
-    if as_json:
-        emit({
-            "result": result.kind,
-            "commit": commit_json(result.commit) if result.commit else None,
-            "conflicts": [conflict_json(conflict) for conflict in result.conflicts],
-        })  # fmt: skip
+    if options.as_json:
+        conflicts = [conflict_json(conflict) for conflict in result.conflicts]
+        commit = commit_json(result.commit) if result.commit else None
+        emit({"result": result.kind, "commit": commit, "conflicts": conflicts})
     else:
         for line in _merge_lines(current, result):
             click.echo(line)
@@ -105,9 +117,10 @@ def _merge(
 
 
 def _merge_lines(current: OpenBranch, result: Merge) -> list[str]:
+    """Return the commit of a merge, or its conflicts and how to resolve them."""
     if result.commit is not None:
         done = {"up-to-date": "Already merged", "fast-forward": "Fast-forward to"}
-        line = f"{done.get(result.kind, 'Merged:')} {oneline(result.commit, {})}"
+        line = f"{done.get(result.kind, 'Merged:')} {oneline(result.commit)}"
         return [line] if result.kind == "up-to-date" else [line, "`otolith undo` reverts this."]
     title = f"{plural(len(result.conflicts), 'conflict')} on {current.branch.name}:"
     lines = [click.style(title, fg="red", bold=True)]

@@ -1,4 +1,11 @@
-"""`migrate`: list and rewrite the values that older versions of the user's classes stored."""
+"""`migrate`: list and rewrite the values that older versions of the user's classes stored.
+
+Unlike other commands, this one imports the user's modules, because they define the migrations. It
+opens the store with codecs that load models strictly, so that a class that is missing is reported
+as a failure of its values. `plan` and `--dry-run` are read-only. `apply` makes one commit for each
+branch on which everything can be migrated; the other branches are not touched, and the exit code
+is 7.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +18,16 @@ from typing import Any
 import click
 
 from otolith import care, opening
+from otolith.cli.errors import ExitCode
 from otolith.cli.format.history import plural
 from otolith.cli.location import find, only_session
-from otolith.cli.options import GlobalOptions
-from otolith.cli.terminal import emit, end_progress, escape, json_option, progress_line, table
+from otolith.cli.options import GlobalOptions, json_option
+from otolith.cli.terminal import emit, end_progress, escape, progress_line, table
 from otolith.codecs import Codecs
 from otolith.errors import Invalid
-from otolith.session import Repo
 from otolith.state import Schema
 from otolith.types import Tag
 
-_CANNOT = 7
 _SHOWN_PATHS = 3
 
 # Errors of importing a faulty module; an interrupt, or a lack of memory, is not one of them.
@@ -50,7 +56,6 @@ def migrate(
     everything: bool,
     modules: tuple[str, ...],
     dry_run: bool,
-    as_json: bool,
 ) -> None:
     """List (plan) or rewrite (apply) the values that older versions of your classes stored.
 
@@ -64,34 +69,25 @@ def migrate(
         raise click.UsageError("name a session, or use --all")
     location = find(options)
     _import(modules, options)
-    is_read_only = action == "plan" or dry_run
+    is_read_only, progress = action == "plan" or dry_run, progress_line()
     with opening.open(
         location.url, codecs=_ModelCodecs(), create=False, read_only=is_read_only
     ) as repo:
         chosen = None if everything else session or location.session or only_session(repo)
-        plans = _plans(repo, action, chosen, options.branch, dry_run=dry_run)
+        where = {"session": chosen, "branch": options.branch}
+        if action == "plan":
+            plans = care.plan_migration(repo, **where, progress=progress)
+        else:
+            plans = care.apply_migration(
+                repo, **where, progress=progress, dry_run=dry_run, validate=_validate
+            )
     end_progress()
-    if as_json:
+    if options.as_json:
         emit(_json(plans, dry_run=is_read_only))
     else:
         for line in _lines(plans, action=action, dry_run=dry_run):
             click.echo(line)
-    ctx.exit(_CANNOT if any(plan.failures for plan in plans) else 0)
-
-
-def _plans(
-    repo: Repo, action: str, session: str | None, branch: str | None, *, dry_run: bool
-) -> list[care.MigrationPlan]:
-    if action == "plan":
-        return care.plan_migration(repo, session=session, branch=branch, progress=progress_line())
-    return care.apply_migration(
-        repo,
-        session=session,
-        branch=branch,
-        dry_run=dry_run,
-        validate=_validate,
-        progress=progress_line(),
-    )
+    ctx.exit(ExitCode.UNSUPPORTED if any(plan.failures for plan in plans) else ExitCode.OK)
 
 
 class _ModelCodecs(Codecs):
@@ -109,6 +105,7 @@ class _ModelCodecs(Codecs):
 
 
 def _validate(kind: type, fields: dict[str, Any]) -> None:
+    """Raise an Error unless the values of a state fit the model of its schema."""
     schema = Schema.of(kind)
     schema.complete(fields)
     for name, value in fields.items():
@@ -116,6 +113,11 @@ def _validate(kind: type, fields: dict[str, Any]) -> None:
 
 
 def _import(modules: Iterable[str], options: GlobalOptions) -> None:
+    """Import the user's modules, from the current directory too.
+
+    Raises:
+        Invalid: one of them cannot be imported.
+    """
     here = str(options.directory.resolve())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -133,6 +135,7 @@ def _import(modules: Iterable[str], options: GlobalOptions) -> None:
 
 
 def _lines(plans: list[care.MigrationPlan], *, action: str, dry_run: bool) -> Iterator[str]:
+    """Yield the stale values of each branch, why some cannot be migrated, and a summary."""
     stale = [plan for plan in plans if plan.values]
     for plan in stale:
         yield click.style(escape(plan.name), bold=True)
@@ -146,6 +149,7 @@ def _lines(plans: list[care.MigrationPlan], *, action: str, dry_run: bool) -> It
 
 
 def _rows(plan: care.MigrationPlan) -> Iterator[list[str]]:
+    """Yield a row for values of the same class and version: versions, count, first paths."""
     groups: defaultdict[tuple[object, ...], list[str]] = defaultdict(list)
     for value in plan.values:
         groups[value._replace(path="")].append(value.path)
@@ -160,6 +164,7 @@ def _rows(plan: care.MigrationPlan) -> Iterator[list[str]]:
 
 
 def _summary(stale: list[care.MigrationPlan], *, action: str, dry_run: bool) -> Iterator[str]:
+    """Yield what was done or would be, and which branches stay unchanged."""
     able = [plan for plan in stale if not plan.failures]
     count = plural(sum(len(plan.values) for plan in able), "value")
     where = plural(len(able), "branch", "branches")
@@ -178,6 +183,7 @@ def _summary(stale: list[care.MigrationPlan], *, action: str, dry_run: bool) -> 
 
 
 def _json(plans: list[care.MigrationPlan], *, dry_run: bool) -> dict[str, object]:
+    """Return the plans as JSON data; `ok` is false if a value cannot be migrated."""
     branches = [
         {
             "branch": plan.name,

@@ -1,8 +1,13 @@
-"""Code in a session: `exec` one step, `run` a notebook, script or agent, `shell`, `vars`."""
+"""Code in a session: `exec` one step, `run` a notebook, script or agent, `shell`, `vars`.
+
+Code runs in a process of its own, in a sandbox, and each step is a commit. Only `run FILE.py:NAME`
+runs the user's code in this process: see `commands/agent.py`. What the code prints goes to standard
+output; which variables and files it changed, to standard error. Exit codes: 1 if the code raised,
+130 if the user interrupted it.
+"""
 
 from __future__ import annotations
 
-import signal
 import sys
 from dataclasses import fields
 from pathlib import Path
@@ -11,6 +16,7 @@ from typing import Any
 import click
 
 from otolith.cli.commands.agent import begin, max_seconds_option, max_steps_option
+from otolith.cli.errors import ExitCode
 from otolith.cli.format.history import plural
 from otolith.cli.format.workspace import (
     Printer,
@@ -24,7 +30,14 @@ from otolith.cli.format.workspace import (
     variable_lines,
 )
 from otolith.cli.location import open_current
-from otolith.cli.options import GlobalOptions, reject_options
+from otolith.cli.options import (
+    GlobalOptions,
+    at_option,
+    json_option,
+    reject_options,
+    session_argument,
+    session_option,
+)
 from otolith.cli.run.cells import CellReporter, CellRun, RunRecord, cells_of, source_of
 from otolith.cli.run.repl import Repl, input_lines
 from otolith.cli.run.workspace import (
@@ -33,12 +46,11 @@ from otolith.cli.run.workspace import (
     open_workspace,
     runner_options,
 )
-from otolith.cli.terminal import emit, json_option, page
+from otolith.cli.terminal import emit, output
 from otolith.errors import Invalid
 
-_FAILED, _INTERRUPTED = 1, 128 + signal.SIGINT
-_RUNNER = tuple(field.name for field in fields(RunnerOptions))
-_FOR_CELLS = ("start", "fresh", "keep_going", "figures", *_RUNNER)
+# The options of `run` that an agent has no use for.
+_FOR_CELLS = ("start", "fresh", "keep_going", "figures", *(f.name for f in fields(RunnerOptions)))
 
 figures_option = click.option(
     "--figures", metavar="DIR", help="Save figures to this directory, as PNG."
@@ -55,37 +67,28 @@ figures_option = click.option(
 @json_option
 @click.pass_context
 def execute(
-    ctx: click.Context,
-    /,
-    *,
-    session: str | None,
-    file: str | None,
-    code: str | None,
-    message: str | None,
-    figures: str | None,
-    as_json: bool,
-    **runner: Any,
-) -> None:
+    ctx: click.Context, /, *, session: str | None, file: str | None, code: str | None,
+    message: str | None, figures: str | None, **runner: Any,
+) -> None:  # fmt: skip
     """Run code as one step on the variables and files of a session, and commit its changes.
 
     The code is CODE, or that of FILE; `-` reads it from standard input. SESSION defaults to the
     current one. What the code prints, and its value, go to standard output. Exits with 1 if it
     raised; its changes until then are committed.
     """
-    options: GlobalOptions = ctx.obj
-    if code is None and file is None:
+    if code is None and file is None:  # the only word is the file
         session, file = None, session
+    options: GlobalOptions = ctx.obj.for_session(session)
     text = _code(options, code, file)
-    with open_workspace(options, session, RunnerOptions(**runner), mode="cold") as opened:
+    if message is None and file not in (None, "-"):
+        message = Path(str(file)).name
+    with open_workspace(options, RunnerOptions(**runner), mode="cold") as opened:
         printer = Printer()
         with handle_interrupts(opened.workspace) as interrupts:
-            step = opened.workspace.run(
-                text,
-                message=message or (Path(file).name if file not in (None, "-") else None),
-                on_output=None if as_json else printer,
-            )
+            on_output = None if options.as_json else printer
+            step = opened.workspace.run(text, message=message, on_output=on_output)
         saved = save_figures(step, None if figures is None else options.directory / figures)
-        if as_json:
+        if options.as_json:
             emit(step_json(step, saved))
         else:
             printer.outcome(step)
@@ -94,14 +97,19 @@ def execute(
 
 
 def _code(options: GlobalOptions, code: str | None, file: str | None) -> str:
+    """Return the code to run: given, or read from a file or standard input.
+
+    Raises:
+        UsageError: both are given, or neither.
+        Invalid: the file does not exist, or is not a script.
+    """
     if code is not None and file is not None:
         raise click.UsageError("give -c CODE or a FILE, not both")
     if code is not None:
         return code
     if file is None:
-        raise click.UsageError(
-            "there is no code to run\ngive -c CODE, a FILE, or - for standard input"
-        )
+        hint = "give -c CODE, a FILE, or - for standard input"
+        raise click.UsageError(f"there is no code to run\n{hint}")
     if file == "-":
         return sys.stdin.read()
     path = options.directory / file
@@ -116,16 +124,17 @@ def _code(options: GlobalOptions, code: str | None, file: str | None) -> str:
         raise Invalid(f"{file} is not a script: {error}", hint="save it as UTF-8") from None
 
 
-def _exit_code(*, is_ok: bool, was_interrupted: bool) -> int:
+def _exit_code(*, is_ok: bool, was_interrupted: bool) -> ExitCode:
+    """Return the exit code of steps; an interrupt counts more than how the step ended."""
     if was_interrupted:
-        return _INTERRUPTED
-    return 0 if is_ok else _FAILED
+        return ExitCode.INTERRUPTED
+    return ExitCode.OK if is_ok else ExitCode.FAILED
 
 
 @click.command("run")
 @click.argument("file")
 @click.argument("task", required=False)
-@click.option("--session", metavar="ID", help="The session.  [default: the current one]")
+@session_option
 @click.option("--again", is_flag=True, help="For an agent: repeat a run that is done.")
 @max_steps_option
 @max_seconds_option
@@ -137,19 +146,9 @@ def _exit_code(*, is_ok: bool, was_interrupted: bool) -> int:
 @json_option
 @click.pass_context
 def run(
-    ctx: click.Context,
-    /,
-    *,
-    file: str,
-    task: str | None,
-    session: str | None,
-    start: int | None,
-    fresh: bool,
-    keep_going: bool,
-    figures: str | None,
-    as_json: bool,
-    **runner: Any,
-) -> None:
+    ctx: click.Context, /, *, file: str, task: str | None, start: int | None, fresh: bool,
+    keep_going: bool, figures: str | None, **runner: Any,
+) -> None:  # fmt: skip
     """Run a notebook or script in a session, cell by cell; or FILE.py:NAME, an agent.
 
     An agent, orchestrator or task works on TASK, in steps that are commits; for a task, TASK is a
@@ -169,7 +168,7 @@ def run(
             raise click.UsageError(f"{file} needs a task: otolith run {file} TASK")
         why = f"applies to the cells of a script or notebook, not to {file}"
         reject_options(ctx, _FOR_CELLS, why)
-        begin(ctx, file, task, session=session, as_json=as_json, **for_agents)
+        begin(ctx, file, task, **for_agents)
         return
     if task is not None:
         raise click.UsageError(f"to run an agent of a file, name it: {file}:NAME")
@@ -181,11 +180,13 @@ def run(
     cells = cells_of(path)
     if start is not None and start > len(cells):
         raise Invalid(f"--from is {start}, and {file} has {plural(len(cells), 'cell')}")
-    with open_workspace(options, session, RunnerOptions(**runner), mode="warm") as opened:
+    with open_workspace(options, RunnerOptions(**runner), mode="warm") as opened:
         record = RunRecord(opened.state, path.name)
         first = start or (1 if fresh else record.done(cells) + 1)
         cell_run = CellRun(opened.workspace, record, path.name, cells, start=first)
-        reporter = CellReporter(opened.state.name, file, len(cells), first - 1, as_json=as_json)
+        reporter = CellReporter(
+            opened.state.name, file, len(cells), first - 1, as_json=options.as_json
+        )
         was_undone = not fresh and cell_run.undo_failed()
         reporter.begin(is_resumed=start is None, was_undone=was_undone)
         folder = None if figures is None else options.directory / figures
@@ -198,10 +199,10 @@ def run(
 
 
 @click.command("shell")
-@click.argument("session", required=False)
+@session_argument
 @runner_options
 @click.pass_obj
-def shell(options: GlobalOptions, /, *, session: str | None, **runner: Any) -> None:
+def shell(options: GlobalOptions, /, **runner: Any) -> None:
     """Open a Python prompt on the variables and files of a session.
 
     Each input is a step and a commit. SESSION defaults to the current one. Ctrl-C interrupts the
@@ -209,36 +210,28 @@ def shell(options: GlobalOptions, /, *, session: str | None, **runner: Any) -> N
     input.
     """
     with (
-        open_workspace(options, session, RunnerOptions(**runner), mode="warm") as opened,
+        open_workspace(options, RunnerOptions(**runner), mode="warm") as opened,
         input_lines() as lines,
     ):
         Repl(opened, lines).loop()
 
 
 @click.command("vars")
-@click.argument("session", required=False)
+@session_argument
 @click.argument("name", required=False)
-@click.option("--at", "ref", default="@", metavar="REF", help="As of this commit.")
+@at_option
 @json_option
 @click.pass_obj
-def variables(
-    options: GlobalOptions, session: str | None, name: str | None, ref: str, as_json: bool
-) -> None:
+def variables(options: GlobalOptions, name: str | None, ref: str) -> None:
     """List the variables of a session, or describe NAME.
 
     SESSION defaults to the current one. Nothing is unpickled, and no large value is read.
     """
-    options = options.for_session(session)
     with open_current(options, read_only=True) as current:
-        found = describe_variables(current.repo.at(current.commit(ref)))
+        found = describe_variables(current.at(ref))
     if name is None:
-        if as_json:
-            emit({"variables": [variable_json(each) for each in found.values()]})
-        else:
-            page(variable_lines(found), options)
-        return
-    one = find_variable(found, name)
-    if as_json:
-        emit(variable_json(one))
+        data = [variable_json(each) for each in found.values()]
+        output(options, lambda: {"variables": data}, variable_lines(found))
     else:
-        page(description(one), options)
+        one = find_variable(found, name)
+        output(options, lambda: variable_json(one), description(one))

@@ -1,9 +1,15 @@
-"""Reading states and history: `show`, `diff`, `cat`, `ls`, `blame` and `log`."""
+"""Reading states and history: `show`, `diff`, `cat`, `ls`, `blame` and `log`. All are read-only.
+
+Without a commit they read the staged state. A difference has three parts. Values are listed by
+path. What a workspace or an agent stores below reserved names (`.workspace`, `.conversation`, ...)
+would be unreadable as values, so it is summarised as variables and files, messages, plan and runs.
+JSON has the same three parts: `changes`, `workspace` and `agent`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain, islice
 from typing import NamedTuple
 
 import click
@@ -21,13 +27,14 @@ from otolith.cli.format.history import (
     heading,
     labels,
     oneline,
+    short_id,
     summary,
 )
 from otolith.cli.format.values import to_json
 from otolith.cli.format.workspace import change_report_lines, difference_json, difference_lines
 from otolith.cli.location import OpenBranch, open_current
-from otolith.cli.options import GlobalOptions
-from otolith.cli.terminal import dumps, emit, escape, json_option, page, table
+from otolith.cli.options import GlobalOptions, at_option, json_option
+from otolith.cli.terminal import dumps, emit, escape, output, table
 from otolith.core import (
     CONVERSATION,
     LOOP,
@@ -119,7 +126,7 @@ _AGENT_PATHS = {"message": CONVERSATION, "run": LOOP}
 @click.argument("what", default="@", metavar="[REF[:PATH]]")
 @json_option
 @click.pass_obj
-def show(options: GlobalOptions, what: str, as_json: bool) -> None:
+def show(options: GlobalOptions, what: str) -> None:
     """Show a commit and its changes, or with :PATH the value there at that commit.
 
     Changes to variables, columns of frames and files are summarised, and so are messages, plan and
@@ -129,7 +136,8 @@ def show(options: GlobalOptions, what: str, as_json: bool) -> None:
         address = parse_ref_path(current, what)
         if address is not None:
             value = to_json(_value(current, address))
-            emit({"path": format_path(address.keys), "value": value} if as_json else value)
+            path = format_path(address.keys)
+            emit({"path": path, "value": value} if options.as_json else value)
             return
         commit = current.commit(what)
         changes: Sequence[ChangedPath]
@@ -143,11 +151,8 @@ def show(options: GlobalOptions, what: str, as_json: bool) -> None:
             workspace_diff(current.branch, new=commit),
             change_report(current.branch, new=commit),
         )
-        if as_json:
-            emit(commit_json(commit) | found.to_json())
-            return
-        names = labels(current.repo, current.branch.session, here=current.branch.name)
-        page([*heading(commit, names), "", *found.lines()], options)
+        lines = chain(heading(commit, _labels(current)), [""], found.lines())
+        output(options, lambda: commit_json(commit) | found.to_json(), lines)
 
 
 @click.command("diff")
@@ -158,13 +163,7 @@ def show(options: GlobalOptions, what: str, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def diff(
-    ctx: click.Context,
-    *,
-    refs: tuple[str, ...],
-    stat: bool,
-    name_only: bool,
-    exit_code: bool,
-    as_json: bool,
+    ctx: click.Context, *, refs: tuple[str, ...], stat: bool, name_only: bool, exit_code: bool
 ) -> None:
     """Show the changes from A to B; from A to the staged state; or the staged changes.
 
@@ -180,14 +179,8 @@ def diff(
                 workspace=workspace_diff(current.branch, old, new),
                 agent=change_report(current.branch, old, new),
             )
-        if as_json:
-            emit(found.to_json())
-        elif name_only:
-            page(map(escape, found.paths()), options)
-        elif stat:
-            page(found.counts(), options)
-        else:
-            page(found.lines(), options)
+        lines = found.counts() if stat else found.lines()
+        output(options, found.to_json, map(escape, found.paths()) if name_only else lines)
     ctx.exit(1 if exit_code and any(found) else 0)
 
 
@@ -195,7 +188,7 @@ def diff(
 @click.argument("address", metavar="[REF:]PATH")
 @json_option
 @click.pass_obj
-def cat(options: GlobalOptions, address: str, as_json: bool) -> None:
+def cat(options: GlobalOptions, address: str) -> None:
     """Print the value at PATH, as staged or at REF.
 
     Text and bytes are printed raw, other values as JSON.
@@ -203,7 +196,7 @@ def cat(options: GlobalOptions, address: str, as_json: bool) -> None:
     with open_current(options, read_only=True) as current:
         parsed = parse_address(current, address)
         value = _value(current, parsed)
-    if as_json:
+    if options.as_json:
         emit({"path": format_path(parsed.keys), "value": to_json(value)})
     elif isinstance(value, bytes | bytearray):
         click.echo(bytes(value), nl=False)
@@ -214,6 +207,7 @@ def cat(options: GlobalOptions, address: str, as_json: bool) -> None:
 
 
 def _value(current: OpenBranch, address: Address) -> object:
+    """Return the value at an address; without keys, the whole state."""
     state = address.state(current)
     return state[address.keys] if address.keys else state.to_dict()
 
@@ -223,87 +217,72 @@ def _value(current: OpenBranch, address: Address) -> object:
 @click.option("-l", "is_long", is_flag=True, help="With kinds, lengths and sizes.")
 @json_option
 @click.pass_obj
-def ls(options: GlobalOptions, address: str, is_long: bool, as_json: bool) -> None:
+def ls(options: GlobalOptions, address: str, is_long: bool) -> None:
     """List the names at PATH, or at the top. The size is that of the full encoding."""
     with open_current(options, read_only=True) as current:
         parsed = parse_address(current, address)
         state = parsed.state(current)
-        entries = [_entry(state, keys) for keys in _children(state, parsed.keys)]
-    if as_json:
-        found = [entry._asdict() for entry in entries]
-        emit({"path": format_path(parsed.keys), "entries": found})
-    elif is_long:
-        rows = [
-            [
-                entry.kind,
-                "" if entry.length is None else f"{entry.length:,}",
-                size_text(entry.bytes),
-                escape(entry.name),
-            ]
-            for entry in entries
-        ]
-        page(table(rows, right=(1, 2)), options)
-    else:
-        page((escape(entry.name) for entry in entries), options)
+        entries = list(_list_entries(state, parsed.keys))
+    path, found = format_path(parsed.keys), [entry._asdict() for entry in entries]
+    names = [escape(entry.name) for entry in entries]
+    lines = table([entry.row() for entry in entries], right=(1, 2)) if is_long else names
+    output(options, lambda: {"path": path, "entries": found}, lines)
 
 
 class ListEntry(NamedTuple):
-    """One line of `ls`."""
+    """One line of `ls`; only maps and lists have a length."""
 
     name: str
     kind: str
     length: int | None
     bytes: int
 
+    def row(self) -> list[str]:
+        """Return it as the columns of `ls -l`."""
+        length = "" if self.length is None else f"{self.length:,}"
+        return [self.kind, length, size_text(self.bytes), escape(self.name)]
 
-def _children(state: Branch | Snapshot, keys: tuple[object, ...]) -> list[tuple[object, ...]]:
-    """Return the keys of the entries at a path, or of the path itself if it has none."""
-    kind = state.kind(keys)
+
+def _list_entries(state: Branch | Snapshot, keys: tuple[object, ...]) -> Iterator[ListEntry]:
+    """Yield the entries at a path, or the path itself if it is not a map or list."""
     if not keys:
-        return [parse_path(name) for name in state]
-    if kind == "map":
-        return [(*keys, key) for key in state.map(keys)]
-    if kind == "list":
-        return [(*keys, str(at)) for at in range(len(state.list(keys)))]
-    return [keys]
+        below = [parse_path(name) for name in state]
+    else:
+        inside = _inside(state, keys)
+        names = map(str, inside) if isinstance(inside, range) else inside
+        below = [keys] if names is None else [(*keys, name) for name in names]
+    for each in below:
+        kind, inside = state.kind(each), _inside(state, each)
+        name = format_path(each[-1:]) + ("/" if kind == "map" else "")
+        length = None if inside is None else len(inside)
+        yield ListEntry(name, kind, length, state.size(each))
 
 
-def _entry(state: Branch | Snapshot, keys: tuple[object, ...]) -> ListEntry:
+def _inside(state: Branch | Snapshot, keys: tuple[object, ...]) -> Collection[object] | None:
+    """Return the keys of a map, or the positions of a list; None for other values."""
     kind = state.kind(keys)
-    count = None
     if kind == "map":
-        count = len(state.map(keys))
-    elif kind == "list":
-        count = len(state.list(keys))
-    name = format_path(keys[-1:]) + ("/" if kind == "map" else "")
-    return ListEntry(name, kind, count, state.size(keys))
+        return state.map(keys)
+    return range(len(state.list(keys))) if kind == "list" else None
 
 
 @click.command("blame")
 @click.argument("path", default="")
-@click.option("--at", "ref", default="@", metavar="REF", help="As of this commit.")
+@at_option
 @json_option
 @click.pass_obj
-def blame(options: GlobalOptions, path: str, ref: str, as_json: bool) -> None:
+def blame(options: GlobalOptions, path: str, ref: str) -> None:
     """Show the commit that last set PATH, or each entry of the map there."""
     with open_current(options, read_only=True) as current:
         found = current.branch.blame(parse_keys(path), at=current.commit(ref))
     if path and not found:
         raise KeyNotFound(f"nothing at {path}")
-    if as_json:
-        emit({"blame": [{"path": b.path, "commit": commit_json(b.commit)} for b in found]})
-        return
-    rows = [
-        [
-            click.style(commit.short, fg="yellow"),
-            escape(commit.author),
-            format_time(commit.time),
-            click.style(escape(where), bold=True),
-            first_line(commit),
-        ]
-        for where, commit in found
-    ]
-    page(table(rows), options)
+    rows = []
+    for where, commit in found:
+        path, when = click.style(escape(where), bold=True), format_time(commit.time)
+        rows.append([short_id(commit), escape(commit.author), when, path, first_line(commit)])
+    data = [{"path": where, "commit": commit_json(commit)} for where, commit in found]
+    output(options, lambda: {"blame": data}, table(rows))
 
 
 @click.command("log")
@@ -326,7 +305,6 @@ def log(
     path: str | None,
     var: str | None,
     everything: bool,
-    as_json: bool,
 ) -> None:
     """Show commits, newest first: of the current branch, or up to REF."""
     if as_graph and (path is not None or var is not None):
@@ -336,17 +314,20 @@ def log(
     keys = (WORKSPACE, "vars", var) if var is not None else path
     with open_current(options, read_only=True) as current:
         commits = islice(_commits(current, ref, keys, everything=everything), limit)
-        if as_json:
-            emit({"commits": [commit_json(commit) for commit in commits]})
-            return
-        names = labels(current.repo, current.branch.session, here=current.branch.name)
         lanes = Lanes() if as_graph else None
-        page(_log_lines(commits, names, lanes, on_one_line=on_one_line), options)
+        lines = _log_lines(commits, _labels(current), lanes, on_one_line=on_one_line)
+        output(options, lambda: {"commits": [commit_json(commit) for commit in commits]}, lines)
+
+
+def _labels(current: OpenBranch) -> Labels:
+    """Return the branches of the session, and the tags, by the commits they point at."""
+    return labels(current.repo, current.branch.session, here=current.branch.name)
 
 
 def _commits(
     current: OpenBranch, ref: str | None, path: str | Path | None, *, everything: bool
 ) -> Iterator[Commit]:
+    """Yield the commits that `log` shows, newest first; with a path, those that changed it."""
     tips = list(current.repo.branches(current.branch.session).values()) if everything else []
     if ref is not None or not tips:
         tips.append(current.commit(ref or "@"))
@@ -359,6 +340,7 @@ def _commits(
 def _log_lines(
     commits: Iterator[Commit], names: Labels, lanes: Lanes | None, *, on_one_line: bool
 ) -> Iterator[str]:
+    """Yield commits as text, beside their ancestry if there are lanes to draw it in."""
     for count, commit in enumerate(commits):
         if lanes is not None:
             text = [oneline(commit, names)] if on_one_line else [*heading(commit, names), ""]

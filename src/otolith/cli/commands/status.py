@@ -1,4 +1,8 @@
-"""`status` of the current branch, and the `sessions` of a store."""
+"""`status` of the current branch, and the `sessions` of a store. Both are read-only.
+
+`status` compares with the commit that the staged changes began on. A branch that others have moved
+since is reported, not merged: that happens when the changes are committed.
+"""
 
 from __future__ import annotations
 
@@ -18,43 +22,46 @@ from otolith.cli.format.history import (
     plural,
 )
 from otolith.cli.location import OpenBranch, find, open_current, open_repo
-from otolith.cli.options import GlobalOptions
-from otolith.cli.terminal import emit, escape, json_option, page, table
+from otolith.cli.options import GlobalOptions, json_option
+from otolith.cli.terminal import escape, output, table
 
 
 @click.command("status")
 @json_option
 @click.pass_obj
-def status(options: GlobalOptions, as_json: bool) -> None:
+def status(options: GlobalOptions) -> None:
     """Show the current branch, its staged changes, and open conflicts."""
     with open_current(options, read_only=True) as current:
-        branch = current.branch
-        if not as_json:
-            page(_status_lines(current), options)
-            return
-        emit({
-            "store": current.location.url,
-            "session": branch.session,
-            "branch": branch.name,
-            "head": commit_json(branch.head) if branch.head else None,
-            "merging": commit_json(branch.merging) if branch.merging else None,
-            "clean": branch.is_clean,
-            "changes": [change_json(change) for change in branch.status()],
-            "conflicts": [conflict_json(conflict) for conflict in branch.conflicts],
-        })  # fmt: skip
+        output(options, lambda: _status_json(current), _status_lines(current))
+
+
+def _status_json(current: OpenBranch) -> dict[str, object]:
+    """Return the state of the current branch as JSON data."""
+    branch = current.branch
+    return {
+        "store": current.location.url,
+        "session": branch.session,
+        "branch": branch.name,
+        "head": commit_json(branch.head) if branch.head else None,
+        "merging": commit_json(branch.merging) if branch.merging else None,
+        "clean": branch.is_clean,
+        "changes": [change_json(change) for change in branch.status()],
+        "conflicts": [conflict_json(conflict) for conflict in branch.conflicts],
+    }
 
 
 def _status_lines(current: OpenBranch) -> Iterator[str]:
+    """Yield where the branch is, what is in conflict, what is staged, and what to do next."""
     branch = current.branch
     session = click.style(escape(branch.session), bold=True)
     yield f"Session {session}, branch {click.style(escape(branch.name), fg='green', bold=True)}"
-    yield f"Head    {oneline(branch.head, {})}" if branch.head else "No commit yet."
+    yield f"Head    {oneline(branch.head)}" if branch.head else "No commit yet."
     now = current.repo.branches(branch.session).get(branch.name)
     if now is not None and now != branch.head:
-        yield f"Moved   {oneline(now, {})}"
+        yield f"Moved   {oneline(now)}"
         yield "        Others have committed; `otolith commit` merges the staged changes into it."
     if branch.merging is not None:
-        yield f"Merging {oneline(branch.merging, {})}"
+        yield f"Merging {oneline(branch.merging)}"
     yield ""
     if branch.conflicts:
         yield click.style(f"{plural(len(branch.conflicts), 'conflict')}:", fg="red", bold=True)
@@ -70,6 +77,7 @@ def _status_lines(current: OpenBranch) -> Iterator[str]:
 
 
 def _next_command(current: OpenBranch, *, has_changes: bool) -> str:
+    """Return the sentence that names the command the user most likely needs now."""
     if current.branch.conflicts:
         return (
             "Resolve each with `otolith set PATH VALUE` or `otolith merge --take ours|theirs PATH`;"
@@ -85,27 +93,15 @@ def _next_command(current: OpenBranch, *, has_changes: bool) -> str:
 @click.command("sessions")
 @json_option
 @click.pass_obj
-def sessions(options: GlobalOptions, as_json: bool) -> None:
+def sessions(options: GlobalOptions) -> None:
     """List the sessions of the store, with their branches and last commit."""
+    found, rows = [], []
     with open_repo(find(options).url, read_only=True) as repo:
-        found = [
-            (session, max(repo.branches(session.id).values(), key=lambda commit: commit.time))
-            for session in repo.sessions()
-        ]
-    if as_json:
-        entries = (
-            {"id": session.id, "branches": list(session.branches), "last": commit_json(last)}
-            for session, last in found
-        )
-        emit({"sessions": list(entries)})
-        return
-    rows = [
-        [
-            click.style(escape(session.id), bold=True),
-            plural(len(session.branches), "branch", "branches"),
-            format_time(last.time),
-            first_line(last),
-        ]
-        for session, last in found
-    ]
-    page(table(rows) or ["No session has a commit yet."], options)
+        for each in repo.sessions():
+            last = max(repo.branches(each.id).values(), key=lambda commit: commit.time)
+            found.append({"id": each.id, "branches": each.branches, "last": commit_json(last)})
+            count = plural(len(each.branches), "branch", "branches")
+            name = click.style(escape(each.id), bold=True)
+            rows.append([name, count, format_time(last.time), first_line(last)])
+    lines = table(rows) or ["No session has a commit yet."]
+    output(options, lambda: {"sessions": found}, lines)

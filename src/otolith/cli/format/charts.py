@@ -1,4 +1,8 @@
-"""Charts and machines as text and JSON: findings, simulated runs, paths, current states."""
+"""Charts and machines as text and JSON: findings, simulated runs, paths, current states.
+
+Times of a simulation are those of its virtual clock, which starts at 0. Times of stored machines
+are real; text shows them in UTC, as timers are set in it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from typing import Any
 import click
 
 from otolith.cli.format.history import plural
-from otolith.cli.terminal import escape, table
+from otolith.cli.terminal import escape, pick, table
 from otolith.statecharts import Chart, Finding, Path, Paths, SimulationRun, StoredMachine
 
 _COLORS = {"error": "red", "warning": "yellow", "note": "blue"}
@@ -29,8 +33,7 @@ def finding_lines(chart: Chart, found: Sequence[Finding]) -> Iterator[str]:
 
 def finding_json(found: Finding) -> dict[str, Any]:
     """Return a finding as JSON data."""
-    names = ("kind", "severity", "state", "message", "hint", "place")
-    return {name: getattr(found, name) for name in names}
+    return pick(found, "kind", "severity", "state", "message", "hint", "place")
 
 
 def run_lines(run: SimulationRun) -> Iterator[str]:
@@ -50,27 +53,19 @@ def run_lines(run: SimulationRun) -> Iterator[str]:
 
 def run_json(run: SimulationRun) -> dict[str, Any]:
     """Return a simulated run as JSON data."""
-    refusal = run.refusal
-    return {
-        "accepted": run.is_accepted,
-        "phase": run.phase,
-        "steps": [
-            {
-                "event": _event(stage.item),
-                "time": stage.time,
-                "configuration": list(stage.snapshot.configuration),
-                "effects": [effect.to_data() for effect in stage.effects],
-            }
-            for stage in run.stages
-        ],
-        "refusal": None
-        if refusal is None
-        else {
-            "event": _event(refusal.item),
-            "message": refusal.message,
-            "allowed": refusal.allowed,
-        },
-    }
+    steps = [
+        {
+            "event": _event(stage.item),
+            "time": stage.time,
+            "configuration": stage.snapshot.configuration,
+            "effects": [effect.to_data() for effect in stage.effects],
+        }
+        for stage in run.stages
+    ]
+    refusal = None
+    if run.refusal is not None:
+        refusal = {"event": _event(run.refusal.item)} | pick(run.refusal, "message", "allowed")
+    return {"accepted": run.is_accepted, "phase": run.phase, "steps": steps, "refusal": refusal}
 
 
 def path_lines(found: Paths) -> Iterator[str]:
@@ -83,7 +78,7 @@ def path_lines(found: Paths) -> Iterator[str]:
 
 def path_json(path: Path) -> dict[str, Any]:
     """Return a path as JSON data."""
-    return {"events": list(path.script), "configuration": list(path.configuration)}
+    return {"events": path.script, "configuration": path.configuration}
 
 
 def machine_lines(found: Mapping[str, StoredMachine]) -> Iterator[str]:
@@ -99,15 +94,8 @@ def machine_lines(found: Mapping[str, StoredMachine]) -> Iterator[str]:
             when = datetime.fromtimestamp(due / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
         phase = stored.snapshot.phase
         status = "" if stored.snapshot.status == "running" else f" ({stored.snapshot.status})"
-        rows.append(
-            [
-                escape(name),
-                escape(phase + status),
-                str(stored.steps),
-                when,
-                str(len(stored.outbox) or ""),
-            ]
-        )
+        waiting = str(len(stored.outbox) or "")
+        rows.append([escape(name), escape(phase + status), str(stored.steps), when, waiting])
     yield from table(rows, right=(2, 4))
 
 
@@ -121,6 +109,7 @@ def machine_json(stored: StoredMachine) -> dict[str, Any]:
 
 
 def _event(item: Any) -> str:
+    """Return an item of a script as the user writes it: `NAME`, `NAME:DATA` or `+30s`."""
     if item is None:
         return "(start)"
     if isinstance(item, str):

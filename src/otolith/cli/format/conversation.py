@@ -1,4 +1,8 @@
-"""Conversations and working memory as text and JSON."""
+"""Conversations and working memory as text and JSON.
+
+A message is shown with its index, by which topics, search results and contexts name it. JSON has
+messages and notes in full; text shortens arguments and values to a line each.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import click
 
 from otolith.cli.format.history import format_time, plural
 from otolith.cli.format.values import one_line, to_json
-from otolith.cli.terminal import escape, table
+from otolith.cli.terminal import escape, pick, table
 from otolith.conversation import Attachment, Context, Hit, Message, Reasoning, Text, Topic
 
 if TYPE_CHECKING:
@@ -49,15 +53,15 @@ def message_lines(index: int, message: Message) -> Iterator[str]:
 
 
 def _label(part: object) -> str:
+    """Return what a part without text is: an attachment by name and type, others by their class."""
     if isinstance(part, Attachment):
         return ", ".join(filter(None, (part.name, part.media_type, part.url)))
     return type(part).__name__.lower()
 
 
-def message_json(index: int, message: Message) -> dict[str, Any]:
+def message_json(index: int, message: Message) -> object:
     """Return a message as JSON data."""
-    found: dict[str, Any] = to_json({"index": index, **message.to_data()})
-    return found
+    return to_json({"index": index, **message.to_data()})
 
 
 class ThreadSummary(NamedTuple):
@@ -89,13 +93,8 @@ def hit_lines(hits: Sequence[Hit]) -> Iterator[str]:
 
 def hit_json(hit: Hit) -> dict[str, Any]:
     """Return a search result as JSON data."""
-    return {
-        "index": hit.index,
-        "role": str(hit.message.role),
-        "score": hit.score,
-        "words": list(hit.words),
-        "snippet": hit.snippet,
-    }
+    role = str(hit.message.role)
+    return {"index": hit.index, "role": role, **pick(hit, "score", "words", "snippet")}
 
 
 def topic_lines(topics: Sequence[Topic]) -> Iterator[str]:
@@ -138,27 +137,18 @@ def context_lines(context: Context) -> Iterator[str]:
         yield escape(f"  [{reason.start}{last}] {reason.done}: {reason.why}")
 
 
-def context_json(context: Context) -> dict[str, Any]:
-    """Return a context as JSON data."""
-    found: dict[str, Any] = to_json(
-        {
-            "for": context.for_,
-            "budget": context.budget,
-            "tokens": context.tokens,
-            "system": context.system,
-            "messages": context.messages,
-            "dropped": list(context.dropped),
-            "why": [reason._asdict() for reason in context.why],
-        }
-    )
-    return found
+def context_json(context: Context) -> object:
+    """Return a context as JSON data: the messages as the provider gets them, and the reasons."""
+    dropped, why = list(context.dropped), [reason._asdict() for reason in context.why]
+    found = pick(context, "budget", "tokens", "system", "messages")
+    return to_json({"for": context.for_, **found, "dropped": dropped, "why": why})
 
 
 _SIGNS = {"pending": " ", "active": ">", "done": "x", "failed": "!", "skipped": "-"}
 
 
-def memory_lines(snapshot: SessionSnapshot) -> list[str]:
-    """Return the goal, the plan, the data of the task and the notes; empty parts are left out."""
+def memory_lines(snapshot: SessionSnapshot) -> Iterator[str]:
+    """Yield the goal, the plan, the data of the task and the notes; empty parts are left out."""
     memory = snapshot.memory
     plan = []
     for step in memory.steps:
@@ -174,39 +164,27 @@ def memory_lines(snapshot: SessionSnapshot) -> list[str]:
     parts = {"Plan": plan, "Data of the task": table(data), "Notes": table(notes)}
     goal, calls = memory.task.goal, len(memory.tool_calls)
     if not (goal or any(parts.values()) or calls):
-        return ["working memory is empty"]
-    return [
-        f"{click.style(escape(goal) or '(no goal)', bold=True)}  ({escape(memory.task.status)})",
-        *(line for title, lines in parts.items() if lines for line in (title, *lines)),
-        *([f"{plural(calls, 'tool call')}"] if calls else []),
-    ]
+        yield "working memory is empty"
+        return
+    yield f"{click.style(escape(goal) or '(no goal)', bold=True)}  ({escape(memory.task.status)})"
+    for title, lines in parts.items():
+        yield from (title, *lines) if lines else ()
+    if calls:
+        yield plural(calls, "tool call")
 
 
-def memory_json(snapshot: SessionSnapshot) -> dict[str, Any]:
+def memory_json(snapshot: SessionSnapshot) -> object:
     """Return a working memory as JSON data."""
     memory = snapshot.memory
     steps = [
-        {"id": step.id, "text": step.text, "state": str(step.state), "why": step.why}
+        pick(step, "id", "text") | {"state": str(step.state), "why": step.why}
         for step in memory.steps
     ]
     notes = [
-        {
-            "key": note.key,
-            "value": note.value,
-            "importance": note.importance,
-            "pinned": note.is_pinned,
-            "source": note.source,
-            "time": note.time,
-            "replaced_by": note.replaced_by,
-        }
+        pick(note, "key", "value", "importance")
+        | {"pinned": note.is_pinned}
+        | pick(note, "source", "time", "replaced_by")
         for note in memory.notes.all()
     ]
-    found: dict[str, Any] = to_json(
-        {
-            "task": memory.task.to_dict(),
-            "plan": steps,
-            "notes": notes,
-            "calls": len(memory.tool_calls),
-        }
-    )
-    return found
+    calls = len(memory.tool_calls)
+    return to_json({"task": memory.task.to_dict(), "plan": steps, "notes": notes, "calls": calls})

@@ -16,12 +16,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from difflib import unified_diff
 from itertools import zip_longest
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import click
 
 from otolith.cli.format.values import one_line, to_json
-from otolith.cli.terminal import escape
+from otolith.cli.terminal import escape, pick
 from otolith.core import BareRepo, Commit, PathConflict
 
 Labels = Mapping[str, list[str]]
@@ -64,12 +65,15 @@ def plural(count: int, noun: str, plural: str = "") -> str:
 
 
 def first_line(commit: Commit) -> str:
-    """Return the first line of a commit's message."""
+    """Return the first line of a commit's message, or its kind in brackets if there is none."""
     return escape(commit.message.partition("\n")[0]) or f"({escape(commit.kind)})"
 
 
 def labels(repo: BareRepo, session: str, *, here: str) -> Labels:
-    """Return the names that point at commits: branches of a session, and tags."""
+    """Return the names that point at commits, styled: branches of a session, and tags.
+
+    The current branch, `here`, is marked by an `@`.
+    """
     found: dict[str, list[str]] = {}
     for name, commit in repo.branches(session).items():
         shown = click.style(escape(f"@ {name}" if name == here else name), fg="green", bold=True)
@@ -79,12 +83,17 @@ def labels(repo: BareRepo, session: str, *, here: str) -> Labels:
     return found
 
 
-def oneline(commit: Commit, names: Labels) -> str:
-    """Return a commit on one line."""
+def short_id(commit: Commit) -> str:
+    """Return the first digits of a commit's id, in the colour of ids."""
+    return click.style(commit.short, fg="yellow")
+
+
+def oneline(commit: Commit, names: Labels = MappingProxyType({})) -> str:
+    """Return a commit on one line: id, the names that point at it, message, a failed step."""
     pointing = f"({', '.join(names[commit.id])}) " if commit.id in names else ""
     ending = _ending(commit)
     failed = click.style(f"  [{ending}]", fg="red") if ending not in ("", "ok") else ""
-    return f"{click.style(commit.short, fg='yellow')} {pointing}{first_line(commit)}{failed}"
+    return f"{short_id(commit)} {pointing}{first_line(commit)}{failed}"
 
 
 def _ending(commit: Commit) -> str:
@@ -110,17 +119,8 @@ def heading(commit: Commit, names: Labels) -> list[str]:
 
 def commit_json(commit: Commit) -> dict[str, Any]:
     """Return a commit as JSON data."""
-    return {
-        "id": commit.id,
-        "parents": list(commit.parents),
-        "root": commit.root,
-        "generation": commit.generation,
-        "time": commit.time,
-        "author": commit.author,
-        "message": commit.message,
-        "kind": commit.kind,
-        "meta": to_json(dict(commit.meta)),
-    }
+    plain = ("id", "parents", "root", "generation", "time", "author", "message", "kind")
+    return pick(commit, *plain) | {"meta": to_json(dict(commit.meta))}
 
 
 def change_json(change: ChangedPath) -> dict[str, Any]:
@@ -133,19 +133,12 @@ def change_json(change: ChangedPath) -> dict[str, Any]:
     return found
 
 
-def brief(change: ChangedPath) -> str:
-    """Return a change as a sign and its path."""
-    color = _COLORS[change.kind]
-    return (
-        f"{click.style(SIGNS[change.kind], fg=color)} {click.style(escape(change.path), bold=True)}"
-    )
-
-
 def changes_text(changes: Iterable[ChangedPath], *, width: int | None = None) -> Iterator[str]:
     """Yield the old and new value of each path, cut to the width of the screen."""
     limit = width if width is not None else max(40, screen_width() - 6)
     for change in changes:
-        yield brief(change)
+        sign = click.style(SIGNS[change.kind], fg=_COLORS[change.kind])
+        yield f"{sign} {click.style(escape(change.path), bold=True)}"
         yield from _sides(change, limit)
 
 
@@ -155,6 +148,7 @@ def screen_width() -> int:
 
 
 def _sides(change: ChangedPath, limit: int) -> Iterator[str]:
+    """Yield the old and the new value; for texts of several lines, a unified diff of them."""
     old, new = change.old, change.new
     if isinstance(old, str) and isinstance(new, str) and "\n" in old + new:
         hunks = unified_diff(escape(old).splitlines(), escape(new).splitlines(), n=2, lineterm="")
@@ -175,11 +169,14 @@ def summary(changes: Iterable[ChangedPath]) -> str:
     return ", ".join(parts) or "no difference"
 
 
+_CONFLICT_SIDES = ("base", "ours", "theirs")
+
+
 def conflict_lines(conflict: PathConflict) -> list[str]:
-    """Return a conflict with its three sides."""
+    """Return a conflict with its three sides; a side without the path is absent."""
     why = f"  {escape(conflict.why)}" if conflict.why else ""
     title = click.style(escape(conflict.path), bold=True)
-    sides = {"base": conflict.base, "ours": conflict.ours, "theirs": conflict.theirs}
+    sides = pick(conflict, *_CONFLICT_SIDES)
     absent = click.style("absent", dim=True)
     return [
         f"{click.style('!', fg='red', bold=True)} {title}  {conflict.kind}{why}",
@@ -189,8 +186,8 @@ def conflict_lines(conflict: PathConflict) -> list[str]:
 
 def conflict_json(conflict: PathConflict) -> dict[str, Any]:
     """Return a conflict as JSON data."""
-    sides = {"base": conflict.base, "ours": conflict.ours, "theirs": conflict.theirs}
-    found: dict[str, Any] = {"path": conflict.path, "kind": conflict.kind, "why": conflict.why}
+    sides = pick(conflict, *_CONFLICT_SIDES)
+    found = pick(conflict, "path", "kind", "why")
     return found | {side: to_json(value) for side, value in sides.items()}
 
 

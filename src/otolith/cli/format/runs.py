@@ -1,4 +1,8 @@
-"""Events, runs and recorded replies of models as text and JSON."""
+"""Events, runs and recorded replies of models as text and JSON.
+
+The text of a run is what a person needs to decide what to do next: how it ended, and then its
+question, its error, or its answer, whichever there is. JSON has all of them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import click
 from otolith.agent import AgentState, Outcome, RecordedReply
 from otolith.cli.format.history import format_time, plural
 from otolith.cli.format.values import one_line, to_json
-from otolith.cli.terminal import escape, table
+from otolith.cli.terminal import escape, pick, table
 from otolith.state import Event
 from otolith.text import clip
 
@@ -26,10 +30,9 @@ def event_line(event: Event) -> str:
     return f"{format_time(event.time)}  {commit}{escape(by)}  {kind}  {one_line(event.data)}"
 
 
-def event_json(event: Event) -> dict[str, Any]:
+def event_json(event: Event) -> object:
     """Return an event as JSON data."""
-    found: dict[str, Any] = to_json(event.to_dict())
-    return found
+    return to_json(event.to_dict())
 
 
 def outcome_lines(outcome: Outcome) -> Iterator[str]:
@@ -43,6 +46,7 @@ def outcome_lines(outcome: Outcome) -> Iterator[str]:
 
 
 def _answer(answer: object) -> str:
+    """Return the answer of a run as text: none is empty, and data is cut to one line."""
     if answer is None:
         return ""
     return answer if isinstance(answer, str) else one_line(answer)
@@ -64,14 +68,12 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
     """Return an outcome as JSON data."""
     state = outcome.state
     return {
-        "ended": outcome.ended,
-        "steps": outcome.steps,
+        **pick(outcome, "ended", "steps"),
         "iteration": state.iteration,
         "phase": str(state.phase),
         "task": state.task,
         "answer": to_json(outcome.answer),
-        "question": outcome.question,
-        "error": outcome.error,
+        **pick(outcome, "question", "error"),
     }
 
 

@@ -1,4 +1,9 @@
-"""Steps and variables of a workspace as text and JSON; no stored value is loaded for it."""
+"""Steps and variables of a workspace as text and JSON; no stored value is loaded for it.
+
+Descriptions of variables (type, shape, preview) are stored when a step ends, because its value may
+be a pickle, and loading a pickle runs code. The value of a step itself arrives from its process as
+plain data, or not at all: then its preview is shown.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +14,19 @@ from typing import Any
 
 import click
 
-from otolith.cli.errors import with_terminal_hint
+from otolith.cli.errors import terminal_error
 from otolith.cli.format.history import commit_json, plural, screen_width
 from otolith.cli.format.values import to_json
 from otolith.cli.location import ref_not_found
-from otolith.cli.terminal import end_progress, escape, table
+from otolith.cli.terminal import end_progress, escape, pick, table
 from otolith.core import StateReader
 from otolith.errors import KeyNotFound
 from otolith.text import size_text
 from otolith.views import ChangeLine
 from otolith.workspace import Difference, Step, Variable, variables_in
 
-_SHOWN = 12
-_STAND_IN = "Opaque("
+_SHOWN = 12  # names on a line
+_STAND_IN = "Opaque("  # in the repr of a value that is, or contains, an object of the user's
 _COLORS = {"created": "green", "changed": "yellow", "deleted": "red"}
 _SIGNS = {"added": ("+", "green"), "changed": ("~", "yellow"), "removed": ("-", "red")}
 
@@ -33,6 +38,7 @@ class Printer:
         self._is_midline = False
 
     def __call__(self, stream: str, text: str) -> None:
+        """Print text raw to the stream it was written to: it is the output of the user's code."""
         end_progress()
         self._is_midline = not text.endswith("\n")
         try:
@@ -73,6 +79,7 @@ def has_changes(step: Step) -> bool:
 
 
 def _changes(step: Step, saved: Sequence[Path]) -> Iterator[str]:
+    """Yield the parts of a summary: how the step ended, then variables, files and figures."""
     if step.commit is None:
         yield "nothing is committed"
     if not step.ok:
@@ -93,6 +100,7 @@ def _changes(step: Step, saved: Sequence[Path]) -> Iterator[str]:
 
 
 def _names(how: str, names: Sequence[str]) -> Iterator[str]:
+    """Yield the names that were changed in one way, the first dozen; nothing for no names."""
     if names:
         more = f", … ({len(names):,})" if len(names) > _SHOWN else ""
         yield f"{how} {', '.join(names[:_SHOWN])}{more}"
@@ -118,9 +126,8 @@ def change_report_lines(found: Iterable[ChangeLine]) -> Iterator[str]:
 
 def difference_json(difference: Difference) -> dict[str, Any]:
     """Return a difference between two states of a workspace as JSON data."""
-    found = asdict(difference)
-    order = ("what", "name", "how", "before", "after", "columns")
-    return {word: found[word] for word in order}
+    columns = None if difference.columns is None else asdict(difference.columns)
+    return pick(difference, "what", "name", "how", "before", "after") | {"columns": columns}
 
 
 def save_figures(step: Step, folder: Path | None) -> list[Path]:
@@ -137,37 +144,19 @@ def save_figures(step: Step, folder: Path | None) -> list[Path]:
 
 
 def step_json(step: Step, saved: Sequence[Path] = ()) -> dict[str, Any]:
-    """Return a step as JSON data."""
-    error, files = step.error, step.files
+    """Return a step as JSON data; `saved` are the files of its figures."""
+    parts = ("type", "message", "traceback", "line")
     return {
         "ok": step.ok,
         "value": to_json(step.value),
-        "shown": step.shown,
-        "stdout": step.stdout,
-        "stderr": step.stderr,
-        "error": None
-        if error is None
-        else {
-            "type": error.type,
-            "message": error.message,
-            "traceback": error.traceback,
-            "line": error.line,
-        },
-        "created": list(step.created),
-        "changed": list(step.changed),
-        "deleted": list(step.deleted),
-        "lost": step.lost,
-        "files": {
-            "added": list(files.added),
-            "changed": list(files.changed),
-            "removed": list(files.removed),
-            "skipped": files.skipped,
-        },
+        **pick(step, "shown", "stdout", "stderr"),
+        "error": None if step.error is None else pick(step.error, *parts),
+        **pick(step, "created", "changed", "deleted", "lost"),
+        "files": pick(step.files, "added", "changed", "removed", "skipped"),
         "figures": [str(path) for path in saved],
         "commit": None if step.commit is None else commit_json(step.commit),
         "seconds": step.timing,
-        "sandbox": step.sandbox,
-        "stopped": step.stopped,
+        **pick(step, "sandbox", "stopped"),
     }
 
 
@@ -184,7 +173,7 @@ def find_variable(found: dict[str, Variable], name: str) -> Variable:
     """
     if name not in found:
         near = ref_not_found("", name, list(found), "`otolith vars` lists them")
-        raise with_terminal_hint(KeyNotFound(f"there is no variable {name}", hint=near.hint))
+        raise terminal_error(KeyNotFound, f"there is no variable {name}", near.hint)
     return found[name]
 
 
@@ -216,6 +205,7 @@ def variable_lines(found: dict[str, Variable]) -> list[str]:
 
 
 def _shape(one: Variable) -> str:
+    """Return the shape of an array or frame, or else the length, or nothing."""
     if one.shape is not None:
         return " x ".join(f"{length:,}" for length in one.shape)
     return "" if one.length is None else f"{one.length:,}"

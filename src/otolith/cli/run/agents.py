@@ -22,12 +22,11 @@ from typing import Any, NamedTuple
 
 import click
 
-from otolith import opening
 from otolith.agent import Agent, LedgerEntry, Orchestrator, Outcome, Task
-from otolith.cli.errors import report, user_code_errors, with_terminal_hint
+from otolith.cli.errors import report, terminal_error, user_code_errors, with_terminal_hint
 from otolith.cli.format.history import plural
 from otolith.cli.format.values import one_line
-from otolith.cli.location import OpenBranch, find, only_session
+from otolith.cli.location import open_current
 from otolith.cli.options import GlobalOptions
 from otolith.cli.terminal import escape
 from otolith.errors import (
@@ -58,7 +57,9 @@ def load_code(options: GlobalOptions, name: str) -> Orchestrator | Agent | Task[
     hint = "it is raised when it is imported; what it runs goes under __main__"
     with user_code_errors(name, hint):
         module = _import(options, source)
-        found = _attribute(module, attribute) if attribute else _only_runnable(module, name)
+        if attribute and not hasattr(module, attribute):
+            raise Invalid(f"{module.__name__} has no {attribute}", hint=_HOW_TO_NAME)
+        found = getattr(module, attribute) if attribute else _only_runnable(module, name)
         is_class = isinstance(found, type) and issubclass(found, Orchestrator)
         if is_class or inspect.isfunction(found):
             found = _call(found, name)
@@ -73,24 +74,20 @@ def run_name(options: GlobalOptions, code: str) -> str:
     return found.name if isinstance(found, Orchestrator) else found.orchestrator().name
 
 
-def _attribute(module: ModuleType, name: str) -> Any:
-    if not hasattr(module, name):
-        raise Invalid(f"{module.__name__} has no {name}", hint=_HOW_TO_NAME)
-    return getattr(module, name)
-
-
 def _only_runnable(module: ModuleType, name: str) -> Any:
-    """Return the one orchestrator or agent of a module."""
-    found = {
-        key: value
-        for key, value in vars(module).items()
-        if isinstance(value, Agent | Orchestrator)
-        or (
-            isinstance(value, type)
-            and issubclass(value, Orchestrator)
-            and value.__module__ == module.__name__
-        )
-    }
+    """Return the one orchestrator or agent of a module; imported classes do not count.
+
+    Raises:
+        Invalid: it has none, or several.
+    """
+
+    def is_runnable(value: object) -> bool:
+        """Return whether a value is an agent, an orchestrator, or a class of such defined here."""
+        if isinstance(value, type) and issubclass(value, Orchestrator):
+            return value.__module__ == module.__name__
+        return isinstance(value, Agent | Orchestrator)
+
+    found = {key: value for key, value in vars(module).items() if is_runnable(value)}
     if len(found) != 1:
         listed = ", ".join(found) or "none"
         message = f"{name} has {len(found)} orchestrators or agents: {listed}"
@@ -99,6 +96,11 @@ def _only_runnable(module: ModuleType, name: str) -> Any:
 
 
 def _call(factory: Any, name: str) -> Any:
+    """Call a class or function without arguments.
+
+    Raises:
+        Invalid: it needs some.
+    """
     try:
         inspect.signature(factory).bind()
     except TypeError:
@@ -110,6 +112,11 @@ def _call(factory: Any, name: str) -> Any:
 
 
 def _import(options: GlobalOptions, source: str) -> ModuleType:
+    """Import a file, or a module by name from the current directory or where Python searches.
+
+    Raises:
+        Invalid: there is no such file or module.
+    """
     if source.endswith(".py"):
         path = (options.directory / source).resolve()
         if not path.is_file():
@@ -129,6 +136,7 @@ def _import(options: GlobalOptions, source: str) -> ModuleType:
 
 
 def _import_file(path: Path) -> ModuleType:
+    """Import a file as the module of its name, as if it was started as a script."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -224,8 +232,14 @@ def run_errors(hint: ResumeHint, state: Versioned, *, is_replay: bool = False) -
         with user_code_errors(hint.code, f"fix it, then {again}"):
             yield
     except KeyboardInterrupt:
-        if not is_replay:
-            _report_interrupt(hint, state)
+        if is_replay:
+            raise
+        click.echo(err=True)
+        message = f"the run of session {hint.session} was interrupted"
+        report(message, f"`{hint.resume()}` resumes it")
+        with suppress(Error):  # the store may be unreachable; the interrupt is what counts
+            for line in unknown_effect_lines(hint, unknown_effects(state)):
+                click.echo(line, err=True)
         raise
     except Error as error:
         next_command = hint.for_error(error)
@@ -233,14 +247,6 @@ def run_errors(hint: ResumeHint, state: Versioned, *, is_replay: bool = False) -
             error.hint = next_command
             with_terminal_hint(error)
         raise
-
-
-def _report_interrupt(hint: ResumeHint, state: Versioned) -> None:
-    click.echo(err=True)
-    report(f"the run of session {hint.session} was interrupted", f"`{hint.resume()}` resumes it")
-    with suppress(Error):  # the store may be unreachable; the interrupt is what counts
-        for line in unknown_effect_lines(hint, unknown_effects(state)):
-            click.echo(line, err=True)
 
 
 # ---------------------------------------------------------------- opening
@@ -262,9 +268,7 @@ class OpenRun(NamedTuple):
 
 
 @contextmanager
-def open_run(
-    options: GlobalOptions, session: str | None, code: str, input: str | None = None
-) -> Iterator[OpenRun]:
+def open_run(options: GlobalOptions, code: str, input: str | None = None) -> Iterator[OpenRun]:
     """Open a session with the user's classes, and put the object that `code` names to work in it.
 
     Without an input, the session must exist.
@@ -274,12 +278,8 @@ def open_run(
     if isinstance(found, Task) and input is not None:
         inputs = parse_inputs(found, input)
         input, orchestrator = found.prompt(inputs), found.orchestrator(inputs=inputs)
-    location = find(options.for_session(session))
-    with opening.open(location.url, create=False) as repo:
-        state = repo.session(location.session or only_session(repo), branch=location.branch)
-        if input is None:
-            OpenBranch(location, repo, state).head()  # raises if there is no such session
-        orchestrator.where = state
+    with open_current(options, unstash=False, must_exist=input is None, opaque=False) as current:
+        state = orchestrator.where = current.branch
         hint = ResumeHint(options, state.session, code)
         yield OpenRun(state, orchestrator, input, hint, isinstance(found, Task))
 
@@ -303,4 +303,4 @@ def parse_inputs(task: Task[Any], text: str) -> dict[str, Any]:
     try:
         return task.inputs(found)
     except BadValue as error:
-        raise with_terminal_hint(BadValue(error.message, hint=hint)) from error
+        raise terminal_error(BadValue, error.message, hint) from error

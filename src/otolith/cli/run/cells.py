@@ -71,7 +71,7 @@ def cells_of(path: Path) -> list[Cell]:
     """
     try:
         parts = _notebook(path) if path.suffix == ".ipynb" else _script(path)
-        with_code = (part for part in parts if not _is_blank(part[0]))
+        with_code = (part for part in parts if _has_code(part[0]))
         return [Cell(number, *part) for number, part in enumerate(with_code, start=1)]
     except FileNotFoundError:
         raise Invalid(f"there is no file {path}", hint="name a notebook or a script") from None
@@ -91,6 +91,11 @@ _Part = tuple[str, int, tuple[str, ...]]
 
 
 def _notebook(path: Path) -> Iterator[_Part]:
+    """Yield the code cells of a notebook, without the lines that only IPython understands.
+
+    Raises:
+        ValueError, KeyError, TypeError, AttributeError: it is not a notebook of Python.
+    """
     book = json.loads(path.read_bytes())
     if book.get("nbformat", 0) < 4:
         raise ValueError("only notebooks of format 4 are read; `jupyter nbconvert` makes one")
@@ -104,6 +109,7 @@ def _notebook(path: Path) -> Iterator[_Part]:
 
 
 def _script(path: Path) -> Iterator[_Part]:
+    """Yield the parts of a script between its marks; one that is only a docstring is left out."""
     text = source_of(path)
     lines = text.splitlines()
     marks = _marks(text)
@@ -118,6 +124,7 @@ def _script(path: Path) -> Iterator[_Part]:
 
 
 def _parse(source: str) -> ast.Module | None:
+    """Return the syntax tree of source, or None if it is not Python."""
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError):
@@ -134,10 +141,10 @@ def _marks(text: str) -> list[int]:
     return [token.start[0] - 1 for token in comments if _MARK.match(token.line)]
 
 
-def _is_blank(source: str) -> bool:
-    """Return whether there are only comments; one that replaces a magic counts as code."""
+def _has_code(source: str) -> bool:
+    """Return whether there is more than comments; one that replaces a magic counts as code."""
     lines = (line.strip() for line in source.splitlines())
-    return all(not line or (line.startswith("#") and _NOT_RUN not in line) for line in lines)
+    return any(line and (not line.startswith("#") or _NOT_RUN in line) for line in lines)
 
 
 _NOT_RUN = "# not run: "
@@ -200,6 +207,7 @@ class RunRecord:
     """The cells of one file that a session has run; `failed` is the last one, if it failed."""
 
     def __init__(self, state: Versioned, name: str) -> None:
+        """Read the record of a file; an entry counts only if the commit that wrote it is ok."""
         self._state = state
         self._path = (WORKSPACE, "runs", name)
         entries, last = self._entries(), self._last_commit()
@@ -232,6 +240,7 @@ class RunRecord:
             self._done = [*self._done, entry]
 
     def _entries(self) -> list[str]:
+        """Return the record as it is stored; none if it is absent or is not a list."""
         cell = self._state.cell_at(self._path)
         entries = [] if cell is None else self._state.cells.load(cell)
         return [str(entry) for entry in entries] if isinstance(entries, list) else []
@@ -375,6 +384,7 @@ class CellReporter:
             report(message, hint if is_last else "")
 
     def _say(self, text: str) -> None:
+        """Print a dim line on standard error, over the progress; nothing with `as_json`."""
         if not self._as_json:
             end_progress()
             click.echo(escape_line(click.style(text, dim=True)), err=True)

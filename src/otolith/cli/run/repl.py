@@ -1,5 +1,8 @@
 """A Python prompt on a workspace: complete inputs run as steps, `:` commands show and undo them.
 
+An input that Python needs more lines for is read on, as in Python's own prompt. Each complete input
+is one step, and a commit if it changed anything. An interrupt ends the step, not the prompt.
+
 The history is stored in otolith/history under $XDG_STATE_HOME, or else ~/.local/state.
 """
 
@@ -8,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from codeop import compile_command
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from traceback import format_exception_only
@@ -17,7 +20,7 @@ from warnings import catch_warnings, simplefilter
 
 import click
 
-from otolith.cli.errors import hint_of, report, with_terminal_hint
+from otolith.cli.errors import hint_of, report, terminal_error
 from otolith.cli.format.history import oneline
 from otolith.cli.format.workspace import (
     Printer,
@@ -29,10 +32,11 @@ from otolith.cli.format.workspace import (
     summary,
     variable_lines,
 )
+from otolith.cli.line_commands import LineCommands
 from otolith.cli.run.workspace import OpenWorkspace, handle_interrupts
 from otolith.cli.terminal import escape, table
 from otolith.core import WORKSPACE
-from otolith.errors import Error, Invalid, RefExists
+from otolith.errors import Error, RefExists
 from otolith.text import size_text
 
 _LONGEST_HISTORY = 10_000
@@ -54,6 +58,7 @@ class TerminalInput:
     is_terminal = True
 
     def next(self, prompt: str) -> str | None:
+        """Return what the user types, or None for Ctrl-D."""
         try:
             return input(prompt)
         except EOFError:
@@ -67,6 +72,7 @@ class PipeInput:
     is_terminal = False
 
     def next(self, prompt: str) -> str | None:
+        """Return the next line without its end, or None at the end of the file."""
         line = sys.stdin.readline()
         return line.rstrip("\n") if line else None
 
@@ -90,6 +96,7 @@ def history_file() -> Path:
 
 @contextmanager
 def _history(file: Path) -> Iterator[None]:
+    """Load the history of earlier prompts, and store it when this one ends."""
     try:
         import readline
     except ImportError:  # not on Windows
@@ -108,17 +115,6 @@ def _history(file: Path) -> Iterator[None]:
 
 _LOG_LINES = 20
 
-_HELP = {
-    ":vars [NAME]": "list the variables, or describe one",
-    ":diff [A [B]]": "show the changes of the last step, or between two commits",
-    ":log [NAME]": "list the last steps, or those that changed a variable",
-    ":files": "list the files of the work folder, as committed",
-    ":undo": "undo the last step: variables and files",
-    ":fork NAME": "create a branch here, and continue there",
-    ":help": "show this list",
-    ":quit": "leave; so does Ctrl-D",
-}
-
 
 class Repl:
     """Reads inputs and runs them, until the input ends."""
@@ -128,24 +124,26 @@ class Repl:
         self._workspace = opened.workspace
         self._lines = lines
         self._is_over = False
-        # The function of a command, and its least and most number of words.
-        self._commands: dict[str, tuple[Callable[..., Iterable[str]], int, int]] = {
-            ":vars": (self._vars, 0, 1),
-            ":diff": (self._diff, 0, 2),
-            ":log": (self._log, 0, 1),
-            ":files": (self._files, 0, 0),
-            ":undo": (self._undo, 0, 0),
-            ":fork": (self._fork, 1, 1),
-            ":help": (lambda: table([[name, what] for name, what in _HELP.items()]), 0, 0),
-            ":quit": (self._quit, 0, 0),
-        }
+        self._commands = LineCommands(":", {
+            "vars [NAME]": (self._vars, "list the variables, or describe one"),
+            "diff [A [B]]": (
+                lambda *commits: difference_lines(self._workspace.diff(*commits)),
+                "show the changes of the last step, or between two commits",
+            ),
+            "log [NAME]": (self._log, "list the last steps, or those that changed a variable"),
+            "files": (self._files, "list the files of the work folder, as committed"),
+            "undo": (self._undo, "undo the last step: variables and files"),
+            "fork NAME": (self._fork, "create a branch here, and continue there"),
+            "help": (self._help, "show this list"),
+            "quit": (self._quit, "leave; so does Ctrl-D"),
+        })  # fmt: skip
 
     def loop(self) -> None:
         """Read and run until the input ends."""
         if self._lines.is_terminal:
             head = self._state.head
             where = escape(f"Session {self._state.session}, branch {self._state.name}")
-            click.echo(f"{where}: {oneline(head, {}) if head is not None else 'no commit yet'}")
+            click.echo(f"{where}: {oneline(head) if head is not None else 'no commit yet'}")
             click.echo("Each input is a commit. :help lists the commands; Ctrl-D leaves.")
         try:
             while not self._is_over:
@@ -154,14 +152,23 @@ class Repl:
             self._workspace.close()
 
     def _read_and_run(self) -> None:
+        """Run the next input: a step or a command. Errors are reported, not raised."""
         try:
             source = self._read()
             if source is None:
                 self._is_over = True
             elif source.startswith(":"):
-                self._run_command(source)
+                name, *words = source.split()
+                found = self._commands.run(name[1:], words, line=source, hint=":help lists them")
+                for text in found:
+                    click.echo(text)
             elif source.strip():
-                self._run(source)
+                printer = Printer()
+                with handle_interrupts(self._workspace):
+                    step = self._workspace.run(source, on_output=printer)
+                printer.outcome(step)
+                if has_changes(step):
+                    click.echo(summary(step, self._state.name), err=True)
         except KeyboardInterrupt:
             click.echo("\nKeyboardInterrupt", err=True)
         except Error as error:
@@ -186,34 +193,17 @@ class Repl:
             lines.append(line)
         return "\n".join(lines)
 
-    def _run(self, source: str) -> None:
-        printer = Printer()
-        with handle_interrupts(self._workspace):
-            step = self._workspace.run(source, on_output=printer)
-        printer.outcome(step)
-        if has_changes(step):
-            click.echo(summary(step, self._state.name), err=True)
-
-    def _run_command(self, line: str) -> None:
-        name, *words = line.split()
-        command, least, most = self._commands.get(name, (None, 0, 0))
-        if command is None or not least <= len(words) <= most:
-            error = Invalid(f"{line} is not a command", hint=":help lists them")
-            raise with_terminal_hint(error)
-        for text in command(*words):
-            click.echo(text)
-
     def _vars(self, name: str | None = None) -> Iterable[str]:
+        """Return the variables as a table, or the description of one."""
         found = describe_variables(self._state)
         return variable_lines(found) if name is None else description(find_variable(found, name))
 
-    def _diff(self, old: str | None = None, new: str | None = None) -> Iterable[str]:
-        return difference_lines(self._workspace.diff(old, new))
-
     def _log(self, name: str | None = None) -> Iterable[str]:
-        return (oneline(commit, {}) for commit in self._workspace.log(var=name, limit=_LOG_LINES))
+        """Yield the last steps, or those that changed a variable."""
+        return (oneline(commit) for commit in self._workspace.log(var=name, limit=_LOG_LINES))
 
     def _files(self) -> Iterable[str]:
+        """Return the committed files with their sizes; links with their targets."""
         path = (WORKSPACE, "files")
         if self._state.cell_at(path) is None:
             return []
@@ -228,27 +218,38 @@ class Repl:
         return table(rows, right=(1,))
 
     def _undo(self) -> Iterable[str]:
+        """Undo the last step, in the variables and in the work folder."""
         now = self._workspace.undo()
-        yield f"{self._state.name} is at {oneline(now, {}) if now is not None else 'no commit'}"
+        yield f"{self._state.name} is at {oneline(now) if now is not None else 'no commit'}"
 
     def _fork(self, name: str) -> Iterable[str]:
+        """Create a branch here, and open its workspace, which has a folder of its own."""
         try:
             state = self._state.fork(name)
         except RefExists as error:
             hint = f"`otolith -b {name} shell {self._state.session}` opens it"
-            raise with_terminal_hint(RefExists(error.message, hint=hint)) from None
+            raise terminal_error(RefExists, error.message, hint) from None
         runner = self._workspace.runner
         self._workspace.close()
         self._state, self._workspace = state, state.workspace(runner=runner)
         yield f"On branch {name}, in {self._workspace.path}"
 
+    def _help(self) -> Iterable[str]:
+        """Return the commands as a table."""
+        return self._commands.help()
+
     def _quit(self) -> Iterable[str]:
+        """End the loop after this command."""
         self._is_over = True
         return []
 
 
 def _is_complete(source: str) -> bool:
-    """Return whether Python can run this without a further line."""
+    """Return whether Python can run this without a further line.
+
+    Raises:
+        SyntaxError: no further line would make it Python.
+    """
     with catch_warnings():
         simplefilter("ignore")  # the step itself will warn
         try:

@@ -1,6 +1,12 @@
 """The workspace of the current session: its sandbox, limits and folder, and Ctrl-C during a step.
 
-The first Ctrl-C interrupts the step and keeps its changes; the second kills it and keeps none.
+A step runs in another process. The first Ctrl-C interrupts it, and its changes until then are
+committed. The second kills it, and nothing of it is committed. A third, or one when
+no step runs, ends this process as usual.
+
+`exec` starts a process for one step (`cold`). `run` and `shell` reuse one for all their steps
+(`warm`). Both restore variables and files from the branch first, so that either can continue what
+the other began.
 """
 
 from __future__ import annotations
@@ -16,8 +22,8 @@ from typing import Any, Literal, NamedTuple
 
 import click
 
-from otolith.cli.errors import with_terminal_hint
-from otolith.cli.location import OpenBranch, find, only_session, open_repo
+from otolith.cli.errors import terminal_error
+from otolith.cli.location import open_current
 from otolith.cli.options import GlobalOptions
 from otolith.errors import Invalid
 from otolith.session import Versioned
@@ -105,35 +111,29 @@ class OpenWorkspace(NamedTuple):
 
 @contextmanager
 def open_workspace(
-    options: GlobalOptions,
-    session: str | None,
-    runner_options: RunnerOptions,
-    *,
-    mode: Literal["cold", "warm"],
+    options: GlobalOptions, given: RunnerOptions, *, mode: Literal["cold", "warm"]
 ) -> Iterator[OpenWorkspace]:
-    """Open the workspace of a session, the current one by default.
+    """Open the workspace of the current session, its work folder in the state of the branch.
 
     Stashed edits of the branch stay stashed: steps are committed without them.
 
     Raises:
         Invalid: the folder has files that are in no commit, and the options refuse them.
+        RefNotFound: the session has other branches, but not this one.
     """
-    location = find(options.for_session(session))
-    runner = runner_options.runner(mode)
-    with open_repo(location.url) as repo:
-        name = location.session if location.session is not None else only_session(repo)
-        state = repo.session(name, branch=location.branch)
-        if state.head is None and repo.branches(name):
-            OpenBranch(location, repo, state).head()  # raises: there is no such branch
-        given = runner_options.folder
-        folder = None if given is None else options.directory / given
+    runner = given.runner(mode)
+    with open_current(options, unstash=False) as current:
+        state = current.branch
+        if state.head is None and current.repo.branches(state.session):
+            current.head()  # raises: there is no such branch
+        folder = None if given.folder is None else options.directory / given.folder
         with state.workspace(runner=runner, folder=folder) as workspace:
             try:
-                workspace.restore(untracked=runner_options.untracked)
+                workspace.restore(untracked=given.untracked)
             except Invalid as error:
                 hint = "`--untracked adopt` adds them to the session, "
                 hint += "`--untracked discard` removes them"
-                raise with_terminal_hint(Invalid(error.message, hint=hint)) from None
+                raise terminal_error(Invalid, error.message, hint) from None
             yield OpenWorkspace(state, workspace)
 
 
@@ -161,6 +161,7 @@ class InterruptHandler:
         return self._count > 0
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Interrupt the step at the first signal, kill it at the second, then this process."""
         self._count += 1
         if self._count == 1 and self._workspace.interrupt():
             # Not print(): the signal may have come in the middle of a write to the stream.
