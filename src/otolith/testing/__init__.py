@@ -53,6 +53,7 @@ _EXTRA = ("hypothesis", "pytest")
 
 
 def __getattr__(name: str) -> object:
+    """Import a name at its first use: the suites need pytest and Hypothesis, which are optional."""
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(
@@ -81,4 +82,5 @@ def _load(home: str) -> object:
 
 
 def __dir__() -> list[str]:
+    """Return the public names too, before they are imported."""
     return sorted({*globals(), *__all__})

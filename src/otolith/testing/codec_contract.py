@@ -3,6 +3,10 @@
 class TestMine(CodecContract):
     codec = my_codecs            # a Codec; a Codecs with your types registered is one
     values = st.builds(Mine)     # a Hypothesis strategy
+
+Glossary: to *lower* a value is to replace it by plainer data and a code; to *lift* is the way back.
+A codec lowers one level, and its data may contain values of other codecs: `walk_down` goes on until
+all is plain, and `walk_up` lifts from the inside out, as the core does when it stores and loads.
 """
 
 from __future__ import annotations
@@ -71,12 +75,18 @@ def walk_up(data: object, codecs: ValueCodecs) -> object:
 
 
 def _pairs(pairs: list[tuple[object, object]]) -> DictPairs:
+    """Return lowered entries in a fixed order.
+
+    Raises:
+        BadValue: two keys are stored alike.
+    """
     if len({repr(key) for key, _ in pairs}) < len(pairs):
         raise BadValue("two keys have the same stored form")
     return DictPairs(tuple(sorted(pairs, key=lambda pair: repr(pair[0]))))
 
 
 def _is_plain(value: object) -> bool:
+    """Return whether the core stores a value itself, without a codec."""
     if type(value) is int:
         return -(2**63) <= value < 2**64
     if type(value) is str:
@@ -91,10 +101,12 @@ class _OneCodec:
         self._codec, self._others = codec, Codecs()
 
     def lower(self, value: object) -> Tagged:
+        """Return the plainer data of a value, by its own codec or another."""
         lowering = self._codec.lowering(type(value))
         return self._others.lower(value) if lowering is None else lowering(value)
 
     def lift(self, code: int, data: object) -> object:
+        """Return the value of data, by the codec that has the code."""
         owner = self._codec if code in self._codec.codes else self._others
         return owner.lift(code, data)
 
@@ -114,6 +126,7 @@ class CodecContract:
         return False
 
     def test_what_goes_in_comes_out_type_and_all(self) -> None:
+        """A value that is lowered and lifted is the same, down to its types."""
         whole = _OneCodec(self.codec)
 
         @given(self.values)
@@ -123,6 +136,7 @@ class CodecContract:
         check()
 
     def test_equal_values_are_lowered_alike(self) -> None:
+        """The same value has the same data always, or it would be stored twice."""
         whole = _OneCodec(self.codec)
 
         @given(self.values)
@@ -133,7 +147,9 @@ class CodecContract:
 
         check()
 
-    def test_lowering_leaves_the_value_as_it_was(self) -> None:
+    def test_lowering_does_not_change_the_value(self) -> None:
+        """`lower` must not change the value of the caller."""
+
         @given(self.values)
         def check(value: Any) -> None:
             before = deepcopy(value)
@@ -143,6 +159,8 @@ class CodecContract:
         check()
 
     def test_every_code_it_gives_is_one_of_its_own(self) -> None:
+        """`codes` lists every code that `lower` uses; `lift` is chosen by it."""
+
         @given(self.values)
         def check(value: Any) -> None:
             assert self._lower(value).code in self.codec.codes
@@ -150,10 +168,13 @@ class CodecContract:
         check()
 
     @pytest.mark.parametrize("kind", [object, type, type(print), type(iter([]))])
-    def test_values_of_strangers_are_left_to_others(self, kind: type) -> None:
+    def test_types_it_does_not_know_are_left_to_others(self, kind: type) -> None:
+        """`lowering` returns None for a type that the codec does not know."""
         assert self.codec.lowering(kind) is None
 
     def test_data_of_something_else_is_refused(self) -> None:
+        """Data that no value has is `Corrupt` or `UnknownType`, never another exception."""
+
         @given(st.sampled_from(sorted(self.codec.codes)), strategies.rich_values(max_leaves=6))
         def check(code: int, data: Any) -> None:
             self._lift_or_refuse(code, data)
@@ -161,6 +182,8 @@ class CodecContract:
         check()
 
     def test_damaged_data_is_refused_or_means_something_else(self) -> None:
+        """Damaged data is refused, or is the data of the value it is lifted to."""
+
         @given(self.values, st.data())
         def check(value: Any, draw: st.DataObject) -> None:
             code, data = self._lower(value)
@@ -169,11 +192,13 @@ class CodecContract:
         check()
 
     def _lower(self, value: object) -> Tagged:
+        """Lower a value by the codec under test, which must know its type."""
         lowering = self.codec.lowering(type(value))
         assert lowering is not None, f"{value!r} is not of this family"
         return lowering(value)
 
     def _lift_or_refuse(self, code: int, data: Any) -> None:
+        """Lift data; unless it is refused, the value must be lowered to the same data."""
         given_data = deepcopy(data)
         try:
             value = self.codec.lift(code, data)
@@ -187,6 +212,7 @@ class CodecContract:
 
 
 def _damaged(data: Any) -> strategies.Values:
+    """Return a strategy for data that is almost this data."""
     if type(data) is list:
         return _ANYTHING | _damaged_list(data)
     if type(data) is dict and data:
@@ -198,6 +224,7 @@ def _damaged(data: Any) -> strategies.Values:
 
 @st.composite
 def _damaged_list(draw: st.DrawFn, data: list[Any]) -> list[Any]:
+    """Draw a list with one element more, less or damaged."""
     at = draw(st.integers(0, len(data)))
     how = draw(st.sampled_from(["insert", "drop", "replace"]))
     put = [] if how == "drop" else [draw(_damaged(data[at]) if at < len(data) else _ANYTHING)]

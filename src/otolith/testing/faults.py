@@ -40,6 +40,7 @@ _T = TypeVar("_T")
 
 
 def _broken() -> Error:
+    """Return the error of a connection that breaks: whether the call happened is unknown."""
     return Unavailable("the connection broke", hint="read back, then try again")
 
 
@@ -77,9 +78,11 @@ class FaultyStore:
 
     @property
     def capabilities(self) -> Capabilities:
+        """The capabilities of the inner store."""
         return self.inner.capabilities
 
     def read(self, hashes: Sequence[Hash]) -> dict[Hash, bytes]:
+        """Read; a planned `flip` damages every object that is found."""
         faults = self._meet("read")
         found = self._after(faults, lambda: self.inner.read(hashes))
         if any(fault.kind == "flip" for fault in faults):
@@ -87,24 +90,31 @@ class FaultyStore:
         return found
 
     def write(self, batch: Batch) -> None:
+        """Write a batch; a planned `lose` writes it and raises."""
         self._after(self._meet("write"), lambda: self.inner.write(batch))
 
     def ref(self, name: str) -> Hash | None:
+        """Return the hash that a ref names."""
         return self._after(self._meet("ref"), lambda: self.inner.ref(name))
 
     def refs(self, prefix: str = "") -> dict[str, Hash]:
+        """Return the refs below a prefix."""
         return self._after(self._meet("refs"), lambda: self.inner.refs(prefix))
 
     def moves(self, name: str | None = None, *, limit: int | None = None) -> list[Move]:
+        """Return the history of a ref."""
         return self._after(self._meet("moves"), lambda: self.inner.moves(name, limit=limit))
 
     def find(self, prefix: bytes, *, limit: int = 16) -> list[Hash]:
+        """Return the hashes that start with a prefix."""
         return self._after(self._meet("find"), lambda: self.inner.find(prefix, limit=limit))
 
     def usage(self) -> Usage:
+        """Return the size of the inner store."""
         return self._after(self._meet("usage"), self.inner.usage)
 
     def close(self) -> None:
+        """Close the inner store; this call never fails."""
         self.inner.close()
 
     def _meet(self, call: str) -> list[Fault]:
@@ -120,6 +130,7 @@ class FaultyStore:
         return faults
 
     def _after(self, faults: list[Fault], call: Callable[[], _T]) -> _T:
+        """Make a call, then lose its reply if that is the plan."""
         reply = call()
         for fault in faults:
             if fault.kind == "lose":
@@ -128,6 +139,7 @@ class FaultyStore:
 
 
 def _flipped(data: bytes) -> bytes:
+    """Return data with one bit changed; no data becomes one byte."""
     if not data:
         return b"\x01"
     middle = len(data) // 2
@@ -244,15 +256,18 @@ class _File(apsw.VFSFile):
         self._file = file
 
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
+        """Write to the real file, and remember it as not synced."""
         self._disk.spend(len(data))
         self._file.unsynced.append(UnsyncedWrite(offset, bytes(data)))
         super().xWrite(data, offset)
 
     def xTruncate(self, newsize: int) -> None:  # noqa: N802
+        """Truncate the real file, and remember it as not synced."""
         self._file.unsynced.append(UnsyncedWrite(newsize, None))
         super().xTruncate(newsize)
 
     def xSync(self, flags: int) -> None:  # noqa: N802
+        """Make the writes so far durable, unless syncs fail."""
         if self._disk.syncs_fail:
             raise apsw.IOError("the disk could not sync")
         self._disk.syncs += 1
@@ -260,12 +275,14 @@ class _File(apsw.VFSFile):
         super().xSync(flags)
 
     def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
+        """Read from the real file, unless reads fail."""
         if self._disk.reads_fail:
             raise apsw.IOError("the disk could not read")
         return super().xRead(amount, offset)
 
 
 def _apply(image: bytearray, write: UnsyncedWrite) -> None:
+    """Apply a write or a truncation to the bytes of a file; a gap is filled with zeros."""
     offset, data = write
     if data is None:
         del image[offset:]

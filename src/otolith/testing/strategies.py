@@ -75,6 +75,7 @@ def zones() -> st.SearchStrategy[tzinfo | None]:
 
 @cache
 def _zones_of_this_machine() -> tuple[str, ...]:
+    """Return the names of all zones, in a fixed order; listing them is slow."""
     return tuple(sorted(available_timezones()))
 
 
@@ -90,6 +91,7 @@ def moments() -> Values:
 
 
 def _placed(clock: Any, zone: tzinfo | None, fold: int) -> Any:
+    """Return a datetime or time in a zone, with its fold."""
     return clock.replace(tzinfo=zone, fold=fold)
 
 
@@ -129,6 +131,7 @@ def rich_values(*, max_leaves: int = 12) -> Values:
 
 
 def _nested(parts: Values) -> Values:
+    """Return a strategy for containers of every kind around parts."""
     return st.one_of(
         st.lists(parts, max_size=4),
         st.lists(parts, max_size=4).map(tuple),
