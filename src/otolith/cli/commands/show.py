@@ -1,8 +1,9 @@
-"""Reading states and history: `show`, `diff`, `cat`, `ls`, `blame` and `log`. All are read-only.
+"""Reading states and history: `show`, `diff`, `cat`, `ls`, `blame` and `log`.
 
-Without a commit they read the staged state. A difference has three parts. Values are listed by
-path. What a workspace or an agent stores below reserved names (`.workspace`, `.conversation`, ...)
-would be unreadable as values, so it is summarised as variables and files, messages, plan and runs.
+All are read-only. Without a commit they read the staged state. A difference has three parts.
+Values are listed by path. What a workspace or an agent stores below reserved names (`.workspace`,
+`.conversation`, ...) would be unreadable as values, so it is summarised as variables and files,
+messages, plan and runs.
 JSON has the same three parts: `changes`, `workspace` and `agent`.
 """
 

@@ -1,7 +1,7 @@
-"""`status` of the current branch, and the `sessions` of a store. Both are read-only.
+"""`status` of the current branch, and the `sessions` of a store.
 
-`status` compares with the commit that the staged changes began on. A branch that others have moved
-since is reported, not merged: that happens when the changes are committed.
+Both are read-only. `status` compares with the commit that the staged changes began on. A branch
+that others have moved since is reported, not merged: that happens when the changes are committed.
 """
 
 from __future__ import annotations
