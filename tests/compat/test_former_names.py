@@ -7,17 +7,18 @@ import importlib.util
 
 import pytest
 
-from otolith import former_names
-from otolith.former_names import today
+from otolith.former_names import name_tables, today
+
+TABLES = name_tables()
 
 
-@pytest.mark.parametrize("old", former_names._MODULES)
+@pytest.mark.parametrize("old", TABLES["modules"])
 def test_a_module_that_moved_is_gone_and_its_new_place_is_there(old):
-    assert not _is_module(old) or old in former_names._MODULES.values()
+    assert not _is_module(old) or old in TABLES["modules"].values()
     assert _is_module(today(f"{old}:x").partition(":")[0])
 
 
-NEW_NAMES = sorted({*former_names._NAMES.values(), *former_names._RENAMED.values()})
+NEW_NAMES = sorted({*TABLES["names"].values(), *TABLES["renamed"].values()})
 
 
 @pytest.mark.parametrize("new", NEW_NAMES)
