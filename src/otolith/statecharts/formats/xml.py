@@ -43,8 +43,33 @@ class Element:
         return f"line {self.line}, <{self.tag}{f' {name}' if name else ''}>"
 
     def get(self, name: str) -> str | None:
-        """Return an attribute, or None."""
+        """Return an attribute, or None; ours are named `otolith:<name>`."""
         return self.attributes.get(name)
+
+    def required(self, name: str) -> str:
+        """Return an attribute.
+
+        Raises:
+            BadChart: it is absent.
+        """
+        found = self.attributes.get(name)
+        return self.lacks(name) if found is None else found
+
+    def lacks(self, name: str) -> NoReturn:
+        """Raise that an attribute is absent."""
+        raise BadChart(f"it has no {name}", place=self.place)
+
+    def json(self, name: str, *, unit: str = "") -> Any:
+        """Return the JSON of an attribute, without the unit at its end; None if it is absent.
+
+        Raises:
+            BadChart: it is not JSON.
+        """
+        text = self.attributes.get(name)
+        try:
+            return None if text is None else json.loads(text.removesuffix(unit))
+        except (ValueError, RecursionError) as error:
+            raise BadChart(f"{name} is not JSON", place=self.place) from error
 
     def all(self, *tags: str) -> list[Element]:
         """Return the SCXML children with one of these names."""
@@ -54,6 +79,11 @@ class Element:
         """Return the first SCXML child with this name, or None."""
         found = self.all(tag)
         return found[0] if found else None
+
+    def extension(self, tag: str) -> Element | None:
+        """Return the first child of our namespace with this name, or None."""
+        named = (child for child in self.children if child.tag == tag)
+        return next((child for child in named if child.namespace == EXTENSION), None)
 
     @property
     def is_scxml(self) -> bool:
@@ -156,6 +186,11 @@ class XmlTag:
             yield f"{start}>{_escaped(self.text, _TEXT, f'<{self.name}>')}</{self.name}>"
         else:
             yield f"{start}/>"
+
+    def put(self, name: str, text: str | None) -> None:
+        """Set an attribute, unless the text is None."""
+        if text is not None:
+            self.attributes[name] = text
 
     def walk(self) -> Iterator[XmlTag]:
         """Yield the element and all elements inside it."""
