@@ -88,10 +88,15 @@ def prune(
 
 
 class Problem(NamedTuple):
-    """A ref or an object that is broken."""
+    """A ref or an object that is broken.
 
-    kind: str  # missing, corrupt or malformed
-    name: str
+    missing     something refers to an object that the store does not have
+    corrupt     the bytes are not those that were written, or cannot be read
+    malformed   the bytes are those that were written, and break a rule of the format
+    """
+
+    kind: str
+    name: str  # of a ref, or the hash of an object
     message: str
 
 
@@ -100,10 +105,10 @@ class Report:
     """The result of a verification."""
 
     level: str
-    commits: int = 0
-    objects: int = 0
-    bytes: int = 0
-    repaired: int = 0
+    commits: int = 0  # of the objects
+    objects: int = 0  # that were read
+    bytes: int = 0  # of these objects, uncompressed
+    repaired: int = 0  # objects that were fetched from the replica
     problems: list[Problem] = field(default_factory=list)
 
     @property
@@ -123,6 +128,12 @@ def verify(
 
     report = verify(repo, level="deep")
     assert report.ok, report.problems
+
+    Problems are reported, not raised. What was repaired is written to the store, and is no longer a
+    problem.
+
+    Raises:
+        Invalid: there is no such level.
     """
     if level not in LEVELS:
         raise Invalid(f"{level!r} is not a level", hint=f"use one of {', '.join(LEVELS)}")
@@ -165,6 +176,7 @@ class _Inspection:
         return self._report
 
     def _walk(self, tips: Iterable[Hash]) -> None:
+        """Visit everything below these objects that was not visited, in batches."""
         report = self._report
         queue = self._unseen(tips)
         while queue:
@@ -176,6 +188,7 @@ class _Inspection:
             self._progress("verifying", report.objects, 0)
 
     def _heads(self) -> Iterable[Hash]:
+        """Return what the refs name. A list of refs that cannot be read is a problem."""
         try:
             refs = self._store.refs()
         except Corrupt as error:
@@ -185,6 +198,7 @@ class _Inspection:
         return refs.values()
 
     def _former_heads(self) -> Iterable[Hash]:
+        """Return what refs named before, as far as their history is remembered."""
         try:
             moves = self._store.moves()
         except Corrupt as error:
@@ -193,6 +207,7 @@ class _Inspection:
         return [hash for move in moves for hash in (move.old, move.new) if hash is not None]
 
     def _unseen(self, hashes: Iterable[Hash]) -> list[Hash]:
+        """Return the hashes that were not visited yet, each once, and count them as visited."""
         fresh = [hash for hash in dict.fromkeys(hashes) if hash not in self._seen]
         self._seen.update(fresh)
         return fresh
@@ -216,6 +231,10 @@ class _Inspection:
         return below
 
     def _check_inside(self, hash: Hash, data: bytes) -> None:
+        """Check that an object follows the format; collect what it claims about others.
+
+        A claim (a size, a count) is compared when the object it is about was read too.
+        """
         for message in flaws(data, self._encoding, self._repo.salt):
             self._malformed(hash, message)
         if is_commit(data):
@@ -229,6 +248,7 @@ class _Inspection:
             self._totals[hash] = found
 
     def _check_root(self, commit: Commit) -> None:
+        """Check that the root of a commit is a state that can be opened."""
         self._claims.update(cell_claims(commit.cell))
         for message in root_flaws(commit.cell):
             self._malformed(commit.hash, message)
@@ -249,12 +269,14 @@ class _Inspection:
 
     @cached_property
     def _uncached_repo(self) -> BareRepo:
+        """A repo that reads from the disk, with codecs that load no class of the user."""
         repo = self._repo
         return BareRepo(
             self._store, codec=InertCodecs(), clock=repo.clock, author="", entropy=bytes
         )
 
     def _malformed(self, hash: Hash, message: str) -> None:
+        """Report an object whose bytes are right and break a rule of the format."""
         self._report.problems.append(Problem("malformed", hash.hex(), message))
 
     def _read(self, hashes: list[Hash]) -> dict[Hash, bytes]:

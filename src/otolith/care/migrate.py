@@ -129,6 +129,7 @@ class StaleValueSearch:
         return tagged.code, tagged.data
 
     def _parts(self, loose: bytes) -> Iterator[tuple[object, bytes]]:
+        """Yield the parts of a list or map with their place; a key that is a model is one too."""
         kind = self._cells.kind(loose)
         if kind == "list":
             for at, part in enumerate(self._cells.elements(loose)):
@@ -142,11 +143,17 @@ class StaleValueSearch:
                     yield self._cells.encoding.unkey(key), part
 
     def _may_be_stale(self, key: bytes) -> bool:
+        """Return whether a key of a map can contain a model; most are plain."""
         return key.startswith(self._other_key) and any(code in key for code in _NAMED)
 
     # Judging
 
     def _stale_at(self, code: int, data: bytes, path: Path) -> StaleValue | None:
+        """Return what is stale about a value itself, apart from its parts; None if nothing is.
+
+        Raises:
+            Corrupt: it has the tag of a model, and not its form.
+        """
         if code not in _NAMED:
             return None
         head = list(self._cells.elements(data))
@@ -211,6 +218,7 @@ class StaleValueSearch:
         return None if new is loose else new
 
     def _renewed_map(self, loose: bytes, path: Path) -> bytes | None:
+        """Renew the entries of a map, by one edit of it."""
         edits: dict[bytes, bytes | None] = {}
         for key, part in self._cells.entries(loose):
             if self._may_be_stale(key):
@@ -237,6 +245,11 @@ class StaleValueSearch:
             edits[new_key] = renewed
 
     def _new_key(self, key: bytes, edits: dict[bytes, bytes | None], loose: bytes) -> bytes:
+        """Return a key as it is stored today.
+
+        Raises:
+            BadValue: the map has an entry under that key already.
+        """
         encoding = self._cells.encoding
         new = encoding.key(encoding.unkey(key))
         if new in edits or self._cells.entry(loose, new) is not None:
@@ -323,6 +336,11 @@ def apply_migration(
 
 
 def _refs(repo: BareRepo, session: str | None, branch: str | None) -> list[str]:
+    """Return the refs to migrate: of a session, of a branch name, or all.
+
+    Raises:
+        RefNotFound: the session, or its branch, does not exist.
+    """
     if session is None:
         refs = [ref for scope in _SCOPES for ref in repo.store.refs(scope)]
         return [ref for ref in refs if branch in (None, split_ref(ref)[2])]
@@ -366,6 +384,7 @@ class _Counter:
         self._count = 0
 
     def __call__(self) -> None:
+        """Count one more value."""
         self._count += 1
         if self._progress is not None and self._count % _PROGRESS_STEP == 0:
             self._progress("migrating", self._count, 0)
@@ -415,6 +434,7 @@ class _BranchMigration(Branch):
     # The state's own schema
 
     def _stale_schema(self) -> Iterator[StaleValue]:
+        """Yield the schema of the state itself, if the model has another version or name today."""
         cell = self.cell_at((_RECORD,))
         record = self.cells.load(cell) if cell is not None else None
         if not isinstance(record, dict):
@@ -435,11 +455,17 @@ class _BranchMigration(Branch):
             yield stale._replace(today=name, today_version=version)
 
     def _model(self, name: str) -> tuple[type, str, int]:
+        """Return the class of a stored name, and its name and version today.
+
+        Raises:
+            UnknownType: there is no such class.
+        """
         kind = self._codecs.find(name)
         version = getattr(kind, "__otolith_version__", 1)
         return kind, f"{kind.__module__}:{kind.__qualname__}", version
 
     def _renew_top(self, stale: StaleValue, validate: Validate | None) -> None:
+        """Migrate the top values of the state as the fields of its model, and stage them."""
         kind, name, version = self._model(stale.name)
         keys = [parse_path(name)[0] for name in self]
         before = {key: self[(key,)] for key in keys if isinstance(key, str)}

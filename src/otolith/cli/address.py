@@ -55,6 +55,7 @@ def parse_address(current: OpenBranch, text: str) -> Address:
 
 
 def _splits(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the text on both sides of each colon but a leading one, from the left."""
     for at, char in enumerate(text):
         if char == ":" and at:
             yield text[:at], text[at + 1 :]

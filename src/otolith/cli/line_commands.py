@@ -3,6 +3,9 @@
 A table maps the usage of each command to its function and a line of help. How many words a command
 takes is read from its usage: `fork NAME` takes one, `log [NAME]` up to one, `diff [A [B]]` up to
 two. A function gets the words as arguments, and returns the lines to print.
+
+    commands = LineCommands(":", {"log [NAME]": (log, "list the last steps")})
+    lines = commands.run("log", ["x"], line=":log x", hint=":help lists them")
 """
 
 from __future__ import annotations
@@ -26,7 +29,10 @@ class LineCommand(NamedTuple):
 
 
 class LineCommands:
-    """A table of commands; `prefix` is what the user types before each."""
+    """A table of commands; `prefix` is what the user types before each.
+
+    `help` is always one of them; it is listed only if the table has it.
+    """
 
     def __init__(
         self, prefix: str, commands: Mapping[str, tuple[Callable[..., Lines], str]]

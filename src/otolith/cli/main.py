@@ -86,7 +86,10 @@ _MODULES = {name: home for group in COMMANDS.values() for name, (home, _) in gro
 
 
 class Program(click.Group):
-    """A group whose commands are imported when they are used."""
+    """A group whose commands are imported when they are used, and whose errors are reported.
+
+    Tests, and programs that embed it, call it with `standalone_mode=False` to get the exceptions.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands, in the order of the help page."""
@@ -104,7 +107,11 @@ class Program(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command; suggest the nearest name if there is none."""
+        """Find a command.
+
+        Raises:
+            UsageError: there is none; the hint suggests the nearest name.
+        """
         if args and args[0] not in _MODULES:
             near = get_close_matches(args[0], _MODULES, n=1)
             hint = f"did you mean `otolith {near[0]}`?" if near else "see `otolith help`"
@@ -195,6 +202,7 @@ def program(
     no_pager: bool,
 ) -> None:
     """Version control for what an agent knows."""
+    # The docstring is the head of `otolith --help`; without a command, that page is shown.
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     # None leaves it to whether the output is a terminal.
     ctx.color = (False if plain else None) if color == "auto" else color == "always"
@@ -204,7 +212,7 @@ def program(
 
 
 def main() -> NoReturn:
-    """Run `otolith` with the arguments of this process."""
+    """Run `otolith` with the arguments of this process, and exit. The entry point of the script."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # escape what this terminal cannot show
             stream.reconfigure(errors="backslashreplace")

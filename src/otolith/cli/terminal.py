@@ -119,7 +119,7 @@ def _print_to_pager(process: subprocess.Popen[str], lines: Iterable[str]) -> Non
 def table(rows: Sequence[Sequence[str]], *, right: Iterable[int] = ()) -> list[str]:
     """Return rows as lines with aligned columns; `right` lists the columns to align right.
 
-    Cells may be styled: colours do not count as width. No rows are no lines.
+    Cells may be styled: colours do not count as width. Without rows, the result is empty.
     """
     widths = [
         max(len(click.unstyle(cell)) for cell in column) for column in zip(*rows, strict=True)

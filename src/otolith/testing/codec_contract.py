@@ -5,7 +5,7 @@ class TestMine(CodecContract):
     values = st.builds(Mine)     # a Hypothesis strategy
 
 Glossary: to *lower* a value is to replace it by plainer data and a code; to *lift* is the way back.
-A codec lowers one level, and its data may contain values of other codecs: `walk_down` goes on until
+A codec lowers one level; its data may contain values of other codecs. `walk_down` continues until
 all is plain, and `walk_up` lifts from the inside out, as the core does when it stores and loads.
 """
 

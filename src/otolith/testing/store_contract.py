@@ -465,7 +465,7 @@ class StoreContract:
                 call()
 
     def test_a_durable_store_has_everything_after_it_is_opened_again(self, tmp_path: Path) -> None:
-        """Objects, refs, moves and fences survive; `capabilities.durable` says so."""
+        """Objects, refs, moves and fences survive, if `capabilities.durable` is true."""
         store = self.make(tmp_path)
         a, b = blob("a" * 300), blob("a" * 310, base=blob("a" * 300))
         put(store, "main", a, time=1)

@@ -5,7 +5,9 @@ This is the longest example of the API, in one file. Two parts run as processes 
     python -m otolith.cli.commands.demo trip STORE               commits one step after the other
     python -m otolith.cli.commands.demo booking STORE RECEIPTS   calls a tool that pays
 
-Every claim is checked on the store that was just written; a failed check is exit code 1.
+Every claim is checked on the store that was just written; a failed check is exit code 1. Chapters
+print what they do as Python, so that a reader can try it. They share one store: each begins with
+the state that the one before it left. Without a terminal there are no pauses.
 """
 
 from __future__ import annotations
@@ -39,12 +41,12 @@ CITIES = ("Lisbon", "Porto", "Sevilla", "Granada", "Valencia", "Marseille")
 TASKS = ("look for trains to", "compare hotels in", "read reviews of", "plan the days in")
 STEPS = tuple(f"{task} {city}" for city in CITIES for task in TASKS)
 KILL_AFTER_STEP = 11
-THINKING_SECONDS = 0.02
+THINKING_SECONDS = 0.02  # of the agent for each step, so that a kill can land inside one
 
 BOOKING_SESSION = "booking"
 BOOKING_TASK = "Book the night train to Lisbon"
-BOOKING_MESSAGES = 6
-FEW_TOKENS = 120
+BOOKING_MESSAGES = 6  # the task, two calls with their results, and the answer
+FEW_TOKENS = 120  # a context that does not fit all of them
 
 
 # ---------------------------------------------------------------- the agents, each a process
@@ -73,6 +75,7 @@ def plan_trip(url: str) -> None:
 
 
 def _fact(number: int) -> str:
+    """Return a sentence of some length, so that the state has a size worth storing."""
     kinds = ("prefers window seats", "dislikes early starts", "likes the sea", "walks a lot")
     return f"The traveller {kinds[number % len(kinds)]}; noted in conversation {number * 37 % 101}."
 
@@ -187,6 +190,7 @@ def tell(url: str, narrator: Narrator) -> None:
 
 
 def _process(*arguments: str) -> subprocess.Popen[str]:
+    """Start this file as a program of its own, which can be killed."""
     command = [sys.executable, "-m", "otolith.cli.commands.demo", *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - this file
 
@@ -203,6 +207,7 @@ def _steps_of(agent: subprocess.Popen[str], narrator: Narrator) -> Iterator[tupl
 
 
 def _kill(url: str, narrator: Narrator) -> list[tuple[int, str, str]]:
+    """Let the agent work, and kill it within a step; return the steps that it acknowledged."""
     narrator.chapter("An agent plans a trip. Each step it takes is a commit.")
     steps = []
     with _process("trip", url) as agent:
@@ -218,6 +223,7 @@ def _kill(url: str, narrator: Narrator) -> list[tuple[int, str, str]]:
 
 
 def _nothing_lost(state: Versioned, steps: list[tuple[int, str, str]], narrator: Narrator) -> None:
+    """Check that every acknowledged commit is stored, and that the last state is whole."""
     narrator.chapter("Every acknowledged commit is there.")
     stored = {commit.id for commit in state.log()}
     found = sum(id in stored for _, id, _ in steps)
@@ -231,6 +237,7 @@ def _nothing_lost(state: Versioned, steps: list[tuple[int, str, str]], narrator:
 
 
 def _resume(url: str, narrator: Narrator) -> None:
+    """Let a new process finish the plan, and check that no step is missing or done twice."""
     narrator.chapter("A new process resumes where the old one stopped.")
     with _process("trip", url) as agent:
         numbers = [number for number, _, _ in _steps_of(agent, narrator)]
@@ -242,6 +249,7 @@ def _resume(url: str, narrator: Narrator) -> None:
 
 
 def _time_travel(state: Versioned, narrator: Narrator) -> None:
+    """Read an old state, compare two states, and ask which step set a value."""
     narrator.chapter("Every earlier state can be read.")
     past = state.at(f"main~{len(STEPS) - 3}")
     narrator.code(f'state.at("main~{len(STEPS) - 3}")["spent"], state["spent"]')
@@ -258,6 +266,7 @@ def _time_travel(state: Versioned, narrator: Narrator) -> None:
 
 
 def _merge(state: Versioned, narrator: Narrator) -> None:
+    """Change two branches, and check that counters and lists are merged without conflict."""
     narrator.chapter("Two ideas at once: a branch, and a merge without conflicts.")
     narrator.code('cheaper = state.fork("cheaper")')
     spent = int(str(state["spent"]))
@@ -278,6 +287,7 @@ def _merge(state: Versioned, narrator: Narrator) -> None:
 
 
 def _conflict(state: Versioned, narrator: Narrator) -> None:
+    """Change one value on two branches; see the conflict, and resolve it."""
     narrator.chapter("When both sides change one value, it asks.")
     hostel = state.fork("hostel")
     hostel["hotel"] = "Hostel Luna"
@@ -298,6 +308,7 @@ def _conflict(state: Versioned, narrator: Narrator) -> None:
 
 
 def _undo(state: Versioned, narrator: Narrator) -> None:
+    """Go two steps back and forward again, to exactly the same commit."""
     narrator.chapter("Every step can be undone.")
     head = state.head
     narrator.code("state.undo(); state.undo(); state.redo(); state.redo()")
@@ -311,6 +322,7 @@ def _undo(state: Versioned, narrator: Narrator) -> None:
 
 
 def _pay_once(url: str, narrator: Narrator) -> None:
+    """Kill an agent between a payment and its record; check that it does not pay twice."""
     narrator.chapter("A model calls tools. Its process dies right after it has paid.")
     with tempfile.TemporaryDirectory(prefix="otolith-demo-") as folder:
         receipts = Path(folder) / "receipts"
@@ -324,10 +336,11 @@ def _pay_once(url: str, narrator: Narrator) -> None:
             answer, _ = agent.communicate()
         narrator.say(f"a new process: {answer.strip()}")
         payments = len(receipts.read_text().splitlines()) if receipts.exists() else 0
-        narrator.check(is_paid and payments == 1, f"the ledger options first: {payments} payment")
+        narrator.check(is_paid and payments == 1, f"the ledger asked first: {payments} payment")
 
 
 def _conversation(state: Versioned, narrator: Narrator) -> None:
+    """Show the messages of the booking, and those that fit a small context."""
     chat = state.conversation
     narrator.code("for message in state.conversation: ...")
     for message in chat:
@@ -342,6 +355,7 @@ def _conversation(state: Versioned, narrator: Narrator) -> None:
 
 
 def _cost(repo: Repo, state: Versioned, narrator: Narrator) -> None:
+    """Compare the size of the store with a pickle per step, and verify every object."""
     narrator.chapter("What it cost.")
     names = labels(repo, SESSION, here="main")
     lanes = Lanes()
@@ -399,6 +413,11 @@ Look around:  cd {}
 
 @contextmanager
 def _store_folder(options: GlobalOptions, keep: str | None) -> Iterator[Path]:
+    """Yield the directory for the store: one that is removed afterwards, or the user's.
+
+    Raises:
+        Exists: the user's directory has a store already.
+    """
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="otolith-demo-") as scratch:
             yield Path(scratch)

@@ -29,6 +29,7 @@ from otolith.errors import Error, StoreNotFound
 from otolith.text import size_text
 from otolith.workspace import sandbox_status
 
+# The packages that otolith cannot work without, and file systems that forget.
 _NEEDED = ("apsw", "blake3", "click", "cloudpickle", "msgspec", "xxhash", "zstandard")
 _MOUNTS = Path("/proc/self/mountinfo")
 _IN_MEMORY = {"tmpfs", "ramfs", "devtmpfs"}
@@ -40,12 +41,12 @@ _COLORS = {"ok": "green", "warn": "yellow", "bad": "red"}
 
 
 class Diagnosis(NamedTuple):
-    """The result of one check: ok, warn or bad, and what to do about it."""
+    """The result of one check; the fields are those of its JSON object."""
 
-    state: str
-    what: str
-    says: str
-    hint: str = ""
+    state: str  # ok, warn or bad
+    what: str  # the name of the check
+    says: str  # what was found
+    hint: str = ""  # what to do about it
 
 
 @click.command("doctor")
@@ -142,7 +143,7 @@ def _mounted(directory: Path) -> str:
 
 
 def _free_space(directory: Path, file: Path | None) -> Diagnosis:
-    """Warn if the store could not be rebuilt once, which `gc` may do, beside itself."""
+    """Warn if the disk has less space than twice the store, which a rebuild may need."""
     free = shutil.disk_usage(directory).free
     needed = max(_LEAST_FREE_BYTES, 2 * file.stat().st_size if file is not None else 0)
     if free < needed:

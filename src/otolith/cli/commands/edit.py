@@ -2,6 +2,10 @@
 
 Between two commands the staged changes of a branch are stashed in the store. Two terminals may
 stage at the same time: a stash that another terminal has replaced is loaded and edited again.
+
+History only grows, and no command here deletes a commit. `rollback` adds a commit with an earlier
+state. `undo` and `redo` move the branch to a commit it was at before. Neither can take back what
+tools did outside the store, so those effects are listed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""`init` makes a store and remembers where it is; `help` lists the commands."""
+"""`init` makes a store and remembers where it is; `help` lists the commands.
+
+`init` writes `.otolith/place.json`, the store if there is none at that address, and a `.gitignore`,
+because a store does not belong into a git repository. It refuses a directory that has an `.otolith`
+already, and a store in memory, which would be gone when the command ends.
+"""
 
 from __future__ import annotations
 

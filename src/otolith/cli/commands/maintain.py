@@ -35,6 +35,7 @@ from otolith.session import Repo
 from otolith.stores import Store, open_store
 from otolith.text import size_text
 
+# Units of `--expire`.
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
@@ -132,21 +133,21 @@ def gc(options: GlobalOptions, dry_run: bool, expire: str) -> None:
         click.echo(f"Not erased: {escape(done.residue)}. Run it again.")
 
 
-_MOST_LISTED = 10
+_MOST_LISTED = 10  # paths; a map with more entries is listed as one path
 
 
 class StoreStats(NamedTuple):
     """Counts and sizes of a store, and the largest paths of one state."""
 
     objects: int
-    stored_bytes: int
-    limit_bytes: int | None
+    stored_bytes: int  # on the disk, compressed
+    limit_bytes: int | None  # of a store that was opened with one
     sessions: int
-    branches: int
+    branches: int  # of all sessions
     tags: int
-    commits: int
-    head_bytes: int | None
-    largest: list[tuple[str, int]]
+    commits: int  # that a branch or tag reaches, each once
+    head_bytes: int | None  # of the state at the head, in full; None without a current session
+    largest: list[tuple[str, int]]  # path and bytes, the largest first
 
 
 @click.command("stats")

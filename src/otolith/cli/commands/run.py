@@ -184,9 +184,7 @@ def run(
         record = RunRecord(opened.state, path.name)
         first = start or (1 if fresh else record.done(cells) + 1)
         cell_run = CellRun(opened.workspace, record, path.name, cells, start=first)
-        reporter = CellReporter(
-            opened.state.name, file, len(cells), first - 1, as_json=options.as_json
-        )
+        reporter = CellReporter(opened.state.name, file, len(cells), first - 1, options.as_json)
         was_undone = not fresh and cell_run.undo_failed()
         reporter.begin(is_resumed=start is None, was_undone=was_undone)
         folder = None if figures is None else options.directory / figures

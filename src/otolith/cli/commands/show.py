@@ -18,6 +18,7 @@ import click
 from otolith.cli.address import Address, parse_address, parse_keys, parse_range, parse_ref_path
 from otolith.cli.format.history import (
     ChangedPath,
+    InitialChange,
     Labels,
     Lanes,
     change_json,
@@ -54,15 +55,6 @@ from otolith.views import ChangeLine, change_report
 from otolith.workspace import Difference, workspace_diff
 
 
-class InitialChange(NamedTuple):
-    """A path of a first commit, which has no earlier state to compare with."""
-
-    path: str
-    new: object
-    kind: str = "added"
-    old: object = None
-
-
 class StateDifference(NamedTuple):
     """The difference of two states: values, workspace (variables and files) and agent."""
 
@@ -79,7 +71,7 @@ class StateDifference(NamedTuple):
         }
 
     def lines(self) -> Iterator[str]:
-        """Yield it as text, in up to three parts."""
+        """Yield it as text, in up to three parts; empty ones are left out."""
         parts = {
             "": list(changes_text(self.changes)),
             "Variables and files:": list(difference_lines(self.workspace)),
@@ -94,7 +86,11 @@ class StateDifference(NamedTuple):
                 is_first = False
 
     def paths(self) -> list[str]:
-        """Return the paths that differ."""
+        """Return the paths that differ.
+
+        Changes of an agent are summaries without a path; the room they are stored in stands for
+        them, once.
+        """
         paths = [change.path for change in self.changes]
         for each in self.workspace:
             table_name = "vars" if each.what == "variable" else "files"
@@ -103,7 +99,7 @@ class StateDifference(NamedTuple):
         return [*paths, *dict.fromkeys(rooms)]
 
     def counts(self) -> Iterator[str]:
-        """Yield the number of differences below each top name."""
+        """Yield the number of differences below each top name, then those of each other kind."""
         below: dict[str, list[ChangedPath]] = {}
         for change in self.changes:
             below.setdefault(change.path.partition("/")[0], []).append(change)

@@ -56,6 +56,7 @@ def _status_lines(current: OpenBranch) -> Iterator[str]:
     session = click.style(escape(branch.session), bold=True)
     yield f"Session {session}, branch {click.style(escape(branch.name), fg='green', bold=True)}"
     yield f"Head    {oneline(branch.head)}" if branch.head else "No commit yet."
+    # The staged changes may have begun on an older commit than the branch has now.
     now = current.repo.branches(branch.session).get(branch.name)
     if now is not None and now != branch.head:
         yield f"Moved   {oneline(now)}"

@@ -37,7 +37,10 @@ def finding_json(found: Finding) -> dict[str, Any]:
 
 
 def run_lines(run: SimulationRun) -> Iterator[str]:
-    """Yield the steps of a simulated run, and the event that it refused, if any."""
+    """Yield the steps of a simulated run as a table, and why it stopped, if it was refused.
+
+    Effects are those that each step asked for; none was performed.
+    """
     rows = []
     for stage in run.stages:
         effects = ", ".join(
@@ -82,7 +85,7 @@ def path_json(path: Path) -> dict[str, Any]:
 
 
 def machine_lines(found: Mapping[str, StoredMachine]) -> Iterator[str]:
-    """Yield the machines of a session as a table."""
+    """Yield the machines of a session as a table; "waits for" is when the next timer is due."""
     if not found:
         yield "no machines; state.lifecycle(chart) begins one"
         return

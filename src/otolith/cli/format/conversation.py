@@ -25,7 +25,11 @@ _COLORS = {"system": "magenta", "user": "green", "assistant": "cyan", "tool": "y
 
 
 def message_lines(index: int, message: Message) -> Iterator[str]:
-    """Yield a message: its role, then its text, tool calls and results."""
+    """Yield a message: its role, then its text, tool calls and results.
+
+    Calls are marked by `->`, results by `<-`, failed ones by `!!`. Thoughts come first, dim;
+    attachments last, by name and type only.
+    """
     role = str(message.role)
     when = f"  {format_time(message.time)}" if message.time else ""
     yield f"{click.style(f'[{index}] {role}', fg=_COLORS[role], bold=True)}{when}"
@@ -65,13 +69,13 @@ def message_json(index: int, message: Message) -> object:
 
 
 class ThreadSummary(NamedTuple):
-    """A thread: its number of messages, the times of the first and last, and its parent."""
+    """A thread of a conversation; the fields are those of its JSON object."""
 
     name: str
     messages: int
-    began: int
-    last: int
-    parent: str
+    began: int  # when it was created, in microseconds
+    last: int  # the time of its last message; 0 if it has none
+    parent: str  # the thread it was forked from; empty for none
 
 
 def thread_lines(threads: Sequence[ThreadSummary]) -> Iterator[str]:
@@ -120,7 +124,11 @@ def topic_json(topic: Topic) -> dict[str, Any]:
 
 
 def context_lines(context: Context) -> Iterator[str]:
-    """Yield the messages of a context, and why the others are left out."""
+    """Yield the messages of a context, a line each, and why the others are left out.
+
+    The messages are in the form of the provider, so that keys other than the role and content
+    are shown as data.
+    """
     if context.system is not None:
         yield f"system  {one_line(context.system)}"
     for message in context.messages:
@@ -144,6 +152,7 @@ def context_json(context: Context) -> object:
     return to_json({"for": context.for_, **found, "dropped": dropped, "why": why})
 
 
+# The state of a step of a plan -> its box.
 _SIGNS = {"pending": " ", "active": ">", "done": "x", "failed": "!", "skipped": "-"}
 
 

@@ -17,37 +17,32 @@ from datetime import UTC, datetime
 from difflib import unified_diff
 from itertools import zip_longest
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import click
 
 from otolith.cli.format.values import one_line, to_json
 from otolith.cli.terminal import escape, pick
-from otolith.core import BareRepo, Commit, PathConflict
+from otolith.core import BareRepo, Change, Commit, PathConflict
 
 Labels = Mapping[str, list[str]]
 """Commit id -> names that point at it."""
 
 
-class ChangedPath(Protocol):
-    """One path that differs between two states."""
+class InitialChange(NamedTuple):
+    """A path of a first commit, which has no earlier state to compare with.
 
-    @property
-    def path(self) -> str:
-        """Where it is."""
+    It has the attributes of a change, so that the first commit is shown like any other.
+    """
 
-    @property
-    def kind(self) -> str:
-        """One of added, removed, changed."""
+    path: str
+    new: object
+    kind: str = "added"
+    old: object = None
 
-    @property
-    def old(self) -> object:
-        """The value before."""
 
-    @property
-    def new(self) -> object:
-        """The value after."""
-
+ChangedPath = Change | InitialChange
+"""One path that differs between two states: `path`, `kind`, `old` and `new`."""
 
 SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 _COLORS = {"added": "green", "removed": "red", "changed": "yellow"}

@@ -53,7 +53,7 @@ def _answer(answer: object) -> str:
 
 
 def run_lines(name: str, state: AgentState) -> Iterator[str]:
-    """Yield the phase and step of a run, and its question, error or answer."""
+    """Yield the phase and step of a run, and its question, error or answer, cut to some lines."""
     task = one_line(state.task, _TASK_LETTERS)
     yield f"{escape(name)}: {state.phase}, step {state.iteration}, {task}"
     text = escape(state.question or state.error or _answer(state.final_answer))
@@ -78,7 +78,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def recorded_lines(recorded: Sequence[RecordedReply]) -> Iterator[str]:
-    """Yield the recorded replies of models as a table."""
+    """Yield the recorded replies of models as a table; tokens are input + output."""
     rows = [["step", "request", "model", "tokens", "answer"]]
     for each in recorded:
         calls = ", ".join(call.name for call in each.reply.message.calls)

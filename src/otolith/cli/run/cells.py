@@ -22,6 +22,7 @@ import re
 import tokenize
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +32,7 @@ from otolith.cli.errors import report
 from otolith.cli.format.history import plural
 from otolith.cli.format.workspace import Printer, step_json, summary
 from otolith.cli.run.workspace import handle_interrupts
-from otolith.cli.terminal import emit, end_progress, escape_line, progress_line
+from otolith.cli.terminal import emit, end_progress, escape_line, pick, progress_line
 from otolith.core import WORKSPACE, Branch, Commit, digest
 from otolith.errors import Invalid, NotFound
 from otolith.session import Versioned
@@ -211,12 +212,12 @@ class RunRecord:
         self._state = state
         self._path = (WORKSPACE, "runs", name)
         entries, last = self._entries(), self._last_commit()
-        is_ok = last is not None and last.kind == "run" and bool(last.meta.get("ok"))
+        step = last if last is not None and last.kind == "run" else None
+        is_ok = step is not None and bool(step.meta.get("ok"))
         self._done = entries if is_ok else entries[:-1]
         self.failed: FailedCell | None = None
-        is_failed = last is not None and last.kind == "run" and not is_ok
-        if last is not None and is_failed and not entries[-1].startswith(_RUN_AGAIN):
-            self.failed = FailedCell(len(entries), last)
+        if step is not None and not is_ok and not entries[-1].startswith(_RUN_AGAIN):
+            self.failed = FailedCell(len(entries), step)
 
     def done(self, cells: Sequence[Cell]) -> int:
         """Return how many cells, from the first, were run with the source they have now."""
@@ -313,38 +314,38 @@ class CellRun:
             yield CellResult(cell, step, interrupts.was_interrupted)
 
 
+@dataclass
 class CellReporter:
     """Reports a run on standard error; with `as_json`, as one JSON object at its end."""
 
-    def __init__(self, branch: str, file: str, count: int, skipped: int, *, as_json: bool) -> None:
-        self._branch = branch
-        self._file = file
-        self._count = count
-        self._skipped = skipped
-        self._as_json = as_json
-        self._printer = Printer()
-        self._progress = None if as_json else progress_line()
-        self._steps: list[dict[str, Any]] = []
-        self.failed: list[CellResult] = []
-        self.was_interrupted = False
+    branch: str
+    file: str
+    count: int  # cells of the file
+    skipped: int  # cells before the first that runs
+    as_json: bool
+    failed: list[CellResult] = field(default_factory=list)
+    was_interrupted: bool = False
+    _printer: Printer = field(default_factory=Printer)
+    _steps: list[dict[str, Any]] = field(default_factory=list)
 
     def begin(self, *, is_resumed: bool, was_undone: bool) -> None:
         """Report the cells that are skipped: run before, or before the one the user named."""
         why = "run before" if is_resumed else "skipped"
-        if self._skipped:
-            self._say(f"{self._skipped} of {plural(self._count, 'cell')} {why}")
+        if self.skipped:
+            self._say(f"{self.skipped} of {plural(self.count, 'cell')} {why}")
         if was_undone:
-            self._say(f"cell {self._skipped + 1} failed last time: its changes are undone")
+            self._say(f"cell {self.skipped + 1} failed last time: its changes are undone")
 
     def before(self, cell: Cell) -> Printer | None:
         """Report the next cell; return what prints its output."""
-        self._say(f"[{cell.number}/{self._count}] {cell.title}")
+        self._say(f"[{cell.number}/{self.count}] {cell.title}")
         for note in cell.notes:
             self._say(f"  not run: {note}")
-        if self._progress is not None:
-            self._progress("cell", cell.number, self._count)
+        show_progress = None if self.as_json else progress_line()
+        if show_progress is not None:
+            show_progress("cell", cell.number, self.count)
         self._printer = Printer()
-        return None if self._as_json else self._printer
+        return None if self.as_json else self._printer
 
     def after(self, result: CellResult, saved: Sequence[Path]) -> None:
         """Report the result of a cell, and the figures that were saved."""
@@ -352,25 +353,19 @@ class CellReporter:
         self.was_interrupted = self.was_interrupted or was_interrupted
         if not step.ok:
             self.failed.append(result)
-        if self._as_json:
+        if self.as_json:
             about = {"cell": cell.number, "line": cell.line, "not_run": list(cell.notes)}
             self._steps.append(about | step_json(step, saved))
             return
         self._printer.outcome(step)
-        self._say(summary(step, self._branch, saved))
+        self._say(summary(step, self.branch, saved))
 
     def end(self) -> None:
         """Report the cells that failed, and how to continue."""
         end_progress()
-        if self._as_json:
-            emit({
-                "ok": not self.failed,
-                "file": self._file,
-                "branch": self._branch,
-                "cells": self._count,
-                "skipped": self._skipped,
-                "steps": self._steps,
-            })  # fmt: skip
+        if self.as_json:
+            found = {"ok": not self.failed, **pick(self, "file", "branch"), "cells": self.count}
+            emit(found | {"skipped": self.skipped, "steps": self._steps})
             return
         for number, (cell, step, _) in enumerate(self.failed, start=1):
             error = step.error
@@ -380,11 +375,11 @@ class CellReporter:
                 where = f", line {cell.line + error.line - 1}"
             is_last = number == len(self.failed)
             hint = "fix the cell and run the same command again; completed cells are skipped"
-            message = f"{self._file}, cell {cell.number} of {self._count}{where}{what}"
+            message = f"{self.file}, cell {cell.number} of {self.count}{where}{what}"
             report(message, hint if is_last else "")
 
     def _say(self, text: str) -> None:
         """Print a dim line on standard error, over the progress; nothing with `as_json`."""
-        if not self._as_json:
+        if not self.as_json:
             end_progress()
             click.echo(escape_line(click.style(text, dim=True)), err=True)
