@@ -39,6 +39,7 @@ from otolith.agent.tools import (
 from otolith.conversation import ToolCall
 from otolith.errors import BadValue, Busy, EffectUnknown, Error, KeyNotFound, TimedOut
 from otolith.frozen import thaw
+from otolith.text import clip
 
 _ERROR_LETTERS = 4000
 _TIMED_OUT = "TimedOut: "
@@ -162,9 +163,8 @@ class ToolRunner:
 
 def _unknown(entry: LedgerEntry, why: str) -> EffectUnknown:
     arguments = ", ".join(f"{name}={value!r}" for name, value in entry.arguments.items())
-    shown = arguments if len(arguments) <= 120 else f"{arguments[:119]}…"
     return EffectUnknown(
-        f"{entry.tool}({shown}) was begun, and may have happened: {why}",
+        f"{entry.tool}({clip(arguments, 120)}) was begun, and may have happened: {why}",
         key=entry.key,
         hint=f"find out, then settle({entry.key!r}, happened=True or False), or `otolith effects`",
     )

@@ -97,6 +97,7 @@ def change_report(
 
 
 def _message_changes(states: _States) -> Iterator[ChangeLine]:
+    """Yield the messages that differ, thread by thread; many of them are counted."""
     for thread in states.names((CONVERSATION,)):
         if thread.startswith("."):
             continue
@@ -118,6 +119,7 @@ def _message_changes(states: _States) -> Iterator[ChangeLine]:
 
 
 def _at(log: Sequence[T], index: int) -> T | None:
+    """Return an element of a log; None after its end."""
     return log[index] if index < len(log) else None
 
 
@@ -127,6 +129,7 @@ def _without_metadata(message: Message | None) -> Message | None:
 
 
 def _how(old: Message | None, new: Message | None) -> tuple[str, str]:
+    """Return how a message changed, and the message on one line."""
     message = new or old
     assert message is not None
     how = "added" if old is None else "removed" if new is None else "changed"
@@ -142,10 +145,12 @@ def message_line(message: Message) -> str:
 
 
 def _arguments(arguments: Any) -> str:
+    """Return the arguments of a call, as in source code."""
     return ", ".join(f"{name}={value!r}" for name, value in dict(arguments).items())
 
 
 def _memory_changes(states: _States) -> Iterator[ChangeLine]:
+    """Yield what changed of the task, the plan, the notes and the calls of tools."""
     if not any(True for _ in states.changes((MEMORY,))):
         return
     now = memory.Memory(states.new)
@@ -158,6 +163,7 @@ def _memory_changes(states: _States) -> Iterator[ChangeLine]:
 
 
 def _task(states: _States, was: Memory | None, now: Memory) -> Iterator[ChangeLine]:
+    """Yield changes of the goal, of the status and of the data of the task."""
     goal = "" if was is None else was.goal
     if now.goal != goal:
         yield ChangeLine("goal", "goal", "changed" if goal else "added", clip_line(now.goal, _LINE))
@@ -186,10 +192,12 @@ def _calls(states: _States, was: Memory | None, now: Memory) -> Iterator[ChangeL
 
 
 def _without_duration(call: ToolRecord) -> tuple[object, ...]:
+    """Return what makes two records of a call the same."""
     return call.name, call.arguments, call.result, call.error
 
 
 def _call(call: ToolRecord) -> str:
+    """Return a call on one line: its arguments, how long it took, and its error."""
     took = "" if call.duration_ms is None else f" {call.duration_ms:,.0f} ms"
     failed = f": {call.error}" if call.error else ""
     return clip_line(
@@ -198,6 +206,7 @@ def _call(call: ToolRecord) -> str:
 
 
 def _steps(was: Memory | None, now: Memory) -> Iterator[ChangeLine]:
+    """Yield steps of the plan that were added or removed, or have another state."""
     before = {} if was is None else {step.id: step for step in was.steps}
     for step in now.steps:
         known = before.pop(step.id, None)
@@ -209,6 +218,7 @@ def _steps(was: Memory | None, now: Memory) -> Iterator[ChangeLine]:
 
 
 def _note(states: _States, was: Memory | None, now: Memory, key: str) -> Iterator[ChangeLine]:
+    """Yield the change of a note: of its value, or else of what is known about it."""
     before = None if was is None else was.notes.get(key)
     after = now.notes.get(key)
     if after is None:
@@ -237,6 +247,7 @@ def _note_metadata(before: Note, after: Note) -> Iterator[str]:
 
 
 def _run_changes(states: _States) -> Iterator[ChangeLine]:
+    """Yield runs that began, or came further, with the step and the phase they are in."""
     for name in states.names((LOOP, "runs")):
         was, now = (_run_head(state, name) for state in states)
         if now is not None and (was is None or _progress(was) != _progress(now)):
@@ -247,10 +258,12 @@ def _run_changes(states: _States) -> Iterator[ChangeLine]:
 
 
 def _run_head(state: StateReader | None, name: str) -> dict[str, Any] | None:
+    """Return the stored head of a run; None if there is none."""
     cell = None if state is None else state.cell_at((LOOP, "runs", name, "head"))
     found: Any = None if cell is None or state is None else state.cells.load(cell)
     return found if isinstance(found, dict) else None
 
 
 def _progress(head: dict[str, Any]) -> tuple[Any, ...]:
+    """Return what of a run counts as a change."""
     return head.get("iteration"), head.get("phase"), head.get("task"), head.get("error")

@@ -141,17 +141,20 @@ def object_parts(value: object) -> NamedValues | None:
 
 
 def _entry_pieces(key: object, value: object, depth: int) -> Iterator[str]:
+    """Yield an entry of a dict, or a field of a dataclass."""
     yield f"{key_text(key)}: "
     yield from _part_pieces(value, depth)
 
 
 def _part_pieces(value: object, depth: int) -> Iterator[str]:
+    """Yield a value inside another one: plain data as text, any other object as its outline."""
     kind = type(value)
     is_plain = kind in (dict, str, bytes, bytearray) or kind in _BRACKETS or is_fixed(kind)
     return object_pieces(value, depth + 1) if is_plain else iter([f"<{object_outline(value)}>"])
 
 
 def _library(value: object) -> str:
+    """Return the top package of the type of a value, without importing it."""
     return type(value).__module__.partition(".")[0]
 
 
@@ -181,6 +184,7 @@ def _data_pieces(value: Any) -> Iterator[str]:
 
 
 def _column(frame: Any, at: int) -> Any:
+    """Return a column of a frame, by its position; names may occur twice."""
     if _library(frame) == "pandas":
         return frame.iloc[:_FEW_ROWS, at]
     return frame.column(at) if _library(frame) == "pyarrow" else frame.to_series(at)
@@ -229,6 +233,7 @@ class _StoredTables:
         return ", ".join(words)
 
     def _parts(self, data: bytes) -> dict[object, bytes]:
+        """Return the cells of a stored value by their names; nothing of one that is not a map."""
         if self._cells.kind(data) != "map":
             return {}
         return {self._cells.encoding.unkey(key): part for key, part in self._cells.entries(data)}
@@ -241,6 +246,10 @@ class _StoredTables:
         return self._cells.load(cell)
 
     def _rows(self, parts: dict[object, bytes]) -> int | None:
+        """Return how many rows a stored frame has; None if nothing short tells.
+
+        That is its own count, the range of its index, or the length of its first column.
+        """
         rows = self._plain(parts, "rows")
         if isinstance(rows, int):
             return rows
@@ -253,6 +262,7 @@ class _StoredTables:
         return self._length(first) if first is not None else self._length(index.get("array"))
 
     def _inner(self, cell: bytes | None) -> dict[object, bytes]:
+        """Return the parts of a tagged cell."""
         tagged = self._cells.tag(cell) if cell is not None else None
         return self._parts(tagged.data) if tagged and isinstance(tagged.data, bytes) else {}
 
@@ -274,6 +284,10 @@ class _StoredTables:
             yield from self._array_pieces(code, data)
 
     def _frame_pieces(self, code: int, parts: dict[object, bytes]) -> Iterator[str]:
+        """Yield the columns of a stored frame, and its first rows if they are short enough.
+
+        Without the library of the frame, its names and rows are left out.
+        """
         columns = list(self._cells.elements(parts[_COLUMNS], 0, _MAX_COLUMNS))
         rest = {key: part for key, part in parts.items() if key != _COLUMNS}
         schema = self._plain(parts, "schema")
@@ -300,6 +314,7 @@ class _StoredTables:
             yield f" {ELLIPSIS}"
 
     def _type(self, cell: bytes) -> str:
+        """Return the type of a stored column: its dtype, or that of the data that it wraps."""
         parts = self._inner(cell)
         kind = str(self._plain(parts, "type"))
         if "dtype" in parts:
@@ -307,6 +322,7 @@ class _StoredTables:
         return _ARRAY_NAMES.get(kind) or (self._type(parts["data"]) if "data" in parts else kind)
 
     def _array_pieces(self, code: int, data: bytes) -> Iterator[str]:
+        """Yield the first elements of a stored array; nothing without numpy."""
         cell = self._reading.tagged_cell(code, data)
         array: Any = self._reading.load(cell)
         if isinstance(array, Opaque) or not hasattr(array, "ravel"):
@@ -318,6 +334,7 @@ _MADE_OF = ("data", "codes", "lengths", "left", "array")
 
 
 def _field_type(field: object) -> str:
+    """Return the type in a field of a stored schema."""
     return printable(str(field[1])) if isinstance(field, list) and len(field) > 1 else "?"
 
 
@@ -370,10 +387,12 @@ class CellDescriber:
         return f"{kind}, {size}" if self._cells.full_size(cell) > _LONG_STORED_TEXT else kind
 
     def _tagged(self, cell: bytes) -> tuple[int, bytes] | None:
+        """Return the tag and the data of a tagged cell; None for other cells."""
         found: Tagged | None = self._cells.tag(cell) if self._cells.kind(cell) == "tagged" else None
         return (found.code, found.data) if found and isinstance(found.data, bytes) else None
 
     def _tag_name(self, code: int, data: bytes) -> str:
+        """Return what a tagged value is, by its tag and the type that it names."""
         if code in _DATA_TAGS:
             return self._tables.outline(code, data)
         if code in _BRACKETS_BY_TAG:
@@ -404,6 +423,7 @@ class CellDescriber:
             yield plain_line(self._cells.load(cell))
 
     def _entry(self, key: object, cell: bytes) -> Iterator[str]:
+        """Yield an entry of a stored dict."""
         yield f"{key_text(key)}: "
         yield from self.pieces(cell)
 
@@ -417,6 +437,7 @@ class CellDescriber:
         return quoted(data.decode(errors="ignore")) if kind == "str" else repr(data)
 
     def _tag_pieces(self, cell: bytes, code: int, data: bytes) -> Iterator[str]:
+        """Yield a tagged value as text: of a model its fields, of a lost value the reason."""
         if code in _DATA_TAGS:
             yield from self._tables.pieces(code, data)
         elif code == Tag.TUPLE:
@@ -434,6 +455,7 @@ class CellDescriber:
             yield self._element(self._cells.load(cell))
 
     def _element(self, value: object) -> str:
+        """Return a loaded value on one line; one that cannot be loaded, by its type."""
         return f"<{printable(value.type_name)}>" if isinstance(value, Opaque) else plain_line(value)
 
     def parts(self, cell: bytes) -> NamedValues | None:
@@ -451,6 +473,7 @@ class CellDescriber:
         return NamedValues((item for item in self._items(root) if item.name[:1] != "."), count)
 
     def _items(self, cell: bytes) -> Iterator[NamedValue]:
+        """Yield the entries of a map with their names."""
         unkey = self._cells.encoding.unkey
         for key, part in self._cells.entries(cell):
             yield self.named(format_path((unkey(key),)), part)

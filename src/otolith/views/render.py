@@ -102,6 +102,7 @@ def view(
 
 
 def _lines(state: AnyState | StateReader, focus: str, budget: int) -> list[str]:
+    """Return the lines of a view of any kind of state, read under its lock."""
     if isinstance(state, StateReader):
         with state.lock:
             return _stored_lines(state, focus, budget)
@@ -114,6 +115,7 @@ def _lines(state: AnyState | StateReader, focus: str, budget: int) -> list[str]:
 
 
 def _stored_lines(state: StateReader, focus: str, budget: int) -> list[str]:
+    """Return the lines of a state that is stored: its title, then values or sections."""
     root = state.cell_at(())
     describer = CellDescriber(state.cells)
     title = _title(state, size_text(state.cells.full_size(root or b"")))
@@ -126,6 +128,7 @@ def _stored_lines(state: StateReader, focus: str, budget: int) -> list[str]:
 
 
 def _title(state: StateReader, size: str) -> str:
+    """Return what a state is, where it is, and whether it has uncommitted changes."""
     keys = f"{counted(len(state), 'keys')}, {size}"
     if isinstance(state, Snapshot):
         return f"read-only at {state.commit.short}: {keys}"
@@ -138,6 +141,7 @@ def _title(state: StateReader, size: str) -> str:
 
 
 def _live_lines(state: Live, focus: str, budget: int) -> list[str]:
+    """Return the lines of a state that is only in memory."""
     title = f"{type(state).__name__}: {counted(len(state), 'keys')}, in memory only"
     left = budget - cost(title)
     if focus == "full":
@@ -252,6 +256,7 @@ def _worded(name: str, words: str, value: object) -> NamedValue:
 
 
 def _runs(state: StateReader) -> Iterator[NamedValue]:
+    """Yield the runs of an agent with the phase, the step, and the question or the task."""
     cell = state.cell_at((LOOP, "runs"))
     for key, _ in () if cell is None else state.cells.entries(cell):
         name = str(state.cells.encoding.unkey(key))
@@ -263,6 +268,7 @@ def _runs(state: StateReader) -> Iterator[NamedValue]:
 
 
 def _memory(state: StateReader) -> Iterator[NamedValue]:
+    """Yield the goal, the plan and the notes of an agent."""
     if state.cell_at((MEMORY,)) is None:
         return
     held = memory.Memory(state)
@@ -279,6 +285,7 @@ def _memory(state: StateReader) -> Iterator[NamedValue]:
 
 
 def _threads(state: StateReader) -> Iterator[NamedValue]:
+    """Yield the last messages of each thread."""
     if state.cell_at((CONVERSATION,)) is None:
         return
     for name, thread in conversation.Conversation(state).threads().items():
@@ -329,6 +336,7 @@ def _first_parents(cells: Cells, commit: Commit | None) -> Iterator[Commit]:
 def _changes(
     cells: Cells, before: Commit | None, after: StateReader, describer: CellDescriber
 ) -> NamedValues:
+    """Return what differs between a commit and a later state, but for the reserved names."""
     root = before.cell if before is not None else _EMPTY_MAP
     found = differences(cells, root, after.cell_at(()) or _EMPTY_MAP)
     own = (change for change in found if not change.path.startswith("."))
@@ -342,6 +350,7 @@ def _changes(
 def _change(
     change: Change, old: StateReader | None, new: StateReader, describer: CellDescriber
 ) -> NamedValue:
+    """Return a change with the outline of both values, and the new one as text."""
     before = old.cell_at(change.keys) if old is not None and change.kind != "added" else None
     after = new.cell_at(change.keys) if change.kind != "removed" else None
     name = f"{_SIGNS[change.kind]} {printable(change.path)}"
@@ -362,6 +371,7 @@ def _change_pieces(before: bytes, after: bytes, describer: CellDescriber) -> Ite
 
 
 def _events(state: StateReader, describer: CellDescriber, now: int) -> NamedValues:
+    """Return the latest events, the last one first."""
     log = state.cell_at((EVENTS,))
     length = state.cells.length(log) if log is not None else 0
     items = []
@@ -378,12 +388,14 @@ def _events(state: StateReader, describer: CellDescriber, now: int) -> NamedValu
 def _event(
     index: int, kind: str, agent: object, age: int, pieces: partial[Iterator[str]] | None
 ) -> NamedValue:
+    """Return an event with its age and the agent; its data is the text."""
     by = f" by {printable(str(agent))}" if agent else ""
     name, outline = f"{index} {printable(kind)}", _age(age) + by
     return NamedValue(name, outline, pieces) if pieces else NamedValue(name, outline)
 
 
 def _age(microseconds: int) -> str:
+    """Return a duration in its largest unit: "3 hours ago"."""
     seconds = microseconds // 1_000_000
     for size, unit in _UNITS:
         if seconds >= size:
@@ -407,4 +419,5 @@ def _live_sections(state: Live) -> Iterator[Section]:
 
 
 def _live_values(state: Live) -> NamedValues:
+    """Return the values of a state that is only in memory."""
     return NamedValues((describe_object(name, state[name]) for name in state), len(state))

@@ -181,7 +181,7 @@ def _place(word: str) -> int | None:
 
 
 def _noun(phrase: str, *, german: bool) -> ReferenceQuery | None:
-    """Parse a noun with a determiner, or a name; what follows a preposition is no part of it."""
+    """Parse a noun with a determiner, or a name; it ends before a preposition."""
     words = [word.text for word in words_in(phrase)]
     first = words[0].lower() if words else ""
     is_english = first in word_list("determiners")
