@@ -37,6 +37,7 @@ _BARE = _Bare()
 
 
 def _bare_letter(letter: str) -> str:
+    """Return a letter in lower case without its accents: "É" is "e"."""
     apart = unicodedata.normalize("NFKD", letter)
     if len(apart) > 1 or unicodedata.combining(apart[0]):
         kept = (each for each in apart if not _is_accent(each))
@@ -45,6 +46,7 @@ def _bare_letter(letter: str) -> str:
 
 
 def _is_accent(letter: str) -> bool:
+    """Tell whether a sign is a mark on a letter that does not change the word."""
     return (
         bool(unicodedata.combining(letter))
         and ord(letter) not in _APART
@@ -64,6 +66,7 @@ def signs(text: str) -> list[str]:
 
 
 def _bare(text: str) -> str:
+    """Return a text in lower case and without accents; plain ASCII takes the short way."""
     return text.lower() if text.isascii() else whole(text).translate(_BARE)
 
 
@@ -73,6 +76,7 @@ def whole(text: str) -> str:
 
 
 def _singular(word: str) -> str:
+    """Return an English word without a plural s; "class" stays as it is."""
     return word[:-1] if len(word) > 3 and word[-1] == "s" and word[-2] != "s" else word
 
 

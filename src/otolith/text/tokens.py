@@ -22,12 +22,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from otolith.text.lines import ELLIPSIS
+
 ESTIMATE = "estimate-1"
 """The name of this estimate. It is stored with counts, so a changed estimate needs a new name."""
 LETTERS_PER_TOKEN = 16
 """More letters than a token has in any text, except in long runs of spaces."""
-DOTS = "…"
-"""The sign at the end of a text that `cut` has shortened."""
 
 _PIECE = re.compile(
     r"((?=[A-Za-z+/=_-]{0,24}[0-9])[A-Za-z0-9+/=_-]{25,})"  # a key, a hash, base64
@@ -85,7 +85,7 @@ def _price(piece: re.Match[str]) -> int:
 
 
 def cut(text: str, tokens: int) -> str:
-    """Return the beginning of a text within a number of tokens; `DOTS` marks what is missing.
+    """Return the beginning of a text within a number of tokens; an ellipsis marks what is missing.
 
     The result is empty if there is no room for the dots.
     """
@@ -97,10 +97,10 @@ def cut(text: str, tokens: int) -> str:
     else:
         return text
     start = text[: piece.start()].rstrip()
-    while start and estimate_tokens(start + DOTS) > tokens:
+    while start and estimate_tokens(start + ELLIPSIS) > tokens:
         last_piece = max((piece.start() for piece in _PIECE.finditer(start)), default=0)
         start = start[:last_piece].rstrip()
-    return start + DOTS if estimate_tokens(start + DOTS) <= tokens else ""
+    return start + ELLIPSIS if estimate_tokens(start + ELLIPSIS) <= tokens else ""
 
 
 def shorten(text: str, tokens: int, marker: str) -> str:

@@ -104,6 +104,7 @@ def candidates_for(asked: ReferenceQuery, now: Situation) -> list[ScoredEntities
 
 
 def _by_pronoun(asked: ReferenceQuery, now: Situation) -> Iterator[ScoredEntities]:
+    """Yield what agrees with a pronoun, scored by its last mentions and their distance."""
     for entity in now.register.recent(now.moment, _MAX_RECENT):
         fit, why = _agreement(asked, entity)
         mentions = entity.before(now.moment)
@@ -179,6 +180,7 @@ def _groups(asked: ReferenceQuery, now: Situation) -> Iterator[ScoredEntities]:
 
 
 def _by_noun(asked: ReferenceQuery, now: Situation) -> Iterator[ScoredEntities]:
+    """Yield what a noun or a name may mean; the words of it find what is long ago."""
     listed = now.register.recent(now.moment, 3 * _MAX_RECENT)
     for word in (asked.head, *asked.words):
         listed += now.register.by_word(word)
@@ -225,6 +227,7 @@ def _noun_fit(
 def _head_fit(
     asked: ReferenceQuery, entity: TrackedEntity, mentions: Sequence[Mention]
 ) -> tuple[float, str]:
+    """Return how well a noun alone names an entity, from its own noun to its type."""
     head, label, types = asked.head, entity.first.text, keys_by_stem("type_nouns").get(asked.head)
     forms = {each.form for each in mentions}
     if head in entity.heads:

@@ -102,6 +102,7 @@ def _record(label: str, fields: Mapping[str, Any], start: int) -> Mention:
 
 
 def _item_mention(name: str, start: int, measures: Mapping[str, float], line: str) -> Mention:
+    """Return the mention of an item; its noun is the last word of its name."""
     words = tuple(dict.fromkeys(content_words(name)))
     return Mention(
         start=start,

@@ -393,6 +393,7 @@ class Segmenter:
         self._current = at
 
     def _decide(self, turn: _Turn) -> Proposal:
+        """Return the topic of a turn: what the judge says, or else what the rules propose."""
         proposal = self._propose(turn)
         if self._judge is None or self._current < 0:
             return proposal

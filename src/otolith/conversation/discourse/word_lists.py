@@ -16,6 +16,7 @@ from otolith.text.words import stem
 
 @cache
 def _file() -> dict[str, Any]:
+    """Return the whole file, which is read once."""
     return tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 
 
