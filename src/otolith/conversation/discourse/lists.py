@@ -104,17 +104,9 @@ def _record(label: str, fields: Mapping[str, Any], start: int) -> Mention:
 def _item_mention(name: str, start: int, measures: Mapping[str, float], line: str) -> Mention:
     """Return the mention of an item; its noun is the last word of its name."""
     words = tuple(dict.fromkeys(content_words(name)))
-    return Mention(
-        start=start,
-        text=name,
-        type="item",
-        form="item",
-        words=words,
-        head=words[-1] if words else "",
-        number="singular",
-        measures=measures,
-        line=line,
-    )
+    head = words[-1] if words else ""
+    item = Mention(start=start, text=name, form="item", type="item", words=words, head=head)
+    return replace(item, number="singular", measures=measures, line=line)
 
 
 def _announced_noun(text: str) -> str:

@@ -2,7 +2,7 @@
 
 A turn is what a user says, with the answers to it. For each turn:
 
-1. `topic_change_score` adds up the evidence for another topic: shared words and fields of meaning,
+1. `_evidence` yields the evidence for another topic: shared words and fields of meaning,
    cues such as "by the way", what the answer before did, silence. Each piece has a weight, the
    logarithm of odds: 0.7 makes a change twice as likely, -0.7 half as likely. A sum of 0 or more
    is a change.
@@ -257,14 +257,6 @@ class _GrowingTopic:
     turns: int = 0
 
 
-def topic_change_score(turn: _Turn, topic: _GrowingTopic, rarity: _Rarity) -> tuple[float, str]:
-    """Return the evidence for a change of topic, and the reasons; 0 or more is a change."""
-    evidence = list(_evidence(turn, topic, rarity))
-    reasons = [why for weight, why in sorted(evidence, reverse=True) if weight > 0 and why]
-    why = ", ".join(reasons) or "shares little with what was said before"
-    return sum(weight for weight, _ in evidence), why
-
-
 def _evidence(turn: _Turn, topic: _GrowingTopic, rarity: _Rarity) -> Iterator[tuple[float, str]]:
     """Yield each piece of evidence as a weight and, if it is for a change, a reason."""
     yield _SHARED_WITH_TOPIC * rarity.shared(turn.all, topic.vocabulary)[0], ""
@@ -413,7 +405,10 @@ class Segmenter:
         """Return the topic that the rules find: an earlier one, a new one, or the current one."""
         if self._current < 0:
             return Proposal(None, 1.0, "the beginning")
-        score, why = topic_change_score(turn, self._topics[self._current], self._rarity)
+        evidence = sorted(_evidence(turn, self._topics[self._current], self._rarity), reverse=True)
+        score = sum(weight for weight, _ in evidence)
+        reasons = [why for weight, why in evidence if weight > 0 and why]
+        why = ", ".join(reasons) or "shares little with what was said before"
         here, _ = self._fit(turn, self._current)
         first = max(0, len(self._topics) - _MAX_TOPICS)
         earlier = [at for at in range(first, len(self._topics)) if at != self._current]
