@@ -108,6 +108,7 @@ class SessionSnapshot(Snapshot):
         return self._seen("app")
 
     def _seen(self, scope: str) -> SessionSnapshot:
+        """Return the snapshot of a user or app that this commit was made beside."""
         for ref, id in self.commit.reads.items():
             if split_ref(ref)[0] == scope:
                 return SessionSnapshot(
@@ -227,6 +228,7 @@ class Versioned(TrackedBranch):
         return self._scope("app")
 
     def _scope(self, scope: str) -> Versioned:
+        """Return the state of the linked user or app."""
         if scope not in self._scopes:
             raise RefNotFound(
                 f"{self.scope} {self.session} is not linked to any {scope}",
@@ -419,6 +421,7 @@ def _workspace_variables(state: StateReader) -> dict[str, str]:
 
 
 def _unstorable(failures: dict[Path, BadValue], held: dict[Path, object]) -> Unstorable:
+    """Return one error that names every value that cannot be stored, and why."""
     values: dict[str, str] = {}
     hints: list[str] = []
     for path, error in failures.items():

@@ -140,6 +140,7 @@ class Versioned(
         return self._scope("app")
 
     def _scope(self, name: str) -> Versioned:
+        """Return the mirror of the linked user or app, made once."""
         plain = getattr(self.plain, name)
         scopes: dict[str, Versioned] = self.__dict__.setdefault("_scopes", {})
         if name not in scopes:
@@ -168,6 +169,8 @@ class Repo(Owner, plain=session.Repo, has_lane=True, apart=("session", "user", "
 
 
 def _open_mirror(kind: type[Mirror]) -> Any:
+    """Return a function that mirrors an open object on a new lane."""
+
     def mirror(plain: Any, threads: Threads) -> Mirror:
         return kind(lambda: plain, Lane(threads))
 

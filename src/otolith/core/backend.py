@@ -57,6 +57,7 @@ class Config(NamedTuple):
 
     @classmethod
     def _read(cls, store: Store, encoding: Encoding, hash: Hash) -> Config:
+        """Read the constants of a repo, and check their hash and format."""
         data = store.read([hash]).get(hash)
         is_sound = data is not None and len(data) <= ATOM_BYTES and digest(data) == hash
         fields = encoding.decode(data[1:]) if data is not None and is_sound else None

@@ -425,6 +425,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
         return self.head
 
     def _move_to(self, choose: Callable[[Undo], tuple[Hash, str]]) -> Commit:
+        """Move the ref to where the history of its moves says, and follow it."""
         moves = self._backend.store.moves(self.ref)
         hash, note = choose(Undo(moves))
         goal = self._backend.graph.commit(hash)

@@ -316,6 +316,7 @@ class Committer:
                     self._decided(conflict)
 
     def _decided(self, conflict: str) -> None:
+        """Remove one conflict from those that are left to resolve."""
         self._undecided = self._undecided - {conflict}
         self._stage.remove((CONFLICTS, conflict))
         if not self._undecided:
@@ -358,6 +359,7 @@ class Committer:
         raise self._starved()
 
     def _merge(self, theirs: Commit, details: Mapping[str, Any]) -> Merge:
+        """Merge a commit into the head: nothing, a fast-forward, a commit, or conflicts."""
         ours = self.head
         if ours is not None and self._backend.graph.is_ancestor(theirs, ours):
             return Merge("up-to-date", ours)
@@ -368,6 +370,7 @@ class Committer:
         writer = self._backend.path_history(self._cells).writer
 
         def is_later(path: Path) -> bool:
+            """Return whether their side wrote the path later than ours."""
             mine, yours = writer(ours, path), writer(theirs, path)
             return (mine.time, mine.id) < (yours.time, yours.id)
 
@@ -455,18 +458,21 @@ class Committer:
         self.check_resolved()
 
     def _moved_head(self) -> Commit | None:
+        """Return the head of the ref as it is in the store now."""
         head = self._backend.refs.head(self._ref)
         if head is None and self.head is not None:
             raise self._deleted()
         return head
 
     def _deleted(self) -> RefNotFound:
+        """Return the error for a branch that another process deleted."""
         return RefNotFound(
             f"{self._ref} was deleted while this handle had it open",
             hint="open the branch again, or fork it from a commit; the edits are still staged",
         )
 
     def _starved(self) -> Conflict:
+        """Return the error for a commit that lost too many races."""
         return Conflict(
             f"{self._ref} moved {_ATTEMPTS} times while this commit tried to land",
             hint="try again; nothing was written and the edits are still staged",

@@ -98,6 +98,7 @@ class StateReader(Mapping[str, Any]):
         return self.cells.load(self._existing_cell(parse_path(path)))
 
     def _existing_cell(self, path: Path) -> bytes:
+        """Return the cell at a path, or raise KeyNotFound."""
         cell = self.cell_at(path)
         if cell is None:
             raise KeyNotFound(
@@ -194,6 +195,7 @@ class Snapshot(StateReader):
 
 
 def _read_only(path: Path) -> ReadOnly:
+    """Return the error for a write to a snapshot."""
     return ReadOnly(
         f"{format_path(path)}: a snapshot cannot be changed",
         hint="write to a branch: repo.session(id), or fork() from this commit",
@@ -261,6 +263,7 @@ class Handle:
         return self._cells.kind(cell) in self._kinds
 
     def _put(self, value: object) -> bytes:
+        """Encode a value; an error names the path."""
         try:
             return self._cells.put(value)
         except BadValue as error:
@@ -421,6 +424,7 @@ class ListHandle(Handle, MutableSequence[Any]):
         self._state.write_cell(self._path, self._cells.splice(cell, start, stop, parts))
 
     def _index(self, at: int, cell: bytes) -> int:
+        """Return an index from the start, checked against the length."""
         length = self._cells.length(cell)
         if not -length <= at < length:
             raise IndexError(f"{self.path} has {length} elements, index {at} is out of range")
@@ -531,12 +535,14 @@ class SetHandle(Handle, MutableSet[Any]):
         self._edit(values, self._put(None))
 
     def _edit(self, values: Iterable[Any], cell: bytes | None) -> None:
+        """Add or remove elements of the set."""
         elements = self._cells.edit_map(
             self._elements(), dict.fromkeys(map(self._key, values), cell)
         )
         self._state.write_cell(self._path, self._cells.tagged_cell(Tag.SET, elements))
 
     def _key(self, value: object) -> bytes:
+        """Return the key of an element; numbers that are equal share one, as in Python."""
         try:
             hash(value)
         except TypeError:

@@ -63,6 +63,7 @@ def format_path(path: Path) -> str:
 
 
 def _parse_key(text: str) -> object:
+    """Return the key that a segment of a path stands for."""
     if "~" not in text:
         return text
     if text.startswith("~:"):
@@ -77,6 +78,7 @@ def _parse_key(text: str) -> object:
 
 
 def _format_key(key: object) -> str:
+    """Return a key as a segment of a path."""
     if isinstance(key, str):
         return key.replace("~", "~0").replace("/", "~1") if "~" in key or "/" in key else key
     if key is None or type(key) in (bool, int, float):

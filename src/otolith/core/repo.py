@@ -174,6 +174,7 @@ class BareRepo:
         self.close()
 
     def _existing(self, ref: str, what: str) -> Hash:
+        """Return the hash of a ref, or raise RefNotFound."""
         hash = self.store.ref(ref)
         if hash is None:
             raise RefNotFound(f"there is no {what}", hint="see `otolith branch` and `otolith tag`")

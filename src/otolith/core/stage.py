@@ -133,12 +133,14 @@ class Stage:
         return 0 if cell is None else self._cells.length(cell)
 
     def _waiting_at(self, path: Path) -> _Waiting:
+        """Return what is staged at a path: a cell, a dict of edits, or None."""
         at: _Waiting = self._waiting
         for name in self.names(path):
             at = at.get(name) if isinstance(at, dict) else None
         return at
 
     def _write(self, path: Path, cell: bytes | _Tail | None) -> None:
+        """Stage a cell at a path; below a list, the list itself is edited."""
         names = self.names(path)
         try:
             at, depth = self._place(path, names)
@@ -205,6 +207,7 @@ class Stage:
         return self._cells.edit_map(base, self._edits(base, waiting or {}))
 
     def _edits(self, base: bytes, waiting: dict[bytes, _Waiting]) -> dict[bytes, bytes | None]:
+        """Return the cells that staged edits make of the entries of a map."""
         edits: dict[bytes, bytes | None] = {}
         for name, edit in waiting.items():
             inner = self._cells.entry(base, name) if isinstance(edit, dict) else None
@@ -216,6 +219,7 @@ _NOTHING = object()
 
 
 def _no_parts(path: Path, kind: str) -> BadPath:
+    """Return the error for a path below a value that is not a container."""
     return BadPath(
         f"{format_path(path)} is a {kind}, it has no parts to set",
         hint=f"remove {format_path(path)} first, or choose another path",

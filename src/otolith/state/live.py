@@ -121,6 +121,7 @@ class Live(MutableMapping[str, Any]):
         return LiveCounter(self, path)
 
     def _container(self, path: str | Path, kind: type[T]) -> T:
+        """Return the container at a path, made there if nothing is."""
         with self.lock:
             found = self.get(path, _NOTHING)
             if found is _NOTHING:
@@ -267,6 +268,7 @@ class Live(MutableMapping[str, Any]):
         raise self._no_history("memory")
 
     def _no_history(self, verb: str) -> Unsupported:
+        """Return the error for a verb that needs history."""
         return Unsupported(
             f"{verb}: {type(self).__name__} state has no history",
             hint="use Versioned(Memory()) for history in memory, Versioned(Disk(path)) to store it",
@@ -319,6 +321,7 @@ class LiveCounter:
 
 
 def _part(value: Any, key: object, path: Path) -> Any:
+    """Return the part of a container, or raise KeyNotFound."""
     if type(value) is list:
         at = index_in(key, len(value))
         if at is not None:
@@ -333,6 +336,7 @@ def _part(value: Any, key: object, path: Path) -> Any:
 
 
 def _check_key(key: object, path: Path) -> None:
+    """Refuse a key that cannot be hashed."""
     try:
         hash(key)
     except TypeError:
@@ -409,6 +413,7 @@ def _event(kind: str, time: int, agent: str, index: int, data: dict[str, Any]) -
 
 
 def _no_commit(target: Commit | str) -> Unsupported:
+    """Return the error for a commit named to events in memory."""
     name = target.short if isinstance(target, Commit) else target
     return Unsupported(
         f"{name}: events in memory have no commits", hint="give a time or a count, or use Versioned"

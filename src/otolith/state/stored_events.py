@@ -126,6 +126,7 @@ class Snapshots:
         return value
 
     def _take(self, series: _Series, index: int, value: Any) -> None:
+        """Stage a snapshot of a replayed value, if it can be encoded."""
         try:
             data = self._state.cells.encoding.encode(value)
         except BadValue:
@@ -194,6 +195,7 @@ class StoredEventLog(EventLog):
         return cls(state, tips=lambda: (state.commit,) if isinstance(state, Snapshot) else ())
 
     def append(self, kind: str, /, *, agent: str = "", **data: Any) -> Event:
+        """Append an event and return it."""
         check_event(kind, agent)
         if self._clock is None:
             raise ReadOnly(
@@ -232,6 +234,7 @@ class StoredEventLog(EventLog):
         return [self._event(index, cell, log) for index, cell in enumerate(cells, start)]
 
     def _event(self, index: int, cell: bytes, log: bytes | None) -> Event:
+        """Return the event of a cell; its data is decoded on first use."""
         cells = self._state.cells
         if cells.kind(cell) != "map":
             raise Corrupt(f"{EVENTS}/{index} is not an event", hint="run otolith fsck")
@@ -258,6 +261,7 @@ class StoredEventLog(EventLog):
             return None if at is None else self._origin(log, at)
 
     def _place(self, log: bytes, index: int, cell: bytes) -> int | None:
+        """Return where a log has an event: at its index, or after it."""
         cells = self._state.cells
         if index >= cells.length(log):
             return None
@@ -265,6 +269,7 @@ class StoredEventLog(EventLog):
         return next((at for at, element in elements if cells.same(element, cell)), None)
 
     def _origin(self, log: bytes, index: int) -> str | None:
+        """Return the commit that an event came with."""
         for tip in self._tips():
             at = None if tip is None else self._shared(tip, log).place(index)
             if tip is not None and at is not None:
@@ -286,6 +291,7 @@ class StoredEventLog(EventLog):
             return self._shared(self._commit(target), self._cell())
 
     def _commit(self, target: Commit | str) -> Commit:
+        """Return a commit, resolved on the branch of the state."""
         if isinstance(target, Commit):
             return target
         if self._resolve is None:

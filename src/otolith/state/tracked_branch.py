@@ -161,6 +161,7 @@ class ChangeTracker:
                 self._committer.settled(change.keys)
 
     def _stage_aliases(self) -> None:
+        """Stage the record of objects that are shared between values."""
         if not len(self.held) and not self.aliases.has_diverged:
             return
         self.follow_aliases()
@@ -190,12 +191,14 @@ class ChangeTracker:
                 hold.imprint = None
 
     def _is_changed(self, hold: HeldValue) -> bool:
+        """Return whether a held value differs from what is stored; unstorable counts as changed."""
         try:
             return not hold.is_unreferenced and self.held.changed_imprint(hold) is not None
         except BadValue:
             return True
 
     def _refresh_values(self) -> None:
+        """Update held values in place after the staged state was replaced."""
         self._aliases_cell = _UNREAD
         self.follow_aliases()
         moved = self._moved([path for path, _ in self.held])
@@ -233,6 +236,7 @@ class ChangeTracker:
         return moved
 
     def _update(self, path: Path, cell: bytes, update: InPlaceUpdate) -> None:
+        """Update one held value in place, or drop it if it is immutable now."""
         hold, fresh = self.held.at(path), self._cells.load(cell)
         if type(fresh) is Lost or is_fixed(type(fresh)):
             self.held.drop(path)
@@ -279,6 +283,7 @@ class InPlaceUpdate:
         return self._change(live, fresh)
 
     def _change(self, live: Any, fresh: Any) -> Any:
+        """Make a live container equal to a fresh one, keeping its identity."""
         if type(live) is dict:
             entries = {key: self(live.get(key), part) for key, part in fresh.items()}
             live.clear()
@@ -299,6 +304,7 @@ class InPlaceUpdate:
         return live
 
     def _is_equal(self, live: object, fresh: object) -> bool:
+        """Return whether two values have the same stored form."""
         try:
             now = self._fingerprint(live)
         except BadValue:  # it was changed into something that cannot be stored
@@ -533,6 +539,7 @@ class TrackedBranch(Branch):
         self._committer.settled(path)
 
     def _part(self, path: Path) -> Any:
+        """Return the value at a path, or MISSING."""
         try:
             return self._held.get(path)
         except KeyNotFound:

@@ -145,6 +145,7 @@ def make_commit(
 
 
 def _check_fields(now: object, **texts: object) -> None:
+    """Check the types of the texts and of the time of a commit."""
     for name, text in texts.items():
         if not isinstance(text, str):
             raise BadValue(f"the {name} of a commit must be a str, got {type(text).__name__}")
@@ -186,6 +187,7 @@ def links(data: bytes) -> Iterable[Hash]:
 
 
 def _record(data: bytes) -> _Record:
+    """Decode the record of a commit and check its root."""
     try:
         record = _decode(data[1:])
     except msgspec.MsgspecError as error:
@@ -197,6 +199,7 @@ def _record(data: bytes) -> _Record:
 
 
 def _commit(hash: Hash, record: _Record, stats: CommitStats | None = None) -> Commit:
+    """Return the public form of a record."""
     return Commit(
         id=hash.hex(),
         cell=record.cell,

@@ -169,6 +169,7 @@ class Refs:
         return next((ref for ref in candidates if self._store.ref(ref) is not None), None)
 
     def _named(self, name: str, at: str | None) -> Commit:
+        """Return the commit that a ref, a tag or the start of an id names."""
         ref = self.full_name(name, at=at)
         head = self.head(ref) if ref is not None else None
         if head is not None:
@@ -183,6 +184,7 @@ class Refs:
         )
 
     def _by_prefix(self, digits: str) -> Commit:
+        """Return the one commit whose id starts with these digits."""
         prefix = bytes.fromhex(digits[: len(digits) // 2 * 2])
         near = self._store.find(prefix, limit=_MOST_FOUND)
         found = [hash for hash in near if hash.hex().startswith(digits)]
@@ -197,6 +199,7 @@ class Refs:
         return self._graph.commit(commits[0])
 
     def _moves_ago(self, name: str, moves: int, at: str | None) -> Commit:
+        """Return where a ref was a number of moves ago."""
         ref = self.full_name(name, at=at)
         history = self._store.moves(ref, limit=moves + 1) if ref else []
         places = [move.new for move in history]
@@ -210,6 +213,7 @@ class Refs:
         return self._graph.commit(hash)
 
     def _parent(self, commit: Commit, number: int, expression: str) -> Commit:
+        """Return a parent of a commit by its number, from 1; 0 is the commit itself."""
         if number == 0:
             return commit
         if number > len(commit.parents):

@@ -95,6 +95,7 @@ class WalkLimit:
 
 
 def _differences(cells: Cells, old: bytes, new: bytes, path: Path) -> Iterator[Change]:
+    """Yield the differences of two cells, by descending into maps and lists."""
     if cells.same(old, new):
         return
     kind = cells.kind(old)
@@ -150,6 +151,7 @@ def list_middle(cells: Cells, old: bytes, new: bytes) -> tuple[int, list[bytes],
 
 
 def _list_changes(cells: Cells, old: bytes, new: bytes, path: Path) -> Iterator[Change]:
+    """Yield the differences of two lists; replaced elements are compared in pairs."""
     for start, stop, new_start, elements in list_hunks(cells, old, new):
         removed = list(cells.elements(old, start, stop))
         if len(removed) == len(elements):

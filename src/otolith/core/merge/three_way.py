@@ -69,6 +69,7 @@ class PathConflict:
         return self._value("theirs")
 
     def _value(self, side: str) -> Any:
+        """Return the value of one side; of an unknown type, its stored form."""
         cell = self.cells.get(side)
         if cell is None:
             return None
@@ -129,6 +130,7 @@ class Merger:
         return self._common(left, right, {})
 
     def _common(self, left: list[Commit], right: list[Commit], known: _VirtualBases) -> bytes:
+        """Return the virtual base of two sets of commits, computed once for each pair."""
         key = frozenset(commit.id for commit in left), frozenset(commit.id for commit in right)
         if key not in known:
             known[key] = self._fold(self._graph.bases(left, right), known)

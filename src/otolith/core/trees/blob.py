@@ -159,6 +159,7 @@ class Blob:
         return at + len(data), data[position - at :]
 
     def _put(self, data: bytes, ends: list[int]) -> list[bytes]:
+        """Store chunks that end at these offsets; return their links."""
         return [
             Link(self._objects.put(CHUNK + data[start:stop]), stop - start, stop - start).encode()
             for start, stop in pairwise([0, *ends])

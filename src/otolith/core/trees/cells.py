@@ -173,6 +173,7 @@ class Cells:
         return self.settle(self._put_atom(bytes(chunk)))
 
     def _put_atom(self, value: str | bytes) -> bytes:
+        """Return the cell of a str or bytes: inline, packed, or a blob."""
         data = self.encoding.encode(value)
         if len(data) <= PACKED_BYTES:
             return data
@@ -251,6 +252,7 @@ class Cells:
         return data[1:]
 
     def _too_large(self, link: Link) -> Error:
+        """Return the error for a value that is over the load limit, or lies about its size."""
         if link.length > link.size:
             return Corrupt("a value has more parts than bytes", hint=FSCK)
         return TooLarge(
@@ -294,6 +296,7 @@ class Cells:
         return _link_cell(PACKED_KIND, Link(hash, 1, len(data)))
 
     def _blob_cell(self, kind: int, link: Link | None) -> bytes:
+        """Return the cell of a blob; a short one is stored inline."""
         size = 0 if link is None else link.length + (3 if link.length < 65536 else 5)
         if link is None or size <= ATOM_BYTES:
             data = self.blobs.read(link) if link else b""
@@ -526,6 +529,7 @@ class Cells:
 
 
 def _guarded(load: Callable[[], object]) -> object:
+    """Load a value; one that is nested too deep is damage."""
     try:
         return load()
     except RecursionError:

@@ -164,6 +164,7 @@ class Encoding:
         return data[at], data[at + 1 :]
 
     def _cut(self, data: bytes) -> list[bytes]:
+        """Return the encoded parts of a container."""
         try:
             return [bytes(part) for part in self._slices(data)]
         except _UNREADABLE as error:
@@ -194,6 +195,7 @@ class Encoding:
         return self._lower(value, depth, room)
 
     def _map(self, value: dict[Any, Any], depth: int, room: list[int]) -> Any:
+        """Return a dict with its keys in stored order."""
         if all(type(key) is str and key.isascii() for key in value):
             return {key: self._plain(value[key], depth, room) for key in sorted(value)}
         keys = [self.key(key) for key in value]
@@ -221,6 +223,7 @@ class Encoding:
         return BadValue(f"at {'/'.join(trail[:8])}: {error.message}", hint=error.hint)
 
     def _broken_part(self, value: Any) -> tuple[str, Any] | None:
+        """Return the first part of a container that cannot be encoded."""
         parts: Iterable[tuple[Any, Any]] = ()
         if type(value) is dict:
             parts = value.items()

@@ -84,6 +84,7 @@ class MapTree:
         yield from self._items(self._objects.node(link.hash), start)
 
     def _items(self, node: Node, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the entries of a node from a key on."""
         at = bisect_left(node.keys, start)
         if node.level == 0:
             yield from zip(node.keys[at:], node.payloads[at:], strict=True)
@@ -139,6 +140,7 @@ class MapTree:
         return _Row(level - 1, below)
 
     def _leaves(self, row: _Row) -> dict[bytes, bytes]:
+        """Return the entries of the leaves of a row."""
         cells: dict[bytes, bytes] = {}
         for node in self._objects.nodes(row.hashes):
             cells.update(zip(node.keys, node.payloads, strict=True))
@@ -240,6 +242,7 @@ class MapTree:
         return self._cut(node.level, *_split(self._joined(node, changed)), link.hash)
 
     def _edit_leaf(self, link: Link, node: Node, edits: list[Edit]) -> list[LinkEntry]:
+        """Apply edits to a leaf; it is cut again only where a boundary may have changed."""
         keys, cells = node.keys.copy(), node.payloads.copy()
         count, size, recut = link.length, link.size, False
         for key, cell in edits:
@@ -311,6 +314,7 @@ class MapTree:
         return joined
 
     def _fuse(self, left: LinkEntry, right: LinkEntry, level: int) -> LinkEntry:
+        """Join two neighbouring nodes into one."""
         a, b = self._objects.node(left[1].hash), self._objects.node(right[1].hash)
         keys, payloads = a.keys + b.keys, a.payloads + b.payloads
         count, size = left[1].length + right[1].length, left[1].size + right[1].size

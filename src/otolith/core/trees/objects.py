@@ -76,6 +76,7 @@ class Objects:
                 self._add(hash, data)
 
     def _lookup(self, hash: Hash) -> Node | bytes | None:
+        """Return an object from the cache; one of the older half moves to the younger."""
         found = self._young.get(hash)
         if found is None:
             found = self._old.get(hash)
@@ -84,6 +85,7 @@ class Objects:
         return found
 
     def _load(self, hash: Hash) -> Node | bytes:
+        """Read an object from the store, or raise Corrupt if it is missing."""
         data = self.store.read([hash]).get(hash)
         if data is None:
             raise Corrupt(
@@ -93,6 +95,7 @@ class Objects:
         return self._add(hash, data)
 
     def _add(self, hash: Hash, data: bytes) -> Node | bytes:
+        """Check the hash of an object, decode it, and add it to the cache."""
         if not self.store.capabilities.verified and digest(data) != hash:
             raise Corrupt(f"object {hash.hex()[:12]} has the wrong bytes", hint=FSCK)
         found = data if is_leaf(data) else decode_node(data)

@@ -89,6 +89,7 @@ class Sequence:
             yield from self._items(self.objects.node(link.hash), start, stop)
 
     def _items(self, node: Node, start: int, stop: int) -> Iterator[bytes]:
+        """Yield the elements of a node in a range."""
         ends = self.offsets(node)
         first, last = bisect_right(ends, start), bisect_right(ends, stop - 1)
         if node.level == 0:
@@ -287,6 +288,7 @@ class _NodeWriter:
         return self._links
 
     def _end(self) -> None:
+        """Write the open node, and add its link to the level above."""
         hash = self._tree.objects.put_node(
             self._tree.kind, self._level, [], self._open, offsets=self._offsets, base=self._base
         )

@@ -275,6 +275,7 @@ def constraints(metadata: Iterable[Any]) -> Iterator[Callable[[Any], None]]:
 
 
 def _bounded(holds: Callable[[Any, Any], bool], bound: Any, text: str) -> Callable[[Any], None]:
+    """Return a check that a comparison with a bound holds."""
     expected = text.format(getattr(bound, "__qualname__", bound))
 
     def check(value: Any) -> None:
@@ -320,6 +321,7 @@ class Checks:
         return found
 
     def _make(self, hint: Any) -> Check:
+        """Build the check of an annotation."""
         if hint is None or isinstance(hint, type):
             scalar = SCALARS.get(hint)
             if scalar is not None:
@@ -336,6 +338,7 @@ class Checks:
         )
 
     def _special(self, name: str, hint: Any) -> Check:
+        """Build the check of a special form of typing, by its name."""
         args = typing.get_args(hint)
         if name == "Union":
             return union([self.of(arg) for arg in args])
@@ -356,6 +359,7 @@ class Checks:
         return accept_any if hint.__bound__ is None else self.of(hint.__bound__)
 
     def _container(self, origin: type, args: tuple[Any, ...]) -> Check | None:
+        """Build the check of a container and its parts; None for other types."""
         if origin.__module__ not in _PLAIN_HOMES:  # an array of float64 is an array
             return None
         if issubclass(origin, tuple):

@@ -61,6 +61,7 @@ def pydantic_fields(kind: Any) -> Iterator[tuple[str, Check, bool]]:
 
 
 def _field_check(name: str, schema: Any, definitions: list[Any], config: Any) -> Check:
+    """Return a strict check of one field of a pydantic model."""
     from pydantic_core import SchemaValidator, ValidationError, core_schema
 
     field = core_schema.model_field(_strict(schema))
@@ -80,6 +81,7 @@ def _field_check(name: str, schema: Any, definitions: list[Any], config: Any) ->
 
 
 def _core_schema(kind: Any) -> Any:
+    """Return pydantic's schema of a model, with its annotations resolved."""
     from pydantic.errors import PydanticUserError
 
     try:
@@ -232,6 +234,7 @@ def _required(kind: Any) -> dict[str, bool] | None:
 
 
 def _required_keys(kind: Any) -> dict[str, bool]:
+    """Return which keys of a TypedDict are required."""
     # In postponed annotations Python does not look for NotRequired; the resolved ones show it.
     required = {}
     for name, hint in _hints(kind, kind).items():
@@ -257,6 +260,7 @@ def _hints(kind: Any, hint: Any) -> dict[str, Any]:
 
 
 def _substituted(hint: Any, given: dict[Any, Any]) -> Any:
+    """Return an annotation with type parameters replaced."""
     if hint in given:
         return given[hint]
     open_parameters = getattr(hint, "__parameters__", ())

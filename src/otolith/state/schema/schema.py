@@ -143,6 +143,7 @@ class Schema:
         )
 
     def _mismatch(self, key: str, misfit: Misfit, when: When) -> SchemaMismatch:
+        """Return the error for a value that does not fit, with its full path."""
         path = format_path((key, *reversed(misfit.path)))
         place = path if when == "in" else f"what is stored at {path}"
         return SchemaMismatch(
@@ -180,6 +181,7 @@ def migrate_state(
 
 
 def _stored_with(schema: Schema, what: str) -> SchemaMismatch:
+    """Return the error for a state that was stored with another schema."""
     return SchemaMismatch(
         f"the state was stored with the schema {what}",
         path=RECORD,

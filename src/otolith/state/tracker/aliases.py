@@ -93,6 +93,7 @@ class Aliases:
                     waiting.append(other)
 
     def _unite(self, home: dict[Path, Path], path: Path, other: Path) -> None:
+        """Join the groups of two paths."""
         if home[path] != home[other]:
             moved = self._groups.pop(home[path])
             self._groups[home[other]] += moved
@@ -144,6 +145,7 @@ class Aliases:
         self._diverged.update(each for each in self._shared if each[: len(path)] == path)
 
     def _join_all(self, firsts: set[Path]) -> None:
+        """Make the members of groups one object each, until nothing moves."""
         if self._pending is not None:  # in the middle of reading what is to be joined
             self._pending |= firsts
             return
@@ -207,6 +209,7 @@ class Aliases:
         return _is_view(whole, part, view) or self._put(path, shown)
 
     def _part(self, path: Path) -> Any:
+        """Return the object at a path inside a held value, or None."""
         found = self._reach(path)
         if found is None:
             return None
@@ -217,6 +220,7 @@ class Aliases:
             return None  # another program changed the shape of the value
 
     def _put(self, path: Path, part: object) -> bool:
+        """Replace the object at a path inside a held value."""
         found = self._reach(path)
         if found is not None:
             unit, hold = found

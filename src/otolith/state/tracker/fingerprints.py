@@ -181,6 +181,7 @@ def _compare(
     fresh: list[Mark],
     dirt: list[DirtyRun],
 ) -> None:
+    """Compare runs that moved by `shift`, and collect those that changed."""
     for at, mark in old:
         start, stop = at + shift, at + shift + mark.length
         today = Mark(mark.length, mark_of(start, stop))
@@ -214,6 +215,7 @@ def never_changes(value: object) -> bool:
 
 
 def _is_fixed(kind: type) -> bool:
+    """Return whether values of a type never change."""
     if kind in _FIXED or issubclass(kind, Enum | PurePath | type):
         return True
     numpy = sys.modules.get("numpy")

@@ -166,6 +166,7 @@ class HeldValues:
         return self._compare(hold)
 
     def _compare(self, hold: HeldValue) -> Imprint | None:
+        """Return the new imprint of a value that changed, or None if it did not."""
         try:
             if hold.imprint is None:
                 # A new value is often like the one before: a frame with one more column.
@@ -204,6 +205,7 @@ class HeldValues:
 
 
 def _part(value: Any, path: Path, depth: int) -> object:
+    """Return the part of a container at one depth of a path, or raise KeyNotFound."""
     key = path[depth]
     if type(value) is list:
         at = index_in(key, len(value))
@@ -244,6 +246,7 @@ def remove_part(value: Any, path: Path, steps: Path) -> None:
 
 
 def _parent(value: Any, path: Path, steps: Path) -> Any:
+    """Return the container that a path ends in; missing dicts are made."""
     here = (*path, *steps)
     for depth in range(len(path), len(here)):
         if type(value) not in (dict, list):

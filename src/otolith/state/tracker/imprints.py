@@ -234,6 +234,7 @@ def _has_stored_form(imprinter: Imprinter, code: int, data: object, cell: bytes)
 
 
 def _has_keys(imprinter: Imprinter, data: dict[Any, Any], cell: bytes) -> bool:
+    """Return whether a stored map has exactly the keys of a dict."""
     if imprinter.cells.kind(cell) != "map" or len(data) != imprinter.cells.length(cell):
         return False
     key = imprinter.cells.encoding.key
@@ -327,6 +328,7 @@ class DictImprint(ContainerImprint):
         return DictImprint(cell, keys, fresh, grown)
 
     def _edited(self, edits: dict[bytes, bytes | None], imprinter: Imprinter) -> bytes:
+        """Return the cell of the list with edits applied from the end."""
         cells = imprinter.cells
         real = {k: c for k, c in edits.items() if not cells.same(cells.entry(self.cell, k), c)}
         return cells.edit_map(self.cell, real) if real else self.cell
@@ -453,6 +455,7 @@ class ListImprint(ContainerImprint):
         return edits
 
     def _edited(self, edits: list[_Edit], imprinter: Imprinter) -> bytes:
+        """Return the cell of the list with edits applied from the end."""
         cell = self.cell
         for start, stop, cells in sorted(edits, reverse=True):
             cell = _replaced(cell, start, stop, cells, imprinter)
@@ -478,6 +481,7 @@ def _dirty(
     grown: dict[int, Imprint],
     imprinter: Imprinter,
 ) -> _Edit:
+    """Encode a run of elements that changed; unchanged parts keep their imprints."""
     positions = range(dirt.new_start, dirt.new_stop)
     if inner.keys().isdisjoint(positions):
         cells = imprinter.cells.put_all(now[dirt.new_start : dirt.new_stop])

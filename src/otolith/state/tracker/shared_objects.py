@@ -371,6 +371,7 @@ class ObjectScans:
         self._count(came, 1)
 
     def _count(self, objects: set[int], places: int) -> None:
+        """Count objects in or out of a place, and keep those in several places."""
         for each in objects:
             self._places[each] += places
             if self._places[each] > 1:
@@ -382,6 +383,7 @@ class ObjectScans:
 
 
 def _scan(value: object, imprint: object) -> ObjectScan:
+    """Walk the objects below a value, level by level, and note those met twice."""
     objects: list[Any] = []
     entered: list[object] = []
     seen: set[int] = set()
