@@ -5,6 +5,20 @@ Fault, FaultyStore, PowerLossVFS   failures at a chosen call, and a disk that lo
 blob, node, links, put             objects to write into a store under test
 walk_down, walk_up                 a value through a codec and back, one level at a time
 strategies                         values, keys and paths for Hypothesis
+
+A store of your own is tested by a file like this; pytest runs every promise of the contract:
+
+    from otolith.testing import StoreContract
+
+    class TestMyStore(StoreContract):
+        def make(self, folder):
+            return MyStore(folder / "my.store")
+
+        def reopen(self, store, folder):      # only for a store that outlives its process
+            store.close()
+            return MyStore(folder / "my.store")
+
+The suites need `otolith[testing]`; importing this module alone needs nothing.
 """
 
 from __future__ import annotations

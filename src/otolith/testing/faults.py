@@ -11,6 +11,9 @@
         ...
         disk.crash(into=elsewhere)             # the files that a power cut would leave
 
+Both fail at a call, not at a time, so that a failure can be repeated: the same plan or seed, and
+the same calls, fail in the same way.
+
 The real files contain all writes. Beside them the disk remembers which were *synced*. A
 crash image is the synced bytes plus a random part of the other writes, in random order, some of
 them torn at 512-byte sectors: all that a disk without power protection may do.

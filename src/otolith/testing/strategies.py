@@ -4,6 +4,10 @@ scalars, keys, plain_values     what the core keeps by itself
 moments, numbers, file_paths    what codecs lower, by kind
 rich_values                     all of it, nested
 paths                           where in a state a value is
+
+They include what codecs get wrong first: NaN and infinities, folds and named zones, texts with lone
+surrogates, integers beyond 64 bits, keys that are equal and differ in type. All of them need only
+the standard library.
 """
 
 from __future__ import annotations

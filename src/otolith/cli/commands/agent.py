@@ -7,6 +7,14 @@
 opened read-only. So are `effects` without `--settle`, and `events`. All but `events` ignore staged
 edits, because an agent commits while a person has edits staged.
 
+JSON:
+
+    resume      an outcome; without --with: runs (name -> head), open (keys of unsettled effects)
+    --abandon   abandoned (names), open
+    replay      an outcome, and branch, replayed, asked, refused; without --with: run, replies
+    effects     effects (key, the fields of a ledger entry, rolled_back)
+    events      events
+
 Whether an effect happened is never guessed: a person finds out, and records it with `--settle`.
 """
 

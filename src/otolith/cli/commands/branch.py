@@ -3,6 +3,11 @@
 A branch belongs to a session and moves with its commits. A tag belongs to the store and stays.
 `checkout` changes no state: it writes into `.otolith` which branch the next commands work on.
 Deleting a branch or a tag deletes the name only, and prints the command that makes it again.
+
+JSON, for the lists only:
+
+    branch      session, branches (name, here, staged, head)
+    tag         tags (name, commit)
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """`chat` reads and searches the conversation of a session; `memory` shows its working memory.
 
 All of it is read-only, and shows what is committed: staged edits do not count, because agents
-commit while a person has edits staged. `--at` names an earlier commit.
+commit while a person has edits staged. `--at` names an earlier commit. The JSON of `show`, `search`
+and `topics` names the thread beside the list; `format/conversation.py` describes the objects.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import platform
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
@@ -163,16 +163,26 @@ def _disk(directory: Path) -> Iterator[Diagnosis]:
         yield Diagnosis("warn", "writing", f"{directory} cannot be written", hint)
 
 
+def _median_ms(action: Callable[[int], object]) -> float:
+    """Call an action several times, and return the median of the milliseconds it takes."""
+    times = []
+    for number in range(_ROUNDS):
+        began = time.perf_counter()
+        action(number)
+        times.append(time.perf_counter() - began)
+    return median(times) * 1000
+
+
 def _sync(scratch: Path) -> Diagnosis:
     """Measure a write that is synced, the least that a durable commit costs."""
-    times = []
     with (scratch / "sync").open("wb", buffering=0) as file:
-        for _ in range(_ROUNDS):
-            began = time.perf_counter()
+
+        def write(_: int) -> None:
+            """Write a page, and wait until it is on the disk."""
             file.write(b"x" * 4096)
             os.fsync(file.fileno())
-            times.append(time.perf_counter() - began)
-    taken = median(times) * 1000
+
+        taken = _median_ms(write)
     says = f"{taken:.2f} ms (median of {_ROUNDS})"
     if taken > _SLOW_SYNC_MS:
         hint = 'each commit waits for one; a faster disk or durability="fast" helps'
@@ -185,15 +195,16 @@ def _commit(scratch: Path) -> Diagnosis:
     try:
         with open_repo(str(scratch / "scratch.db"), create=True) as repo:
             branch = repo.session("doctor")
-            times = []
-            for number in range(_ROUNDS):
+
+            def commit(number: int) -> None:
+                """Commit a change of one value."""
                 branch["n"] = number
-                began = time.perf_counter()
                 branch.commit("measure")
-                times.append(time.perf_counter() - began)
+
+            taken = _median_ms(commit)
     except Error as error:
         return Diagnosis("bad", "commit", error.message, error.hint)
-    says = f"{median(times) * 1000:.2f} ms (median of {_ROUNDS}); SQLite is new enough"
+    says = f"{taken:.2f} ms (median of {_ROUNDS}); SQLite is new enough"
     return Diagnosis("ok", "commit", says)
 
 

@@ -3,6 +3,12 @@
 `fsck` and `stats` are read-only, except that `fsck --repair-from` writes the objects it fetched.
 `gc` deletes for good; nothing that a ref, a tag, or an undo within `--expire` can reach is deleted.
 All three work on the whole store, whatever the current session is.
+
+JSON:
+
+    fsck        ok, level, commits, objects, bytes, repaired, problems (kind, name, message)
+    gc          dry_run, and the fields of `stores.CollectionReport`
+    stats       the fields of `StoreStats`; largest (path, bytes)
 """
 
 from __future__ import annotations

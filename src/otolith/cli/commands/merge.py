@@ -2,7 +2,9 @@
 
 A merge without conflicts is a commit at once. Otherwise it stays open, stashed with the branch as
 staged changes are: `--take`, `set` and `rm` resolve conflicts one by one, `--continue` commits it,
-and `--abort` discards it. Nothing of an open merge is visible to other processes.
+and `--abort` discards it. Until it is committed, the branch has not moved for others.
+
+JSON: result (the kind of merge), commit, conflicts. Exit code 1 if there are conflicts.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ opens the store with codecs that load models strictly, so that a class that is m
 as a failure of its values. `plan` and `--dry-run` are read-only. `apply` makes one commit for each
 branch on which everything can be migrated; the other branches are not touched, and the exit code
 is 7.
+
+JSON: ok, dry_run, branches (branch, ref, commit, values).
 """
 
 from __future__ import annotations

@@ -4,7 +4,14 @@ All are read-only. Without a commit they read the staged state. A difference has
 Values are listed by path. What a workspace or an agent stores below reserved names (`.workspace`,
 `.conversation`, ...) would be unreadable as values, so it is summarised as variables and files,
 messages, plan and runs.
-JSON has the same three parts: `changes`, `workspace` and `agent`.
+JSON:
+
+    show        a commit, and the three parts: changes, workspace, agent
+    show, cat   of a path: path, value
+    diff        changes, workspace, agent
+    ls          path, entries (name, kind, length, bytes)
+    blame       blame (path, commit)
+    log         commits
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 Both are read-only. `status` compares with the commit that the staged changes began on. A branch
 that others have moved since is reported, not merged: that happens when the changes are committed.
+
+JSON:
+
+    status      store, session, branch, head, merging, clean, changes, conflicts
+    sessions    sessions (id, branches, last)
 """
 
 from __future__ import annotations

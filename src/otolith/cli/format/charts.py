@@ -2,6 +2,13 @@
 
 Times of a simulation are those of its virtual clock, which starts at 0. Times of stored machines
 are real; text shows them in UTC, as timers are set in it.
+
+JSON objects:
+
+    finding     kind, severity (error, warning or note), state, message, hint, place
+    run         accepted, phase, steps (event, time, configuration, effects), refusal
+    path        events, configuration
+    machine     snapshot, steps, outbox
 """
 
 from __future__ import annotations

@@ -2,6 +2,15 @@
 
 A message is shown with its index, by which topics, search results and contexts name it. JSON has
 messages and notes in full; text shortens arguments and values to a line each.
+
+JSON objects:
+
+    message     index, and what `Message.to_data` returns
+    hit         index, role, score, words, snippet
+    topic       id, label, status, keywords, spans (pairs of start and stop)
+    context     for, budget, tokens, system, messages, dropped, why
+    memory      task, plan (id, text, state, why), notes (key, value, importance, pinned, source,
+                time, replaced_by), calls
 """
 
 from __future__ import annotations

@@ -6,6 +6,14 @@ parent, and new lanes to the right wait for the others.
 
     *      a commit                  |\     a merge opens a lane
     |      another lane              |/     two lanes had the same ancestor
+
+JSON objects that other modules build on. Programs read them: a key that is renamed breaks those.
+
+    commit      id, parents, root, generation, time (microseconds), author, message, kind, meta
+    change      path, kind (added, removed or changed), old and new (each only if there is one)
+    conflict    path, kind, why, base, ours, theirs (null for a side without the path)
+
+Values in them are written by `values.to_json`, so that `otolith set` can read them again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,12 @@
 """Events, runs and recorded replies of models as text and JSON.
 
 The text of a run is what a person needs to decide what to do next: how it ended, and then its
-question, its error, or its answer, whichever there is. JSON has all of them.
+question, its error, or its answer, whichever there is. JSON has all of them:
+
+    outcome     ended, steps (of this call), iteration (of the run), phase, task, answer,
+                question, error
+    reply       step, request (its hash), model, reply
+    event       what `Event.to_dict` returns
 """
 
 from __future__ import annotations

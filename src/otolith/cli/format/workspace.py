@@ -3,6 +3,15 @@
 Descriptions of variables (type, shape, preview) are stored when a step ends, because its value may
 be a pickle, and loading a pickle runs code. The value of a step itself arrives from its process as
 plain data, or not at all: then its preview is shown.
+
+JSON objects:
+
+    step        ok, value, shown, stdout, stderr, error, created, changed, deleted, lost, files,
+                figures, commit, seconds, sandbox, stopped
+    error       type, message, traceback, line
+    files       added, changed, removed, skipped (name -> why)
+    variable    the fields of `workspace.Variable`, and a hint how to get its value
+    difference  what (variable or file), name, how, before, after, columns
 """
 
 from __future__ import annotations

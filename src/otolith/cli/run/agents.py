@@ -155,7 +155,7 @@ def _import_file(path: Path) -> ModuleType:
 
 # ---------------------------------------------------------------- resuming
 
-KEY_LETTERS = 10
+KEY_LETTERS = 10  # of an effect's key, enough to type; `--settle` refuses an ambiguous one
 
 
 def command_line(options: GlobalOptions, *words: str) -> str:
@@ -175,7 +175,7 @@ class ResumeHint(NamedTuple):
 
     options: GlobalOptions
     session: str
-    code: str = "FILE.py:NAME"
+    code: str = "FILE.py:NAME"  # a placeholder where the user has not named it
 
     def resume(self, *more: str) -> str:
         """Return the command that resumes the run."""
@@ -191,7 +191,11 @@ class ResumeHint(NamedTuple):
         return command_line(self.options, *words)
 
     def for_error(self, error: Error) -> str:
-        """Return the command that follows an error, or nothing where its own hint is right."""
+        """Return the command that follows an error, or nothing where its own hint is right.
+
+        The library's hints name Python calls, such as `settle`; some errors are recognised by
+        their message, because their class alone does not say what the user can do.
+        """
         if isinstance(error, EffectUnknown):
             return f"find out, then `{self.settle(error.key)}`, or --not-happened"
         if isinstance(error, RefExists):
@@ -257,7 +261,7 @@ class OpenRun(NamedTuple):
 
     state: Versioned
     orchestrator: Orchestrator
-    input: str | None
+    input: str | None  # the prompt, for a task made from its arguments; None to resume
     hint: ResumeHint
     is_task: bool = False
 

@@ -11,6 +11,9 @@ The session itself records which cells of a file it has run:
 A cell is recorded before it runs, and committed together with its changes. So the record and the
 changes agree, whatever kills the process. Whether the last cell failed is in its commit. `-` stands
 for a cell that must run again next time, because one before it had failed.
+
+JSON: ok, file, branch, cells, skipped, steps. A step has the number, first line and `not_run` lines
+of its cell beside what `exec` reports.
 """
 
 from __future__ import annotations
