@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _EMPTY = {"map": b"\x80", "list": b"\x90"}
+"""Cells without entries, for a path that one of the states does not have."""
 _MAX_LINES, _LINE, _ARGUMENTS = 20, 300, 160
 """Lines for each thread or for calls; characters of a line, and of the arguments of a call."""
 
@@ -49,7 +50,10 @@ class ChangeLine(NamedTuple):
 
 
 class _States(NamedTuple):
-    """A state, and an earlier one or None."""
+    """A state, and an earlier one or None.
+
+    All comparisons are of cells: the same hash means the same content, and nothing below is read.
+    """
 
     old: StateReader | None
     new: StateReader

@@ -39,6 +39,7 @@ class NamedValue(NamedTuple):
 
     name: str
     outline: str
+    """What the value is: "dict, 3 keys, 1.2 kB"."""
     pieces: Callable[[], Iterator[str]] = lambda: iter(())
     parts: Callable[[], NamedValues | None] = lambda: None
 
@@ -58,6 +59,7 @@ class NamedValues(NamedTuple):
     items: Iterable[NamedValue]
     total: int
     noun: str = "keys"
+    """What those that do not fit are counted as: "… 12 more keys"."""
 
 
 def frame_pieces(columns: list[tuple[str, str]], rows: list[list[object]]) -> Iterator[str]:
@@ -79,6 +81,7 @@ def _array_pieces(array: Any) -> Iterator[str]:
 
 _LIBRARIES = ("numpy", "pandas", "polars", "pyarrow", "scipy", "torch")
 _FEW_ROWS, _FEW_ELEMENTS, _LONG_TEXT, _MAX_DEPTH = 3, 16, 20_000, 20
+"""Of a frame and an array, what is shown; of a text, what is read; how deep values are followed."""
 _BRACKETS: dict[type, tuple[str, str]] = {
     list: ("[", "]"), tuple: ("(", ")"), set: ("{", "}"), frozenset: ("{", "}")
 }  # fmt: skip
@@ -211,7 +214,13 @@ _ARRAY_NAMES = {"StringArray": "str", "Categorical": "category", "DatetimeArray"
 
 
 class _StoredTables:
-    """Descriptions of stored values of numpy, pandas, Arrow, polars and their relatives."""
+    """Descriptions of stored values of numpy, pandas, Arrow, polars and their relatives.
+
+    Each is stored as a map of parts. An array has a `dtype` and a `shape`, or it wraps another
+    array in one of the parts of `_MADE_OF`. A frame has `columns`, a list of arrays, and says how
+    long they are by `rows` or by its `index`; polars and Arrow name their columns in a `schema`.
+    Parts are read one by one, so that a long column is never loaded for its type.
+    """
 
     def __init__(self, cells: Cells) -> None:
         self._cells = cells
@@ -331,6 +340,7 @@ class _StoredTables:
 
 
 _MADE_OF = ("data", "codes", "lengths", "left", "array")
+"""Parts that are arrays as long as the array they belong to, in the order in which they tell."""
 
 
 def _field_type(field: object) -> str:
@@ -352,15 +362,21 @@ def _dtype(code: object) -> str:
 # Stored values
 
 _HEAD_BYTES = 20_000
+"""How much of a long text is read."""
 _SMALL_BYTES = 65_536
+"""A value of another tag is loaded to be shown if it is not larger."""
 _LONG_STORED_TEXT = 80
+"""A text or bytes of more bytes has its size in its outline."""
 _DATA_TAGS = (Tag.ARRAY, Tag.FRAME, Tag.TABLE, Tag.POLARS, Tag.SPARSE, Tag.TENSOR, Tag.IMAGE)
 _NAMED = (Tag.MODEL, Tag.CUSTOM, Tag.ENUM, Tag.PICKLE, Tag.LOST)
 _BRACKETS_BY_TAG = {Tag.TUPLE: "()", Tag.SET: "{}", Tag.FROZENSET: "{}"}
 
 
 class CellDescriber:
-    """Describes cells of a tree, without loading what is long."""
+    """Describes cells of a tree, without loading what is long.
+
+    Its codecs are inert: a value that only code could restore is described by the name of its type.
+    """
 
     def __init__(self, cells: Cells) -> None:
         self._cells = Cells(cells.objects, Encoding(InertCodecs()), cells.salt)

@@ -61,6 +61,7 @@ _MIN_SECTION = 16
 _INDENT = "  "
 _EMPTY_MAP = b"\x80"
 _LAST_MESSAGES, _MAX_COMMITS, _MAX_CHANGES, _MAX_EVENTS = 6, 12, 2_000, 20
+"""Of each thread, of the history, of each commit, and of the events."""
 _UNITS = ((86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds"))
 _SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 FOCUSES = ("recent", "full")
@@ -155,7 +156,11 @@ def _live_lines(state: Live, focus: str, budget: int) -> list[str]:
 def lay_out(
     parts: NamedValues, budget: int, *, indent: str = "", is_nested: bool = False
 ) -> list[str]:
-    """Return lines that show values within a budget of tokens, line ends included."""
+    """Return lines that show values within a budget of tokens, line ends included.
+
+    Names come first: a value without its text still says that it is there. Values inside another
+    one may spend half of their budget on names, so that some of their text is shown as well.
+    """
     shown, last = _heads(parts, budget // 2 if is_nested else budget, indent)
     heads = [indent + item.head for item in shown]
     left = budget - sum(map(cost, [*heads, *last]))
@@ -197,7 +202,11 @@ def _heads(parts: NamedValues, budget: int, indent: str) -> tuple[list[NamedValu
 
 
 def _texts(items: list[NamedValue], left: int, indent: str) -> list[str | list[str]]:
-    """Share what is left of the budget; return the text or the lines of each value."""
+    """Share what is left of the budget; return the text or the lines of each value.
+
+    Values are served from the shortest to the longest, so that what a short one does not need is
+    shared by the longer ones after it.
+    """
     found: list[str | list[str]] = ["" for _ in items]
     most = max(left * _CHARACTERS_PER_TOKEN // max(len(items), 1) * 4, 80)
     texts = [item.text(most) if left > 0 else "" for item in items]
