@@ -1,4 +1,8 @@
-"""Charts read from files, by their suffix, and from flat tables of transitions."""
+"""Charts read from files, by their suffix, and from flat tables of transitions.
+
+Files may come from anywhere: an SCXML document can read only files beside it, and YAML is loaded
+without tags, aliases or its many spellings of true and false (`on` is a key of XState).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from otolith.errors import BadChart, MissingExtra, NotFound
-from otolith.statecharts.definition import Datum, Definition, Kind, Literal, State, Transition
+from otolith.statecharts.definition import Datum, Definition, Literal, State, Transition
 from otolith.statecharts.formats.scxml_reader import read_scxml
 from otolith.statecharts.formats.xstate_reader import read_xstate
 
@@ -37,7 +41,13 @@ def read_file(path: str | Path) -> Definition:
         raise BadChart(f"cannot be read: {error}", place=str(path)) from error
     if file.suffix in {".scxml", ".xml"}:
         return read_scxml(text, resolve=files_of(file.parent))
-    return read_xstate(_json(text, str(path)) if file.suffix == ".json" else _yaml(text, str(path)))
+    if file.suffix != ".json":
+        return read_xstate(_yaml(text, str(path)))
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadChart(f"not JSON: {error}", place=str(path)) from error
+    return read_xstate(data)
 
 
 def files_of(folder: Path) -> Callable[[str], str | None]:
@@ -54,13 +64,6 @@ def files_of(folder: Path) -> Callable[[str], str | None]:
         return file.read_text("utf-8", "replace")
 
     return resolve
-
-
-def _json(text: str, place: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise BadChart(f"not JSON: {error}", place=place) from error
 
 
 def _yaml(text: str, place: str) -> Any:
@@ -82,6 +85,8 @@ def _yaml_loader(yaml: Any) -> Any:
     """Return a safe loader that reads `on` as a word, not as true, and refuses aliases."""
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
+        """The safe loader with fewer words for booleans, and without aliases."""
+
         yaml_implicit_resolvers = {  # noqa: RUF012 - overrides a table of the library
             first: [pair for pair in pairs if first in "tTfF" or not pair[0].endswith(":bool")]
             for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
@@ -110,8 +115,11 @@ def read_table(
 ) -> Definition:
     """Return the definition of `{(state, event): next state}`.
 
-    The state `*` stands for every state that is not final. States are strings, or members of an
-    enum whose values are strings.
+    The state `*` stands for every state that is not final: its transitions belong to the root,
+    where those of a state come first. States are strings, or members of an enum whose values are
+    strings.
+
+        read_table({("draft", "submit"): "review", ("*", "drop"): "gone"}, initial="draft")
 
     Raises:
         BadChart: a key is not a pair, or the initial state does not occur.
@@ -119,35 +127,36 @@ def read_table(
     ends = {_name_of(state) for state in final}
     transitions: dict[str, list[Transition]] = {_name_of(initial): []}
     anywhere: list[Transition] = []
-    for key, target in table.items():
-        source, transition = _transition_of_row(key, _name_of(target))
-        transitions.setdefault(transition.targets[0], [])
+    rows: Mapping[Any, Any] = table
+    for key, target in rows.items():
+        if not isinstance(key, tuple) or len(key) != 2:
+            raise BadChart(f"{key!r} is not a pair of a state and an event", place="the table")
+        source, event, goal = _name_of(key[0]), _name_of(key[1]), _name_of(target)
+        place = f"({source}, {event})"
+        transition = Transition((event,), (goal,), is_internal=False, place=place)
+        transitions.setdefault(goal, [])
         (anywhere if source == ANY_STATE else transitions.setdefault(source, [])).append(transition)
     for end in ends:
         transitions.setdefault(end, [])
+    children = [
+        State(
+            id=state,
+            kind="final" if state in ends else "atomic",
+            transitions=tuple(found),
+            place=f"state {state}",
+        )
+        for state, found in transitions.items()
+    ]
     root = State(
         id=f"#{name}",
         kind="compound",
-        children=tuple(_state(state, found, ends) for state, found in transitions.items()),
+        children=tuple(children),
         initial=Transition((), (_name_of(initial),), is_internal=False, place=name),
         transitions=tuple(anywhere),
         data=tuple(Datum(key, Literal(value)) for key, value in (data or {}).items()),
         place=name,
     )
     return Definition(name=name, root=root, version=version)
-
-
-def _transition_of_row(key: Any, target: str) -> tuple[str, Transition]:
-    if not isinstance(key, tuple) or len(key) != 2:
-        raise BadChart(f"{key!r} is not a pair of a state and an event", place="the table")
-    source, event = _name_of(key[0]), _name_of(key[1])
-    place = f"({source}, {event})"
-    return source, Transition((event,), (target,), is_internal=False, place=place)
-
-
-def _state(name: str, transitions: list[Transition], ends: set[str]) -> State:
-    kind: Kind = "final" if name in ends else "atomic"
-    return State(id=name, kind=kind, transitions=tuple(transitions), place=f"state {name}")
 
 
 def _name_of(value: Any) -> str:

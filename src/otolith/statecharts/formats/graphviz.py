@@ -5,20 +5,40 @@ arrows between nodes only, so each cluster contains an invisible point for its o
 cut at its border (`lhead`, `ltail`). An arrow that stays inside its cluster cannot be cut: it
 starts at a dashed `*` ("from any state in here"), or ends at a dashed node with the cluster's name.
 Every id, name and label is a quoted string.
+
+The nodes of a chart with the states `draft` and `review` in that order:
+
+    "cluster 0"  the root       "state 0"  its invisible point
+    "state 1"    draft          "start 0"  the dot of its initial transition
+    "state 2"    review         "any 0"    its `*`
+    "fork 1 0"   the bar of draft's first transition, if it has several targets
+    "again 0"    the node that stands for the root, for an arrow from inside to it
+
+Render it with `dot -Tsvg chart.dot`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from otolith.statecharts.definition import Definition, State, Transition, validate
-from otolith.statecharts.formats.labels import state_lines, state_name, transition_label
+from otolith.statecharts.definition import Definition, State, Transition, validate, walk
+from otolith.statecharts.formats.labels import (
+    drawn_transitions,
+    indent,
+    state_lines,
+    state_name,
+    transition_label,
+)
 
 _ACTIVE = 'fillcolor="#ffe08a", color="#b36b00", penwidth=3'
 
 
 def to_dot(definition: Definition, active: Collection[str] = ()) -> str:
-    """Return a graph of the chart, with the `active` states and their clusters highlighted."""
+    """Return a graph of the chart, with the `active` states and their clusters highlighted.
+
+    Raises:
+        BadChart: the chart is not valid.
+    """
     return _Writer(definition, frozenset(active)).document()
 
 
@@ -29,14 +49,16 @@ def quote(text: str) -> str:
 
 
 class _Writer:
+    """Draws one chart: states are numbered, since any text may be the id of a state."""
+
     def __init__(self, definition: Definition, active: frozenset[str]) -> None:
         validate(definition)
         self._definition = definition
         self._numbers: dict[str, int] = {}
         self._above: dict[str, tuple[State, ...]] = {}
         self._states: dict[str, State] = {}
-        for state, above in _walk(definition.root, ()):
-            self._numbers[state.id] = len(self._numbers)
+        for number, (state, above) in enumerate(walk(definition.root)):
+            self._numbers[state.id] = number
             self._above[state.id] = above
             self._states[state.id] = state
         self._dashed_nodes: dict[str, dict[str, str]] = {id: {} for id in self._states}
@@ -45,8 +67,8 @@ class _Writer:
         self._active = active | around
 
     def document(self) -> str:
-        states = self._states.values()
-        arrows = [line for state in states for line in self._transitions_of(state)]
+        """Return the graph; the arrows are made first, since they add dashed nodes to clusters."""
+        arrows = [line for state in self._states.values() for line in self._transitions_of(state)]
         lines = [
             "compound=true",
             "newrank=true",  # without it dot fails on some charts that are deep and dense
@@ -82,6 +104,7 @@ class _Writer:
         return self._definition.name or state.id if parent is None else state_name(state, parent)
 
     def _cluster(self, state: State, parent: State | None) -> list[str]:
+        """Return a state with children: its point, its dashed nodes, its children, its start."""
         is_region = parent is not None and parent.kind == "parallel"
         lines = [
             f"label={quote(self._text(state, parent))}",
@@ -106,10 +129,7 @@ class _Writer:
     # ------------------------------------------------------------ transitions
 
     def _transitions_of(self, state: State) -> Iterator[str]:
-        transitions = state.transitions
-        if state.kind == "history" and state.initial is not None:
-            transitions = (state.initial,)
-        for number, transition in enumerate(transitions):
+        for number, transition in enumerate(drawn_transitions(state)):
             if len(transition.targets) > 1:
                 yield from self._fork(state, number, transition)
             elif transition.targets:
@@ -130,6 +150,7 @@ class _Writer:
     def _arrow(
         self, start: str, source: State | None, target: str, transition: Transition | None
     ) -> str:
+        """Return an arrow from a node; `source` is None for a node that is not a state."""
         end = self._states[target]
         is_up = source is not None and bool(end.children) and self._is_inside(source, end)
         look = [f"label={quote('' if transition is None else transition_label(transition))}"]
@@ -144,13 +165,12 @@ class _Writer:
     def _start(self, source: State, targets: Iterable[str]) -> str:
         """Return the node where an arrow starts: for a cluster, its point or its `*`."""
         is_inward = any(self._is_inside(self._states[target], source) for target in targets)
-        return (
-            self._dashed_node(source, "any")
-            if source.children and is_inward
-            else self._node(source)
-        )
+        if source.children and is_inward:
+            return self._dashed_node(source, "any")
+        return self._node(source)
 
     def _dashed_node(self, state: State, word: str) -> str:
+        """Return a dashed node of a cluster, and remember to draw it: `any` or `again`."""
         node = quote(f"{word} {self._numbers[state.id]}")
         above = self._above[state.id]
         label = "*" if word == "any" else self._name(state, above[-1] if above else None)
@@ -166,14 +186,3 @@ class _Writer:
 
     def _box(self, state: State) -> str:
         return quote(f"cluster {self._numbers[state.id]}")
-
-
-def _walk(state: State, above: tuple[State, ...]) -> Iterator[tuple[State, tuple[State, ...]]]:
-    yield state, above
-    for child in state.children:
-        yield from _walk(child, (*above, state))
-
-
-def indent(lines: Iterable[str]) -> list[str]:
-    """Return lines with one level of indentation."""
-    return [f"    {line}" for line in lines]

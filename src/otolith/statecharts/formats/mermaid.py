@@ -23,16 +23,31 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 
-from otolith.statecharts.definition import Definition, State, Transition, validate
-from otolith.statecharts.formats.labels import state_lines, state_name, transition_label
+from otolith.statecharts.definition import Definition, State, Transition, validate, walk
+from otolith.statecharts.formats.labels import (
+    drawn_transitions,
+    indent,
+    state_lines,
+    state_name,
+    transition_label,
+)
 
 
 class Borders:
-    """The boxes of a chart and the arrows across their borders, as they are drawn."""
+    """The boxes of a chart and the arrows across their borders, as they are drawn.
+
+    `above` has the ids of the ancestors of each state. A box is *crossed* if an arrow leads across
+    its border; for the regions of a parallel state that are divided by lines, only arrows with one
+    target count.
+    """
 
     def __init__(self, states: dict[str, State], parents: dict[str, State | None]) -> None:
         self._states = states
         self._parents = parents
+        self.above: dict[str, frozenset[str]] = {}
+        for id, parent in parents.items():  # parents come before their children
+            around = () if parent is None else (parent.id, *self.above[parent.id])
+            self.above[id] = frozenset(around)
         self._crossed: set[str] = set()
         self._crossed_regions: set[str] = set()
         for state, transition in self._transitions_of():
@@ -45,7 +60,7 @@ class Borders:
             target
             for state, transition in self._transitions_of()
             for target in transition.targets
-            if target not in self.above(state.id)
+            if target not in self.above[state.id]
         }
         return [id for id in self._states if id in ends and self.is_fragile(id)]
 
@@ -59,7 +74,7 @@ class Borders:
     def _to_first(self, state: State) -> Iterator[bool]:
         """Yield, for each box from one down to its first state, whether arrows cross it."""
         while state.children:
-            has_dividers = self.has_dividers(state) and state.kind == "parallel"
+            has_dividers = self.has_dividers(state)
             state = self.drawn(state)[0]
             if has_dividers:
                 yield state.id in self._crossed_regions
@@ -73,21 +88,9 @@ class Borders:
         return sorted(state.children, key=lambda child: not child.children)
 
     def has_dividers(self, state: State) -> bool:
-        """Return whether the regions of a parallel state are divided by lines."""
-        return state.kind == "parallel" and not self.is_in_parallel(state)
-
-    def is_in_parallel(self, state: State) -> bool:
-        """Return whether a state has a parallel ancestor."""
-        return any(self._states[id].kind == "parallel" for id in self.above(state.id))
-
-    def above(self, id: str) -> list[str]:
-        """Return the ancestors of a state, the nearest first."""
-        found: list[str] = []
-        parent = self._parents[id]
-        while parent is not None:
-            found.append(parent.id)
-            parent = self._parents[parent.id]
-        return found
+        """Return whether lines divide a box: a parallel state that is not inside another."""
+        around = (self._states[id].kind for id in self.above[state.id])
+        return state.kind == "parallel" and "parallel" not in around
 
     def _transitions_of(self) -> Iterator[tuple[State, Transition]]:
         for state in self._states.values():
@@ -97,10 +100,11 @@ class Borders:
                 yield state, state.initial
 
     def _crossed_by(self, source: State, transition: Transition) -> set[str]:
-        here = set(self.above(source.id))
-        ends = [set(self.above(target)) for target in transition.targets]
+        """Return the boxes whose border an arrow crosses."""
+        here = set(self.above[source.id])
+        ends = [self.above[target] for target in transition.targets]
         if transition is source.initial and source.kind != "history":
-            return {id for end in ends for id in end - here - {source.id}}
+            return set().union(*ends) - here - {source.id}
         if len(ends) > 1:  # a fork, which is drawn outside all boxes
             is_inward = any(source.id in end for end in ends)
             return here.union(*ends, {source.id} if is_inward else ())
@@ -115,8 +119,8 @@ class Borders:
         """Return the regions whose border an arrow crosses."""
         if transition is source.initial or len(transition.targets) != 1:
             return set()
-        here = {source.id, *self.above(source.id)}
-        there = {transition.targets[0], *self.above(transition.targets[0])}
+        here = {source.id, *self.above[source.id]}
+        there = {transition.targets[0], *self.above[transition.targets[0]]}
         is_inside = transition.targets[0] in here or source.id in there
         return set() if is_inside else here ^ there
 
@@ -183,10 +187,13 @@ def _is_plain(id: str) -> bool:
     return is_name and _KEYWORDS.fullmatch(id) is None
 
 
-_ACTIVE = "classDef active fill:#ffe08a,stroke:#b36b00,stroke-width:3px"
-_AROUND = "classDef around stroke:#b36b00,stroke-width:3px"
-_GHOST = "classDef ghost fill:none,stroke:#999999,stroke-dasharray:4"
-_REGION = "classDef region stroke-dasharray:8"
+_STYLES = {
+    "active": "fill:#ffe08a,stroke:#b36b00,stroke-width:3px",
+    "around": "stroke:#b36b00,stroke-width:3px",
+    "ghost": "fill:none,stroke:#999999,stroke-dasharray:4",
+    "region": "stroke-dasharray:8",
+}
+"""Styles of active states, the boxes around them, dashed states, and regions without lines."""
 
 
 def to_mermaid(definition: Definition, active: Collection[str] = ()) -> str:
@@ -199,24 +206,31 @@ def to_mermaid(definition: Definition, active: Collection[str] = ()) -> str:
 
 
 class _Writer:
+    """Draws one chart.
+
+    Each method returns the lines for the box that it is called for; what must stand after all boxes
+    is added to `_last`. `_entries` are the dashed states at which arrows to fragile boxes end.
+    """
+
     def __init__(self, definition: Definition) -> None:
         validate(definition)
         self._root = definition.root
         self._chart = definition.name
         self._states: dict[str, State] = {}
         self._parents: dict[str, State | None] = {}
-        for state, parent in _walk(self._root, None):
+        for state, above in walk(self._root):
             self._states[state.id] = state
-            self._parents[state.id] = parent
+            self._parents[state.id] = above[-1] if above else None
         self._ids = DiagramIds(self._states)
         self._dashed_states: list[str] = []
-        self._dashed: list[str] = []
+        self._dashed_regions: list[str] = []
         self._last: list[str] = []
         """Lines after all boxes."""
         self._borders = Borders(self._states, self._parents)
         self._entries = {id: self._ids.new("ghost") for id in self._borders.boxes_with_entries()}
 
     def document(self, active: frozenset[str]) -> str:
+        """Return the diagram; the box of a compound root is the diagram itself."""
         if self._root.kind == "compound":
             lines = self._inside(self._root)
         else:
@@ -235,6 +249,7 @@ class _Writer:
         return [f'state "{label}" as {id} {{', *indent(self._inside(state)), "}"]
 
     def _label(self, state: State) -> str:
+        """Return the name of a state as it is shown."""
         if state is self._root:
             return self._chart or state.id
         name = state_name(state, self._parents[state.id])
@@ -258,11 +273,12 @@ class _Writer:
         if state.kind == "compound" and state.initial is not None:
             lines += self._initial(state, state.initial)
         for child in state.children:
-            for transition in _transitions_of(child):
+            for transition in drawn_transitions(child):
                 lines += self._arrow_of(child, transition, state)
         return [*lines, *self._from_anywhere(state), *self._note(state)]
 
     def _children(self, state: State) -> list[str]:
+        """Return the states inside a box; regions are divided by `--` or dashed."""
         has_dividers = self._borders.has_dividers(state)
         lines: list[str] = []
         for child in self._borders.drawn(state):
@@ -270,10 +286,11 @@ class _Writer:
             lines += ["--"] if lines and is_region and has_dividers else []
             lines += self._state(child)
             if is_region and not has_dividers:
-                self._dashed.append(self._ids[child.id])
+                self._dashed_regions.append(self._ids[child.id])
         return lines
 
     def _initial(self, state: State, initial: Transition) -> list[str]:
+        """Return the arrow from `[*]`; a fork or a diamond where Mermaid cannot draw it."""
         label = _label_suffix(initial)
         if len(initial.targets) == 1 and self._is_child_of_box(initial.targets[0], state):
             return [f"[*] --> {self._end(initial.targets[0])}{label}"]
@@ -293,7 +310,7 @@ class _Writer:
             self._last += self._fork(id, transition)
             return []
         target = transition.targets[0]
-        if target in self._borders.above(source.id):
+        if target in self._borders.above[source.id]:
             lines, end = self._dashed_state(self._label(self._states[target]))
         else:
             lines, end = [], self._end(target)
@@ -318,11 +335,13 @@ class _Writer:
         return lines
 
     def _fork(self, start: str, transition: Transition) -> list[str]:
+        """Return a bar with one arrow to it, and one from it to each target."""
         fork = self._ids.new("fork")
         arrows = [f"{fork} --> {self._end(target)}" for target in transition.targets]
         return [f"state {fork} <<fork>>", f"{start} --> {fork}{_label_suffix(transition)}", *arrows]
 
     def _dashed_state(self, label: str) -> tuple[list[str], str]:
+        """Return the lines and the id of a new dashed state."""
         id = self._ids.new("ghost")
         self._dashed_states.append(id)
         return [f'state "{escape(label)}" as {id}'], id
@@ -349,45 +368,29 @@ class _Writer:
         """Return whether an arrow of a box must start at its `*`."""
         if not transition.targets or not source.children:
             return False
-        is_inward = any(source.id in self._borders.above(target) for target in transition.targets)
+        is_inward = any(source.id in self._borders.above[target] for target in transition.targets)
         return is_inward or source is self._root or self._borders.is_fragile(source.id)
 
     def _classes(self, active: frozenset[str]) -> list[str]:
+        """Return the styles of the diagram, and which states have them."""
         shown = [id for id in self._states if id in active]
-        around = {above for id in shown for above in self._borders.above(id)}
+        around = {above for id in shown for above in self._borders.above[id]}
         around |= {id for id in shown if self._states[id].children}
         if self._root.kind == "compound":
             around.discard(self._root.id)
-        leaves = [self._ids[id] for id in shown if not self._states[id].children]
-        boxes = [self._ids[id] for id in self._states if id in around]
+        classes = {
+            "active": [self._ids[id] for id in shown if not self._states[id].children],
+            "around": [self._ids[id] for id in self._states if id in around],
+            "ghost": self._dashed_states,
+            "region": self._dashed_regions,
+        }
         lines: list[str] = []
-        for line, word, ids in (
-            (_ACTIVE, "active", leaves),
-            (_AROUND, "around", boxes),
-            (_GHOST, "ghost", self._dashed_states),
-            (_REGION, "region", self._dashed),
-        ):
-            lines += [line, *(f"class {id} {word}" for id in ids)] if ids else []
+        for name, ids in classes.items():
+            lines += [f"classDef {name} {_STYLES[name]}"] if ids else []
+            lines += [f"class {id} {name}" for id in ids]
         return lines
-
-
-def _walk(state: State, parent: State | None) -> Iterator[tuple[State, State | None]]:
-    yield state, parent
-    for child in state.children:
-        yield from _walk(child, state)
-
-
-def _transitions_of(state: State) -> tuple[Transition, ...]:
-    if state.kind == "history" and state.initial is not None:
-        return (state.initial,)
-    return state.transitions
 
 
 def _label_suffix(transition: Transition) -> str:
     label = transition_label(transition)
     return f" : {escape(label)}" if label else ""
-
-
-def indent(lines: Iterable[str]) -> list[str]:
-    """Return lines with one level of indentation."""
-    return [f"    {line}" for line in lines]

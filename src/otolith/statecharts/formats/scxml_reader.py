@@ -68,6 +68,8 @@ def _read_element(element: Element, resolve: Callable[[str], str | None]) -> Def
 
 
 class _Reader:
+    """Reads one `<scxml>` element; one inside an invoke has a reader for itself."""
+
     def __init__(self, dialect: str, resolve: Callable[[str], str | None]) -> None:
         self._resolve = resolve
         self._actions = ActionReader(dialect, resolve)
@@ -136,6 +138,10 @@ class _Reader:
     def _initial(
         self, element: Element, kind: Kind, children: tuple[State, ...]
     ) -> Transition | None:
+        """Return the initial transition of a compound state, or the default of a history state.
+
+        None where the document lacks it: `validate` then says so.
+        """
         if kind not in {"compound", "history"}:
             return None
         inner = element if kind == "history" else element.first("initial")
@@ -168,6 +174,7 @@ class _Reader:
         return tuple(self._ids.get(word, word) for word in (element.get(name) or "").split())
 
     def _datum(self, element: Element) -> Datum:
+        """Return a variable, with the value of its `expr`, its file or its text."""
         source = element.get("src")
         value = self._actions.expression(element, "expr")
         if value is None and source is not None:
@@ -226,6 +233,7 @@ def _written(element: Element, *tags: str) -> list[Element]:
 
 
 def _texts(element: Element, name: str) -> tuple[str, ...]:
+    """Return the texts of an attribute that is a JSON list."""
     found = element.json(name) or []
     if not isinstance(found, list):
         raise BadChart(f"{name} must be a list", place=element.place)
@@ -233,6 +241,7 @@ def _texts(element: Element, name: str) -> tuple[str, ...]:
 
 
 def _remarks(element: Element) -> dict[str, Any]:
+    """Return the description and meta of a state or transition."""
     meta = element.json("otolith:meta")
     if not isinstance(meta, dict | None):
         raise BadChart("otolith:meta must be an object", place=element.place)

@@ -9,6 +9,17 @@ chart reads back unchanged. Three things are also written for processors that ig
 - a delayed transition waits for an event `otolith.after.<number>`, which `<onentry>` sends with the
   delay and `<onexit>` cancels;
 - a state whose id is not an XML name has a similar one, and its own as `otolith:id`.
+
+XState's `{"after": {"1000": {"target": "b", "guard": "ready"}}}` in a state `a` becomes:
+
+    <state id="a">
+      <onentry otolith:generated="true">
+        <send event="otolith.after.1" id="otolith.after.1" delay="1000ms" otolith:as="delay:ms"/>
+      </onentry>
+      <onexit otolith:generated="true"><cancel sendid="otolith.after.1"/></onexit>
+      <transition event="otolith.after.1" cond="false" otolith:guard="ready" target="b"
+                  type="internal" otolith:delay="1000"/>
+    </state>
 """
 
 from __future__ import annotations
@@ -52,6 +63,8 @@ def to_scxml(definition: Definition) -> str:
 
 
 class _Writer:
+    """Writes one chart; a chart inside an invoke has a writer for itself."""
+
     def __init__(self, definition: Definition) -> None:
         validate(definition)
         self._definition = definition
@@ -141,6 +154,7 @@ class _Writer:
         return [XmlTag("datamodel", children=data)] if data else []
 
     def _add_initial(self, tag: XmlTag, state: State) -> None:
+        """Add the initial transition: an attribute where it has targets only, else an element."""
         initial = state.initial
         if initial is None:
             return
@@ -171,6 +185,7 @@ class _Writer:
         ]
 
     def _transition(self, transition: Transition) -> XmlTag:
+        """Return `<transition>`; events that its `event` cannot express are repeated as JSON."""
         tag = XmlTag("transition")
         if transition.events:
             words = [re.sub(r"\s+", "_", event) or "_" for event in transition.events]
@@ -190,6 +205,7 @@ class _Writer:
         return " ".join(self._ids[target] for target in transition.targets)
 
     def _invoke(self, invoke: Invoke) -> XmlTag:
+        """Return `<invoke>`; its `<content>` is the chart, so one value as input is ours."""
         tag = XmlTag("invoke", children=self._actions.payload(Payload(invoke.payload.params)))
         tag.put("id", invoke.id)
         tag.put("idlocation", invoke.id_location)

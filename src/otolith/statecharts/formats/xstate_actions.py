@@ -70,6 +70,7 @@ def value_to_json(value: Value) -> Any:
 
 
 def _is_ambiguous(value: Any) -> bool:
+    """Return whether data would be read as an expression, as code, or as `@value`."""
     if isinstance(value, dict):
         is_ours = any(str(key).startswith("@") for key in value)
         return is_ours or any(_is_ambiguous(inner) for inner in value.values())
@@ -161,6 +162,7 @@ def _reject_code(value: Any, place: str) -> None:
 
 
 def _read_params(value: Any, place: str) -> tuple[Param, ...]:
+    """Return the params of an object of named values; code and expressions are refused."""
     if value is None:
         return ()
     if not isinstance(value, dict) or "@expr" in value or "@code" in value:
@@ -255,6 +257,7 @@ def _built_in_name(type: str) -> str | None:
 
 
 def _read_built_in(name: str, value: dict[str, Any], place: str) -> tuple[Action, ...]:
+    """Return the actions of one of XState's own, by its name without prefix."""
     match name:
         case "assign":
             context = value.get("context", value.get("assignment"))
@@ -285,6 +288,7 @@ def _read_address(value: dict[str, Any], place: str) -> Value:
 
 
 def _read_event(value: dict[str, Any], place: str) -> tuple[Value, Payload]:
+    """Return the event of an action: a name, or an object with a type beside its data."""
     event = value.get("event")
     if isinstance(event, str):
         return Literal(event), Payload()

@@ -141,6 +141,10 @@ class _Reader:
         self._max_words = max(name.count(".") + 1 for name in self._paths)
 
     def _index_states(self, data: Any, path: Path) -> None:
+        """Check a state and all below it, and note their ids; the first of two equal ids wins.
+
+        `validate` refuses a chart with two equal ids, with a better message.
+        """
         place = ".".join(path) or self._name
         if len(path) > _MAX_DEPTH:
             raise BadChart(f"states are nested more than {_MAX_DEPTH} deep", place=place)
@@ -211,6 +215,7 @@ class _Reader:
             raise BadChart(f"meta.{ANNOTATIONS} cannot be read: {error}", place=id) from error
 
     def _initial(self, data: Mapping[str, Any], path: Path, kind: Kind) -> Transition | None:
+        """Return the initial transition of a compound state, or the default of a history state."""
         place = f"{self._ids[path]} initial"
         if kind == "history":
             targets = self._targets(data.get("target"), path, path[:-1], place)
@@ -421,6 +426,7 @@ def _with_annotations(state: State) -> State:
 
 
 def _annotated_invoke(note: dict[str, Any], place: str) -> Invoke:
+    """Return an invoke from its annotation, which has all of its fields."""
     texts = [note.get("id"), note.get("idLocation")]
     if not all(isinstance(text, str | None) for text in texts):
         raise BadChart("an id must be a text", place=place)
@@ -457,6 +463,7 @@ def _in_order(transitions: tuple[Transition, ...]) -> tuple[Transition, ...]:
 
 
 def _split_blocks(blocks: tuple[Block, ...], sizes: Any, place: str) -> tuple[Block, ...]:
+    """Return the actions of a state in blocks of the annotated sizes."""
     actions: list[Action] = [action for block in blocks for action in block]
     if not isinstance(sizes, list) or sum(sizes) != len(actions):
         raise BadChart("annotated block sizes do not match its actions", place=place)

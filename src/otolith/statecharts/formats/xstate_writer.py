@@ -9,6 +9,19 @@ Where either matters, the transition is annotated (`Slots`).
 
 XState's states have keys that are unique in their parent, and ids only where they are needed. The
 keys are made from the ids of the chart; an id that is not the path of keys is written (`Targets`).
+
+A state of SCXML with two blocks on entry, and one transition for two events, is annotated:
+
+    "busy": {
+      "entry": ["start", "log"],
+      "on": {
+        "done": {"target": "idle", "reenter": true, "meta": {"otolith": {...}}},
+        "fail": {"target": "idle", "reenter": true, "meta": {"otolith": {...}}}
+      },
+      "meta": {"otolith": {"entry": [1, 1]}}
+    }
+
+where both transitions have `{"order": 0, "events": ["done", "fail"]}`, and are read as one.
 """
 
 from __future__ import annotations
@@ -101,6 +114,7 @@ class Slots:
         return [self._slot(event) for event in transition.events] or [Slot("always")]
 
     def _slot(self, event: str) -> Slot:
+        """Return the place of an event; a key of `on` is used only if it is read as this event."""
         if event == f"done.state.{self._state.id}":
             return Slot("onDone")
         for start, name in (("done.invoke.", "onDone"), ("error.invoke.", "onError")):
@@ -114,6 +128,7 @@ class Slots:
         return Slot("on", key=event)
 
     def _loses_events(self, transition: Transition, slots: list[Slot]) -> bool:
+        """Return whether its slots do not say which events a transition has."""
         if len(slots) > 1 or slots[0].list == "after":
             return bool(transition.events)
         read = (read_event(slots[0].key, self._machine),)
@@ -161,6 +176,7 @@ class Targets:
             self.explicit = self._paths.keys() - {root.id}
 
     def _add(self, state: State, parent: State) -> None:
+        """Give a state a key: its id without the path of its parent, made valid and unused."""
         above = self._paths[parent.id]
         key = state.id.removeprefix(f"{'.'.join(above)}.") if above else state.id
         if _NOT_A_KEY.search(key):
@@ -300,6 +316,7 @@ class _Writer:
             notes["invokes"] = lacking
 
     def _transition(self, transition: Transition, state: State, extra: dict[str, Any]) -> Any:
+        """Return a transition with annotations `extra`; one that has only a target is a text."""
         found: dict[str, Any] = {}
         if transition.targets:
             found["target"] = self._references(state, transition)
