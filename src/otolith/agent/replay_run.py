@@ -78,11 +78,11 @@ def replay(
     commit = state.resolve(at)
     require_own_commit(state, commit, orchestrator.name)
     fork = state.fork(branch, at=commit)
-    recording = _Recording(state, commit, model=model, may_act=may_act, human=human)
+    record = _SessionRecord(state, commit, model=model, may_act=may_act, human=human)
     twin = orchestrator.copy_for(fork, orchestrator.name)
-    recording.connect(twin)
+    record.connect(twin)
     outcome = twin.resume(state.session, **limits)
-    return ReplayResult(outcome, fork, recording.replayed, recording.asked)
+    return ReplayResult(outcome, fork, record.replayed, record.asked)
 
 
 class ReplayModel:
@@ -197,8 +197,11 @@ class _RunRecord(NamedTuple):
     human: Human
 
 
-class _Recording:
-    """What all runs of a session did after a commit."""
+class _SessionRecord:
+    """The record of all runs of a session after a commit, which `connect` reads as it is needed.
+
+    A sub-agent has its name as its run, so that its replies, calls and answers are its own.
+    """
 
     def __init__(
         self,
@@ -238,6 +241,7 @@ class _Recording:
         answers = list(self._answers(name, messages))
 
         def human(question: str) -> str | None:
+            """Return the recorded answer to a question, each once; else ask a person."""
             for at, (asked, answer) in enumerate(answers):
                 if asked == question:
                     del answers[at]
