@@ -173,7 +173,8 @@ def _shown(function: Any) -> str:
     """Return a signature as the page shows it: without types, and without self."""
     given = inspect.signature(function).parameters.values()
     bare = [each.replace(annotation=each.empty) for each in given if each.name != "self"]
-    return re.sub(r"<class '(\w+)'>", r"\1", str(inspect.Signature(bare)))
+    text = str(inspect.Signature(bare)).replace("=Ellipsis", "=...")
+    return re.sub(r"<class '(\w+)'>", r"\1", text)
 
 
 def _members(kind: type) -> Iterator[str]:

@@ -24,7 +24,7 @@ from otolith.core.merge.three_way import PathConflict
 from otolith.core.paths import POLICY, Path, format_path, parse_own_path, parse_path
 from otolith.core.stage import Stage
 from otolith.core.trees.cells import EMPTY_MAP, Cells
-from otolith.errors import BadValue, CommitNotFound, Error, RefExists, Uncommitted
+from otolith.errors import BadValue, CommitNotFound, Error, Invalid, RefExists, Uncommitted
 from otolith.types import Hash
 
 Target = Commit | str
@@ -338,9 +338,20 @@ class Branch(StateReader, MutableMapping[str, Any]):
 
     @synchronized
     def resolve_conflict(
-        self, path: str | Path, *, take: str | None = None, value: object = None
+        self, path: str | Path, *, take: str | None = None, value: object = ...
     ) -> None:
-        """Settle a conflict by a side (`take="ours"`, `"theirs"` or `"base"`) or by a value."""
+        """Settle a conflict by a side (`take="ours"`, `"theirs"` or `"base"`) or by a value.
+
+        Raises:
+            KeyNotFound: there is no conflict at this path.
+            Invalid: neither `take` nor `value` is given, or both are, or the side is unknown.
+        """
+        if (take is None) == (value is ...):
+            raise Invalid(
+                "resolve_conflict takes either take or value",
+                hint="give take='ours', 'theirs' or 'base', or value=…",
+            )
+        self._committer.check_conflict(parse_path(path))
         if take is None:
             self[path] = value
         else:

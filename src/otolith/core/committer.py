@@ -322,11 +322,16 @@ class Committer:
         if not self._undecided:
             self._stage.remove((CONFLICTS,))
 
-    def take_side(self, path: Path, side: str) -> None:
-        """Decide a conflict for one side."""
+    def check_conflict(self, path: Path) -> str:
+        """Return the path of an undecided conflict as text, or raise KeyNotFound."""
         text = format_path(path)
         if text not in self._undecided:
             raise KeyNotFound(f"there is no conflict at {text}", hint="see state.conflicts")
+        return text
+
+    def take_side(self, path: Path, side: str) -> None:
+        """Decide a conflict for one side."""
+        text = self.check_conflict(path)
         if side not in SIDES:
             raise Invalid(f"{side!r} is not a side", hint="take ours, theirs or base")
         with self._whole():
