@@ -74,7 +74,14 @@ def prune(
 
     Raises:
         Unsupported: the store cannot collect.
+        Invalid: `expire_seconds` is not a number from 0 on.
     """
+    is_number = type(expire_seconds) in (int, float)
+    if not (is_number and 0 <= expire_seconds < float("inf")):
+        raise Invalid(
+            f"expire_seconds must be a number from 0 on, got {expire_seconds!r}",
+            hint="0 erases everything that is unreachable; 14 * 24 * 3600 is two weeks",
+        )
     store = repo.store
     if not isinstance(store, Collector) or not store.capabilities.collects:
         raise Unsupported(f"{type(store).__name__} cannot collect garbage")

@@ -192,3 +192,9 @@ def test_what_sqlite_itself_finds_wrong_is_told(tmp_path):
         file.write((5).to_bytes(4, "big"))  # how many pages are free
     with otolith.open(path) as repo:
         assert "file" in [problem.name for problem in verify(repo).problems]
+
+
+@pytest.mark.parametrize("seconds", [-1, "14d", float("nan"), float("inf"), True])
+def test_an_expiry_that_is_not_a_number_from_0_on_is_refused(seconds):
+    with otolith.open("memory:") as repo, pytest.raises(Invalid, match="expire_seconds must be"):
+        prune(repo, expire_seconds=seconds)
