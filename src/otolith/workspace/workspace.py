@@ -22,7 +22,16 @@ from typing import Any, Self
 
 from otolith.codecs import Codecs
 from otolith.core import WORKSPACE, Branch, Commit, Merge, Target
-from otolith.errors import BadValue, Denied, Error, Invalid, KeyNotFound, MergeConflict, NotKept
+from otolith.errors import (
+    BadValue,
+    Closed,
+    Denied,
+    Error,
+    Invalid,
+    KeyNotFound,
+    MergeConflict,
+    NotKept,
+)
 from otolith.workspace.diff import Difference, workspace_diff
 from otolith.workspace.inputs import InputValues, input_values
 from otolith.workspace.protocol import Run, StepFailure, WorkerResult
@@ -62,6 +71,7 @@ class Workspace:
             )
         self.path.mkdir(parents=True, exist_ok=True)
         self._sign = sign
+        self._is_closed = False
         self._tables = WorkspaceTables(state)
         self._folder = WorkFolder(self.path, state)
         self._requests = RequestHandler(state, sign)
@@ -146,6 +156,8 @@ class Workspace:
         put: InputValues | None = None,
     ) -> Step:
         """Run one step, in the order that the head of this module lists."""
+        if self._is_closed:
+            raise Closed("the workspace is closed", hint="open it again: state.workspace()")
         self.restore()
         output = StepOutput.limited(self.runner.output_bytes, on_output)
         cells, pickled = put or InputValues({}, b"")
@@ -420,7 +432,8 @@ class Workspace:
         return self._folder.synchronize(untracked)
 
     def close(self) -> None:
-        """End all processes."""
+        """End all processes; a step after this raises Closed."""
+        self._is_closed = True
         self._steps.close()
         self._requests.close()
 

@@ -12,6 +12,7 @@ from time import monotonic
 import pytest
 
 from otolith import Disk, Versioned
+from otolith.errors import Closed
 from otolith.workspace import Runner, Step, Workspace
 from tests.patience import HANG_SECONDS
 
@@ -169,3 +170,9 @@ def test_a_warm_worker_that_died_meanwhile_is_replaced(state: Versioned, tmp_pat
         while Path(f"/proc/{pid}").exists() and monotonic() < deadline:
             pass
         assert workspace.run("x").value == [1]
+
+
+def test_a_step_of_a_closed_workspace_is_refused(workspace: Workspace) -> None:
+    workspace.close()
+    with pytest.raises(Closed, match="the workspace is closed"):
+        workspace.run("after = 1")
