@@ -111,7 +111,7 @@ def _lines(state: AnyState | StateReader, focus: str, budget: int) -> list[str]:
         with state.lock:
             return _live_lines(state, focus, budget)
     raise Invalid(
-        f"state must be a Versioned, a Live, a snapshot or None, got a {type(state).__name__}"
+        f"state must be a Versioned, a Live, a snapshot or None, got {type(state).__name__}"
     )
 
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import click
 
+from otolith.cli.errors import terminal_error
 from otolith.cli.format.history import (
     commit_json,
     first_line,
@@ -113,7 +114,7 @@ def _delete(current: OpenBranch, name: str, *, force: bool) -> None:
     deleted.unstash()
     if not deleted.is_clean and not force:
         hint = f"`otolith -b {name} status` shows them, --force discards them"
-        raise Uncommitted(f"{name} has staged changes", hint=hint)
+        raise terminal_error(Uncommitted, f"{name} has staged changes", hint)
     deleted.discard()
     deleted.stash()
     current.repo.delete_branch(session, name)

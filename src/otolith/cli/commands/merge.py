@@ -121,7 +121,10 @@ def _merge(
 def _merge_lines(current: OpenBranch, result: Merge) -> list[str]:
     """Return the commit of a merge, or its conflicts and how to resolve them."""
     if result.commit is not None:
-        done = {"up-to-date": "Already merged", "fast-forward": "Fast-forward to"}
+        done = {
+            "up-to-date": "Already merged; this branch is at",
+            "fast-forward": "Fast-forward to",
+        }
         line = f"{done.get(result.kind, 'Merged:')} {oneline(result.commit)}"
         return [line] if result.kind == "up-to-date" else [line, "`otolith undo` reverts this."]
     title = f"{plural(len(result.conflicts), 'conflict')} on {current.branch.name}:"

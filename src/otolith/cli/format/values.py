@@ -18,7 +18,7 @@ JSON has no word for most of what a state can hold. Such a value is an object wi
 
 Arrays, frames and tables as text: what they are on one line, and their content as JSON.
 
-No library is imported here. A value of one is told by what it can do, and only options for its
+No library is imported here. A value of one is told by what it can do, and only asked for its
 content by the names that these libraries share.
 """
 

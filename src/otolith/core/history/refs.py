@@ -218,8 +218,8 @@ class Refs:
             return commit
         if number > len(commit.parents):
             raise CommitNotFound(
-                f"{expression}: commit {commit.short} has {len(commit.parents)} parents",
-                hint="history begins there; see `otolith log`",
+                f"{expression}: commit {commit.short} has no parent {number}",
+                hint=f"it has {len(commit.parents)}; see `otolith log`",
             )
         return self._graph.commit(Hash(bytes.fromhex(commit.parents[number - 1])))
 
