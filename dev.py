@@ -8,7 +8,7 @@
                              (--minutes N; more goes to pytest)
     python3 dev.py check     format, lint, types and the import drawing; all are run, any may fail
     python3 dev.py bench     measure beside the peers (core, state, workspace ...: see --help)
-    python3 dev.py flows     count the files that six everyday calls go through
+    python3 dev.py flows     count the files of everyday calls, and the lines and prose of each room
     python3 dev.py docs      build the site into site/, strictly
     python3 dev.py setup     make .venv with everything needed for test and check
     python3 dev.py clean     remove what the other verbs made

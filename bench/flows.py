@@ -1,6 +1,7 @@
-"""How far a reader has to walk: the files and functions that six everyday calls go through.
+"""Figures for a reader: the files and functions of everyday calls, and the size of each room.
 
-`python3 dev.py flows` runs each call once, warm, and counts what of src/otolith it touches.
+`python3 dev.py flows` runs each call once, warm, and counts the parts of src/otolith it touches;
+then it counts files, lines, and the share of docstrings and comments by room.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import otolith
 from otolith.agent import AgentState, Orchestrator, tool
 from otolith.statecharts import Chart
 from otolith.workspace import Runner
+from tests.house.source import PACKAGE, modules
 
 _OURS = str(Path(otolith.__file__).parent)
 
@@ -146,6 +148,22 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         for each in walks(Path(folder)):
             print(f"{each.name:46} {each.files:6} {each.functions:10} {each.jumps:6}")
+    print(f"\n{'room':46} {'files':>6} {'lines':>10} {'prose':>6}")
+    for room, files, lines, prose in rooms():
+        print(f"{room:46} {files:6} {lines:10,} {prose / lines:6.1%}")
+
+
+def rooms() -> list[tuple[str, int, int, int]]:
+    """Return files, lines, and lines of docstrings and comments by room, the total last."""
+    counts: dict[str, list[int]] = {}
+    for module in modules():
+        parts = module.path.relative_to(PACKAGE).parts
+        for room in (parts[0] if len(parts) > 1 else "(files)", "total"):
+            figures = counts.setdefault(room, [0, 0, 0])
+            for at, figure in enumerate((1, module.lines, module.prose_lines())):
+                figures[at] += figure
+    total = counts.pop("total")
+    return [(room, *figures) for room, figures in [*sorted(counts.items()), ("total", total)]]  # type: ignore[misc]
 
 
 if __name__ == "__main__":

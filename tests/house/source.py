@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import tokenize
 import tomllib
 from collections.abc import Iterator
 from functools import cache
+from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,12 +30,28 @@ class Module(NamedTuple):
         return _parsed(self.text, self.path)
 
     @property
+    def is_door(self) -> bool:
+        return self.path.stem == "__init__"
+
+    @property
     def lines(self) -> int:
         return self.text.count("\n")
 
     def functions(self) -> Iterator[tuple[str, Function]]:
         """Yield every function with its qualified name, methods and inner ones too."""
         yield from _functions(self.tree, self.name)
+
+    def prose_lines(self) -> int:
+        """Return how many lines are docstrings, of attributes too, or have a comment."""
+        prose = {
+            line
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+            if isinstance(node.value.value, str)
+            for line in range(node.lineno, (node.end_lineno or 0) + 1)
+        }
+        tokens = tokenize.generate_tokens(StringIO(self.text).readline)
+        return len(prose | {token.start[0] for token in tokens if token.type == tokenize.COMMENT})
 
 
 @cache
