@@ -319,7 +319,7 @@ class QuotaExceeded(Full):
 
 
 class TimedOut(Unavailable):
-    """It did not answer in its time."""
+    """A call did not return within its time limit."""
 
     kind = "timed_out"
 

@@ -185,6 +185,7 @@ def _method(plain: type, name: str, *, is_apart: bool) -> Any:
         lane = Lane(self._lane.threads) if is_apart else self._lane
 
         def work() -> Any:
+            """Call the method on the lane's thread, with mirrors replaced by what they mirror."""
             given = [_plain(each) for each in args]
             named = {key: _plain(each) for key, each in kwargs.items()}
             result = getattr(self.plain, own)(*given, **named)

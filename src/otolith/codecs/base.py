@@ -90,12 +90,14 @@ def identical(left: object, right: object) -> bool:
 
 
 def _same_float(left: float, right: float) -> bool:
+    """Return whether two floats are the same: NaN is itself, and -0.0 is not 0.0."""
     if left != left:
         return right != right
     return left == right and copysign(1.0, left) == copysign(1.0, right)
 
 
 def _same_dict(left: dict[Any, Any], right: dict[Any, Any]) -> bool:
+    """Return whether two dicts have identical keys and values, in any order."""
     if len(left) != len(right):
         return False
     keys = {key: key for key in right}
@@ -115,6 +117,7 @@ def _same_clock(left: Any, right: Any) -> bool:
 
 
 def _attributes(value: object) -> dict[str, object]:
+    """Return the attributes of an object, from its dict, slots or struct fields."""
     names: set[str] = set(getattr(value, "__dict__", ()))
     for kind in type(value).__mro__:
         slots = vars(kind).get("__slots__", ())

@@ -66,6 +66,7 @@ def migration(
     names = (formerly,) if isinstance(formerly, str) else tuple(formerly)
 
     def declare(function: Step) -> Step:
+        """Register a function as the migration."""
         _check_free(model, Migration(old, new, function), names)
         _STEPS.setdefault(model, {})[old] = Migration(old, new, function)
         _MOVED.update(dict.fromkeys(names, model))
@@ -75,6 +76,7 @@ def migration(
 
 
 def _check_free(model: type, step: Migration, names: tuple[str, ...]) -> None:
+    """Refuse a second migration from a version, or a former name of two classes."""
     # Running a module or a cell of a notebook again declares the same things again.
     taken = _STEPS.get(model, {}).get(step.old)
     if taken is not None and taken.name != step.name:
@@ -135,6 +137,7 @@ def migrate(model: type, fields: Fields, *, old: int, new: int) -> Fields:
 
 
 def _failed(model: type, step: Migration, how: str) -> UnknownType:
+    """Return the error for a migration that failed."""
     return UnknownType(
         f"the migration {step.name} of {full_name(model)}"
         f" from version {step.old} to {step.new} {how}",

@@ -55,12 +55,14 @@ def column(head: Form, position: int, value: object) -> pa.ChunkedArray:
 
 
 def _schema_and_rows(head: Form) -> tuple[pa.Schema, int]:
+    """Return the schema and the number of rows of a stored table."""
     schema, rows = check(head, schema=list, rows=int)
     require(0 <= rows < 2**60, f"a table has {rows} rows")
     return lift_schema(schema), rows
 
 
 def _lower_table(value: Any) -> Form:
+    """Return the form of a table: its schema, rows and columns."""
     return {
         "schema": lower_schema(value.schema),
         "rows": value.num_rows,
@@ -74,6 +76,7 @@ def _lower_values(value: Any) -> Form:
 
 
 def _lower_column(array: Any) -> Form:
+    """Return the form of a column; chunks are joined first."""
     try:
         if isinstance(array, pa.ChunkedArray):
             chunks = array.chunks
@@ -90,6 +93,7 @@ def _lower_column(array: Any) -> Form:
 
 
 def _column(schema: pa.Schema, rows: int, position: int, value: object) -> pa.Array:
+    """Return one column of a stored table, checked against its length."""
     require(0 <= position < len(schema), f"a table has no column {position}")
     array = lift_array(schema.field(position).type, value)
     require(len(array) == rows, f"a column has {len(array)} rows instead of {rows}")
@@ -97,6 +101,7 @@ def _column(schema: pa.Schema, rows: int, position: int, value: object) -> pa.Ar
 
 
 def _lift_table(kind: Any, schema: list[Any], rows: int, columns: list[Any]) -> Any:
+    """Return the table or batch of a form."""
     types, rows = _schema_and_rows({"type": kind.__name__, "schema": schema, "rows": rows})
     require(
         len(columns) == len(types), f"a table has {len(columns)} columns instead of {len(types)}"
@@ -114,6 +119,7 @@ def _lift_values(of: object, values: dict[str, object]) -> pa.Array:
 
 
 def _lift_scalar(of: object, values: dict[str, object]) -> pa.Scalar:
+    """Return the scalar of a form: an array of one value."""
     array = _lift_values(of, values)
     require(len(array) == 1, f"a scalar has {len(array)} values")
     return array[0]
@@ -122,6 +128,7 @@ def _lift_scalar(of: object, values: dict[str, object]) -> pa.Scalar:
 def _layout(
     kind: Any, lift: Callable[..., object], lower: Callable[[Any], Form], **parts: type
 ) -> FormLayout:
+    """Return the layout of a class of Arrow, its subclasses included."""
     return FormLayout(kind, lift, parts, lower, subclasses=True)
 
 

@@ -132,12 +132,14 @@ def _validity(valid: Mask) -> Form:
 
 
 def _lower_bool(array: pa.Array, shown: Mask) -> Form:
+    """Return the form of booleans, with hidden values cleared."""
     valid = _visible(array, shown)
     values = _unpack_bits(array.buffers()[1], array.offset, len(array))
     return {**_validity(valid), "values": _pack_bits(values if valid is None else values & valid)}
 
 
 def _lower_fixed(array: pa.Array, shown: Mask) -> Form:
+    """Return the form of values of a fixed width, with hidden values cleared."""
     width = array.type.bit_width // 8
     values = _slice_bytes(array.buffers()[1], array.offset * width, len(array) * width)
     valid = _visible(array, shown)
@@ -153,6 +155,7 @@ def _lower_fixed(array: pa.Array, shown: Mask) -> Form:
 
 
 def _make_fixed(kind: pa.DataType, parts: ArrayForm) -> pa.Array:
+    """Return an array of values of a fixed width."""
     size = (parts.length * kind.bit_width + 7) // 8
     buffers = [parts.valid, parts.buffer("values", size)]
     return pa.Array.from_buffers(kind, parts.length, buffers)
@@ -231,6 +234,7 @@ def lift_array(kind: pa.DataType, data: object) -> pa.Array:
 
 
 def _layout(kind: pa.DataType) -> ArrayLayout:
+    """Return how arrays of a type are stored."""
     if (known := _BY_ID.get(kind.id)) is not None:
         return known
     for layout in _LAYOUTS:
@@ -253,6 +257,7 @@ def _child(kind: pa.DataType, data: object, length: int) -> pa.Array:
 
 
 def _children(kind: pa.DataType, parts: ArrayForm, lengths: list[int]) -> list[pa.Array]:
+    """Return the children of a nested array, checked against their lengths."""
     children = parts["children"]
     if type(children) is not list or len(children) != kind.num_fields:
         raise Corrupt(f"an array does not have its {kind.num_fields} children", hint=VERIFY)
@@ -280,6 +285,7 @@ def _lower_list(array: pa.Array, shown: Mask) -> Form:
 
 
 def _lower_list_view(array: pa.Array, shown: Mask) -> Form:
+    """Return the form of list views, stored as lists."""
     dtype = _offset_dtype(array.type)
     return _lower_lists(
         array, shown, _read_numbers(array, 1, dtype), _read_numbers(array, 2, dtype)
@@ -299,6 +305,7 @@ def _lower_lists(array: pa.Array, shown: Mask, starts: Numbers, lengths: Numbers
 
 
 def _make_list(kind: pa.DataType, parts: ArrayForm) -> pa.Array:
+    """Return an array of lists or maps."""
     entry = pa.struct([kind.key_field, kind.item_field]) if of.is_map(kind) else kind.value_type
     items = _lift(entry, parts["items"])
     buffers = [parts.valid, _offset_buffer(kind, parts)]
@@ -306,6 +313,7 @@ def _make_list(kind: pa.DataType, parts: ArrayForm) -> pa.Array:
 
 
 def _make_list_view(kind: pa.DataType, parts: ArrayForm) -> pa.Array:
+    """Return an array of list views."""
     items = _lift(kind.value_type, parts["items"])
     offsets = np.frombuffer(_offset_buffer(kind, parts), _offset_dtype(kind))
     pair = [pa.py_buffer(_raw(each).view) for each in (offsets[:-1], np.diff(offsets))]
@@ -313,6 +321,7 @@ def _make_list_view(kind: pa.DataType, parts: ArrayForm) -> pa.Array:
 
 
 def _lower_fixed_list(array: pa.Array, shown: Mask) -> Form:
+    """Return the form of lists of one length."""
     size, valid = array.type.list_size, _visible(array, shown)
     items = array.values.slice(array.offset * size, len(array) * size)
     return {
@@ -327,6 +336,7 @@ def _make_fixed_list(kind: pa.DataType, parts: ArrayForm) -> pa.Array:
 
 
 def _lower_struct(array: pa.Array, shown: Mask) -> Form:
+    """Return the form of structs; a field is hidden where its struct is."""
     valid = _visible(array, shown)
     children = [lower_array(array.field(at), shown=valid) for at in range(array.type.num_fields)]
     return {**_validity(valid), "children": children}
@@ -338,6 +348,7 @@ def _make_struct(kind: pa.DataType, parts: ArrayForm) -> pa.Array:
 
 
 def _lower_sparse(array: pa.Array, shown: Mask) -> Form:
+    """Return the form of a sparse union; of each child, only its own values."""
     codes = _read_numbers(array, 1, "i1")
     children = [
         lower_array(array.field(at), shown=codes == code)
@@ -347,6 +358,7 @@ def _lower_sparse(array: pa.Array, shown: Mask) -> Form:
 
 
 def _make_sparse(kind: pa.DataType, parts: ArrayForm) -> pa.Array:
+    """Return a sparse union."""
     children = _children(kind, parts, [parts.length] * kind.num_fields)
     buffers = [None, parts.buffer("codes", parts.length)]
     return pa.Array.from_buffers(kind, parts.length, buffers, children=children)
@@ -363,6 +375,7 @@ def _lower_dense(array: pa.Array, shown: Mask) -> Form:
 
 
 def _make_dense(kind: pa.DataType, parts: ArrayForm) -> pa.Array:
+    """Return a dense union; its offsets follow from the codes."""
     buffer = parts.buffer("codes", parts.length)
     codes = np.frombuffer(buffer, "i1")
     places, counts = np.zeros(parts.length, "<i4"), []
@@ -376,6 +389,7 @@ def _make_dense(kind: pa.DataType, parts: ArrayForm) -> pa.Array:
 
 
 def _lower_dictionary(array: pa.Array, shown: Mask) -> Form:
+    """Return the form of a dictionary array."""
     return {
         "indices": lower_array(array.indices, shown=shown),
         "dictionary": lower_array(array.dictionary),
@@ -383,6 +397,7 @@ def _lower_dictionary(array: pa.Array, shown: Mask) -> Form:
 
 
 def _make_dictionary(kind: pa.DataType, parts: ArrayForm) -> pa.Array:
+    """Return a dictionary array."""
     indices = _child(kind.index_type, parts["indices"], parts.length)
     dictionary = lift_array(kind.value_type, parts["dictionary"])
     return pa.DictionaryArray.from_arrays(indices, dictionary, ordered=kind.ordered, safe=True)
@@ -419,6 +434,7 @@ def _last_of_equals(values: pa.Array) -> Numbers:
 
 
 def _make_runs(kind: pa.DataType, parts: ArrayForm) -> pa.Array:
+    """Return a run-end encoded array, checked against its length."""
     ends, values = (
         lift_array(kind.run_end_type, parts["ends"]),
         lift_array(kind.value_type, parts["values"]),
@@ -430,6 +446,7 @@ def _make_runs(kind: pa.DataType, parts: ArrayForm) -> pa.Array:
 
 
 def _make_view(kind: pa.DataType, parts: ArrayForm) -> pa.Array:
+    """Return a view of strings or bytes, made of large ones."""
     array = _make_binary(_large(kind), parts)
     array.validate(full=True)
     return array.cast(kind)

@@ -120,6 +120,7 @@ def _metadata(data: object) -> dict[bytes, bytes] | None:
 
 
 def _size(number: object) -> int:
+    """Return a size, checked: below zero would mean lists of any length."""
     # Below zero would mean that lists may be of any length.
     if type(number) is not int or not 0 <= number < 2**31:
         raise ValueError(f"{number!r:.40} is not a size")
@@ -135,6 +136,7 @@ def _lift_fields(words: list[object]) -> list[pa.Field]:
 
 
 def _tensor_words(kind: Any) -> list[object]:
+    """Return what describes a tensor type: values, shape, names and order of dimensions."""
     names, order = kind.dim_names, kind.permutation
     return [
         lower_type(kind.value_type),
@@ -153,12 +155,14 @@ class _TypeLayout(NamedTuple):
 
 
 def _list_layout(fits: Callable[[Any], bool], make: Callable[[pa.Field], Any]) -> _TypeLayout:
+    """Return how a type of lists is stored: by its field."""
     return _TypeLayout(
         fits, lambda kind: [lower_field(kind.value_field)], lambda field: make(lift_field(field))
     )
 
 
 def _union_layout(mode: str, make: Callable[..., Any]) -> _TypeLayout:
+    """Return how a union type is stored: by its fields and codes."""
     return _TypeLayout(
         lambda kind: of.is_union(kind) and kind.mode == mode,
         lambda kind: [_lower_fields(kind), list(kind.type_codes)],

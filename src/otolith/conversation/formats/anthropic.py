@@ -1,5 +1,14 @@
 """Anthropic's messages: `{"system": …, "messages": [{"role": "user", "content": …}, …]}`.
 
+What becomes what, in both directions:
+
+    text                     Text
+    thinking                 Reasoning, with its signature
+    tool_use                 ToolCall
+    tool_result              ToolResult; a user message of results only is a message of the tool
+    image, document          Attachment
+    any other block          Extra, written back to this provider only
+
 It cannot hold: reasoning without a signature, parts that only another provider understands, and
 names of speakers. A system message after the first becomes a user message in <system> tags. An
 attachment that is not a picture, PDF or text, or that is not in a message of the user or a tool,
@@ -155,6 +164,7 @@ def write(message: Message) -> list[dict[str, Any]]:
 
 
 def _blocks(parts: Sequence[Part], role: Role) -> list[dict[str, Any]]:
+    """Return the blocks of parts, without those that the API does not take."""
     found = (_block(part, role) for part in parts)
     return [block for block in found if block is not None]
 

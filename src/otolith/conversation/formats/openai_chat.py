@@ -1,5 +1,14 @@
 """OpenAI's chat completions: `{"messages": [{"role": …, "content": …}, …]}`.
 
+What becomes what, in both directions:
+
+    content, text                       Text
+    image_url, input_audio, file        Attachment
+    tool_calls: function, custom        ToolCall
+    a message with the role tool        ToolResult
+    refusal, function_call, audio       Extra, written back to this provider only
+    reasoning_content of some servers   Reasoning, written back to these only
+
 It cannot hold: reasoning (the API takes none), whether a tool failed (the text begins with "Error"
 instead), and parts that only another provider understands. An attachment outside a user message
 becomes a line that names it. Calls in the form before tools (`function_call`) have no ids; they are
@@ -187,6 +196,7 @@ def _write_attachment(part: Attachment) -> dict[str, Any]:
 
 
 def _write_call(call: ToolCall) -> dict[str, Any]:
+    """Return the entry of `tool_calls` for a call."""
     if call.extra.get("type") == "custom":
         inner = {"name": call.name, "input": call.raw}
         return {"id": call.id, "type": "custom", "custom": inner}

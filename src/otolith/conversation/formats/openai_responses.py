@@ -1,5 +1,15 @@
 """OpenAI's responses: `{"instructions": …, "input": [item, …]}`, where a call is an item.
 
+What becomes what, in both directions:
+
+    instructions                              the first system message
+    message: input_text, output_text          Text
+    message: input_image, input_file          Attachment
+    reasoning                                 Reasoning, with its id and encrypted content
+    function_call, custom_tool_call, …_call   ToolCall
+    …_call_output, mcp_approval_response      ToolResult
+    any other item                            Extra, written back to this provider only
+
 Items of the assistant in a row (reasoning, calls, text) belong together and are one message here.
 A call of a built-in tool has the fields of its item as arguments. It cannot hold: reasoning of
 other providers, whether a tool failed (the text begins with "Error" instead), and parts that only

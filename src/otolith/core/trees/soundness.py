@@ -2,6 +2,15 @@
 
 `flaws` examines one object by itself. `claims` are what it says of the objects it links to, and
 `totals` what an object really holds: a caller that has seen both compares them (`Claim.fits`).
+
+The rules, which make equal content have equal bytes:
+
+- A packed value, a chunk and an inline value have at most their longest length, and each value has
+  the form that its encoded size asks for (`_FORMS`).
+- A value is in its canonical encoding: encoding what was decoded gives the same bytes.
+- The keys of a map are in order. A node ends at a key or element that ends it, and at no other, so
+  the shape of a tree depends on its content alone.
+- A link claims the kind, level, length and size of the object that it leads to.
 """
 
 from __future__ import annotations

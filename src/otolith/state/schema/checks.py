@@ -4,6 +4,15 @@ A check is a function of one value that raises `Misfit`. `Checks` takes each ann
 recursive ones too, and composes checks of scalars, containers and models; bounds in `Annotated`
 (msgspec.Meta, annotated-types, pydantic's Field) are checks as well.
 
+What becomes of an annotation (`Checks.of`):
+
+    None, bool, int, float, str, …     a scalar check, from a table
+    X | Y, Literal, Annotated          a union, an enumeration, a check with bounds
+    list[X], dict[K, V], tuple[X, …]   a check of the container and of every part
+    dataclass, TypedDict, models       a check of every field (`models.py`)
+    TypeVar, NewType, type aliases     the check of what they stand for
+    any other class                    isinstance
+
 As for type checkers, an int is a float and an instance of a subclass is what its base is. Unlike
 for them, a bool is not a number and a datetime is not a date: that is nearly always a mistake.
 """
@@ -75,6 +84,7 @@ def _scalar(expected: str, *kinds: type, but: type | tuple[()] = ()) -> Check:
     first = kinds[0]
 
     def check(value: object) -> None:
+        """Raise Misfit unless the value fits."""
         if type(value) is not first and (isinstance(value, but) or not isinstance(value, kinds)):
             raise Misfit(expected, value)
 
@@ -101,6 +111,7 @@ def instance_of(kind: type) -> Check:
     expected = type_name(kind)
 
     def check(value: object) -> None:
+        """Raise Misfit unless the value fits."""
         if type(value) is not kind and not isinstance(value, kind):
             raise Misfit(expected, value)
 
@@ -111,6 +122,7 @@ def all_of(checks: list[Check]) -> Check:
     """Return a check that accepts what all of these accept."""
 
     def check(value: object) -> None:
+        """Raise Misfit unless the value fits."""
         for each in checks:
             each(value)
 
@@ -123,6 +135,7 @@ def literal(options: tuple[Any, ...]) -> Check:
     expected = " or ".join(map(repr, options))
 
     def check(value: object) -> None:
+        """Raise Misfit unless the value fits."""
         try:
             fits = (type(value), value) in known
         except TypeError:
@@ -137,6 +150,7 @@ def union(checks: list[Check]) -> Check:
     """Return a check that accepts what one of these accepts."""
 
     def check(value: object) -> None:
+        """Raise Misfit unless the value fits."""
         misfits = []
         for each in checks:
             try:
@@ -158,6 +172,7 @@ def collection(kind: type, part: Check) -> Check:
     whole = instance_of(kind)
 
     def check(value: Any) -> None:
+        """Raise Misfit unless the value fits."""
         whole(value)
         at = 0
         try:
@@ -173,6 +188,7 @@ def tuple_of(parts: list[Check]) -> Check:
     """Return a check of tuples of one length, with one check for each element."""
 
     def check(value: Any) -> None:
+        """Raise Misfit unless the value fits."""
         if not isinstance(value, tuple) or len(value) != len(parts):
             raise Misfit(f"a tuple of {len(parts)}", value)
         at = 0
@@ -190,6 +206,7 @@ def mapping(kind: type, key_check: Check, part: Check) -> Check:
     whole = instance_of(kind)
 
     def check(value: Any) -> None:
+        """Raise Misfit unless the value fits."""
         whole(value)
         key: object = None
         try:
@@ -210,6 +227,7 @@ def model(kind: type, parts: list[tuple[str, Check]]) -> Check:
     whole = instance_of(kind)
 
     def check(value: Any) -> None:
+        """Raise Misfit unless the value fits."""
         whole(value)
         name = ""
         try:
@@ -228,6 +246,7 @@ def typed_dict(kind: type, parts: dict[str, Check], required: frozenset[str]) ->
     """Return a check of dicts with the keys of a TypedDict, and no others."""
 
     def check(value: Any) -> None:
+        """Raise Misfit unless the value fits."""
         if not isinstance(value, dict):
             raise Misfit(f"a dict as {type_name(kind)}", value)
         if missing := required - value.keys():
@@ -279,6 +298,7 @@ def _bounded(holds: Callable[[Any, Any], bool], bound: Any, text: str) -> Callab
     expected = text.format(getattr(bound, "__qualname__", bound))
 
     def check(value: Any) -> None:
+        """Raise Misfit unless the value fits."""
         try:
             fits = holds(value, bound)
         except (TypeError, ValueError, ArithmeticError):

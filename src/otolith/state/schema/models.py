@@ -42,6 +42,7 @@ def pydantic_check(kind: Any) -> Check:
     validator = SchemaValidator(_strict(_core_schema(kind)))
 
     def check(value: Any) -> None:
+        """Raise unless the value fits the model."""
         if not isinstance(value, kind):
             raise Misfit(type_name(kind), value)
         try:
@@ -71,6 +72,7 @@ def _field_check(name: str, schema: Any, definitions: list[Any], config: Any) ->
     validator = SchemaValidator(alone, config)
 
     def check(value: Any) -> None:
+        """Raise unless the value fits the model."""
         try:
             validator.validate_python({name: value}, strict=True)
         except ValidationError as error:
@@ -132,6 +134,7 @@ def _instance_schema(schema: dict[str, Any]) -> Any:
     expected = _PREFIX + "an instance of " + type_name(kind).replace("{", "{{")
 
     def check(value: Any, fits: Any) -> object:
+        """Raise unless the value fits the model."""
         if not isinstance(value, kind):
             raise PydanticCustomError("instance", expected)
         if fields is not None:  # a dataclass

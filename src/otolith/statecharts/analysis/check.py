@@ -4,6 +4,10 @@ Questions about behaviour are answered by exploring the chart with guards that m
 way: a state that is not reached then is never reached (`reachability.py`). If there is too much to
 explore, a `cut` note says so, and only what can be seen in the definition is reported.
 
+`FindingKind` in `findings.py` lists every kind of finding. An error will fail at run time, a
+warning is probably not meant, a note is worth knowing. A finding about a place is not repeated by
+a weaker one about the same place.
+
 The other checks are here: names that nothing is bound to, variables that nothing declares, events
 that nothing raises or handles, and transitions that compete for the same event.
 """

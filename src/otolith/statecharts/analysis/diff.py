@@ -1,4 +1,4 @@
-"""The difference between two versions of a chart, in plain message.
+"""The difference between two versions of a chart, in plain sentences.
 
 States are identified by their ids. Transitions have none, so within a state they are paired by what
 they have in common: first those that are equal, then those with the same events and guard, the same
@@ -16,23 +16,23 @@ from otolith.statecharts.analysis.findings import text_of
 from otolith.statecharts.definition import Definition, State, Transition
 
 ChangeKind: TypeAlias = Literal[
-    "chart",
-    "state_added",
-    "state_removed",
-    "state_moved",
-    "state_changed",
-    "transition_added",
-    "transition_removed",
-    "transition_retargeted",
-    "transition_changed",
-    "guard_changed",
-    "actions_changed",
+    "chart",  # a property of the whole chart
+    "state_added",  # a state is new
+    "state_removed",  # a state is gone
+    "state_moved",  # a state has another parent
+    "state_changed",  # kind, initial state, history, invokes, data, output or order
+    "transition_added",  # a transition is new
+    "transition_removed",  # a transition is gone
+    "transition_retargeted",  # a transition has other targets
+    "transition_changed",  # its events, its delay, its type, or the order in its state
+    "guard_changed",  # a transition has another guard
+    "actions_changed",  # actions on entry, on exit or of a transition
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class ChartChange:
-    """One difference: what kind it is, in which state, and in message."""
+    """One difference: its kind, the state it is in, and a sentence about it."""
 
     kind: ChangeKind
     state: str

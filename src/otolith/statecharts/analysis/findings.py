@@ -11,24 +11,24 @@ from otolith.statecharts.definition import Definition, Expression, Guard, NamedG
 from otolith.statecharts.expressions import DIALECTS, ExpressionError, ExpressionReferences, Parser
 
 FindingKind: TypeAlias = Literal[
-    "unreachable",
-    "dead_end",
-    "no_final",
-    "endless",
-    "never_taken",
-    "shadowed",
-    "nondeterminism",
-    "after_never",
-    "history_default",
-    "missing_guard",
-    "missing_action",
-    "missing_service",
-    "unreadable",
-    "unknown_state",
-    "undeclared",
-    "never_raised",
-    "never_handled",
-    "cut",
+    "unreachable",  # a state is never entered
+    "dead_end",  # a state that is not final is never left
+    "no_final",  # no final state can be reached
+    "endless",  # a step never comes to rest
+    "never_taken",  # a transition of an entered state is never taken
+    "shadowed",  # a transition without a guard always goes first
+    "nondeterminism",  # document order alone decides between two transitions
+    "after_never",  # a delay never passes
+    "history_default",  # the default of a history state is never used
+    "missing_guard",  # a guard has no function
+    "missing_action",  # an action has no function, and leaves the step as an effect
+    "missing_service",  # an invoke names neither a chart nor an effect
+    "unreadable",  # an expression cannot be parsed
+    "unknown_state",  # an expression names a state that does not exist
+    "undeclared",  # a variable is declared nowhere
+    "never_raised",  # a transition waits for an event that nothing raises
+    "never_handled",  # the chart raises an event that nothing takes
+    "cut",  # the chart was too large to explore completely
 ]
 Severity: TypeAlias = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")

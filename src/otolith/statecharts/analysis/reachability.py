@@ -1,4 +1,11 @@
-"""Reachability: which states, transitions and timers of a chart are used, read off its graph."""
+"""Reachability: the states, transitions and timers of a chart that are used, by its graph.
+
+The graph (`explore.py`) has every configuration that the chart can rest in, with guards answering
+either way, and the steps between them. A state that occurs in no step is unreachable; a leaf that
+no step exits is a dead end; a configuration without a path to a final state cannot end. These are
+proofs only if the graph is complete. If it was cut, or a step failed, most checks report nothing,
+and the others fall back to what the definition alone shows.
+"""
 
 from __future__ import annotations
 

@@ -394,6 +394,7 @@ def _nodes_in_document_order(root: State) -> list[StateNode]:
     nodes: list[StateNode] = []
 
     def visit(state: State, parent: StateNode | None) -> StateNode:
+        """Make the node of a state and of the states in it, in document order."""
         node = StateNode(state, parent, len(nodes))
         nodes.append(node)
         for child in state.children:

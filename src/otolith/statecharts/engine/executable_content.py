@@ -128,6 +128,7 @@ class ContentCompiler:
             return self._fail_when_used(text, error)
 
         def get(session: ChartSession) -> Any:
+            """Evaluate; an error of the expression fails the block, at its place."""
             try:
                 return evaluate(session)
             except _EXPRESSION_ERRORS as error:
@@ -156,6 +157,7 @@ class ContentCompiler:
         ask = self._named_guard(guard) if isinstance(guard, NamedGuard) else self._truth(guard)
 
         def test(session: ChartSession) -> bool:
+            """Return whether the guard holds; one that fails is reported and does not."""
             try:
                 return ask(session)
             except ChartFailure as failure:
@@ -176,6 +178,7 @@ class ContentCompiler:
         place_of_guard = f"{place}: guard {name}"
 
         def ask(session: ChartSession) -> bool:
+            """Call the function that is bound to the guard."""
             function = session.chart.bindings.guards.get(name)
             if function is None:
                 raise StepFailed(
@@ -217,6 +220,7 @@ class ContentCompiler:
             return self._fail_when_used(action.text, error)
 
         def run(session: ChartSession) -> None:
+            """Execute the action in a session."""
             for location, evaluate in statements:
                 try:
                     value = evaluate(session)
@@ -245,6 +249,7 @@ class ContentCompiler:
         is_id_visible = action.id is not None or store_id is not None
 
         def run(session: ChartSession) -> None:
+            """Execute the action in a session."""
             id = action.id or f"send.{session.scope.next_number()}"
             try:
                 if store_id is not None:
@@ -272,6 +277,7 @@ class ContentCompiler:
         get = self.value(action.id)
 
         def run(session: ChartSession) -> None:
+            """Execute the action in a session."""
             id = get(session)
             session.timers = [timer for timer in session.timers if timer.id != id]
 
@@ -287,6 +293,7 @@ class ContentCompiler:
         event, payload, place = self.value(action.event), self.payload(action.payload), self.place
 
         def run(session: ChartSession) -> None:
+            """Execute the action in a session."""
             name = event(session)
             if not isinstance(name, str):
                 message = f"the name of an event must be a string, got {name!r}"
@@ -300,6 +307,7 @@ class ContentCompiler:
         branches = [(self.guard(each.guard), self.block(each.actions)) for each in action.branches]
 
         def run(session: ChartSession) -> None:
+            """Execute the action in a session."""
             for guard, block in branches:
                 if guard is None or guard(session):
                     for inner in block:
@@ -318,6 +326,7 @@ class ContentCompiler:
         names = [action.item, *([action.index] if action.index else [])]
 
         def run(session: ChartSession) -> None:
+            """Execute the action in a session."""
             items = freeze_value(array(session))
             if not isinstance(items, FrozenList):
                 raise ChartFailure("foreach needs a list", place=place)
@@ -338,6 +347,7 @@ class ContentCompiler:
         place = f"{self.place}: action {name}"
 
         def run(session: ChartSession) -> None:
+            """Execute the action in a session."""
             function = session.chart.bindings.actions.get(name)
             if function is None:
                 session.add_effect("call", name, params(session))

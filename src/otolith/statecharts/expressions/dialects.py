@@ -324,6 +324,7 @@ def _abs(value: Any) -> Any:
 
 
 def _to_json(value: Any) -> str:
+    """Return a value as JSON text, if it is not too long."""
     text = json.dumps(value, separators=(",", ":"))
     _check_length(len(text))
     return text

@@ -31,10 +31,10 @@ from otolith.statecharts.expressions.dialects import (
 Evaluate: TypeAlias = Callable[[Scope], Any]
 """A compiled expression."""
 
-_MAX_CHARACTERS = 10_000
-_MAX_NUMERAL = 400
-_MAX_DEPTH = 40
-_MAX_OPERATORS = 100
+_MAX_CHARACTERS = 10_000  # of a whole expression
+_MAX_NUMERAL = 400  # characters of a number: converting a longer one is slow
+_MAX_DEPTH = 40  # of nested brackets and operators: each is a frame of Python's stack
+_MAX_OPERATORS = 100  # in one chain, such as a + b + c
 
 _TOKENS = re.compile(
     r"""(?P<space>\s+|/\*.*?\*/)
@@ -441,6 +441,7 @@ class Parser:
             self._separator("}")
 
         def evaluate(scope: Scope) -> dict[str, Any]:
+            """Return the value in a scope."""
             found = {key(scope): value(scope) for key, value in pairs}
             if len(found) > MAX_LENGTH or not all(isinstance(key, str) for key in found):
                 raise EvaluationError("the keys of a dict must be strings")
@@ -465,6 +466,7 @@ def _variable(name: str) -> Evaluate:
     """Look a name up in the data, then among the system variables."""
 
     def evaluate(scope: Scope) -> Any:
+        """Return the value in a scope."""
         data = scope.data
         if name in data:
             return data[name]
@@ -493,6 +495,7 @@ def _first_that(is_decided: Callable[[Any], bool], left: Evaluate, right: Evalua
     """Return the left value if it decides, else the right one, which is evaluated only then."""
 
     def evaluate(scope: Scope) -> Any:
+        """Return the value in a scope."""
         found = left(scope)
         return found if is_decided(found) else right(scope)
 
@@ -503,6 +506,7 @@ def _chain(first: Evaluate, tests: list[tuple[Function, Evaluate]]) -> Evaluate:
     """Compare neighbours, until one test fails: `a < b < c`."""
 
     def evaluate(scope: Scope) -> bool:
+        """Return the value in a scope."""
         left = first(scope)
         for test, operand in tests:
             right = operand(scope)
@@ -518,6 +522,7 @@ def _type_of(value: Evaluate, *, is_variable: bool) -> Evaluate:
     """Return what `typeof` returns; a variable that does not exist is "undefined"."""
 
     def evaluate(scope: Scope) -> str:
+        """Return the value in a scope."""
         try:
             found = value(scope)
         except EvaluationError:
@@ -533,6 +538,7 @@ def _call(name: str, function: Function, arguments: list[Evaluate]) -> Evaluate:
     """Call a function; what it raises has no value in this scope."""
 
     def evaluate(scope: Scope) -> Any:
+        """Return the value in a scope."""
         values = [argument(scope) for argument in arguments]
         try:
             return function(*values)
@@ -549,6 +555,7 @@ def _method_call(name: str, value: Evaluate, arguments: list[Evaluate]) -> Evalu
     kind, function = METHODS[name]
 
     def call(receiver: Any, *values: Any) -> Any:
+        """Call the method, if the receiver is of its type."""
         if not isinstance(receiver, kind):
             raise EvaluationError(f"a {type(receiver).__name__} has no method {name}")
         return function(receiver, *values)
@@ -563,6 +570,7 @@ def _is_active(arguments: list[Evaluate]) -> Evaluate:
     state = arguments[0]
 
     def evaluate(scope: Scope) -> bool:
+        """Return the value in a scope."""
         found = state(scope)
         if not isinstance(found, str):
             raise EvaluationError("In() takes the id of a state")

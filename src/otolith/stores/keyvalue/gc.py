@@ -137,6 +137,7 @@ class KeyValueCollector:
         self._view = RootView(encode_root(root), self._client, self._parts)
 
     def _sweep(self, dead: list[str], entries: dict[str, RefEntry], report: Progress) -> None:
+        """Delete the keys of dropped objects, and parts that no root names."""
         root = self._view.root
         blocks = [part for _, part, _ in self._view.blocks(entries)]
         segments = [segment.part for segment in root.segments]
