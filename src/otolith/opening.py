@@ -44,7 +44,7 @@ def open(  # noqa: PLR0913 - each is an option of its own, by keyword
     place = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(place, str):
         raise Invalid(
-            f"url must be a path or a URL, got a {type(url).__name__}", hint='such as "agent.db"'
+            f"url must be a path or a URL, got {type(url).__name__}", hint='such as "agent.db"'
         )
     if durability not in ("full", "fast"):
         raise Invalid(f"durability must be 'full' or 'fast', got {durability!r}")

@@ -161,7 +161,9 @@ def _usage(error: click.ClickException) -> int:
     if isinstance(error, NoArgsIsHelpError):  # a group without a command
         click.echo(error.format_message())
         return 0
-    message, _, hint = error.format_message().partition("\n")
+    # click puts the choices of an argument on lines of their own, each after a tab.
+    text = error.format_message().replace(":\n\t", ": ").replace("\n\t", " ")
+    message, _, hint = text.partition("\n")
     context = getattr(error, "ctx", None)
     global_options = {name for parameter in program.params for name in parameter.opts}
     if not hint and isinstance(error, click.NoSuchOption) and error.option_name in global_options:

@@ -152,3 +152,12 @@ def test_an_error_has_its_exit_code(error, code):
 )
 def test_a_relative_store_is_relative_to_the_directory_of_its_folder(store, url):
     assert StoreLocation(store, None, "main", Path("/home/x")).url == url
+
+
+@pytest.mark.parametrize("words", [["migrate"], ["merge", "--take", "mine", "x"]])
+def test_the_choices_of_an_argument_are_on_one_line(run, words):
+    done = run(*words)
+
+    assert done.exit_code == 2
+    assert "\t" not in done.stderr
+    assert len(done.stderr.splitlines()) == 2

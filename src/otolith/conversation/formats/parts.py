@@ -45,7 +45,7 @@ def message_list(document: Any) -> Iterable[Any]:
     """
     if isinstance(document, str | bytes | Mapping) or not isinstance(document, Iterable):
         kind = type(document).__name__
-        raise BadValue(f"messages must be a list, got a {kind}", hint="give a list")
+        raise BadValue(f"messages must be a list, got {kind}", hint="give a list")
     return document
 
 
@@ -76,7 +76,7 @@ def read_call(id: str, name: str, arguments: object) -> ToolCall:
     """
     if not isinstance(arguments, str):
         kind = type(arguments).__name__
-        raise BadValue(f"arguments must be a text, got a {kind}", hint="give their JSON")
+        raise BadValue(f"arguments must be a text, got {kind}", hint="give their JSON")
     found = parse_json_object(arguments) if arguments else {}
     is_compact = found is not None and (not found or compact_json(found) == arguments)
     return ToolCall(id, name, found or {}, "" if is_compact else arguments)
