@@ -51,7 +51,7 @@ def _rebuild(cls: type[Error], args: tuple[object, ...], fields: dict[str, objec
 
 
 class NotFound(Error, KeyError):
-    """There is nothing of this name."""
+    """The named thing does not exist."""
 
     kind = "not_found"
 
@@ -63,13 +63,13 @@ class KeyNotFound(NotFound):
 
 
 class CommitNotFound(NotFound):
-    """No commit of this name."""
+    """No commit with this name."""
 
     kind = "commit_not_found"
 
 
 class RefNotFound(NotFound):
-    """No branch, tag or session of this name."""
+    """No branch, tag or session with this name."""
 
     kind = "ref_not_found"
 
@@ -81,19 +81,19 @@ class StoreNotFound(NotFound):
 
 
 class NotKept(NotFound):
-    """A value that could not be stored was here; the error says what it was and why."""
+    """The value at this path could not be stored; the error says what it was and why."""
 
     kind = "not_kept"
 
 
 class Exists(Error):
-    """What was to be made is already there."""
+    """The thing to create already exists."""
 
     kind = "exists"
 
 
 class RefExists(Exists):
-    """A branch or tag of this name is already there."""
+    """A branch or tag with this name already exists."""
 
     kind = "ref_exists"
 
@@ -105,7 +105,7 @@ class Conflict(Error):
 
 
 class StaleRef(Conflict):
-    """A ref moved since it was read; nothing was written."""
+    """A ref has moved since it was read; nothing was written."""
 
     kind = "stale_ref"
 
@@ -119,13 +119,13 @@ class StaleRef(Conflict):
 
 
 class Fenced(Conflict):
-    """A newer holder of a lease has written; this writer must stop."""
+    """A writer with a higher fence number has written; this writer must stop."""
 
     kind = "fenced"
 
 
 class MergeConflict(Conflict):
-    """A merge needs a decision; `paths` names where."""
+    """A merge needs a decision; `paths` lists the conflicts."""
 
     kind = "merge_conflict"
 
@@ -146,7 +146,7 @@ class ChartMismatch(Conflict):
 
 
 class EffectUnknown(Conflict):
-    """A call that must not run twice was started, and its outcome is unknown."""
+    """A call that must not happen twice was started, and its outcome is unknown."""
 
     kind = "effect_unknown"
 
@@ -180,7 +180,7 @@ class BadValue(Invalid):
 
 
 class Unstorable(BadValue):
-    """Some values cannot be stored; `values` maps the path of each to what it is and why."""
+    """Some values cannot be stored; `values` maps the path of each to its type and the reason."""
 
     kind = "unstorable"
 
@@ -196,19 +196,19 @@ class BadPolicy(Invalid):
 
 
 class NotAStore(Invalid):
-    """This file is something else."""
+    """This file is not an otolith store."""
 
     kind = "not_a_store"
 
 
 class Uncommitted(Invalid):
-    """There are staged edits in the way."""
+    """Staged edits prevent the operation."""
 
     kind = "uncommitted"
 
 
 class SchemaMismatch(Invalid):
-    """A value does not fit the schema of its state; `path` says where."""
+    """A value does not match the schema of its state; `path` says where."""
 
     kind = "schema_mismatch"
 
@@ -218,7 +218,7 @@ class SchemaMismatch(Invalid):
 
 
 class BadChart(Invalid):
-    """This is not a valid chart; `place` says where the error is."""
+    """This chart cannot run; `place` says where the error is."""
 
     kind = "bad_chart"
 
@@ -228,7 +228,7 @@ class BadChart(Invalid):
 
 
 class IllegalTransition(Invalid):
-    """The chart does not accept this event now; `allowed` lists what it does accept."""
+    """The chart does not accept this event now; `allowed` lists the accepted events."""
 
     kind = "illegal_transition"
 
@@ -240,7 +240,7 @@ class IllegalTransition(Invalid):
 
 
 class StepFailed(Invalid):
-    """A guard, an action or the chart itself failed at `place`; the machine stays where it was."""
+    """A guard, an action or the chart itself failed at `place`; the machine did not move."""
 
     kind = "step_failed"
 
@@ -250,7 +250,7 @@ class StepFailed(Invalid):
 
 
 class BadMessage(Invalid):
-    """This message cannot be part of the conversation; `problem` is a stable code for why."""
+    """This message cannot be part of the conversation; `problem` is a stable code."""
 
     kind = "bad_message"
 
@@ -260,7 +260,7 @@ class BadMessage(Invalid):
 
 
 class OverBudget(Invalid):
-    """What must stay in a context is more than fits; `needed` says how many tokens it takes."""
+    """The required messages of a context do not fit; `needed` is the number of tokens they take."""
 
     kind = "over_budget"
 
@@ -283,7 +283,7 @@ class Untrusted(Denied):
 
 
 class ReadOnly(Error):
-    """This handle or store takes no writes."""
+    """This handle or store refuses writes."""
 
     kind = "read_only"
 
@@ -295,7 +295,7 @@ class Closed(Error):
 
 
 class Unavailable(Error, OSError):
-    """The store cannot do it now; nothing was changed."""
+    """The store cannot do this now; nothing was changed."""
 
     kind = "unavailable"
 
@@ -307,13 +307,13 @@ class Busy(Unavailable):
 
 
 class Full(Unavailable):
-    """The store is full; nothing was changed."""
+    """The store or its disk is full; nothing was changed."""
 
     kind = "full"
 
 
 class QuotaExceeded(Full):
-    """The write would pass the limit that was set for this store; nothing was changed."""
+    """The write would exceed the size limit of this store; nothing was changed."""
 
     kind = "quota_exceeded"
 
@@ -325,7 +325,7 @@ class TimedOut(Unavailable):
 
 
 class ModelFailed(Unavailable):
-    """A model could not be reached, or its endpoint failed; `status` is what HTTP says, or 0."""
+    """A model could not be reached, or its endpoint failed; `status` is the HTTP status, or 0."""
 
     kind = "model_failed"
 
@@ -335,7 +335,7 @@ class ModelFailed(Unavailable):
 
 
 class BadReply(Unavailable):
-    """A model or its endpoint returned an unusable response."""
+    """A model or its endpoint returned an invalid answer."""
 
     kind = "bad_reply"
 
@@ -347,7 +347,7 @@ class Corrupt(Error):
 
 
 class Unsupported(Error):
-    """This installation cannot do that."""
+    """This installation does not support the operation."""
 
     kind = "unsupported"
 
@@ -365,12 +365,12 @@ class MissingExtra(Unsupported):
 
 
 class UnknownType(Unsupported):
-    """A stored value names a type that is not known here, or that has changed."""
+    """A stored value has a type that is unknown in this process, or that has changed."""
 
     kind = "unknown_type"
 
 
 class TooLarge(Unsupported):
-    """What is stored is larger than `load_limit_bytes`, this machine's memory unless given."""
+    """A stored value is larger than `load_limit_bytes` (by default this machine's memory)."""
 
     kind = "too_large"

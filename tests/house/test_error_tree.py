@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from otolith import errors
+from tests.house.source import ROOT
 
 # Programs compare with these. Add to the end; never change or remove one.
 KINDS = [
@@ -139,6 +140,14 @@ def test_an_error_reads_as_a_message_and_a_next_move(error):
     assert shown.message in str(shown)
     assert shown.hint
     assert str(shown).endswith(f"({shown.hint})")
+
+
+@pytest.mark.parametrize("error", ALL, ids=lambda error: error.__name__)
+def test_the_page_and_the_docstring_say_the_same(error):
+    page = (ROOT / "docs/reference/errors.md").read_text()
+    meaning = (inspect.getdoc(error) or "").partition("\n")[0]
+
+    assert f"| `{error.__name__}` | `{error.kind}` | {meaning} |" in page
 
 
 def _example(error: type[errors.Error]) -> errors.Error:

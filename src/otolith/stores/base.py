@@ -146,7 +146,7 @@ class Store(Protocol):
         """Return the objects that are there; absent ones are left out.
 
         Raises:
-            Corrupt: an object is there but its bytes do not have its hash.
+            Corrupt: an object is there but its bytes do not match its hash.
         """
         ...
 

@@ -246,7 +246,10 @@ class Undo:
         """Return where undo leads, and what to note."""
         move = self._done[-1] if self._done else None
         if move is None or move.old is None:
-            raise NotFound("there is nothing to undo", hint="this is where the branch began")
+            raise NotFound(
+                "there is nothing to undo",
+                hint="the branch began here, or gc has deleted its older moves",
+            )
         return move.old, UNDO + move.note
 
     def forward(self) -> tuple[Hash, str]:

@@ -150,7 +150,7 @@ class Erasure:
         data = self._objects.decode_row(self._connection, number, row)
         key = self._key(number)
         if key and not has_key(data, key):
-            raise DamagedRow("its bytes do not have its hash")
+            raise DamagedRow("its bytes do not match its hash")
         base = base_of(row)
         while base is not None and not self._key(base):
             base = base_of(self._objects.read_row(self._connection, base))

@@ -351,7 +351,7 @@ class Marker:
             return
         data = self._objects.decode_row(connection, number, row)
         if key is not None and not has_key(data, key):
-            raise DamagedRow("its bytes do not have its hash")
+            raise DamagedRow("its bytes do not match its hash")
         # Bases first: a row counts as reached only once all that it is made of is marked.
         self._mark_bases(connection, row)
         self.marks.add(number, OBJECT)

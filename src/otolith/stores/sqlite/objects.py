@@ -145,7 +145,7 @@ class ObjectTable:
                 self.recent.put(name, item)
                 return item
         if rows:
-            reason = reason or "its bytes do not have its hash"
+            reason = reason or "its bytes do not match its hash"
             raise Corrupt(f"{self._path}: object {name.hex()[:12]}: {reason}", hint=FSCK)
         return None
 

@@ -383,5 +383,5 @@ class MoveTable:
             return None if end is None else Hash(end)
         found = self._objects.hash_with_key(connection, end)
         if found is None:
-            raise Corrupt(f"{self._path}: the history of {name} names a lost object", hint=FSCK)
+            raise Corrupt(f"{self._path}: the history of {name} names a missing object", hint=FSCK)
         return found
