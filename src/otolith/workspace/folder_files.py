@@ -113,6 +113,10 @@ class FolderFiles:
         for name in stored.keys() - found.keys() - skipped.keys():
             if _is_outside_link(state, name, stored[name]):
                 found[name] = stored[name]  # it was never written to the folder
+            elif why := _why_unseen(self.path, name):
+                skipped[name] = why  # it may be there: not a removal
+                for parent in PurePosixPath(name).parents:
+                    found.pop(str(parent), None)  # it only looks empty
         return FolderComparison(stored, found, skipped, cached, disk_bytes)
 
     def stage(self, state: Branch, comparison: FolderComparison) -> FileChanges:
@@ -256,6 +260,24 @@ def _is_cached(name: str, status: os.stat_result) -> bool:
     if not stat.S_ISDIR(status.st_mode):
         folders.pop()
     return not _CACHE_FOLDERS.isdisjoint(folders)
+
+
+def _why_unseen(root: Path, name: str) -> str:
+    """Return why a stored file cannot be seen in a folder; nothing if it is not there."""
+    folder = root
+    try:
+        for part in PurePosixPath(name).parts[:-1]:
+            folder = folder / part
+            if not stat.S_ISDIR(folder.lstat().st_mode):
+                return ""
+            with os.scandir(folder):
+                pass
+        (root / name).lstat()
+    except PermissionError as error:
+        return str(error.strerror)
+    except OSError:
+        return ""
+    return ""
 
 
 def _is_outside_link(state: StateReader, name: str, cell: bytes) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -264,3 +265,26 @@ def test_a_workspace_in_which_nothing_is_done_changes_no_folder(
     with opened(folder) as workspace:
         assert list(workspace) == []
     assert files(folder) == PROJECT
+
+
+def test_files_of_a_folder_that_cannot_be_read_are_skipped_and_not_removed(
+    opened: Open, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scan = os.scandir
+
+    def refused(path: str | os.PathLike[str]) -> Iterator[os.DirEntry[str]]:
+        if Path(path).name == "src":
+            raise PermissionError(13, "Permission denied")
+        return scan(path)
+
+    with opened(folder) as workspace:
+        workspace.run("n = 1")
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "scandir", refused)
+            step = workspace.run("n = 2")
+
+        assert step.ok
+        assert step.files.skipped == {"src/main.py": "Permission denied"}
+        assert step.files.removed == step.files.added == ()
+        assert workspace.run("n = 3").files.skipped == {}
+        assert workspace.state.cell_at((".workspace", "files", "src/main.py")) is not None
