@@ -111,6 +111,16 @@ class Journal:
         head = self._state.head
         return StepBase(iteration, "" if head is None else head.id, self._state.ref)
 
+    def unused_iteration(self, iteration: int) -> int:
+        """Return this number, or the next if a step of this number has begun and was abandoned.
+
+        Replies, forks and keys of calls are found by the number of their step. The first step of a
+        task therefore has a number that no step of an earlier task had.
+        """
+        with self._reading() as state:
+            stored = self._stored_base(state)
+        return iteration if stored is None else max(iteration, stored.iteration + 1)
+
     @property
     def last_base_commit(self) -> str:
         """The commit at which the last step began that wrote to the journal; "" if none did."""
@@ -223,6 +233,11 @@ class Journal:
                     break
                 found.setdefault(name, branch)
         return found
+
+    def subagent_names(self) -> list[str]:
+        """Return the names of the sub-agents that any step of this run delegated to."""
+        with self._reading() as state:
+            return list(dict.fromkeys(each[1] for each in elements_at(state, (*self.path, FORKS))))
 
     # The result
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from uuid import uuid4
@@ -52,6 +52,11 @@ class LiveJournal:
     def base(self, iteration: int) -> StepBase:
         """Return the step in progress."""
         return StepBase(iteration, self._record.id)
+
+    def unused_iteration(self, iteration: int) -> int:
+        """Return this number, or the next if a step of this number has acted on the world."""
+        used = (entry.iteration + 1 for entry in self._record.entries.values())
+        return max(iteration, *used, 0)
 
     def key(self, base: StepBase, *parts: Any) -> str:
         """Return a key for something that a step does."""
@@ -166,6 +171,9 @@ class LiveRun:
         yield self
 
     def merge_subagents(self) -> None:
+        """Do nothing: it cannot have sub-agents."""
+
+    def abandon_subagents(self, why: str, *, but: Collection[str]) -> None:
         """Do nothing: it cannot have sub-agents."""
 
 

@@ -219,8 +219,9 @@ class Orchestrator:
         """Let another orchestrator or agent do a task on a fork, which is merged after this step.
 
         If the step was cut off and runs again, the fork is the same, so that the other one resumes
-        too. `limits` are those of `run`, and `answer` is for one that waits for a person. When this
-        run is stopped or out of time, so is the other.
+        too. In a later step, the same task resumes if it is not over; another one replaces it.
+        `limits` are those of `run`, and `answer` is for one that waits for a person. When this run
+        is stopped or out of time, so is the other.
 
         Raises:
             Unsupported: the state has no history.
@@ -241,6 +242,10 @@ class Orchestrator:
             limits["answer"] = answers[-1]
         # A task that an earlier step delegated, and that is done, is begun again in this step.
         is_new = fork.head is not None and fork.head.id == step.base.commit
+        last = twin.load(fork.session)
+        is_replaced = last is not None and last.task != task and not last.is_over
+        if is_replaced and name not in self._names_above():
+            twin.abandon(fork.session, f"{self.name} delegates another task: {excerpt(task)}")
         outcome = twin.run(task, session=fork.session, **{"again": is_new, **limits})
         if fork.name not in step.merges:
             step.merges.append(fork.name)
@@ -272,6 +277,14 @@ class Orchestrator:
         if self.prepare_subagent is not None:
             self.prepare_subagent(twin)
         return twin, fork
+
+    def _names_above(self) -> set[str]:
+        """Return the names of the runs that this one is part of."""
+        names, above = set[str](), self.parent
+        while above is not None:
+            names.add(above.name)
+            above = above.parent
+        return names
 
     def _current_run(self) -> AgentRun:
         if self._run is None:
@@ -327,6 +340,9 @@ class Orchestrator:
                 last = run.load()
                 run.merge_subagents()
                 state, before, message = _start(run, last, input, answer, again=again)
+                if before.is_over and not state.is_over:
+                    task = f"{run.name} begins another task: {excerpt(state.task)}"
+                    run.abandon_subagents(task, but=self._names_above())
                 if message:
                     state = self._after_commit(run, run.save(state, before, message))
                 return self._loop(run, state, max_steps)
@@ -357,6 +373,8 @@ class Orchestrator:
     def abandon(self, session: str = MAIN, why: str = "abandoned") -> None:
         """End a task that is not over, so that the session is free for another one.
 
+        The tasks of its sub-agents end with it.
+
         Raises:
             KeyNotFound: nothing has begun.
         """
@@ -367,6 +385,7 @@ class Orchestrator:
         if not before.is_over:
             with exclusive(run.state):
                 _commit_staged(run)
+                run.abandon_subagents(why, but=self._names_above())
                 run.save(before.to_error(why), before, f"abandon {self.name}")
                 run.journal.mark_result_returned()
 
@@ -587,7 +606,8 @@ def _start(
             hint="run() resumes it, abandon() ends it; or use another session",
         )
     fresh = AgentState.from_user_input(input, session=last.session, messages=last.messages)
-    return replace(fresh, iteration=last.iteration), last, f"begin {run.name}"
+    iteration = run.journal.unused_iteration(last.iteration)
+    return replace(fresh, iteration=iteration), last, f"begin {run.name}"
 
 
 def _answers_given(fork: Versioned, name: str, base: str) -> int:

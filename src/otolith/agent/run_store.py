@@ -8,7 +8,7 @@ run that is committed at once. The goal, plan, notes and calls of the run `main`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -234,6 +234,28 @@ class StoredRun:
         for name, branch in self.journal.forks(iteration).items():
             if branch in heads:
                 yield from StoredRun(self.open_branch(branch), name).unmerged_runs()
+
+    def abandon_subagents(self, why: str, *, but: Collection[str]) -> None:
+        """End the tasks of sub-agents that are not over, here and on forks that are not merged.
+
+        The parent of a sub-agent decides what it works on: when the task of the parent is over or
+        abandoned, nothing that is left under the name of a sub-agent may block the next one. `but`
+        has the names of runs that are at work above this one.
+        """
+        on_forks = [run for run in self.unmerged_runs() if run.state is not self.state]
+        for run in (*self._subagent_runs({self.name, *but}), *on_forks):
+            before = run.load()
+            if before is not None and not before.is_over:
+                run.save(before.to_error(why), before, f"abandon {run.name}")
+
+    def _subagent_runs(self, seen: set[str]) -> Iterator[StoredRun]:
+        """Yield the runs in this state of sub-agents, and of theirs; `seen` are names."""
+        for name in self.journal.subagent_names():
+            if name not in seen:
+                seen.add(name)
+                run = StoredRun(self.state, name)
+                yield run
+                yield from run._subagent_runs(seen)
 
     def merge_subagents(self) -> None:
         """Merge the branches of sub-agents that the last step has left to merge.

@@ -238,3 +238,118 @@ def test_what_belongs_to_a_step_is_refused_outside_of_one():
     for ask in (lambda: runner.complete([]), lambda: runner.call("look"), lambda: runner.key("x")):
         with pytest.raises(Invalid, match="step"):
             ask()
+
+
+# ---------------------------------------------------------------- sub-agents that are not over
+
+
+def endless(s: AgentState) -> AgentState:
+    return s.to_executing()
+
+
+class Digs(Boss):
+    """Lets a sub-agent dig for its own task, two steps at most."""
+
+    sub = staticmethod(endless)
+
+    def ask(self, s: AgentState) -> Any:
+        sub = Orchestrator(step=self.sub)
+        found = self.delegate(sub, f"dig for {s.task}", name="digger", max_steps=2)
+        return found.answer or found.ended
+
+
+def test_a_sub_agent_that_is_not_over_does_not_block_the_next_task(state):
+    boss = Digs(state)
+    assert boss.run("gold").answer == "steps"
+    assert boss.run("silver").answer == "steps"
+    digger = Orchestrator(state, name="digger").load()
+    assert digger is not None
+    assert digger.task == "dig for silver"
+    assert not digger.is_over
+
+
+def test_a_sub_agent_begins_the_same_task_anew_for_another_task_of_its_parent(state):
+    seen: list[int] = []
+
+    def sub(s: AgentState) -> AgentState:
+        seen.append(len(s.memory.notes))
+        return s.note(f"step {len(seen)}", 1).to_executing()
+
+    class Asks(Boss):
+        def ask(self, s: AgentState) -> Any:
+            return self.delegate(Orchestrator(step=sub), "dig", name="digger", max_steps=2).ended
+
+    boss = Asks(state)
+    boss.run("first")
+    boss.run("second")
+    assert seen == [0, 1, 0, 1]
+
+
+def test_abandoning_a_task_ends_those_of_its_sub_agents(state):
+    class Fails(Digs):
+        def step(self, s: AgentState) -> AgentState:
+            if s.phase == "planning":
+                self.ask(s)
+                return s.to_executing()
+            raise RuntimeError("trouble")
+
+    boss = Fails(state)
+    with pytest.raises(RuntimeError):
+        boss.run("gold")
+    boss.abandon()
+    digger = Orchestrator(state, name="digger").load()
+    assert digger is not None
+    assert digger.error == "abandoned"
+
+
+def test_a_sub_agent_that_died_on_its_fork_does_not_block_the_next_task(state):
+    fails = [True]
+
+    class Dies(Digs):
+        @staticmethod
+        def sub(s: AgentState) -> AgentState:
+            if fails:
+                raise KeyboardInterrupt
+            return s.to_executing().to_done(s.task)
+
+    boss = Dies(state)
+    with pytest.raises(KeyboardInterrupt):
+        boss.run("gold")
+    [fork] = [name for name in state.repo.branches(state.session) if name.startswith("main.digger")]
+    boss.abandon()
+    on_fork = Versioned(state.repo, session=state.session, branch=fork)
+    ended = Orchestrator(on_fork, name="digger").load()
+    assert ended is not None
+    assert ended.error == "abandoned"
+    fails.clear()
+    assert boss.run("silver").answer == "dig for silver"
+
+
+def test_another_task_replaces_the_one_that_a_sub_agent_has_not_finished(state):
+    def sub(s: AgentState) -> AgentState:
+        return s.to_executing().ask("sure?") if s.task == "ask" else s.to_executing().to_done("ok")
+
+    class Asks(Boss):
+        def step(self, s: AgentState) -> AgentState:
+            task = "ask" if s.phase == "planning" else "act"
+            outcome = self.delegate(Orchestrator(step=sub), task, name="helper")
+            s = s.to_executing()
+            return s.to_done(outcome.answer) if outcome.answer else s
+
+    assert Asks(state).run("x").answer == "ok"
+
+
+def test_a_run_at_work_above_is_not_ended_by_one_that_begins_below(state):
+    """`b` delegated to `a` once; when it begins below `a`, the task of `a` is not left over."""
+
+    class Asks(Boss):
+        def ask(self, s: AgentState) -> Any:
+            order = {"first": "main b a", "second": "main a b"}[s.task].split()
+            if self.name == order[-1]:
+                return self.name
+            below = order[order.index(self.name) + 1]
+            return self.delegate(Asks(), s.task, name=below).answer
+
+    boss = Asks(state)
+    assert boss.run("first").answer == "a"
+    assert boss.run("second").answer == "b"

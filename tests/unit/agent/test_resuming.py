@@ -457,3 +457,64 @@ def test_two_processes_that_begin_one_step_at_different_commits_are_told_apart(t
         ):
             first.record_event("note", "begun", base=bases[0])
         assert first.base(0) == second.base(0) == bases[0]
+
+
+# ---------------------------------------------------------------- a task that was abandoned
+
+
+def mailer(where: Any, sent: list[str], fails: list[bool]) -> Orchestrator:
+    """Sends a mail, and fails afterwards as long as it is to."""
+
+    def send(to: str) -> str:
+        sent.append(to)
+        return f"mail {len(sent)}"
+
+    def step(o: Orchestrator, s: AgentState) -> AgentState:
+        seen = o.call("send", to="bob")
+        if fails:
+            raise RuntimeError("later trouble")
+        return s.to_executing().to_done(seen.result)
+
+    return Orchestrator(where, step=step, tools=[Tool(send, effects="once")])
+
+
+@pytest.mark.parametrize("where", [Versioned, Live])
+def test_the_task_after_an_abandoned_one_makes_its_own_effects(where):
+    sent: list[str] = []
+    fails = [True]
+    made = mailer(where(), sent, fails)
+    with pytest.raises(RuntimeError):
+        made.run("mail bob about lunch")
+    made.abandon()
+    fails.clear()
+    assert made.run("mail bob about dinner").answer == "mail 2"
+    assert made.run("mail bob about dinner").answer == "mail 2"
+
+
+def test_an_abandoned_task_that_begins_again_makes_its_effects_again(state):
+    sent: list[str] = []
+    fails = [True]
+    made = mailer(state, sent, fails)
+    with pytest.raises(RuntimeError):
+        made.run("mail bob")
+    made.abandon()
+    fails.clear()
+    assert made.run("mail bob", again=True).answer == "mail 2"
+
+
+def test_the_task_after_an_abandoned_one_asks_the_model_itself(state):
+    replies = ["to the first", "to the second"]
+    fails = [True]
+
+    def step(o: Orchestrator, s: AgentState) -> AgentState:
+        reply = o.complete([])
+        if fails:
+            raise KeyboardInterrupt
+        return s.to_executing().to_done(reply.text)
+
+    made = Orchestrator(state, step=step, model=lambda _: replies.pop(0))
+    with pytest.raises(KeyboardInterrupt):
+        made.run("first")
+    made.abandon()
+    fails.clear()
+    assert made.run("second").answer == "to the second"
