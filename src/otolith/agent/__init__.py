@@ -27,7 +27,14 @@ if TYPE_CHECKING:
     from otolith.agent.ledger import LedgerEntry, effects_after, ledger_in
     from otolith.agent.model_step import ModelOrchestrator
     from otolith.agent.models.anthropic import AnthropicModel
-    from otolith.agent.models.base import FunctionModel, Model, RecordedReply, Reply, TokenUsage
+    from otolith.agent.models.base import (
+        FunctionModel,
+        Model,
+        RecordedReply,
+        Reply,
+        ReplyEnding,
+        TokenUsage,
+    )
     from otolith.agent.models.openai import OpenAIModel
     from otolith.agent.models.script import ScriptedModel
     from otolith.agent.orchestrator import Orchestrator
@@ -52,6 +59,7 @@ __all__ = [
     "ReplayModel",
     "ReplayResult",
     "Reply",
+    "ReplyEnding",
     "ScriptedModel",
     "Task",
     "TokenUsage",
@@ -73,7 +81,7 @@ _MODULES = {
     "ledger": "LedgerEntry effects_after ledger_in",
     "model_step": "ModelOrchestrator",
     "models.anthropic": "AnthropicModel",
-    "models.base": "FunctionModel Model RecordedReply Reply TokenUsage",
+    "models.base": "FunctionModel Model RecordedReply Reply ReplyEnding TokenUsage",
     "models.openai": "OpenAIModel",
     "models.script": "ScriptedModel",
     "orchestrator": "Orchestrator",

@@ -18,6 +18,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -45,8 +46,6 @@ GIVE_RESULT, ASK_USER = "give_result", "ask_user"
 """The tools of the loop itself. Names and docstrings are part of each request, whose hash is
 stored with the reply: changing one makes the replies on record useless for a replay."""
 _REPAIRS = "repairs"
-_CUT_OFF = ("length", "max_tokens")
-"""Stop reasons of a reply that has reached a limit."""
 _SHORTER = "Your answer was cut off. Give all of it, in fewer words."
 _OUTPUT_LETTERS = 8000
 _HAS_INPUTS = re.compile(r"\n\nTask: \w+\n\w+ = ")
@@ -237,12 +236,17 @@ class ModelOrchestrator(Orchestrator):
             if self.code_runner is not None:
                 self.code_runner.put_inputs(s.task)
         reply = self._ask_model(s)
+        if reply.is_refused:
+            why = reply.text.strip() or "it gave no reason"
+            return s.to_error(f"the model refused to answer ({reply.stop_reason}): {why}")
         s = s.say(reply.message)
         if reply.message.calls:
             return self._act(s, reply.message.calls)
-        if reply.stop_reason in _CUT_OFF:
+        if reply.is_cut_off:
             return self._ask_again(s.say(text_message(Role.USER, _SHORTER)))
-        return self._finish(s, reply.text)
+        if reply.is_paused:
+            return s.to_executing()
+        return self._finish(s, _last_answer(s.messages))
 
     def reset(self) -> None:
         """Forget the current run; a copy gets a workspace and tools for itself."""
@@ -384,6 +388,12 @@ class ModelOrchestrator(Orchestrator):
                     f"{tool.name} is a tool of the loop itself", hint="give your tool another name="
                 )
         return tools
+
+
+def _last_answer(messages: Sequence[Message]) -> str:
+    """Return the text of the last answer, which is in several messages if it was paused."""
+    parts = list(takewhile(lambda each: each.role is Role.ASSISTANT, reversed(messages)))
+    return "\n".join(text for part in reversed(parts) if (text := part.text))
 
 
 def _parse_json(text: str) -> Any:

@@ -18,7 +18,8 @@ class Provider:
     """What the server was asked, and what it is to say: one plan a request, the last for ever.
 
     A plan is `{"text": …, "calls": [(id, name, arguments)]}`, or `{"status": 429, …}`, or
-    `{"raw": bytes}`, or one of "silence", "endless", "cut" and "drip".
+    `{"raw": bytes}`, or one of "silence", "endless", "cut" and "drip", or a function of the request
+    that returns a plan.
     """
 
     def __init__(self, *plans: Any) -> None:
@@ -69,6 +70,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.told.headers.append(dict(self.headers.items()))
         self.told.paths.append(self.path)
         plan = self.told.next()
+        plan = plan(body) if callable(plan) else plan
         try:
             self._answer(plan, body)
         except (BrokenPipeError, ConnectionResetError):

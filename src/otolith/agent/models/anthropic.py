@@ -6,13 +6,15 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from otolith.agent.models.base import OnText, Reply
+from otolith.agent.models.base import OnText, Reply, ReplyEnding, ending_of
 from otolith.agent.models.http import Endpoint
 from otolith.agent.models.provider import ProviderModel, StreamedReply, clean_key, token_usage
 from otolith.agent.tools import Tool
 from otolith.errors import BadReply
 
 _VERSION = "2023-06-01"
+_INPUT_COUNTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+"""Anthropic counts each token of a request in one of these."""
 
 
 class _AnthropicStream(StreamedReply):
@@ -27,14 +29,18 @@ class _AnthropicStream(StreamedReply):
     def _add(self, event: dict[str, Any]) -> None:
         kind = event.get("type")
         if kind == "message_start":
-            self._usage |= event["message"].get("usage") or {}
+            self._add_usage(event["message"].get("usage"))
         elif kind == "content_block_start":
             self._blocks[event["index"]] = dict(event["content_block"])
         elif kind == "content_block_delta":
             self._add_delta(event["index"], event["delta"])
         elif kind == "message_delta":
             self._stop_reason = str(event["delta"].get("stop_reason") or self._stop_reason)
-            self._usage |= event.get("usage") or {}
+            self._add_usage(event.get("usage"))
+
+    def _add_usage(self, usage: Mapping[str, Any] | None) -> None:
+        """Take the newer counts; those that are null say nothing."""
+        self._usage |= {name: count for name, count in (usage or {}).items() if count is not None}
 
     def _add_delta(self, index: int, delta: Mapping[str, Any]) -> None:
         block, kind = self._blocks[index], delta["type"]
@@ -52,6 +58,8 @@ class _AnthropicStream(StreamedReply):
             try:
                 self._blocks[index]["input"] = json.loads(text) if text else {}
             except ValueError as error:
+                if ending_of(self._stop_reason) is ReplyEnding.CUT_OFF:
+                    continue  # half a call has no arguments, as without a stream
                 why = f"the arguments of a call are not JSON: {self._excerpt(text, 200)}"
                 raise BadReply(why) from error
         content = [self._blocks[index] for index in sorted(self._blocks)]
@@ -89,5 +97,5 @@ class AnthropicModel(ProviderModel):
         if not isinstance(response, dict) or not isinstance(response.get("content"), list):
             raise BadReply("the response has no list of content blocks", hint="try again")
         message = {"role": "assistant", "content": response["content"]}
-        usage = token_usage(response.get("usage"), "input_tokens", "output_tokens")
+        usage = token_usage(response.get("usage"), _INPUT_COUNTS, "output_tokens")
         return self._valid_reply(message, usage, str(response.get("stop_reason") or ""))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from otolith.agent.timeouts import await_if_needed
@@ -37,7 +38,37 @@ class TokenUsage:
     """The tokens of one call, as the provider counts them."""
 
     input_tokens: int = 0
+    """All tokens of the request, also those that the provider had cached."""
     output_tokens: int = 0
+
+
+class ReplyEnding(StrEnum):
+    """How the answer of a model ended, whatever its provider calls it."""
+
+    DONE = "done"
+    CUT_OFF = "cut off"
+    """It reached a limit: its last tool call or sentence may be half of one."""
+    PAUSED = "paused"
+    """The provider stopped in the middle of it, and continues when it gets the answer back."""
+    REFUSED = "refused"
+    """The model or a filter of the provider withheld it."""
+
+
+_ENDINGS = {
+    "length": ReplyEnding.CUT_OFF,  # OpenAI's chat completions
+    "content_filter": ReplyEnding.REFUSED,  # also OpenAI's responses
+    "refusal": ReplyEnding.REFUSED,  # also Anthropic
+    "max_output_tokens": ReplyEnding.CUT_OFF,  # OpenAI's responses that are incomplete
+    "max_tokens": ReplyEnding.CUT_OFF,  # Anthropic
+    "model_context_window_exceeded": ReplyEnding.CUT_OFF,
+    "pause_turn": ReplyEnding.PAUSED,
+}
+"""The endings that a provider's word stands for; all other words are those of whole answers."""
+
+
+def ending_of(stop_reason: str) -> ReplyEnding:
+    """Return the ending that a provider's word stands for."""
+    return _ENDINGS.get(stop_reason, ReplyEnding.DONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +79,26 @@ class Reply:
     usage: TokenUsage = field(default_factory=TokenUsage)
     stop_reason: str = ""
     """Why the answer ended, in the provider's word: "stop", "length", "tool_use" …"""
+
+    @property
+    def ending(self) -> ReplyEnding:
+        """How the answer ended, the same for all providers."""
+        return ending_of(self.stop_reason)
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the answer reached a limit; its tool calls must not be carried out."""
+        return self.ending is ReplyEnding.CUT_OFF
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the provider continues the answer when it is sent back unchanged."""
+        return self.ending is ReplyEnding.PAUSED
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the model or a filter withheld the answer; it may be empty."""
+        return self.ending is ReplyEnding.REFUSED
 
     @property
     def text(self) -> str:
@@ -230,12 +281,15 @@ def _message_hash(message: Message) -> bytes:
 def validate_reply(reply: Reply) -> Reply:
     """Return a reply with valid Unicode, after checking that a conversation can hold it.
 
+    A refusal may be empty. A paused answer may be without text: what a tool of the provider did.
+
     Raises:
         BadReply: it is empty, or has parts that an assistant's message cannot have.
     """
     message = reply.message
     try:
-        is_empty = not message.calls and not message.text.strip()
+        may_lack_text = reply.is_refused or (reply.is_paused and message.parts)
+        is_empty = not (may_lack_text or message.calls or message.text.strip())
         data = message.to_data()
         repaired = _repaired(data)
         valid = message if repaired == data else Message.from_data(repaired)

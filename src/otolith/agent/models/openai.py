@@ -13,6 +13,8 @@ from otolith.agent.tools import Tool
 from otolith.errors import BadReply
 
 _REASONING = "reasoning_content"
+_INPUT_COUNTS = ("prompt_tokens",)
+"""OpenAI's cached tokens are a part of this count."""
 
 
 class _OpenAIStream(StreamedReply):
@@ -21,6 +23,7 @@ class _OpenAIStream(StreamedReply):
     def __init__(self, on_text: OnText, excerpt: Callable[..., str]) -> None:
         super().__init__(on_text, excerpt)
         self._text: list[str] = []
+        self._refusal: list[str] = []
         self._reasoning: list[str] = []
         self._calls: list[dict[str, Any]] = []
         self._positions: dict[int, int] = {}
@@ -34,10 +37,12 @@ class _OpenAIStream(StreamedReply):
             self._add_delta(choice.get("delta") or {})
 
     def _add_delta(self, delta: Mapping[str, Any]) -> None:
-        text, reasoning = delta.get("content") or delta.get("refusal"), delta.get(_REASONING)
-        if isinstance(text, str) and text:
-            self._text.append(text)
-            self._on_text(text)
+        for name, pieces in (("content", self._text), ("refusal", self._refusal)):
+            text = delta.get(name)
+            if isinstance(text, str) and text:
+                pieces.append(text)
+                self._on_text(text)
+        reasoning = delta.get(_REASONING)
         if isinstance(reasoning, str):
             self._reasoning.append(reasoning)
         for piece in delta.get("tool_calls") or ():
@@ -68,6 +73,7 @@ class _OpenAIStream(StreamedReply):
     def _response(self) -> dict[str, Any]:
         message = {
             "content": "".join(self._text) or None,
+            "refusal": "".join(self._refusal) or None,
             _REASONING: "".join(self._reasoning) or None,
             "tool_calls": self._calls or None,
         }
@@ -106,11 +112,14 @@ class OpenAIModel(ProviderModel):
         try:
             choice = response["choices"][0]
             message, stop_reason = choice["message"], str(choice.get("finish_reason") or "")
-            usage = token_usage(response.get("usage"), "prompt_tokens", "completion_tokens")
+            usage = token_usage(response.get("usage"), _INPUT_COUNTS, "completion_tokens")
         except (KeyError, IndexError, TypeError, AttributeError) as error:
             why = f"the response is not a chat completion: {error!r}"
             raise BadReply(why, hint="try again") from error
-        return self._valid_reply(_assistant_message(message), usage, stop_reason)
+        made = _assistant_message(message)
+        if isinstance(made, dict) and made.pop("refusal", None):
+            stop_reason = "refusal"  # OpenAI reports it beside the word "stop"
+        return self._valid_reply(made, usage, stop_reason)
 
 
 def _assistant_message(message: Any) -> Any:
@@ -123,7 +132,7 @@ def _assistant_message(message: Any) -> Any:
         return message
     found = {name: value for name, value in message.items() if value is not None}
     if isinstance(found.get("refusal"), str) and not found.get("content"):
-        found["content"] = found.pop("refusal")
+        found["content"] = found["refusal"]
     if isinstance(found.get("tool_calls"), list):
         found["tool_calls"] = [_with_text_arguments(call) for call in found["tool_calls"]]
     return {"role": "assistant", "content": None, **found}

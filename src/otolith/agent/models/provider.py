@@ -9,7 +9,7 @@ results, ids of another provider, or files of a kind that this one does not acce
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from otolith.agent.models.base import (
@@ -128,14 +128,17 @@ class ProviderModel(ABC):
     def _reply(self, response: Any) -> Reply: ...
 
 
-def token_usage(usage: Any, input_name: str, output_name: str) -> TokenUsage:
-    """Return the token counts of a response; a count that is missing or malformed is 0."""
+def token_usage(usage: Any, input_names: Sequence[str], output_name: str) -> TokenUsage:
+    """Return the token counts of a response; a count that is missing or malformed is 0.
+
+    The input is the sum of the counts that `input_names` names.
+    """
 
     def count(name: str) -> int:
         found = usage.get(name) if isinstance(usage, Mapping) else None
         return found if type(found) is int and found >= 0 else 0
 
-    return TokenUsage(count(input_name), count(output_name))
+    return TokenUsage(sum(map(count, input_names)), count(output_name))
 
 
 def clean_key(key: str) -> str:
