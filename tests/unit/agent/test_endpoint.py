@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from otolith import Disk, Versioned
-from otolith.agent import Agent, AnthropicModel, OpenAIModel
+from otolith.agent import Agent, AnthropicModel, Model, OpenAIModel
 from otolith.errors import Error, ModelFailed
 from tests.patience import HANG_SECONDS
 from tests.unit.agent.provider import Provider, serving
@@ -153,3 +153,19 @@ def test_the_query_of_an_address_is_not_told():
     with serving({"text": "x"}) as provider, pytest.raises(Error) as caught:
         OpenAIModel(f"{provider.url}/v1?key=SECRET&x=a b", "m", retries=0).complete([])
     assert "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize("protocol", ["openai", "anthropic"])
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+def test_a_key_that_is_a_word_stays_in_good_answers(protocol, is_streamed):
+    calls = [("c1", "run", {"ollama": "ollama\n"})]
+    with serving({"text": "ollama run llama3", "calls": calls}) as provider:
+        if protocol == "openai":
+            made: Model = OpenAIModel(f"{provider.url}/v1", "m", api_key="ollama")
+        else:
+            made = AnthropicModel("m", api_key="ollama", base_url=provider.url)
+        heard: list[str] = []
+        reply = made.complete([], on_text=heard.append if is_streamed else None)
+    assert reply.text.strip() == "ollama run llama3"
+    assert dict(reply.message.calls[0].arguments) == {"ollama": "ollama\n"}
+    assert not is_streamed or "".join(heard).strip() == "ollama run llama3"

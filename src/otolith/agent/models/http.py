@@ -4,9 +4,10 @@ A request is JSON, a response JSON or a stream of server-sent events. Failures t
 5xx, a broken connection) are retried with growing pauses, as long as no part of a response was
 returned. Redirects are not followed: they would carry the key to another host.
 
-The key is in no repr, no error and no log: it is removed from a response before anything else
-happens, and once more from an error, with all that it was raised from, when it leaves
-(`secrets.py`). The standard library is enough for this; the package has no HTTP dependency.
+The key is in no repr, no error and no log: it is removed from what an error quotes of a response,
+and once more from an error, with all that it was raised from, when it leaves (`secrets.py`). An
+answer is returned as it came: a key may be a word, such as the "ollama" of local servers. The
+standard library is enough for this; the package has no HTTP dependency.
 """
 
 from __future__ import annotations
@@ -62,10 +63,10 @@ class Endpoint:
         self.base_url = base_url.rstrip("/")
         self._parts = parts
         self._headers = {"Content-Type": "application/json", **headers}
-        self._hidden = [each for each in (secret, parts.password, parts.query) if each]
+        hidden = [each for each in (secret, parts.password, parts.query) if each]
         user = [unquote(each) for each in (parts.password or parts.username,) if each]
         query = [text for name, text in parse_qsl(parts.query) if _SECRET_NAME.search(name)]
-        self._secrets = Secrets([*self._hidden, *user, *query])
+        self._secrets = Secrets([*hidden, *user, *query])
         self._timeout = timeout_seconds
         self._total = total_seconds
         self._retries = retries
@@ -87,7 +88,7 @@ class Endpoint:
         """
         with self.redacted_errors():
             pieces = self._retry(lambda: iter([b"".join(self._attempt(path, body))]))
-            response = self._parse(self._redact(b"".join(pieces)))
+            response = self._parse(b"".join(pieces))
             if isinstance(response, dict) and response.get("error"):
                 why = f"{self!r} answered: {self._error_text(response)}"
                 raise ModelFailed(why, hint="try again")
@@ -104,10 +105,9 @@ class Endpoint:
             if line == b"[DONE]":
                 return
             with self.redacted_errors():
-                data = self._redact(line)
-                event = self._parse(data)
+                event = self._parse(line)
                 if not isinstance(event, dict):
-                    why = f"the data of an event must be an object, got {self._quote(data)}"
+                    why = f"the data of an event must be an object, got {self._quote(line)}"
                     raise BadReply(why, hint="try again")
             yield event
 
@@ -122,28 +122,11 @@ class Endpoint:
     # Responses
 
     def _parse(self, data: bytes) -> Any:
-        """Return parsed JSON without the key, however JSON escapes it."""
         try:
-            value = json.loads(data)
+            return json.loads(data)
         except (ValueError, RecursionError):
             why = f"the answer is not JSON: {self._quote(data)}"
-        else:
-            return self._redact_json(value) if b"\\" in data else value
         raise BadReply(why, hint="try again")  # without a cause: the parser's error holds the data
-
-    def _redact_json(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return self._redact(value.encode("utf-8", "replace")).decode()
-        if isinstance(value, list):
-            return [self._redact_json(each) for each in value]
-        if isinstance(value, dict):
-            return {self._redact_json(key): self._redact_json(each) for key, each in value.items()}
-        return value
-
-    def _redact(self, data: bytes) -> bytes:
-        for secret in self._hidden:
-            data = data.replace(secret.encode(), b"***")
-        return data
 
     def _error_text(self, response: dict[str, Any]) -> str:
         error = response.get("error", response)
@@ -227,7 +210,7 @@ class Endpoint:
 
     def _refusal(self, response: http.client.HTTPResponse) -> Error:
         """Return the error for a response whose status is not 200."""
-        status, data = response.status, self._redact(response.read(_PIECE_BYTES))
+        status, data = response.status, response.read(_PIECE_BYTES)
         reason = self._quote(data)
         with suppress(BadReply):
             answer = self._parse(data)
