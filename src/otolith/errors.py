@@ -6,7 +6,7 @@ Error                     .kind is a stable code, .hint says what to try
 |-- Exists                choose another name
 |   `-- RefExists
 |-- Conflict              retry on the new head, or resolve
-|   |-- StaleRef, Fenced, MergeConflict, ChartMismatch, EffectUnknown
+|   |-- StaleRef, Contention, Fenced, MergeConflict, ChartMismatch, EffectUnknown
 |-- Invalid               fix the call                               (also a ValueError)
 |   |-- BadPath, BadRef, BadValue, BadPolicy, NotAStore, Uncommitted, SchemaMismatch, Unstorable
 |   |-- BadChart, IllegalTransition, StepFailed, BadMessage, OverBudget
@@ -109,13 +109,24 @@ class StaleRef(Conflict):
 
     kind = "stale_ref"
 
-    def __init__(self, name: str, *, expected: bytes | None, actual: bytes | None) -> None:
-        super().__init__(
-            f"{name} moved while it was being written", hint="read the new head and try again"
-        )
+    def __init__(
+        self,
+        name: str,
+        *,
+        expected: bytes | None,
+        actual: bytes | None,
+        hint: str = "read the new head and try again",
+    ) -> None:
+        super().__init__(f"{name} moved while it was being written", hint=hint)
         self.name = name
         self.expected = expected
         self.actual = actual
+
+
+class Contention(Conflict):
+    """Other writers were faster each time; nothing was written."""
+
+    kind = "contention"
 
 
 class Fenced(Conflict):

@@ -26,6 +26,7 @@ from otolith.core import (
     Backend,
     BareRepo,
     Commit,
+    Expected,
     Path,
     Snapshot,
     StateReader,
@@ -250,15 +251,19 @@ class Versioned(TrackedBranch):
         reads: Mapping[str, Commit] | None = None,
         allow_empty: bool = False,
         skip_unstorable: bool = False,
+        expect: Expected = ...,
     ) -> Commit:
         """Make everything that changed part of history, all at once.
 
         Changes in place are detected. Without any change nothing is committed, and the head is
         returned. If the branch has moved since, the changes are merged into what is there now.
         `fences` are numbers that must not have been raised by another process; `reads` are commits
-        of other refs that this one is based on.
+        of other refs that this one is based on. `expect` is the commit that must be the head, None
+        for a branch without commits: nothing is merged then. `transact` is the way to read, decide
+        and write as one.
 
         Raises:
+            StaleRef: the head is not the one to `expect`. The edits stay staged.
             Unstorable: some values cannot be stored; it names each and what to do. Nothing was
                 committed and nothing is lost. With `skip_unstorable` the rest is committed, and a
                 `Lost` with the reason takes the place of each of them.
@@ -286,6 +291,7 @@ class Versioned(TrackedBranch):
                 fences=fences,
                 reads={**linked, **(reads or {})},
                 allow_empty=allow_empty,
+                expect=expect,
             )
 
     def _flush(self) -> dict[Path, BadValue]:

@@ -128,10 +128,10 @@ def _pages(entry: Any) -> Iterator[str]:
 # ---------------------------------------------------------------- decisions and words
 
 
-def test_decisions_are_numbered_once_and_without_a_gap():
+def test_decisions_are_numbered_once_and_in_order():
     numbers = [int(page.name[:4]) for page in DECISIONS]
 
-    assert numbers == list(range(1, len(DECISIONS) + 1))
+    assert numbers == sorted(set(numbers))
 
 
 @pytest.mark.parametrize("page", DECISIONS, ids=_name)

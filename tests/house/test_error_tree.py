@@ -25,6 +25,7 @@ KINDS = [
     "ref_exists",
     "conflict",
     "stale_ref",
+    "contention",
     "fenced",
     "merge_conflict",
     "chart_mismatch",

@@ -8,7 +8,17 @@ from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar,
 from otolith import core, session, state
 from otolith.aio.lanes import Opener
 from otolith.codecs import Codecs
-from otolith.core import BareRepo, Blame, Commit, Merge, Path, PathConflict, Session, Target
+from otolith.core import (
+    BareRepo,
+    Blame,
+    Commit,
+    Expected,
+    Merge,
+    Path,
+    PathConflict,
+    Session,
+    Target,
+)
 from otolith.session import RepoOptions
 from otolith.stores import KVStore, Store
 from otolith.types import Clock
@@ -16,6 +26,7 @@ from otolith.types import Clock
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _T = TypeVar("_T")
+_PlainState = session.Versioned  # inside its mirror, `session` is the name of one
 
 class _Mirror(Generic[_T]):
     @property
@@ -221,6 +232,7 @@ class Versioned(_State[session.Versioned], _Owner):
         reads: Mapping[str, Commit] | None = None,
         allow_empty: bool = False,
         skip_unstorable: bool = False,
+        expect: Expected = ...,
     ) -> Commit: ...
     async def conflicts(self) -> builtins.list[PathConflict]: ...
     async def delete(self, path: str | Path) -> None: ...
@@ -261,6 +273,15 @@ class Versioned(_State[session.Versioned], _Owner):
     async def setdefault(self, key: str | Path, default: Any = None) -> Any: ...
     async def stash(self) -> None: ...
     async def status(self) -> builtins.list[Change]: ...
+    async def transact(
+        self,
+        edit: Callable[[_PlainState], _R],
+        message: str = "",
+        *,
+        author: str | None = None,
+        meta: Mapping[str, Any] | None = None,
+        attempts: int = ...,
+    ) -> _R: ...
     async def undo(self) -> Commit: ...
     async def unstash(self) -> None: ...
     async def update(

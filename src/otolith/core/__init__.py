@@ -9,7 +9,7 @@ writes one value. No clock, randomness, file or thread is used here; they are ar
 """
 
 from otolith.core.backend import Backend
-from otolith.core.branch import Branch, Target, WorkingValues
+from otolith.core.branch import Branch, Expected, Target, WorkingValues
 from otolith.core.committer import Committer, Merge
 from otolith.core.handles import (
     BlobHandle,
@@ -79,6 +79,7 @@ __all__ = [
     "Committer",
     "CounterHandle",
     "Encoding",
+    "Expected",
     "ListHandle",
     "MapHandle",
     "Merge",

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import AbstractContextManager, nullcontext
+from inspect import iscoroutinefunction
 from itertools import islice
-from typing import Any, Protocol, Self
+from types import EllipsisType
+from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 from otolith.core.backend import Backend
 from otolith.core.committer import Committer, IfMoved, Merge
@@ -24,11 +26,25 @@ from otolith.core.merge.three_way import PathConflict
 from otolith.core.paths import POLICY, Path, format_path, parse_own_path, parse_path
 from otolith.core.stage import Stage
 from otolith.core.trees.cells import EMPTY_MAP, Cells
-from otolith.errors import BadValue, CommitNotFound, Error, Invalid, RefExists, Uncommitted
+from otolith.errors import (
+    BadValue,
+    CommitNotFound,
+    Contention,
+    Error,
+    Invalid,
+    RefExists,
+    StaleRef,
+    Uncommitted,
+)
 from otolith.types import Hash
+
+R = TypeVar("R")
 
 Target = Commit | str
 """A commit, or an expression that names one."""
+
+Expected: TypeAlias = Target | EllipsisType | None
+"""The commit that must be the head; None is a branch without commits, `...` any head."""
 
 
 class WorkingValues(Protocol):
@@ -58,6 +74,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
     ) -> None:
         self.lock = nullcontext() if lock is None else lock
         self._values: WorkingValues | None = None
+        self._is_in_transaction = False
         self._backend = backend
         self._tree = backend.cells()
         self.ref = ref
@@ -236,15 +253,18 @@ class Branch(StateReader, MutableMapping[str, Any]):
         fences: Mapping[str, int] | None = None,
         reads: Mapping[str, Commit] | None = None,
         allow_empty: bool = False,
+        expect: Expected = ...,
     ) -> Commit:
         """Make the staged edits part of history, all at once.
 
         If others have committed since, the edits are merged into the current head. Without edits
         nothing is committed, and the head is returned. `reads` are commits of other refs that
         this one depends on; they are not collected before it is. `fences` are numbers that must
-        not be lower than those the store has seen under the same names.
+        not be lower than those the store has seen under the same names. `expect` is the commit that
+        must be the head, None for a branch without commits: nothing is merged then.
 
         Raises:
+            StaleRef: the head is not the one to `expect`. The edits stay staged.
             MergeConflict: others changed the same paths, or a merge is not resolved yet. The
                 edits stay staged; `conflicts` lists what to decide.
             Fenced: a newer owner has committed with a higher fence.
@@ -259,6 +279,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
                 fences=fences,
                 reads=reads,
                 allow_empty=allow_empty,
+                expect=expect,
             )
 
     def _commit_staged(
@@ -271,10 +292,17 @@ class Branch(StateReader, MutableMapping[str, Any]):
         fences: Mapping[str, int] | None,
         reads: Mapping[str, Commit] | None,
         allow_empty: bool,
+        expect: Expected,
     ) -> Commit:
         """Commit the staged state; the lock is held, and the values were flushed."""
+        self._check_not_in_transaction("commit")
         self._committer.check_resolved()
+        before = self.head
         self._committer.settle_doubts()
+        if not isinstance(expect, EllipsisType):
+            has_landed = self.head is not before  # an earlier call, whose reply was lost
+            expected = None if expect is None else self.resolve(expect)
+            self._committer.check_head(self.head if has_landed else expected)
         is_edited = self._is_edited(self._stage.root())
         if self.head is not None and not is_edited and not allow_empty:
             return self.head
@@ -283,12 +311,84 @@ class Branch(StateReader, MutableMapping[str, Any]):
         details = _details(self._backend, message, author, kind, meta)
         details["reads"] = {ref: commit.hash for ref, commit in (reads or {}).items()}
         try:
-            commit = self._committer.land(details, fences or {}, if_moved=self._if_moved)
+            if_moved = self._if_moved if isinstance(expect, EllipsisType) else "refuse"
+            commit = self._committer.land(details, fences or {}, if_moved=if_moved)
         except Error:
             self._reload()  # what others committed may have been merged in already
             raise
         self._set_head(commit)
         return commit
+
+    @synchronized
+    def transact(
+        self,
+        edit: Callable[[Self], R],
+        message: str = "",
+        *,
+        author: str | None = None,
+        meta: Mapping[str, Any] | None = None,
+        attempts: int = 1000,
+    ) -> R:
+        """Call `edit(state)` on the current head and commit what it did; return its result.
+
+            def sell(state):
+                if state["stock"] == 0:
+                    return False
+                state["stock"] -= 1
+                return True
+
+            is_sold = state.transact(sell, "sold one")
+
+        What `edit` reads is what its edits are committed on: if another writer is faster, its edits
+        are discarded and it is called again on the new head, so let it do nothing else. It must
+        not commit. If it raises, its edits are discarded. Other threads wait.
+
+        Raises:
+            Uncommitted: there are staged edits, which are not part of the transaction.
+            Contention: others were faster as many times as there are `attempts`.
+            Unavailable: the store gave no reply. The edits stay staged; `commit()` finds out
+                whether they have landed, and commits them if not.
+        """
+        if iscoroutinefunction(edit):
+            raise Invalid("transact: edit must be a plain function, got a coroutine function")
+        if type(attempts) is not int or attempts < 1:
+            raise Invalid(f"transact: attempts must be an int, at least 1, got {attempts!r}")
+        self._require_clean("transact")
+        for _ in range(attempts):
+            head = self.refresh()
+            try:
+                result = self._edit_in_transaction(edit)
+                self.commit(message, author=author, meta=meta, expect=head)
+            except StaleRef as stale:
+                self.discard()
+                if stale.name != self.ref:
+                    raise
+            except BaseException:
+                if not self._committer.is_in_doubt:
+                    self.discard()
+                raise
+            else:
+                return result
+        raise Contention(
+            f"{self.ref} moved {attempts} times while this transaction tried to land",
+            hint="try again; nothing was written",
+        )
+
+    def _edit_in_transaction(self, edit: Callable[[Self], R]) -> R:
+        """Call a function that may edit and must not commit, merge or move the branch."""
+        self._is_in_transaction = True
+        try:
+            return edit(self)
+        finally:
+            self._is_in_transaction = False
+
+    def _check_not_in_transaction(self, verb: str) -> None:
+        """Refuse a verb that would commit half of a transaction."""
+        if self._is_in_transaction:
+            raise Invalid(
+                f"{verb}: not inside a transaction",
+                hint="transact() commits when the function returns",
+            )
 
     @synchronized
     def fork(self, name: str, *, at: Target = "@") -> Self:
@@ -409,6 +509,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
                 written: `unstash` a fresh handle to see them.
             RefNotFound: the branch was deleted, and a new one of that name would find them.
         """
+        self._check_not_in_transaction("stash")
         self._committer.stash.settle()
         root = self._flushed_root()
         if self._is_edited(root):
@@ -454,7 +555,8 @@ class Branch(StateReader, MutableMapping[str, Any]):
         return type(self)(self._backend, ref)
 
     def _require_clean(self, verb: str) -> None:
-        """Refuse a verb that would drop staged edits."""
+        """Refuse a verb that would drop staged edits, or commit a part of a transaction."""
+        self._check_not_in_transaction(verb)
         if not self.is_clean:
             raise Uncommitted(
                 f"{verb}: there are staged edits on {self.name}",

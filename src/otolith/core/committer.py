@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias
 
 from otolith.core.backend import Backend
 from otolith.core.history.commits import Commit, make_commit
@@ -39,6 +39,7 @@ from otolith.errors import (
     Busy,
     Closed,
     Conflict,
+    Contention,
     Denied,
     Full,
     Invalid,
@@ -58,6 +59,8 @@ _REFUSALS = (Busy, Closed, Conflict, Denied, Full, Invalid, NotFound, ReadOnly)
 
 _ATTEMPTS = 1000
 """Each lost race means that another commit landed, so this many are never needed."""
+
+_STILL_STAGED = "the edits are still staged: discard() them and read again, or commit() to merge"
 
 IfMoved: TypeAlias = Literal["merge", "replace", "refuse"]
 """What becomes of a staged state when others have committed since: it is merged with theirs,
@@ -408,10 +411,35 @@ class Committer:
             try:
                 return self._write(self._parents(), details, fences)
             except StaleRef as stale:
-                if stale.name != self._ref or if_moved == "refuse":
+                if stale.name != self._ref:
                     raise
+                if if_moved == "refuse":
+                    self._refuse(stale.expected, stale.actual)
                 self._catch_up(keep_root=if_moved == "replace")
         raise self._starved()
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether a commit was written without a reply, and may have landed."""
+        return bool(self._in_doubt)
+
+    def check_head(self, expected: Commit | None) -> None:
+        """Refuse if this handle, or the branch in the store, does not stand on a commit.
+
+        Raises:
+            StaleRef: it stands on another.
+            RefNotFound: the branch was deleted.
+        """
+        before = None if expected is None else expected.hash
+        mine = None if self.head is None else self.head.hash
+        for actual in (mine, self._backend.store.ref(self._ref)):
+            if actual != before:
+                self._refuse(before, actual)
+
+    def _refuse(self, expected: bytes | None, actual: bytes | None) -> NoReturn:
+        """Raise the error for a branch that stands on another commit than expected."""
+        self._moved_head()  # deleted is another error than moved
+        raise StaleRef(self._ref, expected=expected, actual=actual, hint=_STILL_STAGED) from None
 
     def land_instead(self, goal: Commit, details: Mapping[str, Any]) -> Commit:
         """Commit the state of another commit on top of the current head, in place of all edits.
@@ -476,9 +504,9 @@ class Committer:
             hint="open the branch again, or fork it from a commit; the edits are still staged",
         )
 
-    def _starved(self) -> Conflict:
+    def _starved(self) -> Contention:
         """Return the error for a commit that lost too many races."""
-        return Conflict(
+        return Contention(
             f"{self._ref} moved {_ATTEMPTS} times while this commit tried to land",
             hint="try again; nothing was written and the edits are still staged",
         )

@@ -7,14 +7,16 @@ Unsupported and names what to use instead.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from threading import Lock, RLock
+from types import EllipsisType
 from typing import Any, NoReturn, Self, TypeVar
 
 from otolith import environment
 from otolith.core import (
     Change,
     Commit,
+    Expected,
     Path,
     Target,
     format_path,
@@ -166,8 +168,11 @@ class Live(MutableMapping[str, Any]):
         reads: Mapping[str, Commit] | None = None,
         allow_empty: bool = False,
         skip_unstorable: bool = False,
+        expect: Expected = ...,
     ) -> None:
         """Return None: there is no history to add to."""
+        if not isinstance(expect, EllipsisType | None):
+            raise self._no_history("commit onto an expected head")
 
     def status(self) -> builtins.list[Change]:
         """Return nothing: there is nothing to commit."""
@@ -248,6 +253,18 @@ class Live(MutableMapping[str, Any]):
     def discard(self) -> NoReturn:
         """Raise Unsupported: what was overwritten is gone."""
         raise self._no_history("discard")
+
+    def transact(
+        self,
+        edit: Callable[[Self], object],
+        message: str = "",
+        *,
+        author: str | None = None,
+        meta: Mapping[str, Any] | None = None,
+        attempts: int = 1000,
+    ) -> NoReturn:
+        """Raise Unsupported: edits could not be discarded. `with state.lock:` keeps others out."""
+        raise self._no_history("transact")
 
     def merge(self, other: object, *, message: str = "", author: str | None = None) -> NoReturn:
         """Raise Unsupported: a merge needs a common ancestor."""

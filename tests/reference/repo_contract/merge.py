@@ -58,7 +58,6 @@ POLICIES = [
 
 TWINS = [
     # policy, base, what both sides make of it, merged
-    ("error", 1, 2, 2),
     ("append", [1], [1, 2], [1, 2, 2]),
     ("counter", 1, 3, 5),
     ("set", {1}, {1, 2}, {1, 2}),
@@ -101,6 +100,14 @@ class MergePromises:
         here, there = fork(state, start, {"x": both, "a": 1}, {"x": both, "b": 1})
         assert here.merge(there).ok
         assert here["x"] == merged
+
+    def test_equal_edits_are_a_conflict_where_the_policy_is_error(self, state: Branch) -> None:
+        start = {"x": 1, "rule": rule("x", "error")}
+        here, there = fork(state, start, {"x": 2, "a": 1}, {"x": 2, "b": 1})
+        assert [(each.path, each.ours) for each in here.merge(there).conflicts] == [("x", 2)]
+        here.resolve_conflict("x", take="ours")
+        here.commit()
+        assert there.merge(here).kind == "fast-forward"
 
     @pytest.mark.parametrize("policy", ["append", "counter", "error"])
     def test_what_both_sides_removed_is_gone(self, state: Branch, policy: str) -> None:

@@ -193,6 +193,8 @@ def test_a_commit_of_live_state_keeps_everything_in_place():
         lambda state: state.merge(state),
         lambda state: state.blame(),
         lambda state: state.discard(),
+        lambda state: state.transact(lambda state: None),
+        lambda state: state.commit(expect="main"),
         lambda state: state.resolve("main"),
         lambda state: state.diff("main"),
         lambda state: state.log("main"),

@@ -2,7 +2,9 @@
 
 Rule 1: where only one side differs from the base, that side wins; no policy is consulted.
 Rule 2: where both do, maps are merged key by key, lists by their edits, sets by element.
-Rule 3: anything else follows the policy of its path; without one it is a conflict.
+Rule 3: anything else follows the policy of its path; without one it is a conflict. Two equal edits
+count as one, except where a policy says otherwise: `counter` and `append` count both, and for
+`error` they are a conflict, because each side may have acted on what it read.
 Rule 4: a conflict is a value. The merge continues with our side there, and reports it.
 Rule 5: events never conflict: what either side recorded stays, what either took back is gone.
 
@@ -29,7 +31,7 @@ from typing import Any, TypeAlias
 
 from otolith.core.history.commits import Commit, Graph
 from otolith.core.merge.diff import WalkLimit, map_differences
-from otolith.core.merge.policies import CALL, Policies, Resolver
+from otolith.core.merge.policies import CALL, RESERVED, Policies, Resolver
 from otolith.core.merge.values import NoDecision, ValueMerger
 from otolith.core.paths import EVENTS, POLICY, SNAPSHOTS, Path, format_path
 from otolith.core.trees.cells import EMPTY_MAP, Cells
@@ -92,6 +94,9 @@ _Disputes: TypeAlias = dict[bytes, bytes | None]
 
 _ADDING = ("counter", "append")
 """Policies for which two equal edits are two edits: both sides counted, both sides appended."""
+
+
+_TWINS = "both sides made the same edit"
 
 
 class Merger:
@@ -214,6 +219,9 @@ class _Walk:
         default = "error" if base in self._disputes else by_kind
         policy = default if rule is None else rule
         counts_twice = policy == "map" or rule in _ADDING
+        is_strict = rule == "error" and path[0] not in RESERVED  # equal pickles are one pickle
+        if is_strict and ours is not None and self._cells.same(ours, theirs):
+            return self._conflict(path, _TWINS, base, ours, theirs)
         if (ours is None or not counts_twice) and self._cells.same(ours, theirs):
             return ours
         if policy == "last-writer":

@@ -1,0 +1,311 @@
+"""Read, decide and write as one: `transact`, and `commit(expect=…)`."""
+
+from __future__ import annotations
+
+from threading import Thread
+
+import pytest
+
+import otolith
+from otolith.errors import (
+    Conflict,
+    Contention,
+    Invalid,
+    MergeConflict,
+    RefNotFound,
+    StaleRef,
+    Unavailable,
+    Uncommitted,
+    Unstorable,
+)
+from otolith.testing import Fault, FaultyStore
+from tests.patience import HANG_SECONDS
+
+
+@pytest.fixture
+def repo():
+    with otolith.open("memory:") as repo:
+        state = repo.session("shop")
+        state["stock"], state["log"] = 1, []
+        state.commit("opened")
+        yield repo
+
+
+def sell(state):
+    """Sell one, if there is one."""
+    if state["stock"] == 0:
+        return False
+    state["stock"] -= 1
+    state["log"].append("sold")
+    return True
+
+
+def overtaken(repo, times=1):
+    """Return `sell`, before whose commit another handle commits, the first few times."""
+    left = [times]
+
+    def edit(state):
+        result = sell(state)
+        if left[0]:
+            left[0] -= 1
+            other = repo.session("shop")
+            other.counter("visits").add(1)
+            other.commit("visited")
+        return result
+
+    return edit
+
+
+# transact
+
+
+def test_of_two_buyers_one_gets_the_last_item(repo):
+    first, second = repo.session("shop"), repo.session("shop")
+
+    assert first.transact(sell) is True
+    assert second.transact(sell) is False
+
+    assert repo.session("shop").to_dict() == {"stock": 0, "log": ["sold"]}
+
+
+def test_threads_with_a_handle_each_sell_what_there_is_and_no_more(tmp_path):
+    sold: list[bool] = []
+    with otolith.open(tmp_path / "shop.db") as repo:
+        state = repo.session("shop")
+        state["stock"], state["log"] = 7, []
+        state.commit()
+
+        def buy():
+            own = repo.session("shop")
+            sold.extend(own.transact(sell) for _ in range(4))
+
+        buyers = [Thread(target=buy) for _ in range(4)]
+        for buyer in buyers:
+            buyer.start()
+        for buyer in buyers:
+            buyer.join(HANG_SECONDS)
+
+        assert sorted(sold) == [False] * 9 + [True] * 7
+        assert repo.session("shop").to_dict() == {"stock": 0, "log": ["sold"] * 7}
+
+
+def test_a_transaction_that_was_overtaken_runs_again_on_the_new_head(repo):
+    state = repo.session("shop")
+    log = state["log"]
+
+    assert state.transact(overtaken(repo), "sold one") is True
+
+    assert (state["stock"], state["visits"], log) == (0, 1, ["sold"])
+    assert state["log"] is log
+    assert state.head.message == "sold one"
+
+
+def test_a_transaction_that_is_overtaken_each_time_gives_up_and_leaves_nothing(repo):
+    state = repo.session("shop")
+
+    with pytest.raises(Contention, match="moved 3 times") as refused:
+        state.transact(overtaken(repo, times=9), attempts=3)
+
+    assert isinstance(refused.value, Conflict)
+    assert state.is_clean
+    assert (state.refresh(), state["stock"], state["visits"]) == (state.head, 1, 3)
+
+
+def test_a_transaction_refuses_to_take_along_what_was_staged_before(repo):
+    state = repo.session("shop")
+    state["log"].append("by hand")
+
+    with pytest.raises(Uncommitted, match="transact"):
+        state.transact(sell)
+
+    assert (state["stock"], state["log"]) == (1, ["by hand"])
+
+
+def test_an_error_in_a_transaction_discards_its_edits(repo):
+    state = repo.session("shop")
+
+    def fail(state):
+        sell(state)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        state.transact(fail)
+
+    assert state.is_clean
+    assert (state["stock"], state["log"]) == (1, [])
+
+
+def test_a_value_that_cannot_be_stored_discards_the_transaction(repo):
+    state = repo.session("shop")
+
+    with pytest.raises(Unstorable):
+        state.transact(lambda state: state.update(stock=0, lock=(each for each in [1])))
+
+    assert state.to_dict() == {"stock": 1, "log": []}
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        lambda state: state.commit(),
+        lambda state: state.merge("main"),
+        lambda state: state.undo(),
+        lambda state: state.stash(),
+        lambda state: state.transact(sell),
+    ],
+    ids=["commit", "merge", "undo", "stash", "transact"],
+)
+def test_a_transaction_cannot_be_committed_in_halves(repo, verb):
+    state = repo.session("shop")
+    head = state.head
+
+    with pytest.raises(Invalid, match="inside a transaction"):
+        state.transact(lambda state: (sell(state), verb(state)))
+
+    assert (state.is_clean, repo.session("shop").head) == (True, head)
+
+
+def test_a_transaction_starts_where_others_have_left_off_and_may_be_the_first_commit(repo):
+    old, new = repo.session("shop"), repo.session("shop")
+    new["stock"] = 5
+    new.commit()
+    assert old.transact(lambda state: state["stock"]) == 5
+
+    first = repo.session("other")
+    first.transact(lambda state: state.update(a=1), "first")
+    assert repo.session("other").to_dict() == {"a": 1}
+
+
+def test_a_transaction_on_a_deleted_branch_says_so(repo):
+    state = repo.session("shop").fork("side")
+    repo.delete_branch("shop", "side")
+
+    with pytest.raises(RefNotFound, match="deleted"):
+        state.transact(sell)
+
+    assert state.is_clean
+
+
+@pytest.mark.parametrize("has_landed", [False, True])
+def test_a_transaction_without_a_reply_stays_staged_and_commit_finds_out(repo, has_landed):
+    state = repo.session("shop")
+    faults = [Fault("write", kind="lose" if has_landed else "refuse"), Fault("ref", at=2)]
+    store, repo.backend.store = repo.backend.store, FaultyStore(repo.store, faults)
+
+    with pytest.raises(Unavailable):
+        state.transact(sell)
+
+    repo.backend.store = store
+    state.commit("again")
+    assert repo.session("shop").to_dict() == {"stock": 0, "log": ["sold"]}
+    assert len([*state.log()]) == 2
+
+
+@pytest.mark.parametrize("attempts", [0, -1, "3", True, 1.0])
+def test_attempts_are_counted_from_one(repo, attempts):
+    with pytest.raises(Invalid, match="attempts"):
+        repo.session("shop").transact(sell, attempts=attempts)
+
+
+def test_a_coroutine_function_is_not_a_transaction(repo):
+    async def edit(state):
+        state["stock"] = 0
+
+    with pytest.raises(Invalid, match="coroutine"):
+        repo.session("shop").transact(edit)
+
+
+# commit(expect=…)
+
+
+def test_a_commit_lands_on_the_commit_it_expects(repo):
+    state = repo.session("shop")
+    head = state.head
+    state["stock"] = 3
+    made = state.commit(expect=head)
+    state["stock"] = 4
+    assert state.commit(expect=made.id).parents == (made.id,)
+
+
+def test_a_commit_that_expects_another_head_is_refused_and_stays_staged(repo):
+    one, two = repo.session("shop"), repo.session("shop")
+    head = two.head
+    one["visits"] = 1
+    first = one.commit()
+    two["stock"] = 9
+
+    with pytest.raises(StaleRef, match="still staged") as refused:
+        two.commit(expect=head)
+
+    assert (refused.value.expected, refused.value.actual) == (head.hash, first.hash)
+    assert two["stock"] == 9
+    two.commit()
+    assert repo.session("shop").to_dict() == {"stock": 9, "log": [], "visits": 1}
+
+
+def test_a_commit_that_expects_a_head_this_handle_has_not_read_is_refused(repo):
+    one, two = repo.session("shop"), repo.session("shop")
+    one["visits"] = 1
+    first = one.commit()
+    two["stock"] = 9
+
+    with pytest.raises(StaleRef):
+        two.commit(expect=first)
+
+    assert not two.is_clean
+
+
+def test_without_edits_the_expected_head_is_checked_too(repo):
+    one, two = repo.session("shop"), repo.session("shop")
+    head = two.head
+    assert two.commit(expect=head) == head
+    one["visits"] = 1
+    one.commit()
+    with pytest.raises(StaleRef):
+        two.commit(expect=head)
+
+
+def test_the_first_commit_expects_no_head(repo):
+    one, two = repo.session("new"), repo.session("new")
+    one["a"], two["b"] = 1, 2
+    one.commit(expect=None)
+    with pytest.raises(StaleRef):
+        two.commit(expect=None)
+    with pytest.raises(StaleRef):
+        repo.session("new").commit(expect=None)
+
+
+def test_a_race_between_the_check_and_the_write_is_refused_as_well(repo, monkeypatch):
+    one, two = repo.session("shop"), repo.session("shop")
+    head = two.head
+    two["stock"] = 9
+    check = two._committer.check_head
+
+    def overtake(expected):
+        check(expected)
+        one["visits"] = 1
+        one.commit()
+
+    monkeypatch.setattr(two._committer, "check_head", overtake)
+    with pytest.raises(StaleRef, match="still staged"):
+        two.commit(expect=head)
+    assert two["stock"] == 9
+
+
+# the policy error
+
+
+def test_two_equal_edits_under_the_policy_error_do_not_both_succeed(repo):
+    state = repo.session("shop")
+    state.policy("stock", "error")
+    state.commit()
+    one, two = repo.session("shop"), repo.session("shop")
+    one["stock"] -= 1
+    two["stock"] -= 1
+    one.commit()
+
+    with pytest.raises(MergeConflict) as refused:
+        two.commit()
+
+    assert refused.value.paths == ("stock",)
+    assert two.conflicts[0].why == "both sides made the same edit"
