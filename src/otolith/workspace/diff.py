@@ -13,6 +13,7 @@ from otolith.codecs import labels
 from otolith.core import WORKSPACE, Branch, Cells, Target
 from otolith.errors import Error
 from otolith.types import Tag
+from otolith.workspace.variables import VariableEntries
 
 ChangeKind = Literal["created", "changed", "deleted"]
 
@@ -64,25 +65,25 @@ def workspace_diff(
 
 def _differences(cells: Cells, old: bytes | None, new: bytes | None) -> Iterator[Difference]:
     """Yield the differences between two states, each given by its root cell."""
-    before, after = _tables(cells, old), _tables(cells, new)
-    for name, mine, yours in _changed_entries(cells, before.get("vars"), after.get("vars")):
-        was, now = (_load(cells, mine), _load(cells, yours))
-        if was is not None and now is not None and was.get("step") == now.get("step"):
-            continue  # only what refers to it has changed
-        texts = _describe(was), _describe(now)
-        columns = _column_changes(cells, before, after, name)
-        yield Difference(name, _change_kind(mine, yours), "variable", *texts, columns)
-    for name, mine, yours in _changed_entries(cells, before.get("files"), after.get("files")):
+    before, after = (VariableEntries(cells, _workspace_cell(cells, root)) for root in (old, new))
+    for name in sorted({*before.names, *after.names}):
+        was, now = before.content(name), after.content(name)
+        if was != now:
+            texts = _describe(before.current(name)), _describe(after.current(name))
+            columns = _column_changes(cells, before.tables, after.tables, name)
+            yield Difference(name, _change_kind(was, now), "variable", *texts, columns)
+    files = before.tables.get("files"), after.tables.get("files")
+    for name, mine, yours in _changed_entries(cells, *files):
         yield Difference(name, _change_kind(mine, yours), "file")
 
 
-def _load(cells: Cells, cell: bytes | None) -> Any:
-    return None if cell is None else cells.load(cell)
+def _workspace_cell(cells: Cells, root: bytes | None) -> bytes | None:
+    return None if root is None else cells.entry(root, cells.encoding.key(WORKSPACE))
 
 
-def _describe(entry: Any) -> str:
+def _describe(entry: Mapping[str, Any]) -> str:
     """Return the short description of one side: type and shape, or type and preview."""
-    if not isinstance(entry, dict):
+    if not entry:
         return ""
     kind, shape = entry.get("type", "?"), entry.get("shape")
     if entry.get("kind") == "lost":
@@ -124,14 +125,6 @@ def _column_cells(cells: Cells, data: bytes | None, name: str) -> dict[str, byte
     return dict(zip(map(str, names), cells.elements(fields["columns"]), strict=True))
 
 
-def _tables(cells: Cells, root: bytes | None) -> dict[str, bytes]:
-    """Return the root cells of the tables of a workspace, by name."""
-    cell = None if root is None else cells.entry(root, cells.encoding.key(WORKSPACE))
-    if cell is None:
-        return {}
-    return {str(cells.encoding.unkey(key)): part for key, part in cells.entries(cell)}
-
-
 def _changed_entries(
     cells: Cells, old: bytes | None, new: bytes | None
 ) -> Iterator[tuple[str, bytes | None, bytes | None]]:
@@ -143,7 +136,7 @@ def _changed_entries(
             yield name, mine.get(key), yours.get(key)
 
 
-def _change_kind(mine: bytes | None, yours: bytes | None) -> ChangeKind:
+def _change_kind(mine: object, yours: object) -> ChangeKind:
     if mine is None:
         return "created"
     return "deleted" if yours is None else "changed"

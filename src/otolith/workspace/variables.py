@@ -14,11 +14,14 @@ Nothing is unpickled here. A state has these tables of a workspace, below `.work
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from otolith.core import WORKSPACE, StateReader
+from otolith.core import WORKSPACE, Cells, StateReader
+from otolith.errors import Error
 from otolith.workspace.result_check import TABLES
+from otolith.workspace.worker.value_summary import describe, is_summary_of
 
 
 class WorkspaceTables:
@@ -98,9 +101,69 @@ class Variable:
 
 def variables_in(state: StateReader) -> list[Variable]:
     """Return the descriptions of the variables of a state, sorted by name."""
-    index = WorkspaceTables(state).entry("vars")
-    entries = index.items() if isinstance(index, dict) else ()
-    return [_variable(str(name), entry) for name, entry in sorted(entries)]
+    root = state.cell_at((WORKSPACE,))
+    if root is None:
+        return []
+    found = VariableEntries(state.cells, root)
+    return [_variable(name, found.current(name)) for name in found.names]
+
+
+class VariableEntries:
+    """The entries of `vars` in one state, given by the root cell of its workspace."""
+
+    def __init__(self, cells: Cells, root: bytes | None) -> None:
+        self._cells = cells
+        self.tables = {} if root is None else self._parts(root)
+        self._data = self._parts(self.tables["data"]) if "data" in self.tables else {}
+        entries = cells.load(self.tables["vars"]) if "vars" in self.tables else {}
+        self._entries: dict[str, dict[str, Any]] = entries if isinstance(entries, dict) else {}
+
+    def _parts(self, cell: bytes) -> dict[str, bytes]:
+        """Return the cells of a map, by name."""
+        unkey = self._cells.encoding.unkey
+        return {str(unkey(key)): part for key, part in self._cells.entries(cell)}
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all variables, sorted."""
+        return sorted(self._entries)
+
+    def current(self, name: str) -> dict[str, Any]:
+        """Return the entry of a variable, with a summary of the value that it has now.
+
+        A merge can give it another value than the one that its entry describes; then the value is
+        read. What cannot be read here has no summary but its type.
+        """
+        entry, cell = self._entries.get(name, {}), self._data.get(name)
+        if cell is None or is_summary_of(entry, self._cells.settle(cell)):
+            return entry
+        try:
+            return {**_without(entry, _SUMMARY), **describe(self._cells.load(cell))}
+        except (Error, ImportError):
+            known = {"type": entry.get("type"), "bytes": self._cells.full_size(cell)}
+            return {**_without(entry, _SUMMARY), **known}
+
+    def content(self, name: str) -> object:
+        """Return what is equal for equal variables, wherever they were made; None if there is none.
+
+        That is the cell of a value or pickle, and of the entry what is no description.
+        """
+        entry = self._entries.get(name)
+        if entry is None:
+            return None
+        place = {"data": ("data", name), "object": ("objects", str(entry.get("group")))}
+        table, key = place.get(str(entry.get("kind")), ("", ""))
+        parts = self.tables.get(table)
+        cell = parts and self._cells.entry(parts, self._cells.encoding.key(key))
+        return cell and self._cells.settle(cell), _without(entry, _DESCRIPTION)
+
+
+_SUMMARY = frozenset({"type", "shape", "columns", "length", "bytes", "preview", "of"})
+_DESCRIPTION = _SUMMARY | {"step", "made", "leaning_on", "leaning_in"}
+
+
+def _without(entry: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
+    return {key: part for key, part in entry.items() if key not in names}
 
 
 def _variable(name: str, entry: dict[str, Any]) -> Variable:

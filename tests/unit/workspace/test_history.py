@@ -9,7 +9,7 @@ import pytest
 
 from otolith import Disk, Versioned
 from otolith.errors import Invalid, Untrusted
-from otolith.workspace import Runner, Workspace
+from otolith.workspace import Difference, Runner, Workspace
 from otolith.workspace.protocol import NewObject, WorkerResult
 from otolith.workspace.result_check import verify_result
 
@@ -74,6 +74,117 @@ def test_what_both_changed_is_a_conflict_to_look_at(workspace: Workspace) -> Non
     assert merged.kind == "conflicted"
     assert [each.path for each in merged.conflicts] == [".workspace/data/df"]
     assert list(merged.conflicts[0].theirs["a"]) == [11, 12]
+
+
+def texts(differences: list[Difference]) -> list[str]:
+    return [str(each) for each in differences]
+
+
+def previews(workspace: Workspace) -> dict[str, str]:
+    return {each.name: each.preview for each in workspace.vars()}
+
+
+def test_branches_are_compared_by_content_and_not_by_the_number_of_steps(
+    workspace: Workspace,
+) -> None:
+    workspace.run("x = 1; y = 1; c = 1; same = 1")
+    with workspace.fork("alt") as other:
+        other.run("x = 2; same = 3\nclass C:\n    n = 2\nc = C()")
+    workspace.run("x = 3; same = 3\nclass C:\n    n = 3\nc = C()")
+    found = {each.name: each.how for each in workspace.diff("main", "alt")}
+    assert found == {"C": "changed", "c": "changed", "x": "changed"}
+    assert "~ x: int 3 -> int 2" in texts(workspace.diff("main", "alt"))
+
+
+def test_what_is_equal_on_two_branches_is_no_difference(workspace: Workspace) -> None:
+    workspace.run("x = 1")
+    with workspace.fork("alt") as other:
+        other.run("z = 0")
+        other.run("x = [2]; del z\nimport json")
+    workspace.run("x = [2]\nimport json")
+    assert workspace.diff("main", "alt") == []
+
+
+def test_what_only_refers_to_a_variable_does_not_change_it(workspace: Workspace) -> None:
+    workspace.run("x = [1]\nclass C: pass")
+    workspace.run("c = C(); c.part = x")
+    assert [each.name for each in workspace.diff()] == ["c"]
+
+
+def test_the_difference_of_a_merge_has_the_merged_values(workspace: Workspace) -> None:
+    workspace.run("x = {'a': 1, 'b': 1}")
+    with workspace.fork("try") as other:
+        other.run("x['a'] = 2")
+    workspace.run("x['b'] = 2")
+    assert workspace.merge("try").kind == "merged"
+    assert texts(workspace.diff()) == ["~ x: dict {'a': 1, 'b': 2} -> dict {'a': 2, 'b': 2}"]
+    assert texts(workspace.diff("try", "main")) == [
+        "~ x: dict {'a': 2, 'b': 1} -> dict {'a': 2, 'b': 2}"
+    ]
+
+
+def test_variables_are_described_as_they_are_after_a_merge(workspace: Workspace) -> None:
+    workspace.run(FRAME + "; d = {'a': 1, 'b': 1}; z = 1")
+    with workspace.fork("try") as other:
+        other.run("df['c'] = 0; d['a'] = 2")
+    workspace.run("df['b'] += 100; d['b'] = [2]")
+    assert workspace.merge("try").kind == "merged"
+    found = {each.name: each for each in workspace.vars()}
+    assert found["d"].preview == "{'a': 2, 'b': [2]}"
+    assert found["df"].shape == (2, 3)
+    assert [name for name, _ in found["df"].columns] == ["a", "b", "c"]
+    assert found["z"].preview == "1"
+
+
+def test_a_step_that_reads_a_merged_variable_notes_how_it_is_now(workspace: Workspace) -> None:
+    workspace.run("x = {'a': 1, 'b': 1}; y = 1")
+    with workspace.fork("try") as other:
+        other.run("x['a'] = 2")
+    workspace.run("x['b'] = 2")
+    workspace.merge("try")
+    step = workspace.run("y = x['a']")
+    assert step.changed == ("y",)
+    entry = workspace.state.cells.load(cell_of(workspace, "vars", "x"))
+    assert isinstance(entry, dict)
+    assert (entry["preview"], entry["step"]) == ("{'a': 2, 'b': 2}", 2)
+    assert texts(workspace.diff()) == ["~ y: int 1 -> int 2"]
+
+
+def cell_of(workspace: Workspace, *path: str) -> bytes:
+    cell = workspace.state.cell_at((".workspace", *path))
+    assert cell is not None
+    return cell
+
+
+def test_a_rollback_and_an_undo_bring_the_descriptions_back(workspace: Workspace) -> None:
+    first = workspace.run("x = {'a': 1, 'b': 1}").commit
+    assert first is not None
+    with workspace.fork("try") as other:
+        other.run("x['a'] = 2")
+    workspace.run("x['b'] = 2")
+    merged = workspace.merge("try")
+    assert previews(workspace) == {"x": "{'a': 2, 'b': 2}"}
+    workspace.undo()
+    assert previews(workspace) == {"x": "{'a': 1, 'b': 2}"}
+    workspace.state.redo()
+    assert previews(workspace) == {"x": "{'a': 2, 'b': 2}"}
+    workspace.state.rollback(first)
+    assert previews(workspace) == {"x": "{'a': 1, 'b': 1}"}
+    assert merged.commit is not None
+    assert texts(workspace.diff(merged.commit, "main")) == [
+        "~ x: dict {'a': 2, 'b': 2} -> dict {'a': 1, 'b': 1}"
+    ]
+
+
+def test_a_merged_frame_is_not_laid_out_as_one_of_its_sides(workspace: Workspace) -> None:
+    rows = "pd.DataFrame(np.ones((3, 3)), columns=[*'abc'], copy=False)"
+    workspace.run(f"import numpy as np, pandas as pd\ndf = {rows}")
+    with workspace.fork("try") as other:
+        other.run("df['word'] = 'x'")
+    workspace.run("df.iloc[0, 0] = 5")
+    assert workspace.merge("try").kind == "merged"
+    step = workspace.run("[str(each) for each in df.dtypes[:3]], df.iloc[0, 0]")
+    assert step.value == (["float64"] * 3, 5.0)
 
 
 def test_the_log_of_a_variable_has_what_changed_it(workspace: Workspace) -> None:

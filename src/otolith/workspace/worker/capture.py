@@ -23,7 +23,7 @@ from typing import Any
 
 from otolith.workspace.worker import value_layout
 from otolith.workspace.worker.capture_objects import CaptureNotes, ObjectCapture, VariableChanges
-from otolith.workspace.worker.value_summary import describe
+from otolith.workspace.worker.value_summary import describe, is_summary_of, value_id
 from otolith.workspace.worker.variables import Variables
 
 _NEVER_DATA = (types.FunctionType, types.BuiltinFunctionType, type, types.MethodType)
@@ -131,13 +131,16 @@ class Capture:
     def _write_entry(self, name: str, entry: dict[str, Any], loaded: dict[str, Any]) -> None:
         """Write the entry of a variable; a changed one gets a new summary and step."""
         old, changes = self._variables.index.get(name), self._notes.changes
-        if old is not None and not self._is_changed(name, entry, old):
-            entry = {**{key: old[key] for key in old if key not in _RELATIONS}, **entry}
-        else:
-            if name in loaded:
-                summary = self._notes.summaries.get(name) or describe(loaded[name])
-                entry = {**summary, "step": self._notes.step, **entry}
+        data = self._state.cell("data", name) if entry["kind"] == "data" else None
+        is_changed = old is None or self._is_changed(name, entry, old)
+        if is_changed:
             (changes.created if old is None else changes.changed).append(name)
+        known = {} if old is None or is_changed else old
+        if name in loaded and (is_changed or not (data is None or is_summary_of(known, data))):
+            summary = self._notes.summaries.get(name) or describe(loaded[name])
+            of = {} if data is None else {"of": value_id(data)}
+            known = {**summary, **of, "step": known.get("step", self._notes.step)}
+        entry = {**{key: known[key] for key in known if key not in _RELATIONS}, **entry}
         if entry != old:
             self._state.put("vars", name, value=entry)
             self._variables.index[name] = entry

@@ -28,7 +28,8 @@ from otolith.types import Hash
 from otolith.workspace import protocol
 from otolith.workspace.wire import Wire, seal
 from otolith.workspace.worker.mapped_memory import MappingCells, MemoryMappings
-from otolith.workspace.worker.value_layout import with_layout
+from otolith.workspace.worker.value_layout import usual_layout, with_layout
+from otolith.workspace.worker.value_summary import is_summary_of
 
 TABLES = (ALIASES, "ambient", "classes", "code", "data", "last", "objects", "signatures", "vars")
 """The tables of a workspace. A worker reads `signatures` and never writes them."""
@@ -118,8 +119,14 @@ class RemoteState:
         """Return the value of a cell; that of a variable with its layout."""
         value = self.cells.load(cell)
         if path[0] == "data" and len(path) > 1:
-            value = with_layout(value, self.entry("vars", str(path[1])) or {}, path[2:])
+            value = with_layout(value, self._layout(str(path[1])), path[2:])
         return value
+
+    def _layout(self, name: str) -> dict[str, Any]:
+        """Return the layout of a variable; of a merged one, what holds for any value."""
+        entry, data = self.entry("vars", name) or {}, self.cell("data", name)
+        is_own = data is None or is_summary_of(entry, data)
+        return entry if is_own else usual_layout(entry)
 
     def load_data(self, name: str) -> dict[str, object]:
         """Read a variable; return it, and those that had to be read with it, by name."""

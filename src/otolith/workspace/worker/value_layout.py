@@ -118,6 +118,12 @@ def with_layout(value: Any, layout: dict[str, Any], inside: Path = ()) -> Any:
     return value if inside else with_row_layout(value, layout.get("by_rows"))
 
 
+def usual_layout(layout: dict[str, Any]) -> dict[str, Any]:
+    """Return the part of a layout that suits another value: the order of its keys."""
+    order = layout.get("order")
+    return {"order": {"keys": order["keys"], "places": []}} if order else {}
+
+
 def _read_only(value: object, by: SortKey) -> list[list[Any]]:
     """Return the paths of arrays that cannot be written to."""
     arrays = [each for level, _ in levels([value], set()) for each in level if is_array(each)]

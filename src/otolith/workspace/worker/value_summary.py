@@ -1,16 +1,22 @@
 """The summary of a variable: type, shape, columns, size, preview; or why it was lost.
 
-It is stored beside the variable, so that its description does not have to read it.
+It is stored beside the variable, so that its description does not have to read it. A merge merges
+values, and takes the summary of one side: so a summary of data says of which value it is (`of`),
+and one of another value is made again by those who read it.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from reprlib import Repr
 from typing import Any
 
+from otolith.core import digest
+
 _PREVIEW = 200
 _COLUMNS = 50
+_VALUE_ID_BYTES = 8
 
 _short = Repr()
 _short.maxstring = _short.maxother = 120
@@ -40,6 +46,19 @@ def describe(value: Any) -> dict[str, Any]:
     found["bytes"] = _bytes(value)
     found["preview"] = _preview(value)
     return found
+
+
+def value_id(cell: bytes) -> bytes:
+    """Return what a summary calls the value in a settled cell."""
+    return digest(cell)[:_VALUE_ID_BYTES]
+
+
+def is_summary_of(entry: Mapping[str, Any], cell: bytes) -> bool:
+    """Tell whether an entry of `vars` describes the data in a settled cell.
+
+    One that an earlier version wrote does not say, and is believed.
+    """
+    return entry.get("of") in (None, value_id(cell))
 
 
 def _columns(value: Any) -> list[list[str]] | None:
