@@ -45,6 +45,7 @@ from otolith.views.describe import (
     describe_object,
     object_pieces,
 )
+from otolith.views.workspace import describe_workspace
 
 _CHARACTERS_PER_TOKEN = 8
 """More than a token has."""
@@ -122,7 +123,7 @@ def _stored_lines(state: StateReader, focus: str, budget: int) -> list[str]:
     title = _title(state, size_text(state.cells.full_size(root or b"")))
     left = budget - cost(title)
     if focus == "full":
-        named, own = describer.top(root or _EMPTY_MAP, len(state)), _agent_values(state)
+        named, own = describer.top(root or _EMPTY_MAP, len(state)), _agent_values(state, describer)
         every = NamedValues([*own, *named.items], len(own) + named.total) if own else named
         return [title, *lay_out(every, left)]
     return [title, *_lay_out_sections(_recent_sections(state, describer), left)]
@@ -250,9 +251,10 @@ def _lay_out_sections(sections: Iterable[Section], budget: int) -> list[str]:
 # The agent: its runs, its memory, and the last messages
 
 
-def _agent_values(state: StateReader) -> list[NamedValue]:
+def _agent_values(state: StateReader, describer: CellDescriber) -> list[NamedValue]:
     """Return where runs are, what the agent works with, and the last messages."""
-    return [*_runs(state), *_memory(state), *_threads(state)]
+    work = describe_workspace(state, describer)
+    return [*_runs(state), *_memory(state), *_threads(state), *work]
 
 
 def _worded(name: str, words: str, value: object) -> NamedValue:
@@ -317,7 +319,7 @@ def _recent_sections(state: StateReader, describer: CellDescriber) -> Iterator[S
         waiting = _changes(state.cells, head, state, describer)
         if waiting.total:
             yield Section("not committed:", waiting)
-    own = _agent_values(state)
+    own = _agent_values(state, describer)
     if own:
         yield Section("the agent:", NamedValues(own, len(own), "values"))
     events = _events(state, describer, now)

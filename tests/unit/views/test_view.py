@@ -13,6 +13,7 @@ from otolith import Disk, Live, Memory, Versioned, view
 from otolith.errors import Invalid
 from otolith.text.tokens import estimate_tokens
 from otolith.types import Hash
+from otolith.workspace import Runner
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -422,3 +423,52 @@ def test_what_is_no_state_is_refused():
 
 def test_only_what_cannot_be_seen_is_escaped():
     assert '"k\\n€\\u202e"' in str(view(Live({"n": "k\n€\u202e"})))
+
+
+STEP = """
+import json
+rows = [1, 2, 3]
+class C:
+    pass
+c = C()
+g = (n for n in [1])
+open("a.txt", "w").write("hello")
+"""
+
+
+@pytest.fixture
+def worked(tmp_path):
+    with (
+        Versioned(Disk(tmp_path / "a.db", durability="fast")) as state,
+        state.workspace(runner=Runner(sandbox="limits"), folder=tmp_path / "work") as workspace,
+    ):
+        assert workspace.run(STEP).ok
+        yield state
+
+
+def test_variables_and_files_of_a_workspace_are_viewed(worked):
+    shown = lines(view(worked, "full"))
+    assert len(shown) == 2
+    assert shown[0].startswith("(variables): 5 variables = {C: <class ")
+    assert "g: <generator, lost: TypeError" in shown[0]
+    assert "rows: [1, 2, 3]" in shown[0]
+    assert shown[1] == '(files): 1 file = {"a.txt": <5 B>}'
+    assert "rows: [1, 2, 3]" in view(worked)
+
+
+def test_variables_are_viewed_as_they_were_at_a_commit(worked):
+    first = worked.head
+    with worked.workspace(runner=Runner(sandbox="limits")) as workspace:
+        workspace.run("rows.append(4); more = 1")
+    assert "rows: [1, 2, 3]" in view(worked.at(first), "full")
+    assert "more" not in view(worked.at(first), "full")
+    assert "rows: [1, 2, 3, 4]" in view(worked, "full")
+
+
+def test_many_variables_are_listed_on_lines_of_their_own(worked):
+    with worked.workspace(runner=Runner(sandbox="limits")) as workspace:
+        workspace.run("for n in range(40): globals()[f'v{n:02}'] = 'word ' * 40")
+    shown = view(worked, "full", max_tokens=300)
+    assert "\n  v00: str" in shown
+    assert "more variables" in shown
+    assert estimate_tokens(shown) <= 300
