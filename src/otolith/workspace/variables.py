@@ -146,7 +146,7 @@ class VariableEntries:
     def content(self, name: str) -> object:
         """Return what is equal for equal variables, wherever they were made; None if there is none.
 
-        That is the cell of a value or pickle, and of the entry what is no description.
+        That is the cell of the value or pickle, and the entry without its description.
         """
         entry = self._entries.get(name)
         if entry is None:
