@@ -17,7 +17,7 @@ from otolith.agent.model_step import ActionMode, InputLoader, ModelOrchestrator,
 from otolith.agent.models.base import Model, OnText, as_model
 from otolith.agent.run_store import MAIN
 from otolith.agent.state import AgentState, Outcome
-from otolith.agent.tools import Signature, Tool, Toolbox, convert, to_plain
+from otolith.agent.tools import PlainForm, Signature, Tool, Toolbox, convert, to_plain
 from otolith.core import Target
 from otolith.errors import BadReply, Busy, Invalid, TimedOut
 from otolith.session import Versioned
@@ -276,7 +276,11 @@ class Task(Generic[R]):
         untyped = [name for name in given if not self.signature.has_type(name)]
         if untyped:
             raise Invalid(f"{', '.join(untyped)} could be of any type", hint="annotate it")
-        return self.inputs(given)
+        found = self.inputs(given)
+        secret = [name for name, value in found.items() if PlainForm(value).has_secret]
+        if secret:
+            raise Invalid(f"{', '.join(secret)} holds a secret, which is not stored")
+        return found
 
 
 def _mark_returned(outcome: Outcome, runner: ModelOrchestrator, session: str) -> Outcome:

@@ -28,7 +28,7 @@ from otolith.agent.journal import StepBase
 from otolith.agent.models.base import Reply
 from otolith.agent.orchestrator import Orchestrator
 from otolith.agent.state import AgentState, Observation, text_message
-from otolith.agent.tools import Tool, Toolbox, convert, to_plain
+from otolith.agent.tools import PlainForm, Tool, Toolbox, convert, to_plain
 from otolith.conversation import Context, Conversation, Message, Role, ToolCall, read
 from otolith.core import WORKSPACE, Commit
 from otolith.errors import BadReply, BadValue, Invalid, KeyNotFound, NotKept, Unsupported
@@ -138,9 +138,12 @@ class CodeRunner:
             if name not in self.workspace:
                 raise BadValue(f"there is no variable {name}")
             try:
-                return (check(to_plain(self.workspace[name])),)
+                found = PlainForm(self.workspace[name])
             except NotKept as error:
                 raise BadValue(str(error)) from error
+            if found.has_secret:
+                raise BadValue(f"{name} holds a secret, which is not handed over")
+            return (check(found.data),)
 
         return [Tool(run_code, name=RUN_CODE), Tool(give_variable, name=GIVE_VARIABLE)]
 
@@ -339,6 +342,8 @@ class ModelOrchestrator(Orchestrator):
         try:
             own = own or Toolbox([*self.tools.values(), *self._loop_tools]).find(call.name)
             returned = own.function(**own.signature.arguments(call.arguments))
+            if own.name == GIVE_RESULT:
+                returned = (self._valid_result(call.arguments["result"]),)
         except (BadValue, KeyNotFound) as error:
             return Observation(call.id, call.name, call.arguments, error=str(error), time=now), None
         text = "asked; the answer follows" if call.name == ASK_USER else "taken"
@@ -361,14 +366,25 @@ class ModelOrchestrator(Orchestrator):
             return s.to_error(f"the model gave no valid result in {attempts} attempts")
         return s.with_data(**{_REPAIRS: attempts}).to_executing()
 
-    def _valid_result(self, value: Any) -> Any:
-        """Return a result as plain data, if it is of the type that was asked for."""
-        return to_plain(convert(value, self.result, what="the result"))
+    def _valid_result(self, given: Any) -> Any:
+        """Return a result as the plain data to store, if it is of the type that was asked for.
+
+        That is the plain form of the valid value, with defaults. A model of pydantic may leave
+        something out of it, or write it in another way than it is read: if the plain form does not
+        make the same value again, it is the data as given.
+        """
+        value = convert(given, self.result, what="the result")
+        form = PlainForm(value)
+        try:
+            is_same = bool(convert(form.data, self.result, what="the result") == value)
+        except Exception:  # noqa: BLE001  # a user's class may raise anything as it compares
+            is_same = False
+        return form.data if is_same else to_plain(given)
 
     def _make_loop_tools(self) -> list[Tool]:
         def give_result(result: Any) -> tuple[Any]:
             """Hand over the result of the task. This ends it."""
-            return (to_plain(result),)
+            return (result,)
 
         def ask_user(question: str) -> str:
             """Ask the user a question, and wait for the answer."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from itertools import takewhile
@@ -152,7 +153,7 @@ class RecordedTools:
 
     def _call(self, tool: Tool, arguments: dict[str, Any]) -> Any:
         key = arguments.pop(KEY_PARAMETER, None)
-        entry = self._take(tool, tool.signature.arguments(to_plain(arguments)))
+        entry = self._take(tool, to_plain(arguments))
         if entry is not None:
             if entry.error:
                 raise Error(entry.error)
@@ -168,13 +169,7 @@ class RecordedTools:
         """Return the first such call on record that was not used yet."""
         with self._lock:
             for at, entry in enumerate(self._ended):
-                if entry.tool != tool.name:
-                    continue
-                try:
-                    is_same = tool.signature.arguments(entry.arguments) == arguments
-                except BadValue:  # the tool has other parameters by now
-                    continue
-                if is_same:
+                if entry.tool == tool.name and arguments in _plain_arguments(tool, entry):
                     return self._ended.pop(at)
         return None
 
@@ -187,6 +182,13 @@ class RecordedTools:
         if tool.effects == "idempotent":
             return None
         raise Denied(f"the end of {tool.name} is not on record", hint="settle it in the run")
+
+
+def _plain_arguments(tool: Tool, entry: LedgerEntry) -> Iterator[dict[str, Any]]:
+    """Yield the plain arguments of a call as they are on record, and as the tool gets them."""
+    yield thaw(entry.arguments)
+    with suppress(BadValue):  # the tool has other parameters by now, or was given objects
+        yield to_plain(tool.signature.arguments(entry.arguments))
 
 
 class _RunRecord(NamedTuple):

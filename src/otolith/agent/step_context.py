@@ -79,7 +79,7 @@ class StepContext:
         self.toolbox.find(tool)  # raises here; a model gets the error as a result instead
         plain = {name: to_plain(value) for name, value in arguments.items()}
         id = f"{tool}-{self.base.iteration}-{self.tool_runner.call_count}"
-        return self.tool_runner.call(ToolCall(id, tool, plain))
+        return self.tool_runner.call(ToolCall(id, tool, plain), arguments)
 
     def complete(
         self,

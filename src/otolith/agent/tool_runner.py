@@ -59,8 +59,10 @@ class ToolRunner:
         self._same_calls: Counter[bytes] = Counter()
         self._lock = Lock()  # a step may call from several threads
 
-    def call(self, call: ToolCall) -> Observation:
+    def call(self, call: ToolCall, objects: Mapping[str, Any] | None = None) -> Observation:
         """Call a tool as a model asks for it; errors of the tool are returned, for the model.
+
+        `objects` are the arguments of a Python caller, of which the call has the plain form.
 
         Raises:
             EffectUnknown: it was begun before, must not happen twice, and its outcome is unknown.
@@ -75,7 +77,7 @@ class ToolRunner:
                     f"the arguments of {call.name} are not a JSON object: {call.raw[:200]}",
                     hint="send one object",
                 )
-            arguments = tool.signature.arguments(call.arguments)
+            arguments = tool.signature.arguments(call.arguments, objects)
         except (KeyNotFound, BadValue) as error:
             now = self._journal.now()
             return Observation(call.id, call.name, call.arguments, error=str(error), time=now)

@@ -22,16 +22,23 @@ import inspect
 import json
 import math
 import re
+import sys
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy as shallow_copy
 from copy import deepcopy
+from dataclasses import is_dataclass
 from difflib import get_close_matches
 from enum import Enum
+from pathlib import PurePath
 from typing import Any, Literal, TypeAlias, get_args, overload
 
 import msgspec
 
+from otolith.codecs import Codecs
+from otolith.core import Encoding, digest
 from otolith.errors import BadValue, Invalid, KeyNotFound
+from otolith.state import Misfit, type_check
 
 Effects: TypeAlias = Literal["none", "idempotent", "once"]
 EffectQuery: TypeAlias = "Callable[[str, Mapping[str, Any]], Any]"
@@ -45,6 +52,8 @@ _SECTION = re.compile(r"^\s*(Returns|Raises|Yields|Example|Examples|Note|Notes):
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _DEEPEST = 60
 _REPR_LETTERS = 8000
+_DIGEST_BYTES = 16
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 _IMMUTABLE = (str, int, float, bool, bytes, Enum)
 
 
@@ -79,14 +88,11 @@ class Signature:
         hints = self._types = _annotations(function)
         self.result: Any = hints.get("return", Any)
         self.text, self._descriptions = read_docstring(inspect.getdoc(_unwrap(function)) or "")
-        fields = [
-            _field(each, hints.get(each.name, Any)) if for_model else (each.name, Any)
-            for each in self._parameters
-        ]
+        self._structs: dict[frozenset[str], type[msgspec.Struct]] = {}
+        """Structs of the parameters; those whose names are in the key may be of any type."""
+        untyped = frozenset() if for_model else frozenset(each.name for each in self._parameters)
         try:
-            self._struct = msgspec.defstruct(
-                self.name, fields, kw_only=True, forbid_unknown_fields=True
-            )
+            self._struct = self._struct_with(untyped)
             self.schema = self._schema()
         except (TypeError, NameError) as error:
             raise Invalid(
@@ -107,14 +113,46 @@ class Signature:
         schema["additionalProperties"] = False
         return schema
 
-    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _struct_with(self, untyped: frozenset[str]) -> type[msgspec.Struct]:
+        made = self._structs.get(untyped)
+        if made is None:
+            fields = [
+                _field(each, Any if each.name in untyped else self._types.get(each.name, Any))
+                for each in self._parameters
+            ]
+            made = self._structs[untyped] = msgspec.defstruct(
+                self.name, fields, kw_only=True, forbid_unknown_fields=True
+            )
+        return made
+
+    def arguments(
+        self, given: Mapping[str, Any], objects: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """Return plain data as the arguments that the function is annotated with.
+
+        `objects` are the values that a Python caller gave, of which `given` is the plain form. One
+        that is more than plain data, and fits its annotation, is an argument itself: its plain form
+        may have lost something, such as a secret.
 
         Raises:
             BadValue: it does not fit; the message says where, for the model to read.
         """
-        found = convert(given, self._struct, what=f"the arguments of {self.name}")
+        whole = {
+            name: value
+            for name, value in (objects or {}).items()
+            if not _is_plain(value) and self._fits(name, value)
+        }
+        made = self._struct_with(frozenset(whole)) if whole else self._struct
+        data = {name: value for name, value in given.items() if name not in whole}
+        found = convert(data, made, what=f"the arguments of {self.name}", objects=whole)
         return {each.name: getattr(found, each.name) for each in self._parameters}
+
+    def _fits(self, name: str, value: Any) -> bool:
+        try:
+            type_check(self._types.get(name, Any))(value)
+        except Misfit:
+            return False
+        return True
 
     def has_type(self, name: str) -> bool:
         """Tell whether a parameter has an annotation other than Any."""
@@ -265,8 +303,8 @@ def tool(function: Any = None, **settings: Any) -> Any:
 # Plain data
 
 
-def convert(value: Any, kind: Any, *, what: str) -> Any:
-    """Return plain data as a value of a type.
+def convert(value: Any, kind: Any, *, what: str, objects: Mapping[str, Any] | None = None) -> Any:
+    """Return plain data as a value of a type; `objects` are fields that are taken unchanged.
 
     Raises:
         BadValue: it does not fit; the message says where.
@@ -279,18 +317,94 @@ def convert(value: Any, kind: Any, *, what: str) -> Any:
         return make(value)
 
     try:
-        return msgspec.convert(to_plain(value), kind, str_keys=True, dec_hook=convert_foreign)
+        data = {**to_plain(value), **objects} if objects else to_plain(value)
+        return msgspec.convert(data, kind, str_keys=True, dec_hook=convert_foreign)
     except (msgspec.ValidationError, TypeError, ValueError) as error:
         raise BadValue(f"{what}: {error}", hint="use values that match the schema") from error
 
 
 def to_plain(value: Any) -> Any:
-    """Return a value as plain data that can be stored; a value without such a form as its repr."""
-    try:
-        made = msgspec.to_builtins(_with_ordered_sets(value), str_keys=True, enc_hook=_simplify)
-        return _json_value(made)
-    except Exception:  # noqa: BLE001  # attributes of a user's class may raise anything
-        return _stable_repr(value)
+    """Return a value as plain data that can be stored; see `PlainForm`."""
+    return PlainForm(value).data
+
+
+class PlainForm:
+    """A value as plain data: the same for the same value in every process.
+
+    Sets are in one order, also within dataclasses and models. Models of pydantic are under their
+    aliases, with their secrets masked. A value without such a form (a frame, an image) is its repr;
+    because that may leave out most of it, a digest of the content follows, where a codec takes it.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.has_secret = False
+        """Whether a secret of pydantic is in the value, and masked in the data."""
+        found = value
+        try:
+            found = self._ordered(value)
+            self.data: Any = _json_value(self._builtins(found))
+        except Exception:  # noqa: BLE001  # attributes of a user's class may raise anything
+            self.data = _stable_repr(found)
+
+    def __repr__(self) -> str:
+        return f"<PlainForm {_stable_repr(self.data)}>"
+
+    def _builtins(self, value: Any) -> Any:
+        return msgspec.to_builtins(value, str_keys=True, enc_hook=self._simplify)
+
+    def _ordered(self, value: Any) -> Any:
+        """Return the value with lists for sets, all the way down."""
+        if type(value) in _SCALARS:
+            return value
+        if isinstance(value, dict):
+            return {key: self._ordered(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return list(map(self._ordered, value))
+        if isinstance(value, set | frozenset):
+            return sorted([self._builtins(self._ordered(each)) for each in value], key=repr)
+        if callable(getattr(type(value), "model_dump", None)):  # pydantic's
+            made = value.model_dump(by_alias=True, round_trip=True, warnings=False)
+            return self._ordered(made)
+        return self._with_ordered_fields(value)
+
+    def _with_ordered_fields(self, value: Any) -> Any:
+        """Return a dataclass, struct or attrs object, or a copy of it that has lists for sets."""
+        kind = type(value)
+        if isinstance(value, msgspec.Struct):
+            names, put = kind.__struct_fields__, msgspec.structs.force_setattr
+        elif is_dataclass(kind):
+            names, put = tuple(kind.__dataclass_fields__), object.__setattr__
+        else:
+            attributes = getattr(kind, "__attrs_attrs__", ())
+            names, put = tuple(each.name for each in attributes), object.__setattr__
+        before = {name: getattr(value, name) for name in names if hasattr(value, name)}
+        after = {name: self._ordered(item) for name, item in before.items()}
+        changed = {name: item for name, item in after.items() if item is not before[name]}
+        if not changed:
+            return value
+        twin = shallow_copy(value)  # msgspec knows which names and tags such an object is given
+        for name, item in changed.items():
+            put(twin, name, item)
+        return twin
+
+    def _simplify(self, value: Any) -> Any:
+        """Return a value that msgspec does not know as one that it does."""
+        home = type(value).__module__.partition(".")[0]
+        if home in ("pydantic", "pydantic_core"):  # an address, a secret …: its text is for people
+            self.has_secret |= hasattr(value, "get_secret_value")
+            return str(value)
+        if isinstance(value, PurePath) or home == "ipaddress":
+            return str(value)
+        if isinstance(value, re.Pattern):
+            return value.pattern
+        if callable(getattr(type(value), "model_dump", None)):
+            return self._ordered(value)
+        to_list = getattr(value, "tolist", None)  # numpy's numbers and arrays, and the like
+        if callable(to_list):
+            return to_list()
+        shown = _stable_repr(value)
+        content = "" if home in sys.stdlib_module_names else _content_digest(value)
+        return f"{shown}\n[content {content}]" if content else shown
 
 
 def canonical_bytes(value: Any) -> bytes:
@@ -311,12 +425,12 @@ def result_text(result: Any) -> str:
     return result if isinstance(result, str) else msgspec.json.encode(to_plain(result)).decode()
 
 
-def _with_ordered_sets(value: Any) -> Any:
-    if isinstance(value, set | frozenset):
-        return sorted(map(_with_ordered_sets, value), key=repr)
-    if type(value) is dict:
-        return {key: _with_ordered_sets(item) for key, item in value.items()}
-    return list(map(_with_ordered_sets, value)) if type(value) in (list, tuple) else value
+def _is_plain(value: Any) -> bool:
+    """Tell whether a value is plain data already."""
+    kind = type(value)
+    if issubclass(kind, dict):
+        return all(type(key) is str and _is_plain(item) for key, item in value.items())
+    return all(map(_is_plain, value)) if issubclass(kind, list) else kind in _SCALARS
 
 
 def _json_value(value: Any, depth: int = 0) -> Any:
@@ -333,20 +447,28 @@ def _json_value(value: Any, depth: int = 0) -> Any:
     return value
 
 
-def _simplify(value: Any) -> Any:
-    dump = getattr(value, "model_dump", None)  # pydantic's
-    if callable(dump):
-        return dump(mode="json")
-    to_list = getattr(value, "tolist", None)  # numpy's numbers and arrays, and the like
-    return to_list() if callable(to_list) else _stable_repr(value)
-
-
 def _stable_repr(value: Any) -> str:
     """Return a repr without addresses in memory: the same call must look the same tomorrow."""
     try:
         return _ADDRESS.sub("", valid_text(repr(value)))[:_REPR_LETTERS]
     except Exception:  # noqa: BLE001  # a user's repr may raise anything
         return f"a {type(value).__name__}"
+
+
+def _content_digest(value: Any) -> str:
+    """Return a digest of all that a value holds; "" if only a pickle could hold it.
+
+    Two processes may pickle the same value in different ways.
+    """
+    try:
+        return digest(_plain_encoding().encode(value))[:_DIGEST_BYTES].hex()
+    except Exception:  # noqa: BLE001  # attributes of a user's class may raise anything
+        return ""
+
+
+@functools.cache
+def _plain_encoding() -> Encoding:
+    return Encoding(Codecs())
 
 
 # Functions and their schemas

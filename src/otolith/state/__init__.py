@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from otolith.state.event_log import Event, EventLog
     from otolith.state.frames import Frame
     from otolith.state.live import Live, Stateless, state_of
+    from otolith.state.schema.checks import Misfit
+    from otolith.state.schema.models import type_check
     from otolith.state.schema.schema import Schema
     from otolith.state.stored_events import events
 
@@ -18,10 +20,12 @@ __all__ = [
     "EventLog",
     "Frame",
     "Live",
+    "Misfit",
     "Schema",
     "Stateless",
     "events",
     "state_of",
+    "type_check",
 ]
 
 _HOME = {
@@ -29,11 +33,13 @@ _HOME = {
     "EventLog": "event_log",
     "Frame": "frames",
     "Live": "live",
+    "Misfit": "schema.checks",
     "Schema": "schema.schema",
     "AnyState": "base",
     "Stateless": "live",
     "events": "stored_events",
     "state_of": "live",
+    "type_check": "schema.models",
 }
 
 __getattr__ = door(__name__, _HOME)

@@ -202,6 +202,15 @@ def fields_of(model: Any) -> list[Field]:
     return [Field(name, checks.of(hints[name]), required[name]) for name in required]
 
 
+def type_check(hint: Any) -> Check:
+    """Return the check of any annotation: a function that raises Misfit unless a value fits.
+
+    Raises:
+        Invalid: the annotations of a class that it mentions cannot be resolved.
+    """
+    return Checks(model_check).of(hint)
+
+
 def model_check(checks: Checks, kind: type, hint: Any) -> Check | None:
     """Return the check of a nested model, or None if the class is not a model."""
     if is_pydantic(kind):
