@@ -46,6 +46,7 @@ class Tag(IntEnum):
     IMAGE = 28  # Pillow
     PICKLE = 29  # signed bytes of an arbitrary object
     LOST = 30  # in place of a value that could not be stored
+    STATE = 31  # [type name, schema version, what __getstate__ returned]
 
 
 CHUNK_BYTES = 65_520

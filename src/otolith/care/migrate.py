@@ -43,7 +43,7 @@ from otolith.errors import (
 )
 from otolith.types import Hash, Tag
 
-_NAMED = (Tag.MODEL, Tag.CUSTOM)
+_NAMED = (Tag.MODEL, Tag.STATE, Tag.CUSTOM)
 _KEY = "(key)"  # stands in a path for a key that is itself a model
 _NOT_OPAQUE = "open the repo with codecs that are not opaque"
 

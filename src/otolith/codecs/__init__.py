@@ -16,13 +16,14 @@ migration_path  the migrations that lead from one version of a model to another
 moved_class     the class that was stored under another name formerly
 column, labels  one column of a stored frame, and the labels of its columns
 fields_of       the fields of a model class
+attributes_of   the stored attributes of an instance of a model: fields, and others it has
 identical       whether two values are the same in type and content, all the way down
 content_of      the immutable object that has all of a value's content
 """
 
 from otolith.codecs.base import Codec, identical
 from otolith.codecs.migrations import migrate, migration, migration_path, moved_class
-from otolith.codecs.models import fields_of
+from otolith.codecs.models import attributes_of, fields_of
 from otolith.codecs.pickles import derive_key
 from otolith.codecs.placeholders import InertCodecs, Lost, Opaque
 from otolith.codecs.registry import FRAMES, Codecs, column, content_of, labels
@@ -34,6 +35,7 @@ __all__ = [
     "InertCodecs",
     "Lost",
     "Opaque",
+    "attributes_of",
     "column",
     "content_of",
     "derive_key",

@@ -3,12 +3,16 @@
 Form (it never changes, see `docs/reference/format-v1.md`)
 
     MODEL  [type name, version, fields]          dataclass, attrs, msgspec Struct, namedtuple
+           [type name, version, fields, [more]]  the same, with attributes that are not fields
            [type name, version, fields, rest]    pydantic; rest is [names of fields that were set,
                                                  sorted; extra fields or None; private or None]
+    STATE  [type name, version, state]           dataclass or attrs with its own `__getstate__` or
+                                                 `__setstate__`; state is what the first returns
 
     type name   "module:Qualname", or as registered
     version     int, 1 or more: the class attribute __otolith_version__, 1 if there is none
     fields      dict: field name -> value
+    more        dict: attribute name -> value, never empty
 
 A stored name finds a class only among those registered or imported, and only a class of a known
 family is ever made from it. A class that has changed is an error, unless an upgrade was registered
@@ -18,6 +22,10 @@ A *family* is one way of writing models: pydantic, msgspec, attrs, dataclass, na
 recognised by attributes of the class, without importing the library. It says which fields a class
 has, what else of an instance must be stored, and how to make an instance from those without running
 the code that checks or completes new ones.
+
+A class with pickle methods of its own (`instance_state.py`) is stored as they say: by its state, as
+data; by a pickle if it defines `__reduce__`, or is of another family. Instances that were stored by
+their fields, before the class had such methods, are still read.
 """
 
 from __future__ import annotations
@@ -25,13 +33,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
-from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
-from otolith.codecs.base import CACHED_HASH, DERIVED, VERIFY, Lowering, parts
+from otolith.codecs.base import CACHED_HASH, VERIFY, Lowering, parts
 from otolith.codecs.class_names import ClassNames
+from otolith.codecs.instance_state import (
+    has_more_slots,
+    instance_with,
+    more_attributes,
+    pickle_protocol,
+    set_attributes,
+    state_of,
+)
 from otolith.codecs.migrations import migrate, migration_path
+from otolith.codecs.placeholders import cannot_pickle
 from otolith.errors import BadValue, Corrupt, UnknownType
 from otolith.types import Tag, Tagged
 
@@ -74,14 +90,26 @@ def family_of(kind: type) -> tuple[ModelFamily, tuple[str, ...]] | None:
 
 
 def fields_of(kind: type) -> tuple[str, ...] | None:
-    """Return the fields of a model class, or None if it is not one."""
+    """Return the fields of a model class, or None if its instances are not stored by fields."""
     if kind not in _fields:
-        found = family_of(kind)
+        found = family_of(kind) if pickle_protocol(kind) is None else None
         _fields[kind] = None if found is None else found[1]
+        _field_sets[kind] = frozenset(_fields[kind] or ())
     return _fields[kind]
 
 
 _fields: WeakKeyDictionary[type, tuple[str, ...] | None] = WeakKeyDictionary()
+_field_sets: WeakKeyDictionary[type, frozenset[str]] = WeakKeyDictionary()
+
+
+def attributes_of(value: object) -> dict[str, Any] | None:
+    """Return all stored attributes of an instance of a model, or None if it is not one."""
+    kind = type(value)
+    names = fields_of(kind)
+    if names is None:
+        return None
+    found = {name: getattr(value, name) for name in names if hasattr(value, name)}
+    return {**found, **(more_attributes(value, _field_sets[kind]) or {})}
 
 
 def _dataclass_field_names(kind: type) -> tuple[str, ...] | None:
@@ -254,7 +282,7 @@ class ModelShape(NamedTuple):
 class ModelCodec:
     """The codec of instances of model classes."""
 
-    codes: frozenset[int] = frozenset({Tag.MODEL})
+    codes: frozenset[int] = frozenset({Tag.MODEL, Tag.STATE})
 
     def __init__(self, names: ClassNames) -> None:
         self._names = names
@@ -270,11 +298,17 @@ class ModelCodec:
         shape = self._shape(kind)
         if shape is None:
             return None
-        _refuse_hidden_slots(shape)
-        return _lowering(shape, self._names.name_of(kind))
+        protocol = pickle_protocol(kind)
+        if protocol is None:
+            return _lowering(shape, self._names.name_of(kind))
+        if protocol == "state" and shape.family.name in _BARE:
+            return _state_lowering(shape, self._names.name_of(kind))
+        return None
 
     def lift(self, code: int, data: object) -> object:
         """Return an instance, after migrations if its class has changed since."""
+        if code == Tag.STATE:
+            return self._lift_state(data)
         longer = type(data) is list and len(data) == 4
         kinds = (str, int, dict, list) if longer else (str, int, dict)
         name, version, fields, *rest = parts(data, "a model", *kinds)
@@ -282,7 +316,34 @@ class ModelCodec:
             raise Corrupt(f"the model {name} has a bad version or bad field names", hint=VERIFY)
         shape = self._shape_named(name)
         stored = self._current(shape, name, version, StoredModel(fields, rest[0] if rest else None))
-        return shape.family.make(shape.kind, stored.fields, stored.rest)
+        if shape.family.rest is not None or stored.rest is None:
+            return shape.family.make(shape.kind, stored.fields, stored.rest)
+        if type(stored.rest) is list and len(stored.rest) > 1:
+            raise _changed(name, "is no longer the kind of model that was stored")
+        (more,) = parts(stored.rest, "what a model has beside its fields", dict)
+        if any(type(attribute) is not str for attribute in more):
+            raise Corrupt(f"the model {name} has attributes without names", hint=VERIFY)
+        value = shape.family.make(shape.kind, stored.fields, None)
+        set_attributes(value, more)
+        return value
+
+    def _lift_state(self, data: object) -> object:
+        """Return an instance with the state that its class returned for it."""
+        name, version, state = parts(data, "the state of a model", str, int, object)
+        shape = self._shape_named(name)
+        if version < 1 or shape.family.name not in _BARE:
+            raise _changed(name, "is no longer the kind of model that was stored")
+        if version != shape.version:
+            state = self._migrated(shape, name, version, state)
+        return instance_with(shape.kind, state)
+
+    def _migrated(self, shape: ModelShape, name: str, version: int, state: object) -> object:
+        """Return the state of an older version as it would be today."""
+        if type(state) is not dict:
+            raise _changed(name, _difference(shape, version, (), has_rest=False))
+        if upgrade := self._upgrades.get(shape.kind):
+            return upgrade(version, state)
+        return migrate(shape.kind, state, old=version, new=shape.version)
 
     def current_type(
         self, name: str, version: int, fields: Collection[str], *, has_rest: bool
@@ -300,6 +361,18 @@ class ModelCodec:
             list(migration_path(shape.kind, version, shape.version))
         today = self._names.name_of(shape.kind)
         return (today, shape.version) if wrong or today != name else None
+
+    def current_state_type(self, name: str, version: int) -> tuple[str, int] | None:
+        """Return the name and version that a stored state would get now, None if it has them.
+
+        Raises:
+            UnknownType: its class is not known, or nothing says how to read this version.
+        """
+        shape = self._shape_named(name)
+        if version != shape.version and shape.kind not in self._upgrades:
+            list(migration_path(shape.kind, version, shape.version))
+        today = self._names.name_of(shape.kind), shape.version
+        return today if today != (name, version) else None
 
     def _shape_named(self, name: str) -> ModelShape:
         shape = self._shape(self._names.find(name))
@@ -322,7 +395,7 @@ class ModelCodec:
         if type(found) is not dict:
             raise _changed(name, f"has an upgrade that returned {found!r}, not a dict of fields")
         renew = shape.family.renew
-        today = renew(shape.kind, stored, found) if renew else StoredModel(found)
+        today = renew(shape.kind, stored, found) if renew else _with_more(stored, found)
         wrong = _difference(shape, shape.version, today.fields, has_rest=renew is not None)
         if wrong:
             raise _changed(name, f"{wrong}, after its migration from version {version}")
@@ -337,49 +410,62 @@ class ModelCodec:
         return shape
 
 
+_BARE = frozenset({"attrs", "dataclass"})
+"""Families whose instances are nothing but their attributes."""
+
+
 def _lowering(shape: ModelShape, name: str) -> Lowering:
     fields, known, version = shape.fields, shape.known, shape.version
     code, rest_of = Tag.MODEL, shape.family.rest
+    has_slots = has_more_slots(shape.kind, known)
 
     def lower(value: object) -> Tagged:
         try:
             parts = {field: getattr(value, field) for field in fields}
         except AttributeError as error:
             raise BadValue(f"cannot store a {name}: a field was never set: {error}") from error
-        own = getattr(value, "__dict__", None)
-        if own and not own.keys() <= known:
-            _refuse_attributes(shape.kind, name, own.keys() - known)
         data = [name, version, parts]
-        return Tagged(code, data if rest_of is None else [*data, rest_of(value)])
+        own = getattr(value, "__dict__", None)
+        more = None
+        if has_slots or (own and not own.keys() <= known):
+            more = more_attributes(value, known)
+        if rest_of is not None:
+            _refuse_attributes(name, more)
+            return Tagged(code, [*data, rest_of(value)])
+        return Tagged(code, data if more is None else [*data, [more]])
 
     return lower
 
 
-def _refuse_attributes(kind: type, name: str, attributes: set[str]) -> None:
-    """Raise BadValue for attributes that are not fields, unless they can be computed again."""
-    for attribute in sorted(attributes - DERIVED):
-        owners = (vars(base)[attribute] for base in kind.__mro__ if attribute in vars(base))
-        owner = next(owners, None)
-        if not isinstance(owner, cached_property):
-            raise BadValue(
-                f"cannot store a {name}: its attribute {attribute!r} is not a field",
-                hint="make it a field, or register a codec for the class",
-            )
+def _state_lowering(shape: ModelShape, name: str) -> Lowering:
+    """Return the function that lowers instances by the state that their class returns."""
+    version = shape.version
+
+    def lower(value: object) -> Tagged:
+        try:
+            state = state_of(value)
+        except Exception as error:  # __getstate__ is the user's, and may raise anything
+            raise cannot_pickle(type(value), error) from error
+        return Tagged(Tag.STATE, [name, version, state])
+
+    return lower
 
 
-def _refuse_hidden_slots(shape: ModelShape) -> None:
-    """Raise BadValue for a class with slots that are not fields: their content would be lost."""
-    if shape.family.name not in {"dataclass", "namedtuple"}:
-        return  # The others make slots of their own, for what they can compute again.
-    for base in shape.kind.__mro__:
-        slots = vars(base).get("__slots__", ())
-        names = {slots} if isinstance(slots, str) else set(slots)
-        if hidden := names - shape.known - {"__dict__", "__weakref__"}:
-            raise BadValue(
-                f"cannot store a {shape.kind.__module__}:{shape.kind.__qualname__}:"
-                f" its slot {min(hidden)!r} is not a field",
-                hint="make it a field, or register a codec for the class",
-            )
+def _refuse_attributes(name: str, more: dict[str, Any] | None) -> None:
+    """Raise BadValue for attributes of a pydantic model that it does not know of."""
+    if more:
+        raise BadValue(
+            f"cannot store a {name}: its attribute {next(iter(more))!r} is not a field",
+            hint="make it a field or a private attribute, or register a codec for the class",
+        )
+
+
+def _with_more(stored: StoredModel, found: dict[str, Any]) -> StoredModel:
+    """Return migrated fields, and the other attributes that have not become fields."""
+    if type(stored.rest) is not list or len(stored.rest) != 1 or type(stored.rest[0]) is not dict:
+        return StoredModel(found)
+    more = {name: part for name, part in stored.rest[0].items() if name not in found}
+    return StoredModel(found, [more] if more else None)
 
 
 def _version(kind: type) -> int:
@@ -402,7 +488,7 @@ def _difference(shape: ModelShape, version: int, fields: Collection[str], *, has
     if len(fields) > len(shape.known):
         unknown = set(fields) - shape.known
         return f"was stored with fields it does not have here: {', '.join(sorted(unknown))}"
-    if has_rest != (shape.family.rest is not None):
+    if shape.family.rest is not None and not has_rest:
         return "is no longer the kind of model that was stored"
     return ""
 

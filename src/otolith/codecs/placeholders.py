@@ -76,7 +76,9 @@ class Opaque:
     def type_name(self) -> str:
         """The stored name of the type: "module:Qualname", or as registered."""
         code, data = self.tagged
-        if code in (Tag.MODEL, Tag.ENUM, Tag.CUSTOM, Tag.PICKLE) and isinstance(data, list):
+        if code in (Tag.MODEL, Tag.STATE, Tag.ENUM, Tag.CUSTOM, Tag.PICKLE) and isinstance(
+            data, list
+        ):
             return str(data[0])
         return Tag(code).name.lower() if code in Tag.__members__.values() else f"tag {code}"
 
@@ -84,7 +86,7 @@ class Opaque:
     def version(self) -> int:
         """The schema version it was stored with."""
         code, data = self.tagged
-        if code in (Tag.MODEL, Tag.CUSTOM) and isinstance(data, list):
+        if code in (Tag.MODEL, Tag.STATE, Tag.CUSTOM) and isinstance(data, list):
             return int(data[1])
         return 1
 
@@ -92,7 +94,7 @@ class Opaque:
     def fields(self) -> object:
         """The content: of a model a dict of its fields, of anything else its stored form."""
         code, data = self.tagged
-        if code in (Tag.MODEL, Tag.CUSTOM) and isinstance(data, list):
+        if code in (Tag.MODEL, Tag.STATE, Tag.CUSTOM) and isinstance(data, list):
             return data[2]
         return data[1:] if code == Tag.ENUM and isinstance(data, list) else data
 
@@ -250,6 +252,7 @@ _OUTLINES: dict[int, tuple[type, ...]] = {
     Tag.ENUM: (str,),
     Tag.MODEL: (str, int, dict),
     Tag.CUSTOM: (str, int, object),
+    Tag.STATE: (str, int, object),
     Tag.PICKLE: (str, bytes, list, list),
     Tag.LOST: (str, str, str),
 }

@@ -313,6 +313,8 @@ class Codecs:
         """
         if code == Tag.CUSTOM:
             return self._customs.current_type(name, version)
+        if code == Tag.STATE:
+            return self._models.current_state_type(name, version)
         return self._models.current_type(name, version, fields, has_rest=has_rest)
 
     def register(

@@ -368,7 +368,7 @@ _SMALL_BYTES = 65_536
 _LONG_STORED_TEXT = 80
 """A text or bytes of more bytes has its size in its outline."""
 _DATA_TAGS = (Tag.ARRAY, Tag.FRAME, Tag.TABLE, Tag.POLARS, Tag.SPARSE, Tag.TENSOR, Tag.IMAGE)
-_NAMED = (Tag.MODEL, Tag.CUSTOM, Tag.ENUM, Tag.PICKLE, Tag.LOST)
+_NAMED = (Tag.MODEL, Tag.STATE, Tag.CUSTOM, Tag.ENUM, Tag.PICKLE, Tag.LOST)
 _BRACKETS_BY_TAG = {Tag.TUPLE: "()", Tag.SET: "{}", Tag.FROZENSET: "{}"}
 
 
@@ -461,7 +461,7 @@ class CellDescriber:
         elif code in _BRACKETS_BY_TAG:
             elements = (self._cells.encoding.unkey(key) for key, _ in self._cells.entries(data))
             yield from bracketed("{", "}", ([self._element(each)] for each in elements))
-        elif code in (Tag.MODEL, Tag.CUSTOM):
+        elif code in (Tag.MODEL, Tag.STATE, Tag.CUSTOM):
             yield from self.pieces(self._cells.element(data, 2))
         elif code == Tag.LOST:
             yield printable(str(self._cells.load(self._cells.element(data, 1))))
@@ -478,7 +478,7 @@ class CellDescriber:
         """Return the entries of a dict, or the fields of a model; None for other values."""
         inner: bytes | None = cell
         tagged = self._tagged(cell)
-        if tagged is not None and tagged[0] == Tag.MODEL:
+        if tagged is not None and tagged[0] in (Tag.MODEL, Tag.STATE):
             inner = self._cells.element(tagged[1], 2)
         if inner is None or self._cells.kind(inner) != "map":
             return None

@@ -186,3 +186,73 @@ class Slotted(_Seen):
     def __init__(self, x: int, hidden: int) -> None:
         super().__init__(x)
         self.hidden = hidden
+
+
+@dataclass
+class Client:
+    """Leaves its secret out of what is stored."""
+
+    user: str
+    token: str | None
+    ready: bool = False
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"user": self.user, "token": None}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self.ready = True
+
+
+@dataclass
+class Draft:
+    """Stores a part of itself, and has nothing to say about reading it."""
+
+    text: str
+    cache: object = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"text": self.text}
+
+
+@attrs.define
+class Badge:
+    user: str
+    secret: str
+
+    def __getstate__(self) -> tuple[str, ...]:
+        return (self.user,)
+
+    def __setstate__(self, state: tuple[str, ...]) -> None:
+        self.user, self.secret = state[0], ""
+
+
+@dataclass
+class Vault:
+    """Says itself how it is made again."""
+
+    name: str
+    secret: str
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Vault, (self.name, "")
+
+
+@dataclass
+class Words:
+    text: str
+
+    def __post_init__(self) -> None:
+        self.words = self.text.split()
+
+
+class Chapter(Words):
+    """No dataclass itself."""
+
+    def __init__(self, text: str, number: int) -> None:
+        super().__init__(text)
+        self.number = number
+
+
+class Spot(Pair):
+    """A named tuple that takes attributes."""

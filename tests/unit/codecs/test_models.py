@@ -9,6 +9,7 @@ from dataclasses import dataclass, make_dataclass
 import pytest
 
 from otolith.codecs import Codecs, identical
+from otolith.core import Encoding
 from otolith.errors import BadValue, Corrupt, Exists, UnknownType
 from otolith.testing import codec_contract
 from otolith.types import Tag
@@ -108,12 +109,63 @@ def test_the_form_is_name_version_and_fields(codecs):
     ]  # fmt: skip
 
 
-def test_an_attribute_that_is_not_a_field_is_not_lost_in_silence(codecs):
-    value = c.Step("a")
-    value.note = "mine"  # type: ignore[attr-defined]
+def test_attributes_that_are_not_fields_are_stored(codecs):
+    step, spot = c.Step("a"), c.Spot(1, "b")
+    step.note = ["mine"]  # type: ignore[attr-defined]
+    spot.note = "here"  # type: ignore[attr-defined]
+
+    for value in (step, spot, c.Words("a b"), c.Chapter("a b", 3)):
+        assert identical(there_and_back(value, codecs), value)
+        assert vars(there_and_back(value, codecs)) == vars(value)
+
+
+def test_other_attributes_are_stored_beside_the_fields(codecs):
+    assert codecs.lower(c.Words("a")).data == [
+        f"{HERE}:Words", 1, {"text": "a"}, [{"words": ["a"]}],
+    ]  # fmt: skip
+
+
+def test_an_attribute_that_a_pydantic_model_does_not_know_is_refused(codecs):
+    value = c.Person(name="x")
+    vars(value)["note"] = 1
 
     with pytest.raises(BadValue, match="'note' is not a field"):
         codecs.lower(value)
+
+
+def test_what_getstate_leaves_out_is_not_stored(codecs):
+    assert codecs.lower(c.Client("me", "SECRET")) == (
+        Tag.STATE, [f"{HERE}:Client", 1, {"user": "me", "token": None}],
+    )  # fmt: skip
+    assert b"SECRET" not in Encoding(codecs).encode(
+        [c.Client("me", "SECRET"), c.Badge("a", "SECRET")]
+    )
+
+
+def test_setstate_gets_what_getstate_returned(codecs):
+    assert there_and_back(c.Client("me", "SECRET"), codecs) == c.Client("me", None, ready=True)
+    assert there_and_back(c.Badge("me", "SECRET"), codecs) == c.Badge("me", "")
+
+
+def test_without_setstate_a_state_is_the_attributes(codecs):
+    lifted = there_and_back(c.Draft("a", cache=object()), codecs)
+
+    assert vars(lifted) == {"text": "a"}
+
+
+def test_a_class_with_its_own_reduce_is_pickled():
+    codecs = Codecs(pickle="signed", key=lambda: bytes(32))
+
+    assert codecs.lower(c.Vault("a", "SECRET")).code == Tag.PICKLE
+    assert there_and_back(c.Vault("a", "SECRET"), codecs) == c.Vault("a", "")
+    with pytest.raises(BadValue, match="Vault"):
+        Codecs().lower(c.Vault("a", "SECRET"))
+
+
+def test_instances_stored_before_the_class_had_getstate_are_still_read(codecs):
+    data = [f"{HERE}:Client", 1, {"user": "me", "token": "t", "ready": False}]
+
+    assert codecs.lift(Tag.MODEL, data) == c.Client("me", "t")
 
 
 def test_a_field_that_was_never_set_is_refused(codecs):
@@ -124,9 +176,8 @@ def test_a_field_that_was_never_set_is_refused(codecs):
         codecs.lower(value)
 
 
-def test_a_slot_that_is_not_a_field_is_not_lost_in_silence(codecs):
-    with pytest.raises(BadValue, match="'hidden'"):
-        codecs.lower(c.Slotted(1, 2))
+def test_a_slot_that_is_not_a_field_is_stored(codecs):
+    assert there_and_back(c.Slotted(1, 2), codecs).hidden == 2
 
 
 def test_a_model_that_is_more_than_its_fields_is_refused(codecs):

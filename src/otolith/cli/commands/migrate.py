@@ -101,7 +101,7 @@ class _ModelCodecs(Codecs):
 
     def lift(self, code: int, data: object) -> object:
         """Return the value of stored data."""
-        if code in (Tag.MODEL, Tag.CUSTOM):
+        if code in (Tag.MODEL, Tag.STATE, Tag.CUSTOM):
             return self._strict.lift(code, data)
         return super().lift(code, data)
 

@@ -33,7 +33,7 @@ from zoneinfo import ZoneInfo
 
 from xxhash import xxh3_128_intdigest
 
-from otolith.codecs import fields_of
+from otolith.codecs import attributes_of, fields_of
 from otolith.core import Path
 from otolith.errors import BadValue
 from otolith.types import Raw, Tagged
@@ -257,6 +257,5 @@ def _containers(value: Any) -> Iterable[tuple[Any, Any]]:
     elif type(value) in (list, tuple):
         parts = enumerate(value)
     else:
-        names = fields_of(type(value)) or ()
-        parts = [(name, getattr(value, name)) for name in names if hasattr(value, name)]
+        parts = (attributes_of(value) or {}).items()
     return [pair for pair in parts if type(pair[1]) in _PLAIN or fields_of(type(pair[1]))]

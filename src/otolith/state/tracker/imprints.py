@@ -242,7 +242,7 @@ def _has_keys(imprinter: Imprinter, data: dict[Any, Any], cell: bytes) -> bool:
 
 
 _SETS = frozenset({Tag.SET, Tag.FROZENSET})
-_VERSIONED = frozenset({Tag.MODEL, Tag.CUSTOM})
+_VERSIONED = frozenset({Tag.MODEL, Tag.CUSTOM, Tag.STATE})
 
 
 class ContainerImprint(Imprint):

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
-from otolith.codecs import fields_of
+from otolith.codecs import attributes_of, fields_of
 from otolith.core import Path
 from otolith.state.tracker.fingerprints import is_fixed, never_changes
 from otolith.state.tracker.held import HeldValue
@@ -227,8 +227,7 @@ def _parts(value: Any, order: Order) -> Iterable[tuple[Any, Any]]:
         return sorted(parts, key=lambda pair: order(pair[0]))
     if type(value) in (list, tuple):
         return list(enumerate(value))
-    names = fields_of(type(value)) or ()
-    return [(name, getattr(value, name)) for name in names if hasattr(value, name)]
+    return list((attributes_of(value) or {}).items())
 
 
 def part_at(value: Any, steps: Path) -> Any:
