@@ -205,6 +205,20 @@ class Journal:
             cell = state.cells.put(reply.to_data())
             state.extend_reserved((*self.path, _REPLIES), [cell])
 
+    def cut_off_calls(self, iteration: int) -> set[str]:
+        """Return the ids of tool calls in replies that were cut off, of this step and the last.
+
+        A step may carry out the calls of the reply that the step before it has asked for.
+        """
+        found: set[str] = set()
+        with self._reading() as state:
+            for _, each in _backwards(state, (*self.path, _REPLIES)):
+                recorded = RecordedReply.from_data(each)
+                if recorded.iteration < iteration - 1:
+                    break
+                found |= recorded.reply.cut_off_calls
+        return found
+
     # Sub-agents
 
     def fork(self, name: str, base: StepBase) -> tuple[str, str]:

@@ -27,6 +27,7 @@ class _LiveRecord:
     last: AgentState | None = None
     id: str = field(default_factory=lambda: uuid4().hex)
     entries: dict[str, LedgerEntry] = field(default_factory=dict)
+    cut_off_calls: set[str] = field(default_factory=set)
 
 
 _RECORDS: dict[int, dict[tuple[str, str], _LiveRecord]] = {}
@@ -108,7 +109,12 @@ class LiveJournal:
         return []
 
     def record_reply(self, reply: RecordedReply, base: StepBase) -> None:
-        """Do nothing: replies are not used again."""
+        """Remember only which calls were cut off: replies are not used again."""
+        self._record.cut_off_calls |= reply.reply.cut_off_calls
+
+    def cut_off_calls(self, iteration: int) -> set[str]:
+        """Return the ids of tool calls in replies that were cut off."""
+        return set(self._record.cut_off_calls)
 
     def mark_result_returned(self) -> None:
         """Do nothing: no other process will ask for the result."""

@@ -244,7 +244,7 @@ class ModelOrchestrator(Orchestrator):
             return s.to_error(f"the model refused to answer ({reply.stop_reason}): {why}")
         s = s.say(reply.message)
         if reply.message.calls:
-            return self._act(s, reply.message.calls)
+            return self._act(s, reply)
         if reply.is_cut_off:
             return self._ask_again(s.say(text_message(Role.USER, _SHORTER)))
         if reply.is_paused:
@@ -312,9 +312,9 @@ class ModelOrchestrator(Orchestrator):
 
     # Acting
 
-    def _act(self, s: AgentState, calls: Sequence[ToolCall]) -> AgentState:
+    def _act(self, s: AgentState, reply: Reply) -> AgentState:
         questions: list[str] = []
-        result = None
+        result, calls = None, reply.message.calls
         for call in calls:
             seen, returned = self._call(call)
             s = s.record_observation(seen)
@@ -327,12 +327,14 @@ class ModelOrchestrator(Orchestrator):
         if questions:
             return s.ask("\n".join(questions))
         ending = {GIVE_RESULT, GIVE_VARIABLE} & {tool.name for tool in self._loop_tools}
-        if any(call.name in ending for call in calls):
+        if reply.is_cut_off or any(call.name in ending for call in calls):
             return self._ask_again(s)
-        return s.to_executing()
+        return s.with_data(**{_REPAIRS: 0} if s.data.get(_REPAIRS) else {}).to_executing()
 
     def _call(self, call: ToolCall) -> tuple[Observation, Any]:
         """Return the finished call, and what a tool of the loop itself returned."""
+        if refused := self._current_step().refused(call):
+            return refused, None
         if call.name == RUN_CODE and self.code_runner is not None:
             return self.code_runner.run(call, self._current_step().base), None
         own = next((tool for tool in self._loop_tools if tool.name == call.name), None)

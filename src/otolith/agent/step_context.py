@@ -33,6 +33,11 @@ from otolith.agent.tools import Toolbox, to_plain
 from otolith.conversation import ToolCall
 from otolith.errors import ModelFailed
 
+_CUT_OFF = (
+    "cut off, not carried out: your answer reached its limit in the middle of its calls;"
+    " call again, with shorter arguments or fewer calls in one answer"
+)
+
 
 class RunStopped(BaseException):
     """Ends a step because of `stop()` or because the time is up; only the loop catches it."""
@@ -62,6 +67,7 @@ class StepContext:
         self._hasher = hasher
         self._replies = run.journal.replies(iteration)
         self._call_ids: set[str] = set()
+        self._cut_off_calls: set[str] | None = None
         self._requests = 0
         self._lock = Lock()  # a step may ask and call from several threads
 
@@ -75,11 +81,24 @@ class StepContext:
     def call(self, tool: str | ToolCall, /, **arguments: Any) -> Observation:
         """Call a tool by name, or as a model asks for it; see `Orchestrator.call`."""
         if isinstance(tool, ToolCall):
-            return self.tool_runner.call(tool)
+            return self.refused(tool) or self.tool_runner.call(tool)
         self.toolbox.find(tool)  # raises here; a model gets the error as a result instead
         plain = {name: to_plain(value) for name, value in arguments.items()}
         id = f"{tool}-{self.base.iteration}-{self.tool_runner.call_count}"
         return self.tool_runner.call(ToolCall(id, tool, plain), arguments)
+
+    def refused(self, call: ToolCall) -> Observation | None:
+        """Return the result of a call that must not be carried out; None if it may be.
+
+        A model that reaches its limit in the middle of a call leaves a call without arguments, or
+        with half of them: made with the defaults of the tool, it would be another call.
+        """
+        if self._cut_off_calls is None:
+            self._cut_off_calls = self.run.journal.cut_off_calls(self.base.iteration)
+        if call.id not in self._cut_off_calls:
+            return None
+        now = self.run.journal.now()
+        return Observation(call.id, call.name, call.arguments, error=_CUT_OFF, time=now)
 
     def complete(
         self,
@@ -106,6 +125,8 @@ class StepContext:
             record = RecordedReply(self.base.iteration, number, request, model.name, reply)
             self.run.journal.record_reply(record, self.base)
         self._call_ids.update(call.id for call in reply.message.calls)
+        if reply.is_cut_off:
+            self._cut_off_calls = None  # they are read again
         return reply
 
     def _is_taken(self, id: str) -> bool:

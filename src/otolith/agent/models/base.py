@@ -66,6 +66,9 @@ _ENDINGS = {
 """The endings that a provider's word stands for; all other words are those of whole answers."""
 
 
+_NO_CALLS: frozenset[str] = frozenset()
+
+
 def ending_of(stop_reason: str) -> ReplyEnding:
     """Return the ending that a provider's word stands for."""
     return _ENDINGS.get(stop_reason, ReplyEnding.DONE)
@@ -89,6 +92,11 @@ class Reply:
     def is_cut_off(self) -> bool:
         """Whether the answer reached a limit; its tool calls must not be carried out."""
         return self.ending is ReplyEnding.CUT_OFF
+
+    @property
+    def cut_off_calls(self) -> frozenset[str]:
+        """The ids of its tool calls if it is cut off: half of a call must not be carried out."""
+        return frozenset(each.id for each in self.message.calls) if self.is_cut_off else _NO_CALLS
 
     @property
     def is_paused(self) -> bool:
