@@ -60,10 +60,10 @@ def _one_commit(tmp_path_factory, program):
 def _two_branches(_one_commit, tmp_path_factory, program):
     run = Terminal(tmp_path_factory.mktemp("torn") / "place", program)
     shutil.copytree(_one_commit, run.place)
-    run("checkout", "-b", "cheaper")
+    run("switch", "-c", "cheaper")
     run("set", "budget", "300")
     run("commit", "-m", "cheaper")
-    run("checkout", "main")
+    run("switch", "main")
     run("set", "budget", "400")
     assert run("commit", "-m", "dearer").code == 0
     return run.place
@@ -167,10 +167,10 @@ def test_restore_drops_one_edit_or_all(trip):
 
 
 def test_switching_branches_leaves_staged_edits_with_their_branch(trip):
-    trip("checkout", "-b", "other")
+    trip("switch", "-c", "other")
     trip("set", "budget", "1")
 
-    told = trip("checkout", "main").out
+    told = trip("switch", "main").out
 
     assert "stay there" in told
     assert trip("status", "--json").found["clean"]
@@ -241,10 +241,10 @@ def test_an_aborted_merge_leaves_no_trace(torn):
 
 
 def test_a_merge_without_conflict_is_a_commit_and_can_be_undone(trip):
-    trip("checkout", "-b", "other")
+    trip("switch", "-c", "other")
     trip("set", "note", "x")
     trip("commit", "-m", "note")
-    trip("checkout", "main")
+    trip("switch", "main")
     trip("set", "budget", "1")
     trip("commit", "-m", "budget")
 
@@ -295,7 +295,7 @@ def test_a_branch_with_staged_edits_is_not_deleted_by_accident(torn):
 
     assert torn("branch", "-d", "cheaper").code == 2
     assert torn("branch", "-d", "cheaper", "--force").code == 0
-    assert torn("checkout", "-b", "cheaper").code == 0
+    assert torn("switch", "-c", "cheaper").code == 0
     assert torn("status", "--json").found["clean"]
 
 
@@ -425,12 +425,21 @@ def test_a_reader_that_leaves_early_is_no_error(trip, tmp_path):
         ("log cheper", 3, "did you mean cheaper?"),
         ("log main~9", 3, "otolith log"),
         ("-b man log", 3, "did you mean main?"),
+        ("-b man status", 3, "did you mean main?"),
+        ("status -b man", 3, "did you mean main?"),
+        ("-b man set a 1", 3, "did you mean main?"),
+        ("-b man ls", 3, "did you mean main?"),
         ("-s trap log", 3, "did you mean trip?"),
-        ("checkout cheper", 3, "did you mean cheaper?"),
-        ("checkout main~1", 2, "otolith rollback main~1"),
-        ("branch -d main", 2, "checkout"),
+        ("-s trap status", 3, "did you mean trip?"),
+        ("ls --session trap", 3, "did you mean trip?"),
+        ("checkout main", 2, "otolith switch BRANCH"),
+        ("-s trip log -s trap", 2, "name one"),
+        ("-b main log -b cheaper", 2, "name one"),
+        ("switch cheper", 3, "did you mean cheaper?"),
+        ("switch main~1", 2, "otolith rollback main~1"),
+        ("branch -d main", 2, "switch"),
         ("branch -d cheper", 3, "did you mean cheaper?"),
-        ("branch cheaper", 2, "otolith checkout cheaper"),
+        ("branch cheaper", 2, "otolith switch cheaper"),
         ("branch a..b", 2, "letters"),
         ("set a//b 1", 2, "slashes"),
         ("set .policy 1", 2, "another name"),

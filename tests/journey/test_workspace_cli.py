@@ -591,10 +591,10 @@ def test_a_notebook_is_run_without_its_magics(lab, tmp_path):
 def test_what_a_run_keeps_can_be_merged(lab, tmp_path):
     (tmp_path / "a.py").write_text(THREE)
     lab.run_file("a.py", "--json")
-    lab("checkout", "-b", "side")
+    lab("switch", "-c", "side")
     (tmp_path / "a.py").write_text(THREE + "# %%\nside = 1\n")
     lab.run_file("a.py")
-    lab("checkout", "main")
+    lab("switch", "main")
     (tmp_path / "a.py").write_text(THREE + "# %%\nours = 1\n")
     lab.run_file("a.py")
 

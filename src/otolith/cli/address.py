@@ -1,7 +1,8 @@
 """Addresses on the command line: `REF:PATH`, `PATH`, `A..B`.
 
 Both names and paths may contain colons. Each colon is tried from the left, and the first whose left
-side names a commit separates. A leading colon (`:PATH`) means the staged state.
+side names a commit separates; that of a key such as `~:42` never does. A leading colon (`:PATH`)
+means the staged state.
 """
 
 from __future__ import annotations
@@ -49,16 +50,22 @@ def parse_address(current: OpenBranch, text: str) -> Address:
     if address is not None:
         return address
     keys = parse_keys(text)
-    if ":" in text and current.branch.cell_at(keys) is None:
-        current.commit(next(ref for ref, _ in _splits(text)))  # raises the error about the ref
+    ref = next((ref for ref, _ in _splits(text)), None)
+    if ref is not None and current.branch.cell_at(keys) is None:
+        current.commit(ref)  # raises the error about the ref
     return Address(None, keys)
 
 
 def _splits(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the text on both sides of each colon but a leading one, from the left."""
+    """Yield the text on both sides of each colon that may separate, from the left."""
     for at, char in enumerate(text):
-        if char == ":" and at:
+        if char == ":" and at and not _begins_key(text, at):
             yield text[:at], text[at + 1 :]
+
+
+def _begins_key(text: str, at: int) -> bool:
+    """Tell whether a colon belongs to a key that is not text, such as `~:42`."""
+    return text[:at].rpartition("/")[2] == "~"
 
 
 def parse_keys(path: str) -> Keys:

@@ -12,7 +12,7 @@ Which one a command works on, the first that applies:
     session     that of the command; `-s`; place.json; the only one of the store
     branch      `-b`; place.json, unless another session was named; "main"
 
-Only `init`, `checkout` and `demo` write place.json. Edits that are staged between two commands are
+Only `init`, `switch` and `demo` write place.json. Edits that are staged between two commands are
 stashed in the store, not beside it.
 """
 
@@ -150,6 +150,19 @@ class OpenBranch:
         """
         return self.commit("@")
 
+    def check_name(self, *, is_read: bool) -> None:
+        """Refuse a branch that the command line names and that nobody has begun.
+
+        To write to the first branch of a session begins it; any other begins by `otolith branch`.
+
+        Raises:
+            RefNotFound: there is no such branch, or no such session to read.
+        """
+        if self.branch.head is not None or not self.branch.is_clean:
+            return
+        if is_read or self.repo.branches(self.branch.session):
+            raise self._no_commit()
+
     def at(self, expression: str) -> SessionSnapshot:
         """Return the state at the commit that an expression names.
 
@@ -198,7 +211,7 @@ class OpenBranch:
             error.hint = error.hint if error.hint == begin else f"{error.hint} {listed}"
             return error
         other = known[0] if len(known) == 1 else "ID"
-        switch = f"{listed}; `otolith checkout --session {other}` switches to it"
+        switch = f"{listed}; `otolith switch -s {other}` switches to it"
         return ref_not_found(f"session {session} has no commit yet", session, known, switch)
 
 
@@ -237,7 +250,8 @@ def open_current(
     agents committed in the meantime, or runs one, passes `unstash=False`.
 
     Raises:
-        RefNotFound: `must_exist`, and the branch has no commit.
+        RefNotFound: `must_exist`, and the branch has no commit; or the command line names a branch
+            that the session does not have, or reads a session that does not exist.
         Invalid: no session was named, and the store has none or several.
     """
     location = find(options)
@@ -249,6 +263,8 @@ def open_current(
             branch.unstash()
         if must_exist:
             current.head()
+        if options.branch is not None or location.is_named:
+            current.check_name(is_read=read_only)
         yield current
 
 

@@ -37,7 +37,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "help": ("init", "show this page, or the help of a command"),
     },
     "Look": {
-        "status": ("status", "current branch, staged changes, conflicts"),
+        "status": ("status", "current branch, staged edits, conflicts"),
         "log": ("show", "commits, newest first"),
         "show": ("show", "a commit and its changes, or a value at a commit"),
         "diff": ("show", "differences between two states"),
@@ -53,8 +53,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Change": {
         "set": ("edit", "stage a value"),
         "rm": ("edit", "stage the removal of a value"),
-        "restore": ("edit", "discard staged changes"),
-        "commit": ("edit", "commit staged changes"),
+        "restore": ("edit", "discard staged edits"),
+        "commit": ("edit", "commit staged edits"),
         "rollback": ("edit", "restore an earlier state, as a new commit"),
         "undo": ("edit", "undo the last commit, merge or rollback"),
         "redo": ("edit", "redo the last undo"),
@@ -71,7 +71,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Branch": {
         "branch": ("branch", "list, create or delete branches"),
-        "checkout": ("branch", "switch to another branch or session"),
+        "switch": ("branch", "switch to another branch or session"),
         "merge": ("merge", "merge another branch into this one"),
         "tag": ("branch", "list, create or delete tags"),
     },
@@ -80,6 +80,19 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "gc": ("maintain", "delete unreachable objects and free their space"),
         "migrate": ("migrate", "rewrite values stored by older versions of your classes"),
     },
+}
+
+# Words that users of git try, and what they may mean by them.
+_OTHER_WORDS = {
+    "checkout": (
+        "`otolith switch BRANCH` works on another branch, `otolith show COMMIT:PATH` reads a "
+        "commit, `otolith rollback COMMIT` goes back to it"
+    ),
+    "reset": "`otolith restore` discards staged edits, `otolith rollback COMMIT` goes back",
+    "revert": "`otolith undo` undoes the last commit, `otolith rollback COMMIT` goes back",
+    "stash": "staged edits are stored with their branch: `otolith switch` leaves them there",
+    "add": "`otolith set PATH VALUE` stages a value; files of a session are committed by `exec`",
+    "clone": "`otolith --store URL …` and `otolith init URL` use a store where it is",
 }
 
 _MODULES = {name: home for group in COMMANDS.values() for name, (home, _) in group.items()}
@@ -115,6 +128,7 @@ class Program(click.Group):
         if args and args[0] not in _MODULES:
             near = get_close_matches(args[0], _MODULES, n=1)
             hint = f"did you mean `otolith {near[0]}`?" if near else "see `otolith help`"
+            hint = _OTHER_WORDS.get(args[0], hint)
             raise click.UsageError(f"unknown command {args[0]!r}\n{hint}")
         return super().resolve_command(ctx, args)
 

@@ -1,16 +1,20 @@
-"""Options that several commands share: the global ones, `--json`, `--session` and `--at`.
+"""Options that several commands share, and where on the command line a session is named.
 
 Global options stand before the command (`otolith -s trip log`). The program stores them in
-`ctx.obj`, where commands find them by `@click.pass_obj`. `--json`, and the session that a command
-names itself, are written into the same object by their callbacks. So a command that declares them
-has no parameter for them, and a function that gets the options knows all of them.
+`ctx.obj`, where commands find them by `@click.pass_obj`. `--json`, and the session and branch that
+a command is given, are written into the same object. So a command that declares them has no
+parameter for them, and a function that gets the options knows all of them.
+
+A command on a session is a `SessionCommand`: session and branch may stand before it or after it
+(`otolith log -s trip`). Some take the session as their first word as well (`otolith vars trip`). A
+session that is named twice must be the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 from click.core import ParameterSource
@@ -27,13 +31,42 @@ class GlobalOptions(NamedTuple):
     as_json: bool = False
 
     def for_session(self, session: str | None) -> GlobalOptions:
-        """Return these options with the session that the command itself was given, if any."""
-        return self if session is None else self._replace(session=session)
+        """Return these options with a session that the command line names once more, if it does.
+
+        Raises:
+            UsageError: it was named before, and was another.
+        """
+        if session is None or session == self.session:
+            return self
+        if self.session is not None:
+            raise _named_twice("session", self.session, session)
+        return self._replace(session=session)
+
+    def for_branch(self, branch: str | None) -> GlobalOptions:
+        """Return these options with a branch that the command line names once more, if it does.
+
+        Raises:
+            UsageError: it was named before, and was another.
+        """
+        if branch is None or branch == self.branch:
+            return self
+        if self.branch is not None:
+            raise _named_twice("branch", self.branch, branch)
+        return self._replace(branch=branch)
+
+
+def _named_twice(what: str, first: str, second: str) -> click.UsageError:
+    return click.UsageError(f"the {what} is named twice: {first} and {second}\nname one")
 
 
 def _use_session(ctx: click.Context, _: click.Parameter, session: str | None) -> None:
-    """Put the session of a command in the place of the global one."""
+    """Remember the session that a command was given."""
     ctx.obj = ctx.obj.for_session(session)
+
+
+def _use_branch(ctx: click.Context, _: click.Parameter, branch: str | None) -> None:
+    """Remember the branch that a command was given."""
+    ctx.obj = ctx.obj.for_branch(branch)
 
 
 def _use_json(ctx: click.Context, _: click.Parameter, as_json: bool) -> None:
@@ -48,11 +81,45 @@ json_option = click.option(
 session_argument = click.argument(
     "session", required=False, expose_value=False, callback=_use_session
 )
-session_option = click.option(
-    "--session", metavar="ID", expose_value=False, callback=_use_session,
-    help="The session.  [default: the current one]",
-)  # fmt: skip
 at_option = click.option("--at", "ref", default="@", metavar="REF", help="As of this commit.")
+
+
+def session_and_word(
+    options: GlobalOptions, words: Sequence[str], *, is_last_needed: bool = False
+) -> tuple[GlobalOptions, str | None]:
+    """Return the options with the session, and the other word, of `[SESSION] [WORD]`.
+
+    A single word is the session, unless that was named before, or the other word is needed.
+    """
+    if len(words) == 1 and (is_last_needed or options.session not in (None, words[0])):
+        return options, words[0]
+    if len(words) > 2:
+        raise click.UsageError(f"got {len(words)} words, and takes two: {' '.join(words)}")
+    session, word = [*words, None, None][:2]
+    return options.for_session(session), word
+
+
+class SessionCommand(click.Command):
+    """A command on a session, which takes `-s` and `-b` after its name too."""
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        # Where a value may begin with a hyphen, `-sad` is a value.
+        is_short = not self.context_settings.get("ignore_unknown_options")
+        for short, name, metavar, use in (
+            ("-s", "session", "ID", _use_session),
+            ("-b", "branch", "NAME", _use_branch),
+        ):
+            names = [short, f"--{name}"] if is_short else [f"--{name}"]
+            self.params.append(
+                click.Option(
+                    [*names, f"named_{name}"],
+                    metavar=metavar,
+                    expose_value=False,
+                    callback=use,
+                    help=f"Use this {name} instead of the current one.",
+                )
+            )
 
 
 def reject_options(ctx: click.Context, names: Collection[str], why: str) -> None:

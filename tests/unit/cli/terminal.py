@@ -63,8 +63,8 @@ def begin():
 """
 
 
-def run(*words: object) -> Result:
-    return CliRunner().invoke(program, ["--store", "a.db", "-s", "trip", *map(str, words)])
+def run(*words: object, session: str = "trip") -> Result:
+    return CliRunner().invoke(program, ["--store", "a.db", "-s", session, *map(str, words)])
 
 
 def data(*words: object) -> dict[str, Any]:

@@ -188,7 +188,7 @@ def test_an_agent_is_begun_from_a_terminal_and_goes_on(place):
     assert again.output.splitlines()[0] == "done after 0 steps (2 in all)"
     assert (place / "paid").read_text() == "5\n"
 
-    asked = run("run", "bot.py:Asker", "A seat", "--session", "seat")
+    asked = run("run", "bot.py:Asker", "A seat", session="seat")
     assert (asked.exit_code, asked.output.splitlines()[1]) == (8, "Which seat?")
 
 

@@ -65,9 +65,9 @@ def test_the_only_session_is_named_where_the_one_at_hand_is_empty(place):
     empty = typed("chat", "show")
     assert empty.exit_code == 3
     assert "session default has no commit yet" in empty.stderr
-    assert "the sessions are: k1; `otolith checkout --session k1` switches to it" in empty.stderr
+    assert "the sessions are: k1; `otolith switch -s k1` switches to it" in empty.stderr
     assert "Pay" in typed("chat", "show", "--session", "k1").output
-    assert typed("checkout", "--session", "k1").exit_code == 0
+    assert typed("switch", "--session", "k1").exit_code == 0
     assert "Pay" in typed("chat", "show").output
 
 
@@ -106,3 +106,126 @@ def test_no_events_are_told_as_none(said):
 def test_a_file_that_is_not_there_is_a_wrong_call(said, words):
     result = run(*words)
     assert (result.exit_code, "there is no file" in result.stderr) == (2, True)
+
+
+ON_A_SESSION = {
+    "status": [],
+    "log": [],
+    "show": [],
+    "diff": ["@~1", "@"],
+    "cat": [":"],
+    "ls": [],
+    "blame": [],
+    "branch": [],
+    "tag": [],
+    "memory": [],
+    "events": [],
+    "effects": [],
+    "resume": [],
+    "replay": [],
+    "vars": [],
+    "chat threads": [],
+}
+"""Verbs that only read, with the words that they need."""
+
+
+def place_words(verb, words, *, where):
+    """Return a command line that names the session before the verb, after it, or by a word."""
+    name, store = verb.split(), ["--store", "a.db"]
+    if where == "before":
+        return [*store, "-s", "trip", *name, *words]
+    if where == "word":
+        return [*store, *name, "trip", *words]
+    return [*store, *name, *words, where, "trip"]
+
+
+@pytest.mark.parametrize("verb", ON_A_SESSION)
+def test_a_session_is_named_before_a_verb_or_after_it(sessions, verb):
+    words = ON_A_SESSION[verb]
+    before = typed(*place_words(verb, words, where="before"))
+    assert before.exit_code in (0, 8), before.stderr
+    for where in ("-s", "--session"):
+        after = typed(*place_words(verb, words, where=where))
+        assert (after.exit_code, after.output) == (before.exit_code, before.output)
+
+
+@pytest.mark.parametrize("verb", ["memory", "events", "effects", "resume", "replay", "vars"])
+def test_a_session_is_the_first_word_where_nothing_else_can_be(sessions, verb):
+    before = typed(*place_words(verb, [], where="before"))
+    assert typed(*place_words(verb, [], where="word")).output == before.output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["set", "note", "1", "--session", "trip"],
+        ["rm", "note", "-s", "trip"],
+        ["restore", "--all", "-s", "trip"],
+        ["commit", "-m", "noted", "--allow-empty", "-s", "trip"],
+        ["rollback", "@~1", "-s", "trip"],
+        ["undo", "-s", "trip"],
+        ["redo", "-s", "trip"],
+        ["merge", "main", "-s", "trip"],
+        ["exec", "-c", "1", "-s", "trip", "--sandbox", "limits"],
+        ["exec", "trip", "-c", "1", "--sandbox", "limits"],
+        ["-s", "trip", "exec", "-c", "1", "--sandbox", "limits"],
+        ["shell", "-s", "trip", "--sandbox", "limits"],
+        ["run", "cells.py", "-s", "trip", "--sandbox", "limits"],
+    ],
+)
+def test_a_verb_that_writes_takes_its_session_too(sessions, words):
+    (sessions / "cells.py").write_text("x = 1\n")
+    run("set", "note", "0")
+    if words[0] == "redo":
+        run("commit", "-m", "x")
+        run("undo")
+    elif words[0] not in ("rm", "restore", "set"):
+        run("commit", "-m", "x")
+    heads = {name: typed("--store", "a.db", "-s", name, "log", "--json").output for name in OTHERS}
+    done = typed("--store", "a.db", *words)
+    assert done.exit_code == 0, done.stderr
+    assert heads == {
+        name: typed("--store", "a.db", "-s", name, "log", "--json").output for name in OTHERS
+    }
+
+
+OTHERS = ("trap", "k1")
+
+
+def test_after_a_named_session_a_word_is_a_variable(sessions):
+    typed("--store", "a.db", "exec", "trip", "-c", "best = 1", "--sandbox", "limits")
+    for words in (["vars", "trip", "best"], ["-s", "trip", "vars", "best"]):
+        assert "best: int" in typed("--store", "a.db", *words).output
+    assert "best: int" in typed("--store", "a.db", "vars", "best", "-s", "trip").output
+
+
+def test_a_session_that_is_named_twice_must_be_the_same(sessions):
+    same = typed("--store", "a.db", "-s", "trip", "memory", "trip", "--session", "trip")
+    assert same.exit_code == 0
+    other = typed("--store", "a.db", "-s", "trip", "memory", "trap")
+    assert other.exit_code == 2
+    assert "the session is named twice: trip and trap" in other.stderr
+
+
+def test_a_value_may_begin_with_a_hyphen(sessions):
+    assert run("set", "mood", "-sad").exit_code == 0
+    assert run("cat", "mood").output == "-sad\n"
+
+
+def test_a_key_that_is_not_text_is_a_path(place):
+    with Versioned(Disk("a.db"), session="trip") as state:
+        state["rows"] = {42: "forty-two"}
+        state[(7,)] = "seven"
+        state.commit("rows")
+    assert run("cat", "rows/~:42").output == "forty-two\n"
+    assert run("cat", "~:7").output == "seven\n"
+    assert run("cat", "@:~:7").output == "seven\n"
+    assert run("cat", "main:rows/~:42").output == "forty-two\n"
+    missing = run("cat", "~:8")
+    assert missing.exit_code == 3
+    assert "nothing at ~:8" in missing.stderr
+
+
+def test_a_new_session_may_begin_on_any_branch(sessions):
+    assert typed("--store", "a.db", "-s", "new", "-b", "dev", "set", "x", "1").exit_code == 0
+    assert typed("--store", "a.db", "-s", "new", "-b", "dev", "status").exit_code == 0

@@ -15,6 +15,7 @@ from otolith.cli import program
 from otolith.cli.errors import exit_code
 from otolith.cli.location import StoreLocation
 from otolith.cli.main import COMMANDS
+from otolith.cli.options import SessionCommand
 
 REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "cli.md"
 NAMES = [name for group in COMMANDS.values() for name in group]
@@ -35,11 +36,20 @@ def _command(verb: str) -> click.Command:
 
 
 def _options(verb: str) -> list[click.Parameter]:
-    """Return the options of a verb, and of those below it."""
+    """Return the options of a verb, and of those below it; but those of all verbs on a session."""
+    parameters = [each for one in _family(verb) for each in one.params]
+    return [
+        each
+        for each in parameters
+        if isinstance(each, click.Option) and not str(each.name).startswith("named_")
+    ]
+
+
+def _family(verb: str) -> list[click.Command]:
+    """Return a verb, and those below it."""
     command = _command(verb)
     below = command.commands.values() if isinstance(command, click.Group) else ()
-    parameters = [each for one in (command, *below) for each in one.params]
-    return [each for each in parameters if isinstance(each, click.Option)]
+    return [command, *below]
 
 
 def _section(verb: str) -> str:
@@ -56,6 +66,16 @@ def test_a_verb_and_all_its_options_are_in_the_reference(verb):
     missing = [name for each in _options(verb) for name in each.opts if f"`{name}" not in section]
 
     assert missing == []
+
+
+def test_every_verb_on_a_session_is_listed_with_where_it_is_named():
+    listed = REFERENCE.read_text().partition("### Sessions on the command line")[2]
+    rows = [row for row in listed.partition("###")[0].splitlines() if row.startswith("| `")]
+    verbs = set(re.findall(r"`(\w+)", " ".join(row.split(" | ")[0] for row in rows)))
+
+    assert verbs == {
+        verb for verb in NAMES if any(isinstance(each, SessionCommand) for each in _family(verb))
+    }
 
 
 def test_the_options_before_the_verb_are_in_the_reference():

@@ -239,7 +239,7 @@ def test_what_ended_a_run_is_named_as_it_was_typed(begun):
 
 
 def test_a_question_is_told_with_the_command_that_answers_it(begun):
-    asked = run("run", "bot.py:Asker", "A seat", "--session", "seat")
+    asked = run("run", "bot.py:Asker", "A seat", session="seat")
     assert asked.output.splitlines()[1:] == [
         "Which seat?",
         "to answer: otolith --store a.db resume seat --with bot.py:Asker --answer TEXT",

@@ -55,7 +55,13 @@ from otolith.cli.format.runs import (
 )
 from otolith.cli.format.values import one_line, to_json
 from otolith.cli.location import open_current
-from otolith.cli.options import GlobalOptions, json_option, reject_options, session_argument
+from otolith.cli.options import (
+    GlobalOptions,
+    SessionCommand,
+    json_option,
+    reject_options,
+    session_argument,
+)
 from otolith.cli.run.agents import (
     KEY_LETTERS,
     OpenRun,
@@ -89,7 +95,7 @@ max_seconds_option = click.option(
 )
 
 
-@click.command("resume")
+@click.command("resume", cls=SessionCommand)
 @session_argument
 @with_option
 @click.option("--answer", metavar="TEXT", help="The answer to the question that it waits with.")
@@ -209,7 +215,7 @@ def _abandon(options: GlobalOptions, only: str | None) -> None:
     output(options, lambda: {"abandoned": ended, "open": keys}, lines)
 
 
-@click.command("replay")
+@click.command("replay", cls=SessionCommand)
 @session_argument
 @click.option(
     "--at", "ref", metavar="REF", help="From this commit.  [default: where the run began]"
@@ -304,7 +310,7 @@ def _show_record(options: GlobalOptions, name: str, ref: str | None) -> None:
 _UNSETTLED = ("begun", "unknown")
 
 
-@click.command("effects")
+@click.command("effects", cls=SessionCommand)
 @session_argument
 @click.option("--unknown", is_flag=True, help="Only those of unknown outcome.")
 @click.option(
@@ -386,7 +392,7 @@ def _effect_lines(entries: Sequence[LedgerEntry], here: Container[str]) -> Itera
     yield from table(rows)
 
 
-@click.command("events")
+@click.command("events", cls=SessionCommand)
 @session_argument
 @click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind; repeatable.")
 @click.option("--agent", metavar="NAME", help="Only events of this agent.")

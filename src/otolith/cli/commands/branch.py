@@ -1,7 +1,7 @@
-"""`branch`, `checkout` and `tag`: names for lines of history and for single commits.
+"""`branch`, `switch` and `tag`: names for lines of history and for single commits.
 
 A branch belongs to a session and moves with its commits. A tag belongs to the store and stays.
-`checkout` changes no state: it writes into `.otolith` which branch the next commands work on.
+`switch` changes no state: it writes into `.otolith` which branch the next commands work on.
 Deleting a branch or a tag deletes the name only, and prints the command that makes it again.
 
 JSON, for the lists only:
@@ -33,17 +33,17 @@ from otolith.cli.location import (
     ref_not_found,
     save,
 )
-from otolith.cli.options import GlobalOptions, json_option
+from otolith.cli.options import GlobalOptions, SessionCommand, json_option
 from otolith.cli.terminal import escape, output, table
 from otolith.core import Commit
 from otolith.errors import Exists, Invalid, NotFound, RefExists, Uncommitted
 
 
-@click.command("branch")
+@click.command("branch", cls=SessionCommand)
 @click.argument("name", required=False)
 @click.argument("ref", required=False)
 @click.option("-d", "--delete", is_flag=True, help="Delete the branch NAME.")
-@click.option("--force", is_flag=True, help="Delete it together with its staged changes.")
+@click.option("--force", is_flag=True, help="Delete it together with its staged edits.")
 @json_option
 @click.pass_obj
 def branch(
@@ -60,7 +60,7 @@ def branch(
         else:
             made = _fork(current, name, ref)
             click.echo(f"Branch {name} at {oneline(made)}")
-            click.echo(f"`otolith checkout {name}` switches to it.")
+            click.echo(f"`otolith switch {name}` switches to it.")
 
 
 def _list_branches(current: OpenBranch, options: GlobalOptions) -> None:
@@ -73,7 +73,7 @@ def _list_branches(current: OpenBranch, options: GlobalOptions) -> None:
     for name, head in heads.items():
         ref = current.repo.session(session, branch=name).ref
         is_staged = "stage/" + ref.removeprefix("session/") in stashes
-        note = click.style("  (staged changes)", fg="cyan") if is_staged else ""
+        note = click.style("  (staged edits)", fg="cyan") if is_staged else ""
         shown = mark if name == here else escape(f"  {name}")
         rows.append([shown, short_id(head), format_time(head.time), first_line(head) + note])
         about = {"name": name, "here": name == here, "staged": is_staged}
@@ -91,7 +91,7 @@ def _fork(current: OpenBranch, name: str, ref: str | None) -> Commit:
     try:
         current.branch.fork(name, at=start)
     except RefExists as error:
-        raise RefExists(error.message, hint=f"`otolith checkout {name}` switches to it") from None
+        raise RefExists(error.message, hint=f"`otolith switch {name}` switches to it") from None
     return start
 
 
@@ -101,11 +101,11 @@ def _delete(current: OpenBranch, name: str, *, force: bool) -> None:
     Raises:
         Invalid: it is the current branch.
         RefNotFound: there is no such branch.
-        Uncommitted: it has staged changes, and the user does not force it.
+        Uncommitted: it has staged edits, and the user does not force it.
     """
     session = current.branch.session
     if current.location.root is not None and name == current.location.branch:
-        raise Invalid(f"{name} is the current branch", hint="`otolith checkout` another first")
+        raise Invalid(f"{name} is the current branch", hint="`otolith switch` to another first")
     heads = current.repo.branches(session)
     if name not in heads:
         message = f"session {session} has no branch {name}"
@@ -114,45 +114,51 @@ def _delete(current: OpenBranch, name: str, *, force: bool) -> None:
     deleted.unstash()
     if not deleted.is_clean and not force:
         hint = f"`otolith -b {name} status` shows them, --force discards them"
-        raise terminal_error(Uncommitted, f"{name} has staged changes", hint)
+        raise terminal_error(Uncommitted, f"{name} has staged edits", hint)
     deleted.discard()
     deleted.stash()
     current.repo.delete_branch(session, name)
     click.echo(f"Deleted branch {name}. To get it back: otolith branch {name} {heads[name].short}")
 
 
-@click.command("checkout")
-@click.argument("words", nargs=-1, metavar="[BRANCH] | -b NEW [REF]")
-@click.option("-b", "new", metavar="NEW", help="Create this branch at REF, and switch to it.")
-@click.option("--session", metavar="ID", help="Switch to another session.")
+@click.command("switch", cls=SessionCommand)
+@click.argument("words", nargs=-1, metavar="[BRANCH] | -c NEW [REF]")
+@click.option("-c", "new", metavar="NEW", help="Create this branch at REF, and switch to it.")
 @click.pass_obj
-def checkout(
-    options: GlobalOptions, *, words: tuple[str, ...], new: str | None, session: str | None
-) -> None:
-    """Switch to another branch or session. Staged changes stay with their branch."""
-    location = find(options)
+def switch(options: GlobalOptions, *, words: tuple[str, ...], new: str | None) -> None:
+    """Switch to another branch, or with `-s ID` to another session.
+
+    Staged edits stay with their branch.
+    """
+    word = words[0] if words else None
+    if new is None:
+        word = options.for_branch(word).branch
+    here = find(options._replace(session=None, branch=None))
+    session = options.session or here.session or "default"
+    is_same = session == here.session
+    location = replace(here, session=session, branch=here.branch if is_same else "main")
     if location.root is None or options.store is not None:
         raise Invalid(
             "there is no .otolith to remember the branch in",
             hint="`otolith init URL` makes one; or use `otolith --store URL -b BRANCH …` each time",
         )
-    if len(words) > 1 or not (words or new or session):
-        raise click.UsageError("name one branch, -b NEW [REF], or --session ID")
+    if len(words) > 1 or not (word or new or options.session):
+        raise click.UsageError("name one branch, -c NEW [REF], or -s SESSION")
     with open_repo(location.url) as repo:
-        branch = repo.session(session or location.session or "default", branch=location.branch)
-        current = OpenBranch(replace(location, session=branch.session), repo, branch)
+        branch = repo.session(session, branch=location.branch)
+        current = OpenBranch(location, repo, branch)
         branch.unstash()
-        leaves_staged = not branch.is_clean and session is None
-        target = _checkout_target(current, words[0] if words else None, new)
+        leaves_staged = not branch.is_clean and is_same
+        target = _switch_target(current, word, new)
         save(target)
-        head = repo.session(branch.session, branch=target.branch).head
+        head = repo.session(session, branch=target.branch).head
         text = oneline(head) if head else "new; its first commit creates it"
     click.echo(f"Session {escape(str(target.session))}, branch {escape(target.branch)}: {text}")
     if leaves_staged and target.branch != branch.name:
-        click.echo(f"The staged changes of {branch.name} stay there.")
+        click.echo(f"The staged edits of {branch.name} stay there.")
 
 
-def _checkout_target(current: OpenBranch, word: str | None, new: str | None) -> StoreLocation:
+def _switch_target(current: OpenBranch, word: str | None, new: str | None) -> StoreLocation:
     """Return the location to switch to; a new branch is created first.
 
     Raises:
@@ -173,16 +179,16 @@ def _checkout_target(current: OpenBranch, word: str | None, new: str | None) -> 
         current.commit(word)
     except (NotFound, Invalid):
         message = f"session {current.branch.session} has no branch {word}"
-        create = f"`otolith checkout -b {word}` creates it"
+        create = f"`otolith switch -c {word}` creates it"
         raise ref_not_found(message, word, list(heads), create) from None
     raise Invalid(
-        f"{word} is a commit, and only a branch can be checked out",
-        hint=f"`otolith show {word}:PATH` reads it, `otolith checkout -b NEW {word}` works from "
+        f"{word} is a commit, and only a branch can be switched to",
+        hint=f"`otolith show {word}:PATH` reads it, `otolith switch -c NEW {word}` works from "
         f"there, `otolith rollback {word}` restores its state",
     )
 
 
-@click.command("tag")
+@click.command("tag", cls=SessionCommand)
 @click.argument("name", required=False)
 @click.argument("ref", required=False)
 @click.option("-d", "--delete", is_flag=True, help="Delete the tag NAME.")

@@ -30,10 +30,10 @@ from otolith.cli.format.conversation import (
 from otolith.cli.location import open_current
 from otolith.cli.options import (
     GlobalOptions,
+    SessionCommand,
     at_option,
     json_option,
     session_argument,
-    session_option,
 )
 from otolith.cli.terminal import output
 from otolith.conversation import Conversation
@@ -68,10 +68,9 @@ def _open_thread(options: GlobalOptions, thread: str | None, ref: str) -> Iterat
         yield found
 
 
-@chat.command("show")
+@chat.command("show", cls=SessionCommand)
 @click.option("-n", "--last", type=click.IntRange(min=0), metavar="N", help="The last N messages.")
 @_thread
-@session_option
 @at_option
 @json_option
 @click.pass_obj
@@ -87,8 +86,7 @@ def show(options: GlobalOptions, *, last: int | None, thread: str, ref: str) -> 
         )
 
 
-@chat.command("threads")
-@session_option
+@chat.command("threads", cls=SessionCommand)
 @at_option
 @json_option
 @click.pass_obj
@@ -102,11 +100,10 @@ def threads(options: GlobalOptions, *, ref: str) -> None:
     output(options, lambda: {"threads": [each._asdict() for each in known]}, thread_lines(known))
 
 
-@chat.command("search")
+@chat.command("search", cls=SessionCommand)
 @click.argument("text")
 @click.option("-k", default=5, show_default=True, type=click.IntRange(min=1), help="How many.")
 @_thread
-@session_option
 @at_option
 @json_option
 @click.pass_obj
@@ -117,9 +114,8 @@ def search(options: GlobalOptions, text: str, *, k: int, thread: str, ref: str) 
         output(options, lambda: {"thread": thread, "hits": [*map(hit_json, hits)]}, hit_lines(hits))
 
 
-@chat.command("topics")
+@chat.command("topics", cls=SessionCommand)
 @_thread
-@session_option
 @at_option
 @json_option
 @click.pass_obj
@@ -134,14 +130,13 @@ def topics(options: GlobalOptions, *, thread: str, ref: str) -> None:
         )
 
 
-@chat.command("context")
+@chat.command("context", cls=SessionCommand)
 @click.option("--budget", required=True, type=click.IntRange(min=1), metavar="N", help="Tokens.")
 @click.option(
     "--for", "form", default="plain", show_default=True,
     type=click.Choice(["plain", "openai", "responses", "anthropic"]), help="For which provider.",
 )  # fmt: skip
 @_thread
-@session_option
 @at_option
 @json_option
 @click.pass_obj
@@ -152,7 +147,7 @@ def context(options: GlobalOptions, *, budget: int, form: str, thread: str, ref:
         output(options, lambda: context_json(made), context_lines(made))
 
 
-@click.command("memory")
+@click.command("memory", cls=SessionCommand)
 @session_argument
 @at_option
 @json_option

@@ -408,7 +408,7 @@ Look around:  cd {}
   otolith blame
   otolith cat main~10:events
   otolith -s booking chat show
-  otolith checkout -b mine && otolith set hotel tent && otolith commit -m camping"""
+  otolith switch -c mine && otolith set hotel tent && otolith commit -m camping"""
 
 
 @contextmanager

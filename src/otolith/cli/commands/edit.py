@@ -1,6 +1,6 @@
 """Changes: `set`, `rm`, `restore` and `commit`; `rollback`, `undo` and `redo` of commits.
 
-Between two commands the staged changes of a branch are stashed in the store. Two terminals may
+Between two commands the staged edits of a branch are stashed in the store. Two terminals may
 stage at the same time: a stash that another terminal has replaced is loaded and edited again.
 
 History only grows, and no command here deletes a commit. `rollback` adds a commit with an earlier
@@ -20,13 +20,15 @@ from otolith.agent import LedgerEntry, effects_after, ledger_in
 from otolith.cli.format.history import first_line, oneline, plural, summary
 from otolith.cli.format.values import from_json, one_line
 from otolith.cli.location import OpenBranch, open_current
-from otolith.cli.options import GlobalOptions
+from otolith.cli.options import GlobalOptions, SessionCommand
 from otolith.cli.terminal import escape
 from otolith.core import Branch, Commit
 from otolith.errors import BadValue, MergeConflict, StaleRef, Uncommitted
 
 
-@click.command("set", context_settings={"ignore_unknown_options": True})  # -5 is a value
+@click.command(
+    "set", cls=SessionCommand, context_settings={"ignore_unknown_options": True}
+)  # -5 is a value
 @click.argument("path")
 @click.argument("value")
 @click.option(
@@ -63,7 +65,7 @@ def _parse(text: str, kind: str) -> object:
     return from_json(data)
 
 
-@click.command("rm")
+@click.command("rm", cls=SessionCommand)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.pass_obj
 def rm(options: GlobalOptions, paths: tuple[str, ...]) -> None:
@@ -89,12 +91,12 @@ def _stage(options: GlobalOptions, edit: Callable[[Branch], object]) -> None:
             return
 
 
-@click.command("restore")
+@click.command("restore", cls=SessionCommand)
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
-@click.option("--all", "everything", is_flag=True, help="Discard all staged changes.")
+@click.option("--all", "everything", is_flag=True, help="Discard all staged edits.")
 @click.pass_obj
 def restore(options: GlobalOptions, paths: tuple[str, ...], everything: bool) -> None:
-    """Discard staged changes: at PATH, or all of them (and a merge in progress)."""
+    """Discard staged edits: at PATH, or all of them (and a merge in progress)."""
     if bool(paths) == everything:
         raise click.UsageError("name paths, or use --all")
 
@@ -113,21 +115,21 @@ def restore(options: GlobalOptions, paths: tuple[str, ...], everything: bool) ->
     _stage(options, discard)
 
 
-@click.command("commit")
+@click.command("commit", cls=SessionCommand)
 @click.option("-m", "--message", metavar="TEXT", help="What was done, and why.")
 @click.option("--author", metavar="NAME", help="Who did it.  [default: the user]")
-@click.option("--allow-empty", is_flag=True, help="Commit even without staged changes.")
+@click.option("--allow-empty", is_flag=True, help="Commit even without staged edits.")
 @click.pass_obj
 def commit(
     options: GlobalOptions, message: str | None, author: str | None, allow_empty: bool
 ) -> None:
-    """Commit the staged changes, atomically.
+    """Commit the staged edits, atomically.
 
     If others committed to the branch since, the changes are merged into their state.
     """
     with open_current(options) as current:
         if current.branch.is_clean and not allow_empty:
-            click.echo("Nothing to commit: no staged changes.")
+            click.echo("Nothing to commit: no staged edits.")
             return
         commit_staged(current, message, author, allow_empty=allow_empty)
 
@@ -135,7 +137,7 @@ def commit(
 def commit_staged(
     current: OpenBranch, message: str | None, author: str | None, *, allow_empty: bool = False
 ) -> Commit:
-    """Commit the staged changes of the current branch, and print the commit.
+    """Commit the staged edits of the current branch, and print the commit.
 
     Raises:
         UsageError: there is no message, and no merge to name it after.
@@ -160,10 +162,10 @@ def commit_staged(
     return made
 
 
-@click.command("rollback")
+@click.command("rollback", cls=SessionCommand)
 @click.argument("ref", required=False)
 @click.option("--steps", type=click.IntRange(min=1), metavar="N", help="Go N commits back.")
-@click.option("--force", is_flag=True, help="Discard staged changes.")
+@click.option("--force", is_flag=True, help="Discard staged edits.")
 @click.pass_obj
 def rollback(options: GlobalOptions, ref: str | None, steps: int | None, force: bool) -> None:
     """Restore the state of REF, as a new commit. History stays.
@@ -175,7 +177,7 @@ def rollback(options: GlobalOptions, ref: str | None, steps: int | None, force: 
     with open_current(options) as current:
         target = current.commit(ref if ref is not None else f"@~{steps}")
         if not current.branch.is_clean and not force:
-            raise Uncommitted(f"rollback: there are staged changes on {current.branch.name}")
+            raise Uncommitted(f"rollback: there are staged edits on {current.branch.name}")
         remaining = effects_after(current.branch, target)
         made = current.branch.rollback(target)
         click.echo(f"{current.branch.name} is at {oneline(made)}")
@@ -183,7 +185,7 @@ def rollback(options: GlobalOptions, ref: str | None, steps: int | None, force: 
         click.echo("`otolith undo` reverts this.")
 
 
-@click.command("undo")
+@click.command("undo", cls=SessionCommand)
 @click.pass_obj
 def undo(options: GlobalOptions) -> None:
     """Undo the last commit, merge or rollback. Twice goes two back; `redo` goes forward."""
@@ -200,7 +202,7 @@ def undo(options: GlobalOptions) -> None:
         click.echo("`otolith redo` goes forward again.")
 
 
-@click.command("redo")
+@click.command("redo", cls=SessionCommand)
 @click.pass_obj
 def redo(options: GlobalOptions) -> None:
     """Redo the last undo."""

@@ -1,7 +1,7 @@
 """`merge`: merge another branch into the current one, and resolve its conflicts.
 
 A merge without conflicts is a commit at once. Otherwise it stays open, stashed with the branch as
-staged changes are: `--take`, `set` and `rm` resolve conflicts one by one, `--continue` commits it,
+staged edits are: `--take`, `set` and `rm` resolve conflicts one by one, `--continue` commits it,
 and `--abort` discards it. Until it is committed, the branch has not moved for others.
 
 JSON: result (the kind of merge), commit, conflicts. Exit code 1 if there are conflicts.
@@ -15,13 +15,13 @@ from otolith.cli.commands.edit import commit_staged
 from otolith.cli.errors import terminal_error
 from otolith.cli.format.history import commit_json, conflict_json, conflict_lines, oneline, plural
 from otolith.cli.location import OpenBranch, open_current
-from otolith.cli.options import GlobalOptions, json_option
+from otolith.cli.options import GlobalOptions, SessionCommand, json_option
 from otolith.cli.terminal import emit
 from otolith.core import Merge
 from otolith.errors import Invalid, KeyNotFound, Uncommitted
 
 
-@click.command("merge")
+@click.command("merge", cls=SessionCommand)
 @click.argument("words", nargs=-1, metavar="[REF | PATH...]")
 @click.option("-m", "--message", metavar="TEXT", help="The message of the merge.")
 @click.option("--author", metavar="NAME", help="Who merges.  [default: the user]")

@@ -23,7 +23,7 @@ from otolith import care, opening
 from otolith.cli.errors import ExitCode
 from otolith.cli.format.history import plural
 from otolith.cli.location import find, only_session
-from otolith.cli.options import GlobalOptions, json_option
+from otolith.cli.options import GlobalOptions, SessionCommand, json_option, session_argument
 from otolith.cli.terminal import emit, end_progress, escape, progress_line, table
 from otolith.codecs import Codecs
 from otolith.errors import Invalid
@@ -39,9 +39,9 @@ _FAULTS = (
 )  # fmt: skip
 
 
-@click.command("migrate")
+@click.command("migrate", cls=SessionCommand)
 @click.argument("action", type=click.Choice(["plan", "apply"]))
-@click.argument("session", required=False)
+@session_argument
 @click.option("--all", "everything", is_flag=True, help="All sessions, users and applications.")
 @click.option(
     "--module", "modules", multiple=True, required=True, metavar="MODULE",
@@ -54,7 +54,6 @@ def migrate(
     ctx: click.Context,
     *,
     action: str,
-    session: str | None,
     everything: bool,
     modules: tuple[str, ...],
     dry_run: bool,
@@ -67,7 +66,7 @@ def migrate(
     History stays unchanged.
     """
     options: GlobalOptions = ctx.obj
-    if everything and session is not None:
+    if everything and options.session is not None:
         raise click.UsageError("name a session, or use --all")
     location = find(options)
     _import(modules, options)
@@ -75,7 +74,7 @@ def migrate(
     with opening.open(
         location.url, codecs=_ModelCodecs(), create=False, read_only=is_read_only
     ) as repo:
-        chosen = None if everything else session or location.session or only_session(repo)
+        chosen = None if everything else location.session or only_session(repo)
         where = {"session": chosen, "branch": options.branch}
         if action == "plan":
             plans = care.plan_migration(repo, **where, progress=progress)

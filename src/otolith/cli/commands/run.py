@@ -32,11 +32,12 @@ from otolith.cli.format.workspace import (
 from otolith.cli.location import open_current
 from otolith.cli.options import (
     GlobalOptions,
+    SessionCommand,
     at_option,
     json_option,
     reject_options,
+    session_and_word,
     session_argument,
-    session_option,
 )
 from otolith.cli.run.cells import CellReporter, CellRun, RunRecord, cells_of, source_of
 from otolith.cli.run.repl import Repl, input_lines
@@ -57,9 +58,8 @@ figures_option = click.option(
 )
 
 
-@click.command("exec")
-@click.argument("session", required=False)
-@click.argument("file", required=False)
+@click.command("exec", cls=SessionCommand)
+@click.argument("words", nargs=-1, metavar="[SESSION] [FILE]")
 @click.option("-c", "code", metavar="CODE", help="The code itself.")
 @click.option("-m", "--message", metavar="TEXT", help="The message of the commit.")
 @figures_option
@@ -67,8 +67,8 @@ figures_option = click.option(
 @json_option
 @click.pass_context
 def execute(
-    ctx: click.Context, /, *, session: str | None, file: str | None, code: str | None,
-    message: str | None, figures: str | None, **runner: Any,
+    ctx: click.Context, /, *, words: tuple[str, ...], code: str | None, message: str | None,
+    figures: str | None, **runner: Any,
 ) -> None:  # fmt: skip
     """Run code as one step on the variables and files of a session, and commit its changes.
 
@@ -76,9 +76,8 @@ def execute(
     current one. What the code prints, and its value, go to standard output. Exits with 1 if it
     raised; its changes until then are committed.
     """
-    if code is None and file is None:  # the only word is the file
-        session, file = None, session
-    options: GlobalOptions = ctx.obj.for_session(session)
+    options: GlobalOptions
+    options, file = session_and_word(ctx.obj, words, is_last_needed=code is None)
     text = _code(options, code, file)
     if message is None and file not in (None, "-"):
         message = Path(str(file)).name
@@ -131,10 +130,9 @@ def _exit_code(*, is_ok: bool, was_interrupted: bool) -> ExitCode:
     return ExitCode.OK if is_ok else ExitCode.FAILED
 
 
-@click.command("run")
+@click.command("run", cls=SessionCommand)
 @click.argument("file")
 @click.argument("task", required=False)
-@session_option
 @click.option("--again", is_flag=True, help="For an agent: repeat a run that is done.")
 @max_steps_option
 @max_seconds_option
@@ -196,7 +194,7 @@ def run(
     ctx.exit(_exit_code(is_ok=not reporter.failed, was_interrupted=reporter.was_interrupted))
 
 
-@click.command("shell")
+@click.command("shell", cls=SessionCommand)
 @session_argument
 @runner_options
 @click.pass_obj
@@ -214,17 +212,18 @@ def shell(options: GlobalOptions, /, **runner: Any) -> None:
         Repl(opened, lines).loop()
 
 
-@click.command("vars")
-@session_argument
-@click.argument("name", required=False)
+@click.command("vars", cls=SessionCommand)
+@click.argument("words", nargs=-1, metavar="[SESSION] [NAME]")
 @at_option
 @json_option
 @click.pass_obj
-def variables(options: GlobalOptions, name: str | None, ref: str) -> None:
+def variables(options: GlobalOptions, words: tuple[str, ...], ref: str) -> None:
     """List the variables of a session, or describe NAME.
 
-    SESSION defaults to the current one. Nothing is unpickled, and no large value is read.
+    SESSION defaults to the current one; after `-s ID`, a single word is NAME. Nothing is unpickled,
+    and no large value is read.
     """
+    options, name = session_and_word(options, words)
     with open_current(options, read_only=True) as current:
         found = describe_variables(current.at(ref))
     if name is None:

@@ -42,7 +42,7 @@ from otolith.cli.format.history import (
 from otolith.cli.format.values import to_json
 from otolith.cli.format.workspace import change_report_lines, difference_json, difference_lines
 from otolith.cli.location import OpenBranch, open_current
-from otolith.cli.options import GlobalOptions, at_option, json_option
+from otolith.cli.options import GlobalOptions, SessionCommand, at_option, json_option
 from otolith.cli.terminal import dumps, emit, escape, output, table
 from otolith.core import (
     CONVERSATION,
@@ -126,7 +126,7 @@ class StateDifference(NamedTuple):
 _AGENT_PATHS = {"message": CONVERSATION, "run": LOOP}
 
 
-@click.command("show")
+@click.command("show", cls=SessionCommand)
 @click.argument("what", default="@", metavar="[REF[:PATH]]")
 @json_option
 @click.pass_obj
@@ -159,7 +159,7 @@ def show(options: GlobalOptions, what: str) -> None:
         output(options, lambda: commit_json(commit) | found.to_json(), lines)
 
 
-@click.command("diff")
+@click.command("diff", cls=SessionCommand)
 @click.argument("refs", nargs=-1, metavar="[A [B] | A..B | A...B]")
 @click.option("--stat", is_flag=True, help="Only the number of paths, below each top name.")
 @click.option("--name-only", is_flag=True, help="Only the paths.")
@@ -169,7 +169,7 @@ def show(options: GlobalOptions, what: str) -> None:
 def diff(
     ctx: click.Context, *, refs: tuple[str, ...], stat: bool, name_only: bool, exit_code: bool
 ) -> None:
-    """Show the changes from A to B; from A to the staged state; or the staged changes.
+    """Show the changes from A to B; from A to the staged state; or the staged edits.
 
     A...B shows what B changed since it left A. Branches of another session are `session/branch`.
     Changes to variables, files, conversation, plan and notes are summarised.
@@ -188,7 +188,7 @@ def diff(
     ctx.exit(1 if exit_code and any(found) else 0)
 
 
-@click.command("cat")
+@click.command("cat", cls=SessionCommand)
 @click.argument("address", metavar="[REF:]PATH")
 @json_option
 @click.pass_obj
@@ -216,7 +216,7 @@ def _value(current: OpenBranch, address: Address) -> object:
     return state[address.keys] if address.keys else state.to_dict()
 
 
-@click.command("ls")
+@click.command("ls", cls=SessionCommand)
 @click.argument("address", default="", metavar="[[REF:]PATH]")
 @click.option("-l", "is_long", is_flag=True, help="With kinds, lengths and sizes.")
 @json_option
@@ -270,7 +270,7 @@ def _inside(state: Branch | Snapshot, keys: tuple[object, ...]) -> Collection[ob
     return range(len(state.list(keys))) if kind == "list" else None
 
 
-@click.command("blame")
+@click.command("blame", cls=SessionCommand)
 @click.argument("path", default="")
 @at_option
 @json_option
@@ -289,7 +289,7 @@ def blame(options: GlobalOptions, path: str, ref: str) -> None:
     output(options, lambda: {"blame": data}, table(rows))
 
 
-@click.command("log")
+@click.command("log", cls=SessionCommand)
 @click.argument("ref", required=False)
 @click.option("--graph", "as_graph", is_flag=True, help="Draw the ancestry beside the commits.")
 @click.option("--oneline", "on_one_line", is_flag=True, help="One line per commit.")

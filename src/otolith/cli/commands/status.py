@@ -1,6 +1,6 @@
 """`status` of the current branch, and the `sessions` of a store.
 
-Both are read-only. `status` compares with the commit that the staged changes began on. A branch
+Both are read-only. `status` compares with the commit that the staged edits began on. A branch
 that others have moved since is reported, not merged: that happens when the changes are committed.
 
 JSON:
@@ -27,15 +27,15 @@ from otolith.cli.format.history import (
     plural,
 )
 from otolith.cli.location import OpenBranch, find, open_current, open_repo
-from otolith.cli.options import GlobalOptions, json_option
+from otolith.cli.options import GlobalOptions, SessionCommand, json_option
 from otolith.cli.terminal import escape, output, table
 
 
-@click.command("status")
+@click.command("status", cls=SessionCommand)
 @json_option
 @click.pass_obj
 def status(options: GlobalOptions) -> None:
-    """Show the current branch, its staged changes, and open conflicts."""
+    """Show the current branch, its staged edits, and open conflicts."""
     with open_current(options, read_only=True) as current:
         output(options, lambda: _status_json(current), _status_lines(current))
 
@@ -61,11 +61,11 @@ def _status_lines(current: OpenBranch) -> Iterator[str]:
     session = click.style(escape(branch.session), bold=True)
     yield f"Session {session}, branch {click.style(escape(branch.name), fg='green', bold=True)}"
     yield f"Head    {oneline(branch.head)}" if branch.head else "No commit yet."
-    # The staged changes may have begun on an older commit than the branch has now.
+    # The staged edits may have begun on an older commit than the branch has now.
     now = current.repo.branches(branch.session).get(branch.name)
     if now is not None and now != branch.head:
         yield f"Moved   {oneline(now)}"
-        yield "        Others have committed; `otolith commit` merges the staged changes into it."
+        yield "        Others have committed; `otolith commit` merges the staged edits into it."
     if branch.merging is not None:
         yield f"Merging {oneline(branch.merging)}"
     yield ""
