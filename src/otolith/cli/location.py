@@ -9,7 +9,8 @@ The path of a store is relative to the directory that contains `.otolith`.
 Which one a command works on, the first that applies:
 
     store       `--store`, or $OTOLITH_STORE; then no directory is searched; else place.json
-    session     that of the command; `-s`; place.json; the only one of the store
+    session     that of the command; `-s`; place.json; the only one of the store; `--user` and
+                `--app` name the state of a user or an application instead
     branch      `-b`; place.json, unless another session was named; "main"
 
 Only `init`, `switch` and `demo` write place.json. Edits that are staged between two commands are
@@ -54,6 +55,7 @@ class StoreLocation:
     root: Path | None = None
     is_named: bool = False
     """Whether the session was named on this command line."""
+    scope: str = "session"
 
     @property
     def url(self) -> str:
@@ -75,7 +77,9 @@ def find(options: GlobalOptions) -> StoreLocation:
     is_named = options.session is not None
     if options.store is not None:
         url = absolute_url(options.directory, options.store)
-        return StoreLocation(url, options.session, options.branch or "main", is_named=is_named)
+        return StoreLocation(
+            url, options.session, options.branch or "main", is_named=is_named, scope=options.scope
+        )
     here = options.directory.resolve()
     root = next((up for up in (here, *here.parents) if (up / FOLDER / FILE).is_file()), None)
     if root is None:
@@ -86,8 +90,9 @@ def find(options: GlobalOptions) -> StoreLocation:
             "`otolith demo` shows what this is",
         )
     location = load(root)
-    if is_named and options.session != location.session:
-        location = replace(location, session=options.session, branch="main")
+    current = (location.session, location.scope)
+    if is_named and (options.session, options.scope) != current:
+        location = replace(location, session=options.session, scope=options.scope, branch="main")
     return replace(location, branch=options.branch or location.branch, is_named=is_named)
 
 
@@ -142,6 +147,19 @@ class OpenBranch:
     repo: Repo
     branch: Versioned
 
+    @property
+    def owner(self) -> str:
+        """Whose state it is: "session trip", "user ann"."""
+        return f"{self.branch.scope} {self.branch.session}"
+
+    def heads(self) -> dict[str, Commit]:
+        """Return the branches of the session, user or application, and their last commits."""
+        return self.repo.branches(self.branch.session, scope=self.branch.scope)
+
+    def sibling(self, name: str) -> Versioned:
+        """Return another branch of the session, user or application."""
+        return open_branch(self.repo, replace(self.location, branch=name), self.branch.session)
+
     def head(self) -> Commit:
         """Return the last commit of the branch.
 
@@ -160,7 +178,7 @@ class OpenBranch:
         """
         if self.branch.head is not None or not self.branch.is_clean:
             return
-        if is_read or self.repo.branches(self.branch.session):
+        if is_read or self.heads():
             raise self._no_commit()
 
     def at(self, expression: str) -> SessionSnapshot:
@@ -187,7 +205,7 @@ class OpenBranch:
 
     def _refs(self) -> list[str]:
         """Return the branches of the session and the tags, to suggest one of them."""
-        return [*self.repo.branches(self.branch.session), *self.repo.tags()]
+        return [*self.heads(), *self.repo.tags()]
 
     def _no_commit(self) -> RefNotFound:
         """Return the error about a branch without a commit.
@@ -196,9 +214,13 @@ class OpenBranch:
         name, one of the sessions that exist, or a session to begin.
         """
         session, name = self.branch.session, self.branch.name
-        if self.repo.branches(session):
-            message = f"session {session} has no branch {name}"
-            return ref_not_found(message, name, self._refs(), "`otolith branch`")
+        if heads := self.heads():
+            message = f"{self.owner} has no branch {name}"
+            return ref_not_found(message, name, list(heads), "`otolith branch`")
+        if self.branch.scope != "session":
+            known = [found.id for found in self.repo.sessions(scope=self.branch.scope)]
+            hint = f"`otolith {self.branch.scope}s` lists them"
+            return ref_not_found(f"there is no {self.owner}", session, known, hint)
         begin = f"`otolith exec {session} -c CODE` begins it; so do `otolith set` and `commit`"
         known = [found.id for found in self.repo.sessions()]
         if not known:
@@ -257,7 +279,7 @@ def open_current(
     location = find(options)
     with open_repo(location.url, read_only=read_only, opaque=opaque) as repo:
         session = location.session if location.session is not None else only_session(repo)
-        branch = repo.session(session, branch=location.branch)
+        branch = open_branch(repo, location, session)
         current = OpenBranch(location, repo, branch)
         if unstash:
             branch.unstash()
@@ -266,6 +288,11 @@ def open_current(
         if options.branch is not None or location.is_named:
             current.check_name(is_read=read_only)
         yield current
+
+
+def open_branch(repo: Repo, location: StoreLocation, session: str) -> Versioned:
+    """Return the branch of a location; `session` is the id of its session, user or application."""
+    return Versioned(repo, session=session, branch=location.branch, scope=location.scope)
 
 
 def only_session(repo: Repo) -> str:

@@ -45,6 +45,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "ls": ("show", "names, kinds and sizes"),
         "blame": ("show", "the commit that last set each value"),
         "sessions": ("status", "all sessions of the store"),
+        "users": ("status", "the users that sessions share, with their own states"),
+        "apps": ("status", "the applications that sessions share, with their own states"),
         "chat": ("chat", "conversation: show, threads, search, topics, context"),
         "memory": ("chat", "working memory: goal, plan, notes"),
         "events": ("agent", "recorded events, in order"),
@@ -198,6 +200,8 @@ def _usage(error: click.ClickException) -> int:
 @click.option("--store", metavar="URL", envvar="OTOLITH_STORE", help="A store: a path or URL.")
 @click.option("-s", "--session", metavar="ID", help="Use this session instead of the current one.")
 @click.option("-b", "--branch", metavar="NAME", help="Use this branch instead of the current one.")
+@click.option("--user", metavar="ID", help="Use the state of this user instead of a session.")
+@click.option("--app", metavar="NAME", help="Use the state of this application.")
 @click.option(
     "-C", "directory", metavar="DIR", default=".", help="Work as if started in this directory.",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -213,6 +217,8 @@ def program(
     store: str | None,
     session: str | None,
     branch: str | None,
+    user: str | None,
+    app: str | None,
     directory: Path,
     color: str,
     no_pager: bool,
@@ -222,7 +228,8 @@ def program(
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     # None leaves it to whether the output is a terminal.
     ctx.color = (False if plain else None) if color == "auto" else color == "always"
-    ctx.obj = GlobalOptions(store, session, branch, directory, is_paged=not no_pager)
+    options = GlobalOptions(store, session, branch, directory, is_paged=not no_pager)
+    ctx.obj = options.for_scope("user", user).for_scope("app", app)
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 

@@ -29,6 +29,32 @@ class GlobalOptions(NamedTuple):
     directory: Path = Path()
     is_paged: bool = True
     as_json: bool = False
+    scope: str = "session"
+    """Whose state it is: that of a session, or of a "user" or "app" with the id in `session`."""
+
+    def for_scope(self, scope: str, id: str | None) -> GlobalOptions:
+        """Return these options for the state of a user or an application, if one is named.
+
+        Raises:
+            UsageError: a session, or another of them, is named as well.
+        """
+        if id is None:
+            return self
+        if self.session is not None:
+            first, second = f"{self.scope} {self.session}", f"{scope} {id}"
+            raise click.UsageError(f"{first} and {second} are both named\nname one")
+        return self._replace(session=id, scope=scope)
+
+    def require_session(self) -> None:
+        """Refuse the state of a user or an application, in which no code runs.
+
+        Raises:
+            UsageError: it is that of one.
+        """
+        if self.scope != "session":
+            raise click.UsageError(
+                f"this works on sessions, not on a {self.scope}\nname one: -s ID"
+            )
 
     def for_session(self, session: str | None) -> GlobalOptions:
         """Return these options with a session that the command line names once more, if it does.

@@ -23,7 +23,7 @@ from otolith.core.handles import (
 )
 from otolith.core.history.blame import Blame
 from otolith.core.history.commits import Commit, CommitStats, decode_commit, is_commit, links
-from otolith.core.history.refs import scope_ref, split_ref
+from otolith.core.history.refs import scope_ref, split_ref, stage_ref
 from otolith.core.merge.diff import Change, differences, list_middle
 from otolith.core.merge.three_way import PathConflict
 from otolith.core.paths import (
@@ -110,6 +110,7 @@ __all__ = [
     "root_flaws",
     "scope_ref",
     "split_ref",
+    "stage_ref",
     "synchronized",
     "totals",
 ]

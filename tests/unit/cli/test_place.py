@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner, Result
 
+import otolith
 from otolith import Disk, Versioned
 from otolith.cli import program
 from tests.unit.cli.terminal import run
@@ -229,3 +230,61 @@ def test_a_key_that_is_not_text_is_a_path(place):
 def test_a_new_session_may_begin_on_any_branch(sessions):
     assert typed("--store", "a.db", "-s", "new", "-b", "dev", "set", "x", "1").exit_code == 0
     assert typed("--store", "a.db", "-s", "new", "-b", "dev", "status").exit_code == 0
+
+
+@pytest.fixture
+def shared(place):
+    """A store with a session, and the user and the application that it shares with others."""
+    with otolith.open("a.db") as repo:
+        shop, ann = repo.app("shop"), repo.user("ann")
+        shop["currency"], ann["seat"] = "EUR", "aisle"
+        shop.commit("set up")
+        ann.commit("asked")
+        trip = repo.session("trip", user="ann", app="shop")
+        trip["offer"] = 1
+        trip.commit("offered")
+    return place
+
+
+def test_users_and_applications_are_listed_and_read(shared):
+    assert typed("--store", "a.db", "users").output.startswith("ann  1 branch  ")
+    assert typed("--store", "a.db", "apps").output.startswith("shop  1 branch  ")
+    ann, shop = ("--store", "a.db", "--user", "ann"), ("--store", "a.db", "--app", "shop")
+    assert typed(*ann, "ls").output == "seat\n"
+    assert typed(*shop, "cat", "currency").output == "EUR\n"
+    assert typed(*ann, "status").output.splitlines()[0] == "User ann, branch main"
+    assert "asked" in typed(*ann, "log").output
+    assert "offered" not in typed(*ann, "log", "--all").output
+
+
+def test_the_state_of_a_user_is_changed_from_a_terminal(shared):
+    ann = ("--store", "a.db", "--user", "ann")
+    for words in (["set", "seat", "window"], ["commit", "-m", "changed"], ["branch", "try"]):
+        assert typed(*ann, *words).exit_code == 0
+    with otolith.open("a.db") as repo:
+        assert repo.user("ann")["seat"] == "window"
+        assert list(repo.branches("ann", scope="user")) == ["main", "try"]
+    assert typed(*ann, "branch", "-d", "try").exit_code == 0
+    assert typed(*ann, "set", "seat", "none").exit_code == 0
+    assert "(staged edits)" in typed(*ann, "branch").output
+    assert typed(*ann, "restore", "--all").exit_code == 0
+    assert typed(*ann, "rollback", "@~1").exit_code == 0
+    assert typed(*ann, "cat", "seat").output == "aisle\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "hint"),
+    [
+        (["--user", "anna", "ls"], 3, "did you mean ann?"),
+        (["--app", "x", "status"], 3, "`otolith apps` lists them"),
+        (["--user", "ann", "-s", "trip", "ls"], 2, "name one"),
+        (["--user", "ann", "--app", "shop", "ls"], 2, "name one"),
+        (["--user", "ann", "log", "-s", "trip"], 2, "name one"),
+        (["--user", "ann", "exec", "-c", "1"], 2, "name one: -s ID"),
+        (["--user", "ann", "migrate", "plan", "--module", "x"], 2, "name one: -s ID"),
+        (["--user", "ann", "-b", "mian", "log"], 3, "did you mean main?"),
+    ],
+)
+def test_a_user_that_cannot_be_meant_is_refused(shared, words, code, hint):
+    done = typed("--store", "a.db", *words)
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (code, f"hint: {hint}")

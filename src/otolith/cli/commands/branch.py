@@ -35,7 +35,7 @@ from otolith.cli.location import (
 )
 from otolith.cli.options import GlobalOptions, SessionCommand, json_option
 from otolith.cli.terminal import escape, output, table
-from otolith.core import Commit
+from otolith.core import Commit, stage_ref
 from otolith.errors import Exists, Invalid, NotFound, RefExists, Uncommitted
 
 
@@ -66,13 +66,11 @@ def branch(
 def _list_branches(current: OpenBranch, options: GlobalOptions) -> None:
     """Print the branches of the session; the current one is marked, even before its commit."""
     session, here = current.branch.session, current.branch.name
-    heads = current.repo.branches(session)
-    stashes = current.repo.store.refs("stage/")
+    heads, refs = current.heads(), current.repo.store.refs("stage")
     mark = click.style(escape(f"* {here}"), fg="green", bold=True)
     found, rows = [], [] if here in heads else [[mark, "", "no commit yet", ""]]
     for name, head in heads.items():
-        ref = current.repo.session(session, branch=name).ref
-        is_staged = "stage/" + ref.removeprefix("session/") in stashes
+        is_staged = stage_ref(current.sibling(name).ref) in refs
         note = click.style("  (staged edits)", fg="cyan") if is_staged else ""
         shown = mark if name == here else escape(f"  {name}")
         rows.append([shown, short_id(head), format_time(head.time), first_line(head) + note])
@@ -103,21 +101,21 @@ def _delete(current: OpenBranch, name: str, *, force: bool) -> None:
         RefNotFound: there is no such branch.
         Uncommitted: it has staged edits, and the user does not force it.
     """
-    session = current.branch.session
     if current.location.root is not None and name == current.location.branch:
         raise Invalid(f"{name} is the current branch", hint="`otolith switch` to another first")
-    heads = current.repo.branches(session)
+    heads = current.heads()
     if name not in heads:
-        message = f"session {session} has no branch {name}"
+        message = f"{current.owner} has no branch {name}"
         raise ref_not_found(message, name, list(heads), "see `otolith branch`")
-    deleted = current.repo.session(session, branch=name)
+    deleted = current.sibling(name)
     deleted.unstash()
     if not deleted.is_clean and not force:
         hint = f"`otolith -b {name} status` shows them, --force discards them"
         raise terminal_error(Uncommitted, f"{name} has staged edits", hint)
     deleted.discard()
     deleted.stash()
-    current.repo.delete_branch(session, name)
+    branch = current.branch
+    current.repo.delete_branch(branch.session, name, scope=branch.scope)
     click.echo(f"Deleted branch {name}. To get it back: otolith branch {name} {heads[name].short}")
 
 
@@ -130,6 +128,7 @@ def switch(options: GlobalOptions, *, words: tuple[str, ...], new: str | None) -
 
     Staged edits stay with their branch.
     """
+    options.require_session()
     word = words[0] if words else None
     if new is None:
         word = options.for_branch(word).branch
@@ -170,7 +169,7 @@ def _switch_target(current: OpenBranch, word: str | None, new: str | None) -> St
             _fork(current, new, word)
         return replace(current.location, branch=new)
     name = word or "main"
-    heads = current.repo.branches(current.branch.session)
+    heads = current.heads()
     if name in heads or (not heads and name == "main"):
         return replace(current.location, branch=name)
     if word is None:  # a session without a main branch
@@ -178,7 +177,7 @@ def _switch_target(current: OpenBranch, word: str | None, new: str | None) -> St
     try:
         current.commit(word)
     except (NotFound, Invalid):
-        message = f"session {current.branch.session} has no branch {word}"
+        message = f"{current.owner} has no branch {word}"
         create = f"`otolith switch -c {word}` creates it"
         raise ref_not_found(message, word, list(heads), create) from None
     raise Invalid(

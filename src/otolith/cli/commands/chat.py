@@ -60,7 +60,7 @@ def _open_thread(options: GlobalOptions, thread: str | None, ref: str) -> Iterat
         found = Conversation(current.at(ref), thread=thread or "main")
         known = found.threads()
         if not known:
-            message = f"session {current.branch.session} has no messages"
+            message = f"{current.owner} has no messages"
             raise terminal_error(KeyNotFound, message, "see `otolith log`")
         if thread is not None and thread not in known:
             hint = f"the session has {', '.join(known)}"

@@ -357,7 +357,7 @@ def _conversation(state: Versioned, narrator: Narrator) -> None:
 def _cost(repo: Repo, state: Versioned, narrator: Narrator) -> None:
     """Compare the size of the store with a pickle per step, and verify every object."""
     narrator.chapter("What it cost.")
-    names = labels(repo, SESSION, here="main")
+    names = labels(repo.branches(SESSION), repo.tags(), here="main")
     lanes = Lanes()
     for commit in list(state.log(limit=9)):
         narrator.lines(lanes.rows(commit, [oneline(commit, names)]))

@@ -147,7 +147,7 @@ def commit_staged(
     if message is None and merging is None:
         raise click.UsageError("a commit needs a message: -m TEXT")
     if message is None and merging is not None:
-        heads = current.repo.branches(current.branch.session)
+        heads = current.heads()
         merged = next((name for name, head in heads.items() if head == merging), merging.short)
         message = f"merge {merged}"
     changes = current.branch.status()

@@ -25,7 +25,7 @@ import click
 from otolith import care
 from otolith.cli.errors import ExitCode
 from otolith.cli.format.history import plural
-from otolith.cli.location import absolute_url, find, only_session, open_repo
+from otolith.cli.location import absolute_url, find, only_session, open_branch, open_repo
 from otolith.cli.options import GlobalOptions, json_option
 from otolith.cli.terminal import (
     emit,
@@ -166,7 +166,7 @@ def stats(options: GlobalOptions) -> None:
         sessions = repo.sessions()
         branch = None
         if location.session is not None or len(sessions) == 1:
-            branch = repo.session(location.session or only_session(repo), branch=location.branch)
+            branch = open_branch(repo, location, location.session or only_session(repo))
         found = _count(repo, branch)
     largest = [{"path": path, "bytes": count} for path, count in found.largest]
     output(options, lambda: found._asdict() | {"largest": largest}, _stats_lines(found))

@@ -66,6 +66,7 @@ def migrate(
     History stays unchanged.
     """
     options: GlobalOptions = ctx.obj
+    options.require_session()
     if everything and options.session is not None:
         raise click.UsageError("name a session, or use --all")
     location = find(options)

@@ -325,14 +325,14 @@ def log(
 
 def _labels(current: OpenBranch) -> Labels:
     """Return the branches of the session, and the tags, by the commits they point at."""
-    return labels(current.repo, current.branch.session, here=current.branch.name)
+    return labels(current.heads(), current.repo.tags(), here=current.branch.name)
 
 
 def _commits(
     current: OpenBranch, ref: str | None, path: str | Path | None, *, everything: bool
 ) -> Iterator[Commit]:
     """Yield the commits that `log` shows, newest first; with a path, those that changed it."""
-    tips = list(current.repo.branches(current.branch.session).values()) if everything else []
+    tips = list(current.heads().values()) if everything else []
     if ref is not None or not tips:
         tips.append(current.commit(ref or "@"))
     if path is None:

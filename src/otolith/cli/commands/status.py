@@ -1,12 +1,12 @@
-"""`status` of the current branch, and the `sessions` of a store.
+"""`status` of the current branch, and the `sessions`, `users` and `apps` of a store.
 
-Both are read-only. `status` compares with the commit that the staged edits began on. A branch
+All are read-only. `status` compares with the commit that the staged edits began on. A branch
 that others have moved since is reported, not merged: that happens when the changes are committed.
 
 JSON:
 
     status      store, session, branch, head, merging, clean, changes, conflicts
-    sessions    sessions (id, branches, last)
+    sessions    sessions (id, branches, last); `users` and `apps` likewise
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _status_json(current: OpenBranch) -> dict[str, object]:
     branch = current.branch
     return {
         "store": current.location.url,
-        "session": branch.session,
+        branch.scope: branch.session,
         "branch": branch.name,
         "head": commit_json(branch.head) if branch.head else None,
         "merging": commit_json(branch.merging) if branch.merging else None,
@@ -58,11 +58,11 @@ def _status_json(current: OpenBranch) -> dict[str, object]:
 def _status_lines(current: OpenBranch) -> Iterator[str]:
     """Yield where the branch is, what is in conflict, what is staged, and what to do next."""
     branch = current.branch
-    session = click.style(escape(branch.session), bold=True)
-    yield f"Session {session}, branch {click.style(escape(branch.name), fg='green', bold=True)}"
+    owner = f"{branch.scope.capitalize()} {click.style(escape(branch.session), bold=True)}"
+    yield f"{owner}, branch {click.style(escape(branch.name), fg='green', bold=True)}"
     yield f"Head    {oneline(branch.head)}" if branch.head else "No commit yet."
     # The staged edits may have begun on an older commit than the branch has now.
-    now = current.repo.branches(branch.session).get(branch.name)
+    now = current.heads().get(branch.name)
     if now is not None and now != branch.head:
         yield f"Moved   {oneline(now)}"
         yield "        Others have committed; `otolith commit` merges the staged edits into it."
@@ -101,13 +101,35 @@ def _next_command(current: OpenBranch, *, has_changes: bool) -> str:
 @click.pass_obj
 def sessions(options: GlobalOptions) -> None:
     """List the sessions of the store, with their branches and last commit."""
+    _list_states(options, "session")
+
+
+@click.command("users")
+@json_option
+@click.pass_obj
+def users(options: GlobalOptions) -> None:
+    """List the users of the store; `otolith --user ID ls` reads the state of one."""
+    _list_states(options, "user")
+
+
+@click.command("apps")
+@json_option
+@click.pass_obj
+def apps(options: GlobalOptions) -> None:
+    """List the applications of the store; `otolith --app NAME ls` reads the state of one."""
+    _list_states(options, "app")
+
+
+def _list_states(options: GlobalOptions, scope: str) -> None:
+    """Print the sessions, users or applications of a store, each with its last commit."""
     found, rows = [], []
     with open_repo(find(options).url, read_only=True) as repo:
-        for each in repo.sessions():
-            last = max(repo.branches(each.id).values(), key=lambda commit: commit.time)
+        for each in repo.sessions(scope=scope):
+            heads = repo.branches(each.id, scope=scope).values()
+            last = max(heads, key=lambda commit: commit.time)
             found.append({"id": each.id, "branches": each.branches, "last": commit_json(last)})
             count = plural(len(each.branches), "branch", "branches")
             name = click.style(escape(each.id), bold=True)
             rows.append([name, count, format_time(last.time), first_line(last)])
-    lines = table(rows) or ["No session has a commit yet."]
-    output(options, lambda: {"sessions": found}, lines)
+    lines = table(rows) or [f"No {scope} has a commit yet."]
+    output(options, lambda: {f"{scope}s": found}, lines)

@@ -31,7 +31,7 @@ import click
 
 from otolith.cli.format.values import one_line, to_json
 from otolith.cli.terminal import escape, pick
-from otolith.core import BareRepo, Change, Commit, PathConflict
+from otolith.core import Change, Commit, PathConflict
 
 Labels = Mapping[str, list[str]]
 """Commit id -> names that point at it."""
@@ -72,16 +72,16 @@ def first_line(commit: Commit) -> str:
     return escape(commit.message.partition("\n")[0]) or f"({escape(commit.kind)})"
 
 
-def labels(repo: BareRepo, session: str, *, here: str) -> Labels:
+def labels(heads: Mapping[str, Commit], tags: Mapping[str, Commit], *, here: str) -> Labels:
     """Return the names that point at commits, styled: branches of a session, and tags.
 
     The current branch, `here`, is marked by an `@`.
     """
     found: dict[str, list[str]] = {}
-    for name, commit in repo.branches(session).items():
+    for name, commit in heads.items():
         shown = click.style(escape(f"@ {name}" if name == here else name), fg="green", bold=True)
         found.setdefault(commit.id, []).append(shown)
-    for name, commit in repo.tags().items():
+    for name, commit in tags.items():
         found.setdefault(commit.id, []).append(click.style(escape(f"tag: {name}"), fg="magenta"))
     return found
 

@@ -277,6 +277,7 @@ def open_run(options: GlobalOptions, code: str, input: str | None = None) -> Ite
 
     Without an input, the session must exist.
     """
+    options.require_session()
     found = load_code(options, code)
     orchestrator = found if isinstance(found, Orchestrator) else found.orchestrator()
     if isinstance(found, Task) and input is not None:

@@ -121,10 +121,11 @@ def open_workspace(
         Invalid: the folder has files that are in no commit, and the options refuse them.
         RefNotFound: the session has other branches, but not this one.
     """
+    options.require_session()
     runner = given.runner(mode)
     with open_current(options, unstash=False) as current:
         state = current.branch
-        if state.head is None and current.repo.branches(state.session):
+        if state.head is None and current.heads():
             current.head()  # raises: there is no such branch
         folder = None if given.folder is None else options.directory / given.folder
         with state.workspace(runner=runner, folder=folder) as workspace:
