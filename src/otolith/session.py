@@ -22,6 +22,7 @@ from blake3 import blake3
 from otolith import conversation, core, environment, memory, statecharts, workspace
 from otolith.codecs import Codecs, derive_key
 from otolith.core import (
+    ALIASES,
     WORKSPACE,
     Backend,
     BareRepo,
@@ -29,6 +30,7 @@ from otolith.core import (
     Expected,
     Path,
     Snapshot,
+    Stage,
     StateReader,
     Target,
     format_path,
@@ -43,6 +45,7 @@ from otolith.state.frames import Frame, merge_frames
 from otolith.state.schema.schema import SchemaGuard
 from otolith.state.stored_events import StoredEventLog
 from otolith.state.tracked_branch import TrackedBranch
+from otolith.state.tracker.aliases import ValueReader
 from otolith.state.tracker.held import HeldValue
 from otolith.stores import KVStore, Store, as_store
 from otolith.types import Clock, Hash, Tag
@@ -67,6 +70,25 @@ class SessionSnapshot(Snapshot):
     def __init__(self, backend: Backend, commit: Commit) -> None:
         super().__init__(backend.cells(), commit)
         self._backend = backend
+
+    def __getitem__(self, path: str | Path) -> Any:
+        """Return a copy of the value at a path, in which shared objects are shared."""
+        keys = parse_path(path)
+        return super().__getitem__(keys) if not self._has_aliases else self._reader().read(keys)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a copy of all values; objects that several of them share are shared."""
+        if not self._has_aliases:
+            return super().to_dict()
+        reader = self._reader()
+        return {name: reader.get(parse_path(name)) for name in self}
+
+    @cached_property
+    def _has_aliases(self) -> bool:
+        return self.cell_at((ALIASES,)) is not None
+
+    def _reader(self) -> ValueReader:
+        return ValueReader(self.cells, Stage(self.cells, self.cells.state(self.commit.cell)))
 
     def frame(self, path: str | Path) -> Frame:
         """Return a handle on a frame or table that reads only the columns it is asked for."""

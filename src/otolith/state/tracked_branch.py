@@ -39,16 +39,11 @@ from otolith.core import (
     synchronized,
 )
 from otolith.errors import BadPath, BadValue, KeyNotFound, NotKept
-from otolith.state.tracker.aliases import Aliases
+from otolith.state.tracker.aliases import Load, ValueReader
 from otolith.state.tracker.fingerprints import is_fixed
-from otolith.state.tracker.held import MISSING, HeldValue, HeldValues, put_part, remove_part
+from otolith.state.tracker.held import MISSING, HeldValue, put_part, remove_part
 from otolith.state.tracker.imprints import ImprintKind
 from otolith.state.tracker.shared_objects import identity, object_identities
-
-_UNREAD = b""
-
-Load = Callable[[Path, bytes], object]
-"""Returns the value in the cell at a path."""
 
 
 class ChangeTracker:
@@ -66,52 +61,10 @@ class ChangeTracker:
         self._cells = cells
         self._stage = stage
         self._committer = committer
-        self._load = load or (lambda path, cell: cells.load(cell))
-        self.held = HeldValues(cells, kinds)
+        self.reader = ValueReader(cells, stage, kinds=kinds, load=load)
+        self.held, self.aliases = self.reader.held, self.reader.aliases
         self._fingerprint = self.held.imprinter.fingerprint
-        self.aliases = Aliases(
-            reach=self.reach, fingerprint=self._fingerprint, order=cells.encoding.key
-        )
-        self._aliases_cell: bytes | None = None
         self._flushed_root: bytes | None = None
-
-    # Holding
-
-    def reach(self, path: Path) -> tuple[Path, HeldValue] | None:
-        """Hold the value at a path, or the one it is part of; None if there is nothing to hold."""
-        unit = self.held.find(path)
-        if unit is None and self.hold(self.unit(path)) is not None:
-            unit = self.held.find(path)
-        return None if unit is None else (unit, self.held.at(unit))
-
-    def unit(self, path: Path) -> Path:
-        """Return the path of the value to hold for what is at a path."""
-        shared = self.aliases.shared_above(path)
-        end = len(path) if shared is None else len(shared)
-        for length in range(1, end):
-            cell = self._stage.get(path[:length])
-            if cell is None or self._cells.kind(cell) != "map":
-                return path[:length]
-        return path[:end]
-
-    def hold(self, path: Path) -> HeldValue | None:
-        """Read and hold a value; one that never changes is returned and not held."""
-        cell = self._stage.get(path)
-        if cell is None:
-            return None
-        value = self._load(path, cell)
-        if is_fixed(type(value)) or type(value) is Lost:
-            return HeldValue(value)
-        hold = self.held.hold(path, value, cell)
-        self.aliases.join(path)
-        return hold
-
-    def follow_aliases(self) -> None:
-        """Read the record of shared objects again if the staged one is another."""
-        cell = self._stage.get((ALIASES,))
-        if cell != self._aliases_cell:
-            self._aliases_cell = cell
-            self.aliases.load(self._cells.load(cell) if cell is not None else None)
 
     # Staging what changed in place
 
@@ -164,15 +117,15 @@ class ChangeTracker:
         """Stage the record of objects that are shared between values."""
         if not len(self.held) and not self.aliases.has_diverged:
             return
-        self.follow_aliases()
+        self.reader.follow_aliases()
         holds = {path: hold for path, hold in self.held if hold.lost_cell is None}
         is_edited = not self._cells.same(self._stage.root(), self._committer.head_cell)
         record = self.aliases.new_record(holds, is_edited=is_edited)
         if record:
             self._stage.put((ALIASES,), self._cells.put(record))
-        elif record is not None and self._aliases_cell is not None:
+        elif record is not None and self._stage.get((ALIASES,)) is not None:
             self._stage.remove((ALIASES,))
-        self.follow_aliases()
+        self.reader.follow_aliases()
 
     # Refreshing values when the staged state was replaced
 
@@ -199,14 +152,14 @@ class ChangeTracker:
 
     def _refresh_values(self) -> None:
         """Update held values in place after the staged state was replaced."""
-        self._aliases_cell = _UNREAD
-        self.follow_aliases()
+        self.reader.follow_aliases(again=True)
         moved = self._moved([path for path, _ in self.held])
         live = {path: self.held.at(path).value for path in moved}
         others = [hold.value for path, hold in self.held if path not in moved]
         update = InPlaceUpdate(live.values(), fixed=others, fingerprint=self._fingerprint)
         for path in sorted(moved, key=self._stage.names):
             self._update(path, moved[path], update)
+        self.aliases.separate(self.held)
         self.aliases.join_held(self.held)
 
     def refresh_inside(self, path: Path) -> None:
@@ -347,7 +300,7 @@ class TrackedBranch(Branch):
         with self.lock:
             value = self._held.get(keys)
             if value is MISSING:
-                value = self._read(keys)
+                value = self._tracker.reader.read(keys)
         if type(value) is Lost:
             raise NotKept(
                 f"{format_path(keys)} could not be stored: it was a {value.type_name},"
@@ -355,27 +308,6 @@ class TrackedBranch(Branch):
                 hint=value.hint or "make it again",
             )
         return value
-
-    def _read(self, keys: Path) -> object:
-        """Return a value that is not held yet, and hold it, or what it is part of.
-
-        A value that never changes is not held, and reserved names never are.
-        """
-        self._tracker.follow_aliases()  # a shared value is held from its first place
-        unit = self._tracker.unit(keys)
-        if unit == keys and not _is_reserved(keys):
-            hold = self._tracker.hold(keys)
-            if hold is None:
-                raise _not_found(keys)
-            return hold.value
-        cell = self._stage.get(keys)
-        if cell is None:
-            raise _not_found(keys)
-        value = self.cells.load(cell)
-        if is_fixed(type(value)) or _is_reserved(keys):
-            return value
-        self._tracker.hold(unit)
-        return self._held.get(keys)
 
     def _hashable(self, keys: Path) -> Path:
         """Return the keys of a path, which must be hashable.
@@ -467,19 +399,19 @@ class TrackedBranch(Branch):
         """Return the path of the held value that a path leads into; hold a shared one first."""
         unit = self._held.find(path)
         if unit is None:
-            self._tracker.follow_aliases()
+            self._tracker.reader.follow_aliases()
             shared = self._tracker.aliases.shared_above(path)
-            found = self._tracker.reach(shared) if shared is not None else None
+            found = self._tracker.reader.reach(shared) if shared is not None else None
             unit = None if found is None else found[0]
         return unit
 
     def _list_above(self, keys: Path) -> Path | None:
         """Hold the list that a path leads into, and return its path; None if there is no list."""
-        unit = self._tracker.unit(keys)
+        unit = self._tracker.reader.unit(keys)
         cell = self._stage.get(unit) if unit != keys else None
         if cell is None or self.cells.kind(cell) != "list":
             return None
-        self._tracker.hold(unit)
+        self._tracker.reader.hold(unit)
         return unit
 
     def _release(self, path: Path) -> None:
@@ -550,13 +482,3 @@ class TrackedBranch(Branch):
         """Drop all staged edits, changes in place, and the merge in progress."""
         self._tracker.forget_changes()
         super().discard()
-
-
-def _is_reserved(keys: Path) -> bool:
-    return isinstance(keys[0], str) and keys[0].startswith(".")
-
-
-def _not_found(keys: Path) -> KeyNotFound:
-    return KeyNotFound(
-        f"nothing at {format_path(keys)}", hint="list(state) shows what is at the top"
-    )

@@ -524,3 +524,70 @@ def test_a_record_that_leads_in_circles_is_followed_no_further(state):
     state.commit()
 
     assert reopened(state).to_dict() == {"a": {"x": [1]}, "b": {"y": [2]}}
+
+
+EQUAL = {
+    "list": lambda: [4],
+    "set": lambda: {4},
+    "dict in key order": lambda: {"a": 1, "z": 2},
+    "dict in another order": lambda: {"z": 2, "a": 1},
+    "bytearray": lambda: bytearray(b"a"),
+}
+
+
+@pytest.mark.parametrize("kind", EQUAL)
+@pytest.mark.parametrize("verb", ["rollback", "undo", "discard"])
+def test_equal_values_that_were_two_are_two_again(state, kind, verb):
+    make = EQUAL[kind]
+    state["v"], state["w"] = make(), make()
+    first = state.commit("two")
+    state["v"] = state["w"]
+    if verb != "discard":
+        state.commit("one")
+    {"rollback": lambda: state.rollback(first), "undo": state.undo, "discard": state.discard}[
+        verb
+    ]()
+    assert state["v"] is not state["w"]
+    assert state["v"] == state["w"] == make()
+
+
+@pytest.mark.parametrize("kind", EQUAL)
+@pytest.mark.parametrize("edit", ["again", "other", "remove"])
+@pytest.mark.parametrize("verb", ["rollback", "undo", "discard"])
+def test_what_was_one_object_is_one_again_in_any_order(state, kind, edit, verb):
+    shared = EQUAL[kind]()
+    state["v"], state["w"] = {"in": shared}, [shared]
+    first = state.commit("one")
+    if edit == "again":
+        state["v"]["in"] = EQUAL[kind]()
+    elif edit == "other":
+        state["v"] = 5
+    else:
+        del state["v"]
+    if verb != "discard":
+        state.commit("changed")
+    {"rollback": lambda: state.rollback(first), "undo": state.undo, "discard": state.discard}[
+        verb
+    ]()
+    assert state["v"]["in"] is state["w"][0]
+
+
+def test_a_value_that_was_assigned_again_is_shared_after_a_discard(state):
+    shared = {0}
+    state["v"] = state["w"] = state["y"] = shared
+    shared.update({8, 16})
+    state.commit("one")
+    state["v"] = shared
+    state.discard()
+    assert state["v"] is state["w"] is state["y"]
+
+
+def test_a_snapshot_shares_what_is_shared_in_a_value(state):
+    shared = [1]
+    state["pair"], state["other"] = {"a": shared, "b": (shared,)}, shared
+    commit = state.commit("one")
+    pair = state.at(commit)["pair"]
+    assert pair["a"] is pair["b"][0]
+    everything = state.at(commit).to_dict()
+    assert everything["pair"]["a"] is everything["other"]
+    assert state.at(commit)["pair/b"] == ([1],)

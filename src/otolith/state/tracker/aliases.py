@@ -21,8 +21,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from otolith.core import Path
-from otolith.state.tracker.held import HeldValue, HeldValues
+from otolith.codecs import Lost
+from otolith.core import ALIASES, Cells, Path, Stage, format_path
+from otolith.errors import KeyNotFound
+from otolith.state.tracker.fingerprints import is_fixed
+from otolith.state.tracker.held import MISSING, HeldValue, HeldValues
+from otolith.state.tracker.imprints import ImprintKind
 from otolith.state.tracker.shared_objects import (
     ArrayView,
     Group,
@@ -46,18 +50,23 @@ Entry: TypeAlias = list[Any]
 class Aliases:
     """Reads, joins and updates the record of one state.
 
-    `reach` returns what is held at or above a path, read if need be, and None if nothing is there.
+    `reach` returns what is held at or above a path, read if need be, and None if nothing is there;
+    `fresh` returns another copy of what is stored at a path.
     """
 
     def __init__(
         self,
         *,
         reach: Callable[[Path], tuple[Path, HeldValue] | None],
+        fresh: Callable[[Path], object],
         fingerprint: Callable[[object], int | None],
+        encode: Callable[[object], bytes],
         order: Order,
     ) -> None:
         self._reach = reach
+        self._fresh = fresh
         self._fingerprint = fingerprint
+        self._encode = encode
         self._order = order
         self._scans = ObjectScans()
         self._groups: dict[Path, Group] = {}
@@ -140,6 +149,29 @@ class Aliases:
             }
         )
 
+    def separate(self, held: HeldValues) -> None:
+        """Give places that are one object, and are not according to the record, one each.
+
+        The staged state was replaced: it is the state of another commit, in which two equal values
+        may be two. The first place keeps the object that the program may refer to.
+        """
+        for _ in range(len(held) + 1):  # a copy may have in it what is one object elsewhere
+            if not self._separate_once(dict(held)):
+                break
+
+    def _separate_once(self, held: Mapping[Path, HeldValue]) -> bool:
+        home = {place.path: first for first, group in self._groups.items() for place in group}
+        moves = self._moves
+        for group in groups(held, self._scans.shared(held), self._order):
+            objects: dict[Path, list[Path]] = {}
+            for path, _ in group:
+                objects.setdefault(home.get(path, path), []).append(path)
+            for paths in list(objects.values())[1:]:
+                fresh = self._fresh(paths[0])
+                for path in paths:
+                    self._put(path, fresh)
+        return self._moves > moves
+
     def mark_removed(self, path: Path) -> None:
         """Note that this program removed or replaced what was at a path."""
         self._diverged.update(each for each in self._shared if each[: len(path)] == path)
@@ -193,11 +225,14 @@ class Aliases:
 
     def _most_common_content(self, paths: list[Path]) -> dict[Path, object]:
         """Return the places with the most common content, each with the one object for all."""
-        alike: dict[int | None, dict[Path, object]] = {}
-        for path in paths:
-            part = self._part(path)
-            if part is not None:
-                alike.setdefault(self._fingerprint(part), {})[path] = part
+        found = {path: part for path in paths if (part := self._part(path)) is not None}
+        alike: dict[object, dict[Path, object]] = {}
+        for path, part in found.items():
+            alike.setdefault(self._fingerprint(part), {})[path] = part
+        if len(alike) > 1:  # fingerprints see in which order a set was filled; encodings do not
+            alike = {}
+            for path, part in found.items():
+                alike.setdefault(self._encode(part), {})[path] = part
         most = max(alike.values(), key=len, default={})
         return dict.fromkeys(most, next(iter(most.values()))) if most else {}
 
@@ -285,3 +320,114 @@ def _entries(group: Group) -> Iterator[tuple[Path, Entry]]:
 
 def _is_held(path: Path, held: Mapping[Path, HeldValue]) -> bool:
     return any(path[:length] in held for length in range(1, len(path) + 1))
+
+
+Load: TypeAlias = Callable[[Path, bytes], object]
+"""Returns the value in the cell at a path."""
+
+
+class ValueReader:
+    """Reads and holds the values of a staged state, with the objects that they share."""
+
+    def __init__(
+        self,
+        cells: Cells,
+        stage: Stage,
+        *,
+        kinds: tuple[ImprintKind, ...] = (),
+        load: Load | None = None,
+    ) -> None:
+        self._cells = cells
+        self._stage = stage
+        self._load = load or (lambda path, cell: cells.load(cell))
+        self.held = HeldValues(cells, kinds)
+        self.aliases = Aliases(
+            reach=self.reach,
+            fresh=self._fresh,
+            fingerprint=self.held.imprinter.fingerprint,
+            encode=cells.put,
+            order=cells.encoding.key,
+        )
+        self._aliases_cell: bytes | None = None
+
+    def read(self, keys: Path) -> object:
+        """Return a value that is not held yet, and hold it, or what it is part of.
+
+        A value that never changes is not held, and reserved names never are.
+
+        Raises:
+            KeyNotFound: nothing is there.
+        """
+        self.follow_aliases()  # a shared value is held from its first place
+        unit = self.unit(keys)
+        if unit == keys and not _is_reserved(keys):
+            hold = self.hold(keys)
+            if hold is None:
+                raise _not_found(keys)
+            return hold.value
+        cell = self._stage.get(keys)
+        if cell is None:
+            raise _not_found(keys)
+        value = self._cells.load(cell)
+        if is_fixed(type(value)) or _is_reserved(keys):
+            return value
+        self.hold(unit)
+        return self.held.get(keys)
+
+    def get(self, keys: Path) -> object:
+        """Return the value at a path, the same object every time."""
+        value = self.held.get(keys)
+        return self.read(keys) if value is MISSING else value
+
+    def reach(self, path: Path) -> tuple[Path, HeldValue] | None:
+        """Hold the value at a path, or the one it is part of; None if there is nothing to hold."""
+        unit = self.held.find(path)
+        if unit is None and self.hold(self.unit(path)) is not None:
+            unit = self.held.find(path)
+        return None if unit is None else (unit, self.held.at(unit))
+
+    def unit(self, path: Path) -> Path:
+        """Return the path of the value to hold for what is at a path."""
+        shared = self.aliases.shared_above(path)
+        end = len(path) if shared is None else len(shared)
+        for length in range(1, end):
+            cell = self._stage.get(path[:length])
+            if cell is None or self._cells.kind(cell) != "map":
+                return path[:length]
+        return path[:end]
+
+    def hold(self, path: Path) -> HeldValue | None:
+        """Read and hold a value; one that never changes is returned and not held."""
+        cell = self._stage.get(path)
+        if cell is None:
+            return None
+        value = self._load(path, cell)
+        if is_fixed(type(value)) or type(value) is Lost:
+            return HeldValue(value)
+        hold = self.held.hold(path, value, cell)
+        self.aliases.join(path)
+        return hold
+
+    def _fresh(self, path: Path) -> object:
+        """Return another copy of what is staged at a path inside a held value."""
+        unit = self.held.find(path) or path
+        cell = self._stage.get(unit)
+        assert cell is not None, "what is held is staged"
+        return part_at(self._load(unit, cell), path[len(unit) :])
+
+    def follow_aliases(self, *, again: bool = False) -> None:
+        """Read the record of shared objects if the staged one is another, or in any case."""
+        cell = self._stage.get((ALIASES,))
+        if again or cell != self._aliases_cell:
+            self._aliases_cell = cell
+            self.aliases.load(self._cells.load(cell) if cell is not None else None)
+
+
+def _is_reserved(keys: Path) -> bool:
+    return isinstance(keys[0], str) and keys[0].startswith(".")
+
+
+def _not_found(keys: Path) -> KeyNotFound:
+    return KeyNotFound(
+        f"nothing at {format_path(keys)}", hint="list(state) shows what is at the top"
+    )
