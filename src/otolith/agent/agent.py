@@ -70,6 +70,7 @@ class Agent:
         self._options: dict[str, Any] = {"can_ask": "human" in options, **options}
         self._instructions = instructions
         self._running: list[ModelOrchestrator] = []
+        self._shown_questions: set[str] = set()
 
     def __repr__(self) -> str:
         return f"<Agent {self.name} of {self.model.name}, {len(self.tools)} tools>"
@@ -113,6 +114,7 @@ class Agent:
             **self._options,
         )
         made.code_name = "Agent"
+        made.shown_questions = self._shown_questions
         return made
 
     def run(
@@ -122,17 +124,19 @@ class Agent:
         *,
         session: str = MAIN,
         answer: str | None = None,
+        to: str | None = None,
         again: bool = False,
         **limits: Any,
     ) -> Outcome:
         """Answer a request in words, in a state, a repo or a store.
 
         See `Orchestrator.run`: the same request resumes the task that it began, or returns its
-        outcome, unless `again` begins it again; `answer` is for a run that waits for one.
+        outcome, unless `again` begins it again; `answer` is for a run that waits for one, `to` the
+        id of its question.
         """
         limits = {**self._limits, **limits}
         with self.stoppable(self.orchestrator(state)) as runner:
-            return runner.run(input, session=session, answer=answer, again=again, **limits)
+            return runner.run(input, session=session, answer=answer, to=to, again=again, **limits)
 
     @property
     def limits(self) -> dict[str, Any]:
@@ -240,11 +244,11 @@ class Task(Generic[R]):
             outcome = runner.run(self.prompt(inputs), session=session, again=again, **limits)
         return _mark_returned(outcome, runner, session)
 
-    def resume(self, state: Any, answer: str | None = None) -> Outcome:
-        """Resume a call that paused, was stopped or reached a limit."""
+    def resume(self, state: Any, answer: str | None = None, *, to: str | None = None) -> Outcome:
+        """Resume a call that paused, was stopped or reached a limit; see `Orchestrator.run`."""
         session = _session_of(state)
         with self.agent.stoppable(self.orchestrator(state)) as runner:
-            outcome = runner.resume(session, answer, **self.agent.limits)
+            outcome = runner.resume(session, answer, to=to, **self.agent.limits)
         return _mark_returned(outcome, runner, session)
 
     def inputs(self, given: Mapping[str, Any]) -> dict[str, Any]:

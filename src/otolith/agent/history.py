@@ -16,6 +16,10 @@ from otolith.errors import Invalid
 
 RUNS: Path = (LOOP, "runs")
 FORKS = "forks"
+BEGIN = "begin "
+"""The message of a commit with which a run begins a task starts so."""
+ANSWERED, ANSWERED_BY_HUMAN = "answered", "answered at once"
+"""Messages of commits with the answer to a question: by `answer=`, or by `human=`."""
 
 
 def effective_history(state: Branch) -> Iterator[Commit]:
@@ -42,6 +46,18 @@ def is_in_effect(state: Branch, commit: Commit) -> bool:
         if each.time < commit.time:
             return False
     return False
+
+
+def answers_since(state: Branch, name: str, commit_id: str | None = None) -> int:
+    """Return how many answers a run was given since a commit, by default since its task began."""
+    found = 0
+    for commit in state.log() if state.head is not None else ():
+        is_own = commit.meta.get("run") == name
+        is_begin = commit_id is None and is_own and commit.message.startswith(BEGIN)
+        if is_begin or commit.id == commit_id:
+            break
+        found += is_own and commit.message == ANSWERED
+    return found
 
 
 def states_since(state: Branch, commit: Commit | None) -> Iterator[StateReader]:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 from weakref import finalize
 
+from otolith.agent.history import ANSWERED, BEGIN
 from otolith.agent.journal import Journal, StepBase
 from otolith.agent.ledger import LedgerEntry
 from otolith.agent.models.base import RecordedReply
@@ -25,6 +26,7 @@ class _LiveRecord:
     """What a state remembers about a run: where it is, and its effects."""
 
     last: AgentState | None = None
+    has_answers: bool = False
     id: str = field(default_factory=lambda: uuid4().hex)
     entries: dict[str, LedgerEntry] = field(default_factory=dict)
     cut_off_calls: set[str] = field(default_factory=set)
@@ -152,10 +154,19 @@ class LiveRun:
     ) -> AgentState:
         """Remember a step, as long as the state lives."""
         self._record.last = after
+        is_answer = message == ANSWERED
+        self._record.has_answers = is_answer or (
+            self._record.has_answers and not message.startswith(BEGIN)
+        )
         for kind, data in events_of_step(before, after):
             self.state.events.append(kind, agent=self.name, **data)
         self.state.commit(message)
         return after
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether a question of the current task was answered by `answer=`."""
+        return self._record.has_answers
 
     def messages(self) -> tuple[Message, ...]:
         """Return (): there are no messages from before the run."""

@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from otolith.agent.history import effective_history
+from otolith.agent.history import BEGIN, effective_history
 from otolith.agent.journal import StepBase
 from otolith.agent.models.base import Reply
 from otolith.agent.orchestrator import Orchestrator
@@ -117,7 +117,7 @@ class CodeRunner:
     def _has_inputs(self) -> bool:
         """Tell whether any process has put the inputs since the task began."""
         for commit in effective_history(self.workspace.state):
-            if commit.message.startswith("begin ") and "run" in commit.meta:
+            if commit.message.startswith(BEGIN) and "run" in commit.meta:
                 return False
             if commit.message.startswith("put ") and commit.kind == "run":
                 return True

@@ -16,18 +16,21 @@ Rules:
 from __future__ import annotations
 
 import inspect
-import shutil
-import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import replace
-from itertools import takewhile
 from threading import Event, Lock
-from typing import Any, Protocol, Self, TextIO, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
-from otolith.agent.history import require_own_commit
+from otolith.agent.history import (
+    ANSWERED,
+    ANSWERED_BY_HUMAN,
+    BEGIN,
+    answers_since,
+    require_own_commit,
+)
 from otolith.agent.ledger import LedgerEntry, effects_after, exclusive, register_owner
 from otolith.agent.live_run import AgentRun, LiveRun
 from otolith.agent.models.base import (
@@ -40,7 +43,7 @@ from otolith.agent.models.base import (
     as_model,
 )
 from otolith.agent.run_store import MAIN, StoredRun, excerpt
-from otolith.agent.state import AgentState, Ended, Observation, Outcome
+from otolith.agent.state import AgentState, Ended, Observation, Outcome, Progress
 from otolith.agent.step_context import RunStopped, StepContext
 from otolith.agent.tools import Tool, Toolbox, function_parameters, to_plain, valid_text
 from otolith.conversation import ToolCall
@@ -66,11 +69,8 @@ StepFunction: TypeAlias = (
     Callable[[AgentState], AgentState] | Callable[["Orchestrator", AgentState], AgentState]
 )
 
-ANSWERED, ANSWERED_BY_HUMAN = "answered", "answered at once"
-"""Messages of commits with the answer to a question: by `answer=`, or by `human=`."""
 _UNSETTLED = ("begun", "unknown")
 _TRACEBACK_LETTERS = 4000
-_TERMINAL_WIDTHS = (40, 120)
 
 
 class OrchestratorFactory(Protocol):
@@ -117,6 +117,8 @@ class Orchestrator:
         self.progress = progress
         self.code_name = type(self).__name__
         """The name under which the code of a run is stored."""
+        self.shown_questions: set[str] = set()
+        """The ids of the questions that callers of this orchestrator were shown."""
         self._step_function = None if step is None else _as_method(step)
         self.reset()
 
@@ -238,11 +240,11 @@ class Orchestrator:
         answers = step.answers.setdefault(name, [])
         answers += [] if answer is None else [answer]
         twin, fork = self._fork_for(other, name)
-        if len(answers) > _answers_given(fork, name, step.base.commit):
+        last = twin.load(fork.session)
+        if len(answers) > answers_since(fork, name, step.base.commit):
             limits["answer"] = answers[-1]
         # A task that an earlier step delegated, and that is done, is begun again in this step.
         is_new = fork.head is not None and fork.head.id == step.base.commit
-        last = twin.load(fork.session)
         is_replaced = last is not None and last.task != task and not last.is_over
         if is_replaced and name not in self._names_above():
             twin.abandon(fork.session, f"{self.name} delegates another task: {excerpt(task)}")
@@ -307,6 +309,7 @@ class Orchestrator:
         *,
         session: str = MAIN,
         answer: str | None = None,
+        to: str | None = None,
         again: bool = False,
         max_steps: int | None = 50,
         max_seconds: float | None = None,
@@ -315,10 +318,11 @@ class Orchestrator:
 
         The same `input` resumes the task that it began, or returns its outcome if that is over;
         with `again`, a task that is over begins again. Another input begins the next task of the
-        same conversation. `answer` is for a run that waits for one.
+        same conversation. `answer` is for a run that waits for one, `to` the id of its question. It
+        may be left out if this orchestrator has returned the question, or if it is the first one.
 
         Raises:
-            Conflict: the session is in the middle of another task.
+            Conflict: the session is in the middle of another task, or waits with another question.
             EffectUnknown: a call that must not happen twice may have happened; see `settle`.
             Busy: this orchestrator runs already, another one runs in the same state, or another
                 process is in the middle of a call.
@@ -328,6 +332,8 @@ class Orchestrator:
                 raise Invalid(
                     f"{name} must be at least 0, got {limit}", hint="use None for no limit"
                 )
+        if to is not None and answer is None:
+            raise Invalid(f"question {to} is given no answer", hint="give answer= with to=")
         if not self._is_running.acquire(blocking=False):
             raise Busy(
                 f"this {type(self).__name__} runs already", hint="make another for another session"
@@ -339,6 +345,8 @@ class Orchestrator:
                 _commit_staged(run)
                 last = run.load()
                 run.merge_subagents()
+                if answer is not None and last is not None and last.is_paused:
+                    self._check_question(run, last, to)
                 state, before, message = _start(run, last, input, answer, again=again)
                 if before.is_over and not state.is_over:
                     task = f"{run.name} begins another task: {excerpt(state.task)}"
@@ -351,8 +359,24 @@ class Orchestrator:
             self._stop.clear()
             self._is_running.release()
 
+    def _check_question(self, run: AgentRun, last: AgentState, to: str | None) -> None:
+        """Refuse an answer that is to another question than the open one, or that may be.
+
+        An answer can arrive twice, when the response to the first was lost: the second must not
+        answer the next question.
+        """
+        asked = last.question_id
+        is_known = asked in self.shown_questions or not run.has_answers
+        if to == asked or (to is None and is_known):
+            return
+        what = "an answer must name its question" if to is None else f"question {to} is not open"
+        raise Conflict(
+            f"{what}: session {run.session} waits with {asked}, {excerpt(last.question)!r}",
+            hint=f"to answer this one, give to={asked!r}, or --to {asked}",
+        )
+
     def resume(self, session: str = MAIN, answer: str | None = None, **limits: Any) -> Outcome:
-        """Resume a session that has begun.
+        """Resume a session that has begun; the options are those of `run`.
 
         Raises:
             KeyNotFound: it has not.
@@ -391,7 +415,10 @@ class Orchestrator:
 
     def load(self, session: str = MAIN) -> AgentState | None:
         """Return where a session is, without running it; None if it has not begun."""
-        return self._open(session).load()
+        found = self._open(session).load()
+        if found is not None:
+            self.shown_questions.add(found.question_id)
+        return found
 
     # Decided by the user
 
@@ -459,6 +486,7 @@ class Orchestrator:
                 state = self._after_commit(run, saved)
                 continue
             if ended is not None:
+                self.shown_questions.add(state.question_id)
                 return Outcome(state, ended, steps)
             try:
                 after = self._run_step(run, state)
@@ -607,13 +635,7 @@ def _start(
         )
     fresh = AgentState.from_user_input(input, session=last.session, messages=last.messages)
     iteration = run.journal.unused_iteration(last.iteration)
-    return replace(fresh, iteration=iteration), last, f"begin {run.name}"
-
-
-def _answers_given(fork: Versioned, name: str, base: str) -> int:
-    """Return how many answers a sub-agent was given on its fork since the step began."""
-    since = takewhile(lambda commit: commit.id != base, fork.log())
-    return sum(each.message == ANSWERED and each.meta.get("run") == name for each in since)
+    return replace(fresh, iteration=iteration), last, f"{BEGIN}{run.name}"
 
 
 def _as_method(step: Callable[..., AgentState]) -> Callable[[Orchestrator, AgentState], AgentState]:
@@ -643,37 +665,3 @@ def _discard_staged(run: AgentRun) -> None:
     if isinstance(run.state, Versioned):
         run.state.discard()
         run.state.refresh()
-
-
-class Progress:
-    """Prints a line for each step of a run."""
-
-    def __init__(
-        self, name: str = "", *, is_wanted: bool | None = None, stream: TextIO | None = None
-    ) -> None:
-        """Print to a stream, by default to standard error if that is a terminal.
-
-        `name` is that of a run which is not the main one of its session.
-        """
-        self._name = f"/{name}" if name else ""
-        self._stream = sys.stderr if stream is None else stream  # None under pythonw
-        is_terminal = self._stream is not None and self._stream.isatty()
-        self._is_on = is_terminal if is_wanted is None else is_wanted and self._stream is not None
-        self._start = time.monotonic()
-
-    def step(self, after: AgentState, before: AgentState | None) -> None:
-        """Print what a step has done."""
-        if not self._is_on:
-            return
-        known = 0 if before is None else len(before.memory.tool_calls)
-        calls = ", ".join(call.name for call in after.memory.tool_calls[known:])
-        last = after.messages[-1].text if after.messages else ""
-        text = after.question or calls or excerpt(last)
-        printable = "".join(each if each.isprintable() else " " for each in text)
-        seconds = time.monotonic() - self._start
-        run = f"[{after.session}{self._name}]"
-        line = f"{run} {after.iteration:>3} {after.phase!s:<16} {seconds:6.1f}s  {printable}"
-        least, most = _TERMINAL_WIDTHS
-        width = min(max(shutil.get_terminal_size().columns - 1, least), most)
-        self._stream.write(line[:width].rstrip() + "\n")
-        self._stream.flush()

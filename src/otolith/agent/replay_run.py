@@ -17,7 +17,7 @@ from itertools import takewhile
 from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
 
-from otolith.agent.history import require_own_commit, states_since
+from otolith.agent.history import ANSWERED, ANSWERED_BY_HUMAN, require_own_commit, states_since
 from otolith.agent.ledger import LedgerEntry, later_entries
 from otolith.agent.models.base import (
     Messages,
@@ -28,7 +28,7 @@ from otolith.agent.models.base import (
     Tools,
     request_hash,
 )
-from otolith.agent.orchestrator import ANSWERED, ANSWERED_BY_HUMAN, Orchestrator
+from otolith.agent.orchestrator import Orchestrator
 from otolith.agent.run_store import load_run, replies_in
 from otolith.agent.state import Outcome
 from otolith.agent.tools import KEY_PARAMETER, Tool, Toolbox, to_plain

@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any
 from uuid import uuid4
 
-from otolith.agent.history import RUNS, is_in_effect
+from otolith.agent.history import RUNS, answers_since, is_in_effect
 from otolith.agent.journal import (
     HEAD,
     Journal,
@@ -137,6 +137,11 @@ class StoredRun:
     def has_call(self, id: str) -> bool:
         """Tell whether a tool call of the conversation has this id."""
         return ConversationStore(self.state, self.name).call_index(id) is not None
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether a question of the current task was answered by `answer=`."""
+        return answers_since(self.state, self.name) > 0
 
     # Steps
 
@@ -280,7 +285,8 @@ class StoredRun:
                     paths=paths,
                     hint=f"state.merge({branch!r}), resolve the conflicts, commit, and run again",
                 )
-        if branches:
+        # Another process may have merged them at the same time, and made the next step since.
+        if branches and value_at(state, (*self._path, _MERGES)) == branches:
             state.write_reserved((*self._path, _MERGES), None)
             state.commit("sub-agents are merged", kind="note")
 

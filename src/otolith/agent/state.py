@@ -1,4 +1,4 @@
-"""AgentState: where an agent is, as one immutable value, and the `Outcome` of a run.
+"""AgentState: where an agent is, as one immutable value; the `Outcome` and `Progress` of a run.
 
 A transition returns another state and leaves this one unchanged; what two states share is frozen
 to the leaves. The chart `AGENT` of `otolith.statecharts` defines which transitions there are; any
@@ -10,13 +10,17 @@ other one raises `IllegalTransition` with a list of those that are allowed.
 
 from __future__ import annotations
 
+import shutil
+import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TextIO, TypeAlias
 
 from otolith import shapes
 from otolith.agent.tools import result_text
 from otolith.conversation import Message, Role, Text, ToolCall, ToolResult
+from otolith.core import digest
 from otolith.errors import BadValue, Corrupt, IllegalTransition, Invalid, SchemaMismatch
 from otolith.frozen import freeze, thaw
 from otolith.shapes import Shape
@@ -32,6 +36,8 @@ Ended: TypeAlias = Literal["done", "error", "paused", "steps", "seconds", "stopp
 _START = AGENT.start().snapshot
 _OVER = frozenset({Phase.DONE, Phase.ERROR})
 _REPR_LETTERS = 80
+_QUESTION_ID_BYTES = 4
+_TERMINAL_WIDTHS = (40, 120)
 _METHODS = {
     "new_task": "to_planning()",
     "replan": "to_planning()",
@@ -222,6 +228,14 @@ class AgentState:
         return self.phase is Phase.WAITING_FEEDBACK
 
     @property
+    def question_id(self) -> str:
+        """The id of the open question: no other question of the session has it; "" without one."""
+        if not self.is_paused:
+            return ""
+        asked = f"{self.session}\n{self.iteration}\n{self.task}\n{self.question}"
+        return digest(asked.encode("utf-8", "replace"))[:_QUESTION_ID_BYTES].hex()
+
+    @property
     def allowed(self) -> tuple[str, ...]:
         """The events that its phase accepts."""
         return () if self.is_over else AGENT.allowed(_START._replace(configuration=(self.phase,)))
@@ -397,6 +411,11 @@ class Outcome:
         return self.state.question
 
     @property
+    def question_id(self) -> str:
+        """The id of the open question, for `run(answer=…, to=…)`; "" if there is none."""
+        return self.state.question_id
+
+    @property
     def error(self) -> str:
         """The error message, if it ended with an error."""
         return self.state.error
@@ -413,3 +432,37 @@ class Outcome:
 def text_message(role: Role, text: str) -> Message:
     """Return a message with one text."""
     return Message(role, (Text(text),))
+
+
+class Progress:
+    """Prints a line for each step of a run."""
+
+    def __init__(
+        self, name: str = "", *, is_wanted: bool | None = None, stream: TextIO | None = None
+    ) -> None:
+        """Print to a stream, by default to standard error if that is a terminal.
+
+        `name` is that of a run which is not the main one of its session.
+        """
+        self._name = f"/{name}" if name else ""
+        self._stream = sys.stderr if stream is None else stream  # None under pythonw
+        is_terminal = self._stream is not None and self._stream.isatty()
+        self._is_on = is_terminal if is_wanted is None else is_wanted and self._stream is not None
+        self._start = time.monotonic()
+
+    def step(self, after: AgentState, before: AgentState | None) -> None:
+        """Print what a step has done."""
+        if not self._is_on:
+            return
+        known = 0 if before is None else len(before.memory.tool_calls)
+        calls = ", ".join(call.name for call in after.memory.tool_calls[known:])
+        last = after.messages[-1].text if after.messages else ""
+        text = after.question or calls or last
+        printable = "".join(each if each.isprintable() else " " for each in text)
+        seconds = time.monotonic() - self._start
+        run = f"[{after.session}{self._name}]"
+        line = f"{run} {after.iteration:>3} {after.phase!s:<16} {seconds:6.1f}s  {printable}"
+        least, most = _TERMINAL_WIDTHS
+        width = min(max(shutil.get_terminal_size().columns - 1, least), most)
+        self._stream.write(line[:width].rstrip() + "\n")
+        self._stream.flush()

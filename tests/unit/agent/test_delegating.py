@@ -353,3 +353,27 @@ def test_a_run_at_work_above_is_not_ended_by_one_that_begins_below(state):
     boss = Asks(state)
     assert boss.run("first").answer == "a"
     assert boss.run("second").answer == "b"
+
+
+def test_a_sub_agent_that_another_process_merges_at_the_same_time_is_merged_once(
+    state, monkeypatch
+):
+    def step(o: Orchestrator, s: AgentState) -> AgentState:
+        sub = Orchestrator(step=lambda s: s.to_executing().to_done("x"))
+        s = s.to_executing()
+        o.delegate(sub, "help", name=f"helper {s.iteration}")
+        return s.to_done("ok") if s.iteration else s
+
+    real, others = Versioned.merge, [True]
+
+    def merge(self: Versioned, *args: Any, **more: Any) -> Any:
+        if others:
+            others.clear()  # another process does all that is left, the next step included
+            other = Versioned(state.repo, session=state.session)
+            assert Orchestrator(other, step=step).run("x").answer == "ok"
+        return real(self, *args, **more)
+
+    monkeypatch.setattr(Versioned, "merge", merge)
+    with pytest.raises(Conflict):
+        Orchestrator(state, step=step).run("x")
+    assert Orchestrator(state, step=step).run("x").answer == "ok"

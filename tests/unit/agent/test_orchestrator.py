@@ -22,7 +22,7 @@ from otolith.agent import (
     load_run,
     tool,
 )
-from otolith.agent.orchestrator import Progress
+from otolith.agent.state import Progress
 from otolith.conversation import Conversation, Message, Role, Text, ToolResult
 from otolith.errors import (
     BadMessage,

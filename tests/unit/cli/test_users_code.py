@@ -240,10 +240,27 @@ def test_what_ended_a_run_is_named_as_it_was_typed(begun):
 
 def test_a_question_is_told_with_the_command_that_answers_it(begun):
     asked = run("run", "bot.py:Asker", "A seat", session="seat")
-    assert asked.output.splitlines()[1:] == [
-        "Which seat?",
-        "to answer: otolith --store a.db resume seat --with bot.py:Asker --answer TEXT",
-    ]
+    question, command = asked.output.splitlines()[1:]
+    assert question == "Which seat?"
+    start, _, id = command.rpartition(" ")
+    answer = "to answer: otolith --store a.db resume seat --with bot.py:Asker --answer TEXT --to"
+    assert start == answer
+    shown = run("resume", session="seat").output.splitlines()
+    assert shown[-1].endswith(f"--answer TEXT --to {id}")
+
+
+def test_an_answer_that_is_sent_twice_does_not_answer_the_next_question(begun):
+    body = "return s.to_executing().ask(f'Delete {s.iteration}?') if s.phase == 'planning' "
+    body += "else s.ask('Delete PRODUCTION?')"
+    (begun / "wipe.py").write_text(STEP.format(body))
+    run("run", "wipe.py:Bot", "Clean", session="wipe")
+    answer = ("resume", "--with", "wipe.py:Bot", "--answer", "yes")
+    assert "PRODUCTION" in run(*answer, session="wipe").output
+    again = run(*answer, session="wipe")
+    assert again.exit_code != 8
+    assert "must name its question" in again.stderr
+    id = again.stderr.rpartition("--to ")[2].strip().rstrip(")")
+    assert run(*answer, "--to", id, session="wipe").exit_code == 8
 
 
 # ---------------------------------------------------------------- ending a run

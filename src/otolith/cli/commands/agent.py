@@ -99,6 +99,7 @@ max_seconds_option = click.option(
 @session_argument
 @with_option
 @click.option("--answer", metavar="TEXT", help="The answer to the question that it waits with.")
+@click.option("--to", metavar="ID", help="The id of the question that --answer is for.")
 @click.option("--force", is_flag=True, help="Resume even if other code began the run.")
 @click.option("--abandon", is_flag=True, help="End the run where it is; the session is free again.")
 @max_steps_option
@@ -106,8 +107,8 @@ max_seconds_option = click.option(
 @json_option
 @click.pass_context
 def resume(
-    ctx: click.Context, /, *, code: str | None, answer: str | None, force: bool, abandon: bool,
-    **limits: Any,
+    ctx: click.Context, /, *, code: str | None, answer: str | None, to: str | None, force: bool,
+    abandon: bool, **limits: Any,
 ) -> None:  # fmt: skip
     """Resume a run that was interrupted, paused or stopped.
 
@@ -116,18 +117,18 @@ def resume(
     """
     options: GlobalOptions = ctx.obj
     if abandon:
-        reject_options(ctx, ("answer", "force", *_LIMITS), "does not apply to --abandon")
+        reject_options(ctx, ("answer", "to", "force", *_LIMITS), "does not apply to --abandon")
         _abandon(options, None if code is None else run_name(options, code))
         return
     if code is None:
         why = "applies to a run that is resumed: add --with FILE.py:NAME"
-        reject_options(ctx, ("answer", "force", *_LIMITS), why)
+        reject_options(ctx, ("answer", "to", "force", *_LIMITS), why)
         ctx.exit(_show_runs(options))
     with open_run(options, code) as run:
         if not force:
             _check_code(run, code)
         with run_errors(run.hint, run.state):
-            outcome = run.orchestrator.resume(run.state.session, answer, **limits)
+            outcome = run.orchestrator.resume(run.state.session, answer, to=to, **limits)
         _finish(ctx, run, outcome)
 
 
@@ -156,7 +157,8 @@ def _finish(ctx: click.Context, run: OpenRun, outcome: Outcome) -> None:
     run.result_returned(outcome)
     next_command = []
     if outcome.ended == "paused":
-        next_command = [f"to answer: {run.hint.resume('--answer', 'TEXT')}"]
+        answer = ("--answer", "TEXT", "--to", outcome.question_id)
+        next_command = [f"to answer: {run.hint.resume(*answer)}"]
     elif not outcome.state.is_over:
         next_command = [f"to resume: {run.hint.resume()}"]
     lines = chain(outcome_lines(outcome), next_command)
@@ -173,7 +175,7 @@ def _show_runs(options: GlobalOptions) -> ExitCode:
         lines: list[str] = []
         for name, run in found.items():
             lines += run_lines(name, run)
-            answer = ("--answer", "TEXT") if run.is_paused else ()
+            answer = ("--answer", "TEXT", "--to", run.question_id) if run.is_paused else ()
             lines += [] if run.is_over else [f"  to resume: {hint.resume(*answer)}"]
         lines += unknown_effect_lines(hint, unknown)
         runs = {name: run.head_data() for name, run in found.items()}

@@ -4,7 +4,7 @@ The text of a run is what a person needs to decide what to do next: how it ended
 question, its error, or its answer, whichever there is. JSON has all of them:
 
     outcome     ended, steps (of this call), iteration (of the run), phase, task, answer,
-                question, error
+                question, question_id, error
     reply       step, request (its hash), model, reply
     event       what `Event.to_dict` returns
 """
@@ -78,7 +78,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "phase": str(state.phase),
         "task": state.task,
         "answer": to_json(outcome.answer),
-        **pick(outcome, "question", "error"),
+        **pick(outcome, "question", "question_id", "error"),
     }
 
 
