@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 _MOST_STEPS, _MOST_SECONDS = 2, 0.012
@@ -35,6 +36,27 @@ def killed_and_ended(program: Path, *arguments: object, kills: int, chance: rand
     assert process.returncode == 0
     assert said.endswith("done\n")
     return killed
+
+
+def kill_together(
+    program: Path, crowd: Sequence[tuple[object, ...]], *, chance: random.Random
+) -> None:
+    """Start a program several times at once, and kill each somewhere in its work."""
+    processes = [_started(program, *arguments) for arguments in crowd]
+    for process in processes:
+        time.sleep(chance.random() * _MOST_SECONDS)
+        process.kill()
+    for process in processes:
+        process.communicate()
+
+
+def end_together(program: Path, crowd: Sequence[tuple[object, ...]]) -> None:
+    """Start a program several times at once, and let each end its work."""
+    processes = [_started(program, *arguments) for arguments in crowd]
+    for process in processes:
+        said, _ = process.communicate()
+        assert process.returncode == 0
+        assert said.endswith("done\n")
 
 
 def _started(program: Path, *arguments: object) -> subprocess.Popen[str]:

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from otolith import Disk, Versioned
-from tests.fault.killing import killed_and_ended
+from tests.fault import payer
+from tests.fault.killing import end_together, kill_together, killed_and_ended
 from tests.fault.walker import ROUNDS, chart_for
 
+PAYER = Path(__file__).with_name("payer.py")
 WALKER = Path(__file__).with_name("walker.py")
 NAMES = ("announce", "work", "leave")
 
@@ -40,3 +42,30 @@ def test_every_effect_happens_whenever_the_process_is_killed(tmp_path, rounds, h
             assert machine.outbox() == []
             told_events = [each.event for each in machine.log()]
             assert told_events.count("go") == told_events.count("done.invoke.work") == ROUNDS
+
+
+def test_processes_on_several_branches_pay_once_whichever_is_killed(tmp_path, rounds):
+    """Two processes share a branch, a third has a fork; every payment waits on both branches."""
+    chance = random.Random(7)
+    for number in range(rounds(1, 20)):
+        place = tmp_path / str(number)
+        place.mkdir()
+        store, effects = place / "a.db", place / "effects"
+        chart = payer.chart_for(effects)
+        with Versioned(Disk(store)) as state:
+            machine = state.lifecycle(chart)
+            for _ in range(payer.PAYMENTS):
+                machine.send("pay")
+            state.commit("pay")
+            keys = sorted(each.effect.key for each in machine.outbox())
+            state.fork("other")
+        crowd = [(store, effects, branch) for branch in ("main", "main", "other")]
+        for _ in range(2):
+            kill_together(PAYER, [(*each, "leave") for each in crowd], chance=chance)
+        end_together(PAYER, [(*each, "settle") for each in crowd])
+
+        assert sorted(effects.read_text().split()) == keys
+        for branch in ("main", "other"):
+            with Versioned(Disk(store), branch=branch) as state:
+                assert state.lifecycle(chart).outbox() == []
+                assert state.is_clean

@@ -31,15 +31,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import RLock
 from typing import Any
 
 from otolith.agent.history import FORKS, RUNS
 from otolith.agent.ledger import LEDGER, LedgerEntry, call_key, entry_at, ledger_in
 from otolith.agent.models.base import RecordedReply
-from otolith.core import Path, StateReader
+from otolith.core import Attempt, Attempts, Path, StateReader
 from otolith.errors import Conflict, Corrupt, MergeConflict
+from otolith.frozen import thaw
 from otolith.session import Versioned
 
 HEAD = "head"
@@ -86,7 +87,7 @@ class Journal:
         self.is_retry = False
         """Whether the step in progress was cut off before."""
         self.owner_id = ""
-        """The owner of this run; see `ledger.register_owner`."""
+        """The owner of this run; see `owners.register_owner`."""
         self._handle = Versioned(
             state.repo, session=state.session, branch=state.name, scope=state.scope
         )
@@ -165,25 +166,79 @@ class Journal:
             each for each in self.entries() if (each.status, each.run, each.iteration) == wanted
         ]
 
+    def known_call(self, entry: LedgerEntry, base: StepBase) -> LedgerEntry | None:
+        """Return what is known about a call; None if it was never begun.
+
+        A call that must not happen twice may have been begun on another branch, or before an undo.
+        Then the ledger of this branch takes over what the attempts of the session have.
+        """
+        stored = self.entry(entry.key)
+        is_ended = stored is not None and stored.status != "begun"
+        if entry.effects != "once" or is_ended:
+            return stored
+        attempt = self._attempts(base).find(entry.key)
+        if attempt is None:
+            return stored
+        found = replace(entry if stored is None else stored, **attempt._asdict())
+        if found != stored:
+            self._write_ledger(entry.key, found, base)
+        return found
+
     def begin_call(self, entry: LedgerEntry, expected: LedgerEntry | None, base: StepBase) -> None:
-        """Commit that a call begins, if the ledger still has the `expected` entry.
+        """Record that a call begins, if what is known about it is still the `expected` entry.
 
         Raises:
             Conflict: another process has begun it concurrently.
         """
+        if entry.effects != "once":
+            self._begin_in_ledger(entry, expected, base)
+            return
+        attempts = self._attempts(base)
+        known = attempts.find(entry.key)
+        is_expected = known is None or (expected is not None and known.by == expected.by)
+        claim = Attempt("begun", entry.by, entry.time)
+        if not is_expected or not attempts.swap(entry.key, known, claim):
+            raise concurrent_run(self._state.session)
+        try:
+            self._begin_in_ledger(entry, expected, base)
+        except BaseException:
+            attempts.swap(entry.key, claim, known)  # nothing was called
+            raise
+
+    def write_entry(
+        self, key: str, entry: LedgerEntry | None, base: StepBase | None = None
+    ) -> None:
+        """Record how a call ended; None if it did not happen, and may be begun again.
+
+        A call that must not happen twice has ended on all branches.
+        """
+        if entry is None or entry.effects == "once":
+            attempts = self._attempts(base)
+            known, ended = attempts.find(key), None
+            if entry is not None:
+                result = thaw(entry.result)
+                ended = Attempt(entry.status, entry.by, entry.time, result, entry.error)
+            attempts.swap(key, known, ended)
+        self._write_ledger(key, entry, base)
+
+    def _begin_in_ledger(
+        self, entry: LedgerEntry, expected: LedgerEntry | None, base: StepBase
+    ) -> None:
         with self._writing(f"begun {entry.tool}", kind="effect", base=base) as state:
             if entry_at(state, entry.key) != expected:
                 raise concurrent_run(state.session)
             state.write_reserved((*LEDGER, entry.key), state.cells.put(entry.to_data()))
 
-    def write_entry(
-        self, key: str, entry: LedgerEntry | None, base: StepBase | None = None
-    ) -> None:
-        """Commit an entry of the ledger; None removes it."""
+    def _write_ledger(self, key: str, entry: LedgerEntry | None, base: StepBase | None) -> None:
         message = f"forget {key}" if entry is None else f"{entry.status} {entry.tool}"
         with self._writing(message, kind="effect", base=base) as state:
             cell = None if entry is None else state.cells.put(entry.to_data())
             state.write_reserved((*LEDGER, key), cell)
+
+    def _attempts(self, base: StepBase | None) -> Attempts:
+        """Return the attempts of the session in which a step began; a fork may be in another."""
+        base = self._stored_base(self._state) if base is None else base
+        return self._state.attempts("" if base is None else base.ref)
 
     # Replies of models
 

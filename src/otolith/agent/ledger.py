@@ -5,23 +5,21 @@
 An entry is committed before the call begins and again when it has ended, apart from the changes
 that the step has staged: a step that is cut off leaves no half of its edits behind, but its effects
 are known. An entry that was begun and has not ended belongs to a process that died, or to one that
-is in the middle of the call. Each entry therefore names its owner: host, process, start of the
-process, and a random part for the run. On one machine `is_alive` can tell the two cases apart;
-about a process of another machine nothing is known.
+is in the middle of the call: each entry names its owner, and `owners.py` tells the two cases apart.
+
+The ledger is a part of the branch. A fork in the middle of a step, or an undo, does not have what
+was begun since; of a call that must not happen twice, the *attempts* of the session know it, which
+no branch can take back (`core/attempts.py`).
 """
 
 from __future__ import annotations
 
-import os
-import socket
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path as Folder
 from threading import Lock
 from typing import Any, Literal, TypeAlias, get_args
-from uuid import uuid4
 
 from otolith.agent.history import states_since, subagent_branches
 from otolith.agent.state import Observation
@@ -67,7 +65,7 @@ class LedgerEntry:
     time: int = 0
     duration_ms: float = 0.0
     by: str = ""
-    """The owner that began it; see `register_owner`. No two owners can begin the same entry."""
+    """The owner that began it; see `owners.py`. No two can begin one entry."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arguments", freeze(dict(self.arguments)))
@@ -184,24 +182,10 @@ def _entry(state: StateReader, key: str, cell: bytes) -> LedgerEntry:
     return LedgerEntry.from_data(key, stored)
 
 
-# Owners of entries
+# One orchestrator for each state object
 
-_PROC = Folder("/proc")
-_OWNERS: set[str] = set()
-"""The owners of this process whose runs have not ended."""
 _STATES_IN_USE: set[int] = set()
 _STATES_LOCK = Lock()
-
-
-@contextmanager
-def register_owner() -> Iterator[str]:
-    """Return a context with a new owner id, which counts as alive until the context ends."""
-    owner = f"{_process_id(os.getpid())}/{uuid4().hex[:8]}"
-    _OWNERS.add(owner)
-    try:
-        yield owner
-    finally:
-        _OWNERS.discard(owner)
 
 
 @contextmanager
@@ -227,40 +211,3 @@ def exclusive(state: object) -> Iterator[None]:
         yield
     finally:
         _STATES_IN_USE.discard(id(state))
-
-
-def is_alive(owner: str) -> bool:
-    """Tell whether an owner is known to be alive; False also if nothing is known about it."""
-    process, _, token = owner.rpartition("/")
-    if not process or not token:
-        return False
-    if process == _process_id(os.getpid()):
-        return owner in _OWNERS
-    host, pid, _ = process.split("/", 2)
-    return host == socket.gethostname() and pid.isdigit() and _process_id(int(pid)) == process
-
-
-def _process_id(pid: int) -> str:
-    """Return an id that no later process of the same number has; "" if there is no such process."""
-    start = _process_start(pid)
-    return "" if start is None else f"{socket.gethostname()}/{pid}/{start}"
-
-
-def _process_start(pid: int) -> str | None:
-    """Return when a process started, in the unit of the system; "-" if unknown, None if gone."""
-    if (_PROC / "self" / "stat").exists():
-        try:
-            fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
-        except OSError:
-            return None
-        return None if fields[0] in (b"Z", b"X") else fields[19].decode()
-    if pid == os.getpid():
-        return "-"
-    if os.name == "nt":  # where signal 0 is a real signal
-        return None
-    with suppress(PermissionError):  # it is there, and belongs to another user
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return None
-    return "-"

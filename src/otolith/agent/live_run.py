@@ -85,6 +85,10 @@ class LiveJournal:
         """Return the whole ledger."""
         return list(self._record.entries.values())
 
+    def known_call(self, entry: LedgerEntry, base: StepBase) -> LedgerEntry | None:
+        """Return what is known about a call; None if it was never begun."""
+        return self.entry(entry.key)
+
     def begin_call(self, entry: LedgerEntry, expected: LedgerEntry | None, base: StepBase) -> None:
         """Remember that a call begins."""
         self._record.entries[entry.key] = entry

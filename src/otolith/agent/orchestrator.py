@@ -31,7 +31,7 @@ from otolith.agent.history import (
     answers_since,
     require_own_commit,
 )
-from otolith.agent.ledger import LedgerEntry, effects_after, exclusive, register_owner
+from otolith.agent.ledger import LedgerEntry, effects_after, exclusive
 from otolith.agent.live_run import AgentRun, LiveRun
 from otolith.agent.models.base import (
     Messages,
@@ -59,6 +59,7 @@ from otolith.errors import (
     Unavailable,
     Unsupported,
 )
+from otolith.owners import register_owner
 from otolith.session import Repo, Versioned
 from otolith.state import Live
 from otolith.stores import KVStore, Store, as_store

@@ -9,6 +9,9 @@
     begun, idempotent        call the tool again, with the same key
     begun, once              EffectUnknown: the user decides with `settle`
 
+The ledger is that of the branch and, for a call that must happen once, of all branches of the
+session: `Journal.known_call`.
+
 Two calls are the same if the step, the tool and the arguments are the same, and both are the first
 (second, …) such call of the step: the order of different calls in a step does not matter.
 """
@@ -24,7 +27,7 @@ from threading import Lock
 from typing import Any
 
 from otolith.agent.journal import StepBase
-from otolith.agent.ledger import LedgerEntry, Status, is_alive
+from otolith.agent.ledger import LedgerEntry, Status
 from otolith.agent.live_run import AgentJournal
 from otolith.agent.state import Observation
 from otolith.agent.timeouts import await_if_needed, call_with_retries
@@ -39,6 +42,7 @@ from otolith.agent.tools import (
 from otolith.conversation import ToolCall
 from otolith.errors import BadValue, Busy, EffectUnknown, Error, KeyNotFound, TimedOut
 from otolith.frozen import thaw
+from otolith.owners import is_owner_alive
 from otolith.text import clip
 
 _ERROR_LETTERS = 4000
@@ -90,15 +94,14 @@ class ToolRunner:
     ) -> Observation:
         journal, data = self._journal, to_plain(call.arguments)
         key = self._key(tool, data)
-        stored = journal.entry(key)
+        entry = LedgerEntry(
+            key, tool.name, tool.effects, data, call_id=call.id, run=journal.name,
+            iteration=self._base.iteration, time=journal.now(), by=journal.owner_id,
+        )  # fmt: skip
+        stored = journal.known_call(entry, self._base)
         if stored is not None and stored.status != "begun":
             return stored.observation(call.id)
-        if stored is None:
-            entry = LedgerEntry(
-                key, tool.name, tool.effects, data, call_id=call.id, run=journal.name,
-                iteration=self._base.iteration, time=journal.now(), by=journal.owner_id,
-            )  # fmt: skip
-        else:
+        if stored is not None:
             ended = self._end_of(tool, stored)
             if ended is not None:
                 return self._finish(call, ended)
@@ -121,7 +124,7 @@ class ToolRunner:
 
     def _end_of(self, tool: Tool, entry: LedgerEntry) -> LedgerEntry | None:
         """Return how a call ended that another process began; None if it is to be called."""
-        if entry.by != self._journal.owner_id and is_alive(entry.by):
+        if entry.by != self._journal.owner_id and is_owner_alive(entry.by):
             raise Busy(
                 f"another process runs this session, and is in the middle of {entry.tool}",
                 hint="let it end; run again if it dies",

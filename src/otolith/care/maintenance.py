@@ -32,10 +32,11 @@ from otolith.core import (
     flaws,
     is_commit,
     links,
+    orphans,
     root_flaws,
     totals,
 )
-from otolith.errors import Corrupt, Invalid, Unsupported
+from otolith.errors import Corrupt, Invalid, StaleRef, Unsupported
 from otolith.stores import (
     TIME_LIMIT,
     Batch,
@@ -89,9 +90,23 @@ def prune(
     erase = expire_seconds == 0
     if erase:  # clocks jump: a move may have a time that is yet to come, and is erased as well
         before = TIME_LIMIT
+    if not dry_run:
+        _remove_attempts(repo, before)
     return store.collect(
         links, forget_moves_before=before, progress=progress, dry_run=dry_run, erase=erase
     )
+
+
+def _remove_attempts(repo: BareRepo, before: int) -> None:
+    """Remove the attempts of sessions that were deleted, once nothing remembers the session."""
+    removals = orphans(repo.store, before)
+    while removals:
+        batch, rest = removals[:_BATCH], removals[_BATCH:]
+        try:
+            repo.store.write(Batch(swaps=batch, time=repo.clock(), note="delete"))
+        except StaleRef as stale:  # somebody uses the name of the session again
+            rest = [swap for swap in removals if swap.name != stale.name]
+        removals = rest
 
 
 class Problem(NamedTuple):

@@ -5,9 +5,11 @@ Read `branch.py` and `committer.py`, then `trees/maps.py`, then `merge/three_way
 Glossary: a *cell* is a value as it stands in a tree; a *stage* holds edits that are not committed;
 a *branch* is a ref with a stage on top; a *stash* is a stage in the store; a *snapshot* is a state
 at a commit, read-only; a *policy* decides where a merge finds two answers; a *handle* reads and
-writes one value. No clock, randomness, file or thread is used here; they are arguments.
+writes one value; an *attempt* is what was begun under a key, whatever becomes of the branch. No
+clock, randomness, file or thread is used here; they are arguments.
 """
 
+from otolith.core.attempts import Attempt, Attempts, AttemptStatus, orphans
 from otolith.core.backend import Backend
 from otolith.core.branch import Branch, Expected, Target, WorkingValues
 from otolith.core.committer import Committer, Merge
@@ -65,6 +67,9 @@ __all__ = [
     "MEMORY",
     "SNAPSHOTS",
     "WORKSPACE",
+    "Attempt",
+    "AttemptStatus",
+    "Attempts",
     "Backend",
     "BareRepo",
     "Blame",
@@ -105,6 +110,7 @@ __all__ = [
     "is_leaf",
     "links",
     "list_middle",
+    "orphans",
     "parse_own_path",
     "parse_path",
     "root_flaws",

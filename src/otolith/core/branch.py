@@ -14,12 +14,13 @@ from itertools import islice
 from types import EllipsisType
 from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
+from otolith.core.attempts import Attempts
 from otolith.core.backend import Backend
 from otolith.core.committer import Committer, IfMoved, Merge
 from otolith.core.handles import Snapshot, StateReader, synchronized
 from otolith.core.history.blame import Blame
 from otolith.core.history.commits import Commit
-from otolith.core.history.refs import Undo, sibling_ref, split_ref
+from otolith.core.history.refs import Undo, is_branch_ref, sibling_ref, split_ref
 from otolith.core.merge.diff import Change, differences
 from otolith.core.merge.policies import check_pattern, check_policy, exactly
 from otolith.core.merge.three_way import PathConflict
@@ -374,6 +375,40 @@ class Branch(StateReader, MutableMapping[str, Any]):
             hint="try again; nothing was written",
         )
 
+    @synchronized
+    def commit_change(
+        self, change: Callable[[], bool], message: str = "", *, kind: str = "step"
+    ) -> bool:
+        """Commit what is staged together with a change, which is made again if others were faster.
+
+        Like `transact`, for a caller that has staged edits: those are merged into what others have
+        committed, and `change` is made anew. It returns False if there is nothing to do any more;
+        then nothing is committed.
+
+        Raises:
+            MergeConflict: others changed the paths of edits that were staged before.
+        """
+        self.refresh()
+        while True:
+            before, head = self._flushed_root(), self.head
+            try:
+                is_wanted = self._edit_in_transaction(lambda state: change())
+            except BaseException:
+                self._stage.reset(before)
+                self._reload()
+                raise
+            if not is_wanted:
+                return False
+            try:
+                self.commit(message, kind=kind, expect=head)
+            except StaleRef as stale:
+                if stale.name != self.ref:
+                    raise
+                self._committer.move_up(before)
+                self._reload()
+            else:
+                return True
+
     def _edit_in_transaction(self, edit: Callable[[Self], R]) -> R:
         """Call a function that may edit and must not commit, merge or move the branch."""
         self._is_in_transaction = True
@@ -389,6 +424,10 @@ class Branch(StateReader, MutableMapping[str, Any]):
                 f"{verb}: not inside a transaction",
                 hint="transact() commits when the function returns",
             )
+
+    def attempts(self, ref: str = "") -> Attempts:
+        """Return the attempts of this session, or of the session of another branch."""
+        return Attempts(self._backend, ref if is_branch_ref(ref) else self.ref)
 
     @synchronized
     def fork(self, name: str, *, at: Target = "@") -> Self:

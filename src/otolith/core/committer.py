@@ -441,6 +441,19 @@ class Committer:
         self._moved_head()  # deleted is another error than moved
         raise StaleRef(self._ref, expected=expected, actual=actual, hint=_STILL_STAGED) from None
 
+    def move_up(self, root: bytes) -> None:
+        """Stage a state that was staged before, on what others have committed since.
+
+        Raises:
+            MergeConflict: others have changed the same paths; the conflicts are staged.
+        """
+        if self.parent is None and self._cells.same(root, self.head_cell):
+            self.stand_on(self._moved_head())
+        else:
+            with self._whole():
+                self._stage.reset(root)
+            self._catch_up(keep_root=False)
+
     def land_instead(self, goal: Commit, details: Mapping[str, Any]) -> Commit:
         """Commit the state of another commit on top of the current head, in place of all edits.
 

@@ -10,11 +10,17 @@ commit that records its outcome: none is lost. Whether one can happen twice depe
     repeatable        (the default) If the process dies after the effect and before its commit, it
                       is carried out again, with the same key, by which the receiver can see that it
                       is the same one.
-    not repeatable    That it is begun is committed first. If the process dies then, its outcome is
-                      unknown here: the handler's `asks` function is called, if there is one;
-                      otherwise the effect is reported as unknown, and `machine.settle` decides.
+    not repeatable    Its key is claimed first, beside the branches of the session, where no fork,
+                      merge or undo can lose it (`core/attempts.py`). Whoever finds the effect
+                      pending on another branch learns how it ended, and does not call the handler.
+                      If the process dies in between, the outcome is unknown: the handler's `asks`
+                      function is called, if there is one; otherwise the effect is reported as
+                      unknown, and `machine.settle` decides.
 
 No software can promise more: between doing something outside and recording it, the power can fail.
+
+Several processes may carry out one outbox. An outcome is staged on the current head, and again on
+the next one if another process was faster (`Branch.commit_change`): outcomes are never merged.
 """
 
 from __future__ import annotations
@@ -22,13 +28,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from otolith.core import Branch, StateReader, digest
-from otolith.errors import Invalid, KeyNotFound, ReadOnly, Uncommitted
+from otolith.core import Attempt, Attempts, Branch, StateReader, digest
+from otolith.errors import Busy, Conflict, Invalid, KeyNotFound, ReadOnly, Uncommitted
+from otolith.owners import is_owner_alive, register_owner
 from otolith.statecharts.chart import Chart
 from otolith.statecharts.engine.compiled_chart import EffectHandler
 from otolith.statecharts.engine.step import StepResult, step
@@ -142,9 +149,22 @@ class Machine:
             return self._storage.log()
 
     def outbox(self) -> list[PendingEffect]:
-        """Return the effects that are not carried out yet, the oldest first."""
+        """Return the effects that are not carried out yet, the oldest first.
+
+        Of a current state, `is_begun` also tells what was begun on another branch, or undone.
+        """
+        pending = self.pending()
+        if isinstance(self.state, Branch):
+            for key, each in pending.items():
+                attempt = None if each.is_begun else self.attempts(each.effect).find(key)
+                if attempt is not None and attempt.status != "done":
+                    pending[key] = each._replace(is_begun=True, error=attempt.error)
+        return list(pending.values())
+
+    def pending(self) -> dict[str, PendingEffect]:
+        """Return the effects that are pending in this state by key, as they are stored."""
         with self.state.lock:
-            return list(self._storage.outbox().values())
+            return self._storage.outbox()
 
     # ------------------------------------------------------------ steps
 
@@ -169,7 +189,7 @@ class Machine:
         """Stage what the passing of time does: the timers that came due, each at its own time."""
         with self._writing() as state:
             before = self.snapshot
-            result = self.chart.advance(before, self._now() if now is None else now)
+            result = self.chart.advance(before, self.now() if now is None else now)
             if result.trace or result.effects:
                 self._stage(state, result, before, LoggedEvent("", None, result.snapshot.time))
         return result
@@ -203,31 +223,77 @@ class Machine:
     def settle(self, key: str, *, happened: bool, result: Any = None) -> None:
         """Decide about an effect that was begun and whose outcome is unknown, and commit that.
 
+        The decision holds on every branch on which the effect is pending.
+
         Raises:
             KeyNotFound: no such effect is pending.
+            Busy: a process that is alive is in the middle of it.
+            Conflict: another process has decided, or carried it out, in the meantime.
         """
-        pending = {each.effect.key: each for each in self.outbox()}.get(key)
+        self._branch().refresh()
+        pending = self.pending().get(key)
         if pending is None:
             hint = "machine.outbox() lists the pending ones"
             raise KeyNotFound(f"no effect {key} is pending", hint=hint)
-        effect = pending.effect
-        if not happened:
-            self.change_outbox({key: pending._replace(is_begun=False)})
-            self.commit(f"{effect.name} did not happen")
-            return
-        self.change_outbox({key: None})
-        if effect.kind == "invoke":
-            self.answer(ChartEvent(f"done.invoke.{effect.id}", result, invokeid=effect.id))
-        self.commit(f"{effect.name} did happen")
+        effect, attempts = pending.effect, self.attempts(pending.effect)
+        known = attempts.find(key)
+        if known is not None and known.status == "begun" and is_owner_alive(known.by):
+            raise Busy(f"{effect.name} is being carried out", hint="let it end, then look again")
+        ended = _done(known or Attempt("begun"), effect, result) if happened else None
+        is_over = known is not None and known.status == "done"
+        if is_over or not attempts.swap(key, known, ended):
+            raise Conflict(
+                f"{effect.name} was carried out or settled in the meantime",
+                hint="machine.carry_out() takes over how it ended",
+            )
+        if happened:
+            self.record(key, lambda pending: self.end(effect, result), f"{effect.name} did happen")
+        else:
+            self.record(key, self._reopen, f"{effect.name} did not happen")
 
-    def commit(self, message: str) -> None:
-        """Commit what is staged, as the outcome of an effect."""
-        self._branch().commit(message, kind="effect")
+    def record(
+        self,
+        key: str,
+        change: Callable[[PendingEffect], None],
+        message: str,
+        *,
+        removed: Iterable[str] = (),
+    ) -> None:
+        """Commit the outcome of an effect, and that others are removed, as far as they are pending.
+
+        `change` stages the outcome, and does it again if another process has committed meanwhile.
+        """
+
+        def stage() -> bool:
+            pending = self.pending()
+            self.change_outbox({each: None for each in removed if each in pending})
+            if key in pending:
+                change(pending[key])
+            return key in pending or not pending.keys().isdisjoint(removed)
+
+        state = self._branch()
+        if not state.commit_change(stage, message, kind="effect") and not state.is_clean:
+            state.commit(message, kind="effect")  # what the handler has staged
+
+    def end(self, effect: Effect, result: Any) -> None:
+        """Stage that an effect happened, and send the answer of a service to the chart."""
+        self.change_outbox({effect.key: None})
+        if effect.kind == "invoke":
+            answer = ChartEvent(f"done.invoke.{effect.id}", result, invokeid=effect.id)
+            self.answer(answer)
+
+    def attempts(self, effect: Effect) -> Attempts:
+        """Return the attempts of the session in which the machine was started."""
+        return self._branch().attempts(effect.session.partition("#")[0])
 
     def change_outbox(self, changes: Mapping[str, PendingEffect | None]) -> None:
         """Stage the outcome of effects: a changed entry, or None to remove one."""
         with self._writing():
             self._storage.change_outbox(changes)
+
+    def _reopen(self, pending: PendingEffect) -> None:
+        """Stage that an effect was not begun."""
+        self.change_outbox({pending.effect.key: pending._replace(is_begun=False)})
 
     # ------------------------------------------------------------ internals
 
@@ -240,14 +306,14 @@ class Machine:
             )
         with self._writing() as state:
             session = f"{state.ref}#{self.name}"
-            first = self.chart.start(data, now=self._now(), session=session)
+            first = self.chart.start(data, now=self.now(), session=session)
             self._stage(state, first, None, None)
 
     def _step(self, event: ChartEvent, *, is_strict: bool) -> StepResult:
         """Stage a step; an event that changes nothing leaves no trace in the log."""
         with self._writing() as state:
             before = self.snapshot
-            result = step(self.chart.compiled, before, event, self._now(), is_strict=is_strict)
+            result = step(self.chart.compiled, before, event, self.now(), is_strict=is_strict)
             if result.trace or result.effects or result.snapshot.queue != before.queue:
                 logged = LoggedEvent(event.name, event.data, result.snapshot.time)
                 self._stage(state, result, before, logged)
@@ -260,8 +326,12 @@ class Machine:
         before: ChartSnapshot | None,
         logged: LoggedEvent | None,
     ) -> None:
-        """Stage a step; its effects get keys that only the same step from the same commit has."""
-        head = "" if state.head is None else state.head.id
+        """Stage a step; its effects get keys that only the same step from the same commit has.
+
+        A step before the first commit is identified by its time: a session that is made again under
+        the name of a deleted one has other keys.
+        """
+        head = result.snapshot.time if state.head is None else state.head.id
         cause = [] if logged is None else [logged.event, logged.data]
         pending: dict[str, PendingEffect | None] = {}
         for position, effect in enumerate(result.effects):
@@ -272,7 +342,8 @@ class Machine:
         self._storage.stage(result.snapshot, before=before, logged=logged, outbox=pending)
         self._cached = self._storage.cell, result.snapshot
 
-    def _now(self) -> int:
+    def now(self) -> int:
+        """Return the time, in microseconds since 1970; 0 without a clock."""
         return 0 if self._clock is None else self._clock()
 
     @contextmanager
@@ -305,6 +376,8 @@ class EffectReport:
     """Those that were begun and may or may not have happened."""
     unhandled: tuple[Effect, ...] = ()
     """Those without a handler; they stay pending."""
+    busy: tuple[Effect, ...] = ()
+    """Those that another process, or another branch, is in the middle of; they stay pending."""
 
 
 @dataclass
@@ -319,15 +392,30 @@ class EffectRunner:
     failed: list[PendingEffect] = field(default_factory=list)
     unknown: list[Effect] = field(default_factory=list)
     unhandled: list[Effect] = field(default_factory=list)
-    is_commit_due: bool = False
-    """Effects were done that cannot fail and are committed together, at the end."""
+    busy: list[Effect] = field(default_factory=list)
+    silent: set[str] = field(default_factory=set)
+    """Keys of effects that were done here and cannot fail: the next commit removes them."""
+    owner: str = ""
 
     def run(self) -> EffectReport:
         """Carry out the pending effects, the oldest first."""
-        tried: set[str] = set()
+        with register_owner() as self.owner:
+            self._run()
+        return EffectReport(
+            tuple(self.done),
+            tuple(self.failed),
+            tuple(self.unknown),
+            tuple(self.unhandled),
+            tuple(self.busy),
+        )
+
+    def _run(self) -> None:
+        state, tried = self.machine.state, set[str]()
+        assert isinstance(state, Branch)
         while self.limit is None or len(self.done) < self.limit:
-            outbox = self.machine.outbox()
-            pending = next((each for each in outbox if each.effect.key not in tried), None)
+            state.refresh()
+            outbox = self.machine.pending()
+            pending = next((each for key, each in outbox.items() if key not in tried), None)
             if pending is None:
                 break
             effect = pending.effect
@@ -337,16 +425,12 @@ class EffectRunner:
                 self.unhandled.append(effect)
             elif handler.function in _BUILT_IN.values():
                 handler.function(effect)
-                self.machine.change_outbox({effect.key: None})
+                self.silent.add(effect.key)
                 self.done.append(effect)
-                self.is_commit_due = True
             else:
                 self._carry_out(pending, handler)
-        if self.is_commit_due:
-            self.machine.commit("carry out what needs no answer")
-        return EffectReport(
-            tuple(self.done), tuple(self.failed), tuple(self.unknown), tuple(self.unhandled)
-        )
+        if self.silent:
+            self._record("", lambda pending: None, "carry out what needs no answer")
 
     def _handler(self, effect: Effect) -> EffectHandler | None:
         """Return how an effect is carried out: by its name, or by its kind."""
@@ -359,59 +443,93 @@ class EffectRunner:
         return None if function is None else EffectHandler(function)
 
     def _carry_out(self, pending: PendingEffect, handler: EffectHandler) -> None:
-        """Call the handler of an effect, as often as it may be, and commit the outcome."""
-        effect = pending.effect
+        """Carry out an effect as often as it may be, and commit the outcome."""
         if self.on_progress is not None:
-            self.on_progress(effect)
-        if pending.is_begun:
-            if handler.asks is None:
-                self.unknown.append(effect)
-                return
-            answer = handler.asks(effect)
-            if answer is not None and answer is not False:
-                self._finish(effect, None if answer is True else answer)
-                return
-        elif not handler.is_repeatable:
-            pending = pending._replace(is_begun=True)
-            self.machine.change_outbox({effect.key: pending})
-            self._commit(f"begin {effect.name}")
-        for _ in range(1 + (handler.retry if handler.is_repeatable else 0)):
+            self.on_progress(pending.effect)
+        if pending.is_begun or not handler.is_repeatable:
+            self._carry_out_once(pending, handler)
+            return
+        for _ in range(1 + handler.retry):
             try:
-                result = _call(handler, effect)
+                result = _call(handler, pending.effect)
             except Exception as error:  # noqa: BLE001  # whatever a user's function raises
-                message = f"{type(error).__name__}: {error}"
-                pending = pending._replace(tries=pending.tries + 1, error=message)
+                pending = pending._replace(tries=pending.tries + 1, error=_message(error))
             else:
-                self._finish(effect, result)
+                self._finish(pending.effect, result)
                 return
         self._fail(pending)
 
+    def _carry_out_once(self, pending: PendingEffect, handler: EffectHandler) -> None:
+        """Claim the key of an effect and call its handler, or learn how it ended elsewhere."""
+        effect, attempts = pending.effect, self.machine.attempts(pending.effect)
+        claimed = attempts.find(effect.key)
+        known = Attempt("unknown") if claimed is None and pending.is_begun else claimed
+        if known is not None:
+            if known.status == "done":
+                self._finish(effect, known.result)
+                return
+            if known.status == "begun" and is_owner_alive(known.by):
+                self.busy.append(effect)
+                return
+            if known.status == "failed" and not pending.is_begun:
+                self._fail(pending._replace(is_begun=True, error=known.error))
+                return
+            if handler.asks is None:
+                self.unknown.append(effect)
+                return
+        claim = Attempt("begun", self.owner, self.machine.now())
+        answer = None if known is None or handler.asks is None else handler.asks(effect)
+        if answer is not None and answer is not False:
+            result = None if answer is True else answer
+            attempts.swap(effect.key, claimed, _done(claim, effect, result))
+            self._finish(effect, result)
+        elif attempts.swap(effect.key, claimed, claim):
+            self._call_once(pending, handler, claim)
+        else:
+            self.busy.append(effect)  # another one was faster
+
+    def _call_once(self, pending: PendingEffect, handler: EffectHandler, claim: Attempt) -> None:
+        """Call the handler of a claimed effect, and record the outcome for all branches first."""
+        effect, attempts = pending.effect, self.machine.attempts(pending.effect)
+        try:
+            result = _call(handler, effect)
+        except Exception as error:  # noqa: BLE001  # whatever a user's function raises
+            message, tries = _message(error), pending.tries + 1
+            attempts.swap(effect.key, claim, claim.ended("failed", error=message))
+            self._fail(pending._replace(is_begun=True, tries=tries, error=message))
+        else:
+            attempts.swap(effect.key, claim, _done(claim, effect, result))
+            self._finish(effect, result)
+
     def _finish(self, effect: Effect, result: Any) -> None:
         """Remove an effect that happened, and send the answer of a service to the chart."""
-        self.machine.change_outbox({effect.key: None})
-        if effect.kind == "invoke":
-            answer = ChartEvent(f"done.invoke.{effect.id}", result, invokeid=effect.id)
-            self.machine.answer(answer)
-        self._commit(f"carry out {effect.name}")
+        machine = self.machine
+        self._record(
+            effect.key, lambda pending: machine.end(effect, result), f"carry out {effect.name}"
+        )
         self.done.append(effect)
 
-    def _fail(self, pending: PendingEffect) -> None:
+    def _fail(self, failed: PendingEffect) -> None:
         """Send the failure to the chart if it handles it; otherwise the effect stays pending."""
-        effect = pending.effect
+        machine, effect = self.machine, failed.effect
         is_service = effect.kind == "invoke"
         event = f"error.invoke.{effect.id}" if is_service else f"error.effect.{effect.name}"
-        self.failed.append(pending)
-        if is_service or self.machine.can(event):
-            self.machine.change_outbox({effect.key: None})
-            details = {"error": pending.error, "key": effect.key}
-            self.machine.answer(ChartEvent(event, details, invokeid=effect.id))
-        else:
-            self.machine.change_outbox({effect.key: pending})
-        self._commit(f"{effect.name} failed")
 
-    def _commit(self, message: str) -> None:
-        self.is_commit_due = False
-        self.machine.commit(message)
+        def change(pending: PendingEffect) -> None:
+            if is_service or machine.can(event):
+                machine.change_outbox({effect.key: None})
+                details = {"error": failed.error, "key": effect.key}
+                machine.answer(ChartEvent(event, details, invokeid=effect.id))
+            else:
+                machine.change_outbox({effect.key: failed})
+
+        self.failed.append(failed)
+        self._record(effect.key, change, f"{effect.name} failed")
+
+    def _record(self, key: str, change: Callable[[PendingEffect], None], message: str) -> None:
+        """Commit an outcome, and with it those of effects that needed no answer."""
+        self.machine.record(key, change, message, removed=self.silent)
+        self.silent = set()
 
 
 def _call(handler: EffectHandler, effect: Effect) -> Any:
@@ -425,6 +543,15 @@ def _call(handler: EffectHandler, effect: Effect) -> Any:
             return await result
 
     return asyncio.run(within_timeout())
+
+
+def _done(attempt: Attempt, effect: Effect, result: Any) -> Attempt:
+    """Return an attempt that ended well; only what a service returns is used again."""
+    return attempt.ended("done", result=result if effect.kind == "invoke" else None)
+
+
+def _message(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".encode(errors="replace").decode()
 
 
 def _log(effect: Effect) -> None:

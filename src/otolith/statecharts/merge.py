@@ -90,7 +90,8 @@ def _merge(
         for effect in step.effects
     )
     snapshot = steps[-1].snapshot if steps else ours.snapshot
-    return StoredMachine(snapshot, log, outbox | _new_effects(steps, asked))
+    past = digest(repr([list(event) for event in log]).encode()).hex()
+    return StoredMachine(snapshot, log, outbox | _new_effects(steps, asked, past))
 
 
 # ---------------------------------------------------------------- by region
@@ -165,8 +166,13 @@ def _replay(
     return steps
 
 
-def _new_effects(steps: Iterable[StepResult], asked: Counter[str]) -> dict[str, PendingEffect]:
-    """Return the effects of steps that were not asked for yet, under keys of their own."""
+def _new_effects(
+    steps: Iterable[StepResult], asked: Counter[str], past: str
+) -> dict[str, PendingEffect]:
+    """Return the effects of steps that were not asked for yet, under keys of their own.
+
+    `past` identifies the merged events, so that only the same merge gives an effect the same key.
+    """
     found: dict[str, PendingEffect] = {}
     for step in steps:
         for position, effect in enumerate(step.effects):
@@ -175,7 +181,7 @@ def _new_effects(steps: Iterable[StepResult], asked: Counter[str]) -> dict[str, 
                 asked[content] -= 1
                 continue
             order = step.snapshot.seq, position
-            key = digest(f"{effect.session} {order} {content}".encode())[:16].hex()
+            key = digest(f"{effect.session} {past} {order} {content}".encode())[:16].hex()
             found[key] = PendingEffect(replace(effect, key=key), order)
     return found
 

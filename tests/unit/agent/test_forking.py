@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
 from otolith import Live, Versioned
-from otolith.agent import AgentState, Orchestrator, Tool
-from otolith.errors import Busy, Conflict, EffectUnknown
+from otolith.agent import AgentState, Observation, Orchestrator, Tool, ledger_in
+from otolith.agent.journal import Journal
+from otolith.errors import Busy, Conflict, EffectUnknown, Full
 from tests.patience import HANG_SECONDS
 
 
@@ -54,6 +56,111 @@ def test_a_fork_in_the_middle_of_a_step_tells_if_nobody_can_be_asked():
     with pytest.raises(EffectUnknown):
         paying(fork, paid, dies=False, can_ask=False).run("go")
     assert len(paid) == 1
+
+
+def look() -> str:
+    return "seen"
+
+
+class Looker(Payer):
+    """Looks before it pays: the step is under way, the payment is not begun."""
+
+    def step(self, s: AgentState) -> AgentState:
+        self.call("look")
+        return super().step(s)
+
+
+def under_way(paid: list[str]) -> Versioned:
+    """Return a state in the middle of a step that has not begun to pay."""
+
+    class Cut(Looker):
+        def call(self, tool: Any, /, **arguments: Any) -> Observation:
+            if tool == "pay":
+                raise KeyboardInterrupt
+            return super().call(tool, **arguments)
+
+    state = Versioned()
+    with pytest.raises(KeyboardInterrupt):
+        Cut(state, tools=tools(paid)).run("go")
+    return state
+
+
+def tools(paid: list[str]) -> list[Tool]:
+    def pay(amount: int, idempotency_key: str) -> str:
+        paid.append(idempotency_key)
+        return f"receipt {len(paid)}"
+
+    return [Tool(pay, effects="once"), Tool(look, effects="idempotent")]
+
+
+def test_forks_in_the_middle_of_a_step_pay_once_and_have_the_same_receipt():
+    paid: list[str] = []
+    state = under_way(paid)
+    states = [state.fork("a"), state.fork("b"), state]
+
+    ends = [Looker(each, tools=tools(paid)).run("go") for each in states]
+    assert [end.answer for end in ends] == ["receipt 1"] * 3
+    assert len(paid) == 1
+    assert [entry.status for each in states for entry in ledger_in(each)] == ["done"] * 6
+
+
+def test_an_undo_does_not_repeat_a_call():
+    paid: list[str] = []
+    state = under_way(paid)
+    Looker(state, tools=tools(paid)).run("go")
+    while len(ledger_in(state)) == 2:
+        state.undo()
+
+    assert Looker(state, tools=tools(paid)).run("go").answer == "receipt 1"
+    assert len(paid) == 1
+
+
+def test_a_fork_from_before_a_call_that_was_cut_off_can_settle_it():
+    paid: list[str] = []
+    state = under_way(paid)
+    fork = state.fork("other")
+    with pytest.raises(KeyboardInterrupt):
+        paying(state, paid, dies=True, can_ask=False).run("go")
+
+    run = paying(fork, paid, dies=False, can_ask=False)
+    with pytest.raises(EffectUnknown) as caught:
+        run.run("go")
+    run.settle(caught.value.key, happened=True, result="settled")
+    assert run.run("go").answer == "settled"
+    assert paying(state, paid, dies=False, can_ask=False).run("go").answer == "settled"
+    assert len(paid) == 1
+
+
+def test_a_call_in_progress_on_another_branch_is_busy():
+    paid: list[str] = []
+    state = under_way(paid)
+    fork = state.fork("other")
+
+    def pay(amount: int, idempotency_key: str) -> str:
+        paid.append(idempotency_key)
+        with pytest.raises(Busy, match="in the middle of pay"):
+            paying(fork, paid, dies=False).run("go")
+        return "paid"
+
+    assert Payer(state, tools=[Tool(pay, effects="once")]).run("go").answer == "paid"
+    assert paying(fork, paid, dies=False).run("go").answer == "paid"
+    assert len(paid) == 1
+
+
+def test_a_call_that_could_not_be_recorded_was_not_begun(monkeypatch):
+    paid: list[str] = []
+    state = under_way(paid)
+    fork = state.fork("other")
+
+    def refuse(*args: object) -> None:
+        raise Full("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "_begin_in_ledger", refuse)
+        with pytest.raises(Full):
+            Looker(state, tools=tools(paid)).run("go")
+
+    assert Looker(fork, tools=tools(paid)).run("go").answer == "receipt 1"
 
 
 def test_two_forks_of_a_step_that_has_not_begun_act_by_themselves():

@@ -10,7 +10,7 @@ import pytest
 
 from otolith import Disk, Live, Versioned
 from otolith import open as open_repo
-from otolith.agent import AgentState, Orchestrator, Tool, effects_after, ledger_in
+from otolith.agent import AgentState, LedgerEntry, Orchestrator, Tool, effects_after, ledger_in
 from otolith.agent.journal import Journal, StepBase
 from otolith.conversation import Message, Role, ToolResult
 from otolith.errors import BadMessage, Busy, Conflict, Full, Invalid
@@ -425,16 +425,16 @@ def test_a_call_that_another_begins_right_after_one_has_looked_is_not_made_twice
     first = payer(repo, paid)
     second = Payer(repo, tools=[Tool(pay, effects="once")])
     other = threading.Thread(target=second.run, args=("x",))
-    look = Journal.entry
+    look = Journal.known_call
 
-    def look_then_wait(self: Journal, key: str) -> Any:
-        found = look(self, key)
+    def look_then_wait(self: Journal, entry: LedgerEntry, base: StepBase) -> Any:
+        found = look(self, entry, base)
         if threading.current_thread() is not other and not other.is_alive():
             other.start()
             assert is_begun.wait(HANG_SECONDS)
         return found
 
-    monkeypatch.setattr(Journal, "entry", look_then_wait)
+    monkeypatch.setattr(Journal, "known_call", look_then_wait)
     with pytest.raises(Conflict, match="another process"):
         first.run("x")
     may_end.set()

@@ -7,6 +7,7 @@
     stage.<scope>/...         the same, of a branch of another scope
     tag/<name>                a name that does not move
     .config                   the repo's constants
+    .attempts/<scope>/<id>    what was begun and must not happen twice: see `attempts.py`
 
 An expression is a name and steps: `~n` goes to the nth first parent, `^n` to the nth parent,
 `@{n}` to where the ref was n moves ago. The name is `@` (the head of the current branch), a
