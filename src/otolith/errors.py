@@ -251,13 +251,19 @@ class IllegalTransition(Invalid):
 
 
 class StepFailed(Invalid):
-    """A guard, an action or the chart itself failed at `place`; the machine did not move."""
+    """A guard, an action or the chart itself failed at `place`; the machine did not move.
+
+    `cycle` lists the states that a step goes through again and again, if it does not come to rest.
+    """
 
     kind = "step_failed"
 
-    def __init__(self, message: str, *, place: str, hint: str = "") -> None:
+    def __init__(
+        self, message: str, *, place: str, cycle: tuple[str, ...] = (), hint: str = ""
+    ) -> None:
         super().__init__(f"{place}: {message}" if place else message, hint=hint)
         self.place = place
+        self.cycle = cycle
 
 
 class BadMessage(Invalid):

@@ -90,6 +90,7 @@ ARGUMENTS: dict[str, Any] = {
     "event": "go",
     "allowed": ("plan_ready",),
     "problem": "empty",
+    "cycle": ("a", "b"),
     "budget": 100,
     "needed": 250,
 }

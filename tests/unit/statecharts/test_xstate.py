@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from otolith.errors import BadChart
+from otolith.errors import BadChart, IllegalTransition, StepFailed
 from otolith.statecharts import Chart
 
 
@@ -263,3 +263,196 @@ def test_a_description_a_tag_or_a_layout_does_not_change_the_hash_and_a_target_d
 
     assert variant(description="x", tags=["t"], meta={"layout": {"x": 1}}).hash == plain
     assert variant(target="a").hash != plain
+
+
+# ---------------------------------------------------------------- where SCXML reads otherwise
+
+
+@pytest.mark.parametrize(("history", "found"), [("shallow", "in.two.x"), ("deep", "in.two.y")])
+def test_a_state_with_a_history_and_no_type_is_a_history_state(history, found):
+    inner = {"initial": "x", "states": {"x": {"on": {"deeper": "y"}}, "y": {}}}
+    chart = chart_of(
+        {
+            "out": {"on": {"back": "in.past"}},
+            "in": {
+                "initial": "one",
+                "on": {"leave": "out"},
+                "states": {
+                    "one": {"on": {"next": "two"}},
+                    "two": inner,
+                    "past": {"history": history},
+                },
+            },
+        }
+    )
+
+    assert after(chart, "back", "next", "deeper", "leave", "back").phase == found
+
+
+def test_a_history_is_shallow_or_deep():
+    with pytest.raises(BadChart, match="history must be shallow or deep, got 'long'"):
+        chart_of({"a": {"initial": "b", "states": {"b": {}, "past": {"history": "long"}}}})
+
+
+def test_a_parallel_root_runs_until_all_of_its_regions_are_final():
+    work = {
+        "initial": "busy",
+        "states": {"busy": {"on": {"finish": "over"}}, "over": {"type": "final"}},
+    }
+    chart = Chart.from_data(
+        {"id": "p", "type": "parallel", "states": {"mark": {"type": "final"}, "work": work}}
+    )
+
+    assert after(chart).status == "running"
+    assert after(chart, "finish").status == "done"
+
+
+def test_a_parallel_state_of_final_regions_is_done_inside_another_one():
+    marks = {"type": "parallel", "states": {"x": {"type": "final"}, "y": {"type": "final"}}}
+    work = {
+        "initial": "busy",
+        "states": {"busy": {"on": {"finish": "over"}}, "over": {"type": "final"}},
+    }
+    chart = chart_of(
+        {
+            "both": {
+                "type": "parallel",
+                "onDone": "end",
+                "states": {"marks": {**marks, "onDone": {"actions": ["marked"]}}, "work": work},
+            },
+            "end": {"type": "final"},
+        }
+    )
+
+    assert [effect.name for effect in chart.start().effects] == ["marked"]
+    assert after(chart, "finish").phase == "end"
+
+
+def test_an_eventless_transition_that_changes_nothing_is_taken_once_after_each_event():
+    chart = chart_of(
+        {"a": {"always": {"actions": ["note"]}, "on": {"go": "b", "stay": {}}}, "b": {}}
+    )
+    start = chart.start()
+    stay = chart.step(start.snapshot, "stay")
+
+    assert [effect.name for effect in start.effects] == ["note"]
+    assert [effect.name for effect in stay.effects] == ["note"]
+    assert chart.step(stay.snapshot, "go").snapshot.phase == "b"
+
+
+@pytest.mark.parametrize("always", [{}, {"actions": ["note"]}, {"target": "."}, {"guard": "yes"}])
+def test_a_chart_that_rests_in_place_still_refuses_what_it_does_not_know(always):
+    chart = chart_of({"a": {"always": always, "on": {"go": "b"}}, "b": {}})
+    chart.guard("yes")(lambda data, event: True)
+    snapshot = chart.start().snapshot
+
+    for _ in range(2):  # the second time it could be looked up
+        with pytest.raises(IllegalTransition):
+            chart.step(snapshot, "nonsense")
+    assert chart.step(snapshot, "go").snapshot.phase == "b"
+
+
+def test_an_eventless_transition_that_assigns_never_rests():
+    again = {"actions": {"type": "xstate.assign", "context": {"n": 1}}}
+    chart = chart_of({"a": {"always": again}}, context={"n": 1})
+
+    with pytest.raises(StepFailed, match="without coming to rest") as caught:
+        chart.start()
+    assert caught.value.cycle == ("a",)
+
+
+def test_in_scxml_an_eventless_transition_in_place_never_rests():
+    chart = Chart.from_scxml(
+        """<scxml xmlns="http://www.w3.org/2005/07/scxml" version="1.0">
+        <state id="a"><transition><log expr="1"/></transition></state></scxml>"""
+    )
+
+    with pytest.raises(StepFailed, match="without coming to rest"):
+        chart.start()
+
+
+def test_a_state_is_not_asked_if_one_of_its_regions_takes_the_event():
+    regions = {"l": {"on": {"tell": {"actions": ["l"]}}}, "r": {}}
+    on = {"tell": {"actions": ["outer"]}, "ask": {"actions": ["outer"]}}
+    chart = Chart.from_data({"id": "p", "type": "parallel", "on": on, "states": regions})
+    snapshot = chart.start().snapshot
+
+    assert [effect.name for effect in chart.step(snapshot, "tell").effects] == ["l"]
+    assert [effect.name for effect in chart.step(snapshot, "ask").effects] == ["outer"]
+
+
+def test_a_transition_between_regions_does_not_leave_the_parallel_state():
+    regions = {"l": {"on": {"go": {"target": "r", "reenter": True}}}, "r": {"entry": ["r"]}}
+    chart = chart_of({"p": {"type": "parallel", "entry": ["p"], "states": regions}})
+    start = chart.start()
+
+    assert [effect.name for effect in start.effects] == ["p", "r"]
+    assert [effect.name for effect in chart.step(start.snapshot, "go").effects] == ["r"]
+
+
+def test_a_service_starts_again_where_history_enters_a_state_that_was_not_left():
+    around = {
+        "type": "parallel",
+        "invoke": {"id": "w", "src": "work"},
+        "states": {"x": {"on": {"back": "#m.past"}}, "y": {}},
+    }
+    states = {"around": around, "past": {"history": "deep"}}
+    chart = chart_of(states, on={"remember": {"target": ".past", "reenter": True}})
+
+    step = chart.step(after(chart, "remember"), "back")
+
+    assert [(each.kind, each.id) for each in step.effects] == [("stop", "w"), ("invoke", "w")]
+    assert step.snapshot.configuration == ("around.x", "around.y")
+
+
+@pytest.mark.parametrize(
+    ("target", "found"),
+    [
+        ("foo\\.bar", "foo.bar"),
+        ("#m.foo\\.bar", "foo.bar"),
+        ("#odd\\.id", "odd.id"),
+        ("deep.a\\.b", "deep.a.b"),
+        (".", "here"),
+    ],
+)
+def test_dots_of_keys_and_ids_are_escaped_in_targets(target, found):
+    inner = {"initial": "a.b", "states": {"c": {}, "a.b": {}}}
+    chart = chart_of(
+        {
+            "here": {"on": {"go": {"target": target, "reenter": True}}, "entry": ["in"]},
+            "foo.bar": {},
+            "other": {"id": "odd.id"},
+            "deep": inner,
+        }
+    )
+    step = chart.step(chart.start().snapshot, "go")
+
+    assert step.snapshot.phase == found
+    assert after(chart_of({"start.here": {}})).phase == "start.here"
+
+
+def test_a_chart_with_dots_in_its_ids_is_written_as_xstate_reads_it():
+    table = {("a.b", "go"): "c.d", ("c.d", "go"): "a.b", ("*", "end"): "x\\y"}
+    chart = Chart.from_table(table, initial="a.b", name="with.dots")
+    states = chart.to_xstate()["states"]
+
+    assert [each.get("on") for each in states.values()] == [
+        {"go": {"target": "c_d", "reenter": True}},
+        {"go": {"target": "a_b", "reenter": True}},
+        None,
+    ]
+    assert Chart.from_data(chart.to_xstate()).hash == chart.hash
+
+
+@pytest.mark.parametrize("name", ["always", "regions"])
+def test_what_differs_from_scxml_survives_the_way_through_scxml(name):
+    states = {
+        "always": {"a": {"always": {"actions": ["note"]}, "on": {"go": "b"}}, "b": {}},
+        "regions": {"a": {"type": "parallel", "states": {"x": {"type": "final"}, "y": {}}}},
+    }[name]
+    chart = chart_of(states)
+
+    again = Chart.from_scxml(chart.to_scxml())
+
+    assert again.hash == chart.hash
+    assert again.start().snapshot.configuration == chart.start().snapshot.configuration

@@ -83,6 +83,8 @@ class StepProblem(NamedTuple):
     event: str
     message: str
     is_sure: bool
+    cycle: tuple[str, ...] = ()
+    """The states that the step goes through again and again, if it does not come to rest."""
 
 
 @dataclass(slots=True)
@@ -257,7 +259,7 @@ class _Explorer:
     def _begin(self, possible: PossibleStep) -> None:
         """Add a configuration in which the chart can start."""
         if possible.step is None:
-            self._graph.problems.append(StepProblem(-1, "", str(possible.error), possible.is_sure))
+            self._graph.problems.append(_problem(-1, "", possible))
             return
         index = self._node(possible.step.snapshot, depth=0, parent=-1)
         if index is None:
@@ -273,7 +275,7 @@ class _Explorer:
         seen: set[Any] = set()
         for possible in self._environment.steps(snapshot, input):
             if possible.step is None:
-                problem = StepProblem(source, input.event, str(possible.error), possible.is_sure)
+                problem = _problem(source, input.event, possible)
                 if problem not in seen:
                     seen.add(problem)
                     graph.problems.append(problem)
@@ -321,3 +323,9 @@ class _Explorer:
         if self._until is not None and self._until(new):
             self._is_found = True
         return index
+
+
+def _problem(source: int, event: str, possible: PossibleStep) -> StepProblem:
+    """Return the report of a step that failed."""
+    cycle = () if possible.error is None else possible.error.cycle
+    return StepProblem(source, event, str(possible.error), possible.is_sure, cycle)

@@ -269,7 +269,7 @@ def has_end(node: StateNode) -> bool:
     """Return whether a state can be done: by a final child, or by all of its regions."""
     if node.kind == "parallel":
         return all(has_end(child) for child in node.children)
-    return any(child.kind == "final" for child in node.children)
+    return node.kind == "final" or any(child.kind == "final" for child in node.children)
 
 
 def _first_mask(chart: CompiledChart, graph: StateGraph) -> int:
@@ -278,9 +278,8 @@ def _first_mask(chart: CompiledChart, graph: StateGraph) -> int:
 
 
 def _cycle(problem: StepProblem) -> str:
-    """Return the cycle of states that the error of an endless step names."""
-    _, found, cycle = problem.message.partition("in a cycle of ")
-    return cycle.partition(" (")[0] if found else problem.message
+    """Return the cycle of states that an endless step goes through, or else its error."""
+    return " -> ".join(problem.cycle) or problem.message
 
 
 def _leaves(transition: CompiledTransition) -> bool:

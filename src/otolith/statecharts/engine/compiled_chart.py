@@ -189,11 +189,22 @@ class Candidates:
 
     __slots__ = ("groups", "unguarded")
 
-    def __init__(self, groups: tuple[tuple[CompiledTransition, ...], ...]) -> None:
+    def __init__(
+        self, groups: tuple[tuple[CompiledTransition, ...], ...], *, only_innermost: bool
+    ) -> None:
         self.groups = groups
-        is_unguarded = all(group[0].guard is None for group in groups)
-        self.unguarded = tuple(group[0] for group in groups) if is_unguarded else None
+        firsts = tuple(group[0] for group in groups)
+        is_unguarded = all(first.guard is None for first in firsts)
+        self.unguarded = (innermost(firsts) if only_innermost else firsts) if is_unguarded else None
         """The transitions that are taken, if no guard has to be asked."""
+
+
+def innermost(transitions: tuple[CompiledTransition, ...]) -> tuple[CompiledTransition, ...]:
+    """Return the transitions without those of a state in which another one has its source."""
+    above = 0
+    for transition in transitions:
+        above |= transition.source.ancestor_mask
+    return tuple(each for each in transitions if not each.source.bit & above)
 
 
 class CompiledChart:
@@ -339,7 +350,10 @@ class CompiledChart:
         if found is None:
             leaves = [leaf for leaf in self.leaves if mask & leaf.bit]
             groups = dict.fromkeys(self._candidates_of_leaf(leaf, event) for leaf in leaves)
-            found = Candidates(tuple(group for group in groups if group))
+            only_innermost = bool(event) and not self.definition.is_scxml
+            found = Candidates(
+                tuple(group for group in groups if group), only_innermost=only_innermost
+            )
             cache_put(self._candidates, key, found)
         return found
 

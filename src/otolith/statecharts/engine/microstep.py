@@ -11,8 +11,16 @@ of the same name (`computeExitSet` is `compute_exit_set`), with these difference
    order, each with the configuration that its expressions see.
 3. `select_transitions` takes "" to select eventless transitions. It asks guards and leaves
    conflicts in; the plan removes them, because that too can be cached.
-4. XState lets an internal transition stay inside a parallel state or target its own state. SCXML
-   does not; `get_transition_domain` says where the two differ.
+4. XState lets an internal transition stay inside a parallel state or target its own state, and one
+   between two regions exits the regions and not the parallel state. SCXML does not;
+   `get_transition_domain` and `find_lcca` say where the two differ.
+5. An eventless transition that changes neither the active states, nor the data, nor the history,
+   and invokes nothing, is taken again and again in SCXML, until the limit. In other charts, as in
+   XState, it is taken once after each event: `macrostep` asks for others only after the next one.
+6. In XState a state is asked only if no state inside it takes the event, in whichever region;
+   `innermost` drops the others. In SCXML each region asks for itself.
+7. A parallel state may be the root, and a final state a region, as in XState. A final region is
+   done; SCXML has neither.
 """
 
 from __future__ import annotations
@@ -28,6 +36,7 @@ from otolith.statecharts.engine.compiled_chart import (
     CompiledTransition,
     StateNode,
     cache_put,
+    innermost,
 )
 from otolith.statecharts.engine.executable_content import CompiledBlock, GuardFunction, parse_delay
 from otolith.statecharts.engine.session import ChartFailure, ChartSession, freeze_value
@@ -50,6 +59,7 @@ class MicrostepPlan:
         "_line",
         "entries",
         "exits",
+        "has_invokes",
         "history",
         "is_plain",
         "mask",
@@ -75,6 +85,7 @@ class MicrostepPlan:
         self.entries = tuple(
             (node, entry_set.content_after_entry(node)) for node in chart.nodes_of(entry_set.mask)
         )
+        self.has_invokes = any(node.invokes for node, _ in self.entries)
         self.mask = mask & ~exit_set | entry_set.mask
         """The configuration afterwards."""
         self.script = self._as_script(mask)
@@ -145,7 +156,8 @@ def compute_exit_set(
     """Return the active states below the domain of a transition."""
     if not transition.targets:
         return 0
-    if chart.root in transition.targets:
+    is_of_root = transition.source is chart.root and not transition.is_internal
+    if is_of_root or chart.root in transition.targets:
         return mask
     return mask & get_transition_domain(chart, transition, history).descendant_mask
 
@@ -184,10 +196,10 @@ def get_effective_target_states(
 
 
 def find_lcca(chart: CompiledChart, source: StateNode, targets: list[StateNode]) -> StateNode:
-    """Return the least common compound ancestor of the source and all targets."""
+    """Return the least common ancestor of the source and all targets; in SCXML a compound one."""
     for ancestor in source.ancestors():
-        is_compound = ancestor.kind == "compound" or ancestor is chart.root
-        if is_compound and all(target.ancestor_mask & ancestor.bit for target in targets):
+        can_be = ancestor.kind == "compound" or not chart.definition.is_scxml
+        if can_be and all(target.ancestor_mask & ancestor.bit for target in targets):
             return ancestor
     return chart.root
 
@@ -243,9 +255,9 @@ class EntrySet:
                 self.add_ancestor_states_to_enter(target, domain)
         if domain.kind == "parallel":
             self._add_missing_regions(domain)
-        if domain is transition.source and transition.index >= 0:
-            # An internal transition does not enter its own state again; another one may.
-            self.mask = self.mask & ~domain.bit | before
+        if domain is transition.source:
+            # An internal transition does not enter its own state again; one of the root may.
+            self.mask = self.mask & ~domain.bit | (before if transition.is_internal else domain.bit)
 
     def add_descendant_states_to_enter(self, node: StateNode) -> None:
         """Add a state and, by default entry or history, those below it."""
@@ -297,23 +309,41 @@ class EntrySet:
 
 def macrostep(session: ChartSession) -> None:
     """Take eventless transitions and internal events until none is left, or the chart is done."""
+    is_scxml = session.chart.definition.is_scxml
     recent: list[str] = []
-    for _ in range(MAX_MICROSTEPS):
-        if session.is_stopping:
-            return
-        transitions, event = select_transitions(session, ""), ""
-        while not transitions:
+    asks_eventless = True
+    while not session.is_stopping:
+        event = ""
+        transitions = select_transitions(session, "") if asks_eventless else ()
+        asks_eventless = True
+        if not transitions:
             if not session.internal_queue:
                 return
             session.event = session.internal_queue.popleft()
             event = session.event.name
             transitions = select_transitions(session, event)
+            if not transitions:
+                # The event may be that a guard failed: asked again, it would fail again, for ever.
+                asks_eventless = not event.startswith("error.")
+                continue
+        if len(recent) == MAX_MICROSTEPS:
+            raise _endless(session, recent)
         recent.append(", ".join(session.chart.leaf_ids(session.mask)))
-        microstep(session, transitions, event)
-    cycle = " -> ".join(dict.fromkeys(recent[-50:]))
-    raise StepFailed(
-        f"more than {MAX_MICROSTEPS} microsteps without coming to rest, in a cycle of {cycle}",
+        mask, data, history = session.mask, session.data, session.history
+        plan = microstep(session, transitions, event)
+        if not event and not is_scxml:
+            is_same = session.data is data and session.history is history
+            asks_eventless = not is_same or session.mask != mask or plan.has_invokes
+
+
+def _endless(session: ChartSession, recent: list[str]) -> StepFailed:
+    """Return the error for a macrostep that does not come to rest."""
+    cycle = tuple(dict.fromkeys(recent[-50:]))
+    return StepFailed(
+        f"more than {MAX_MICROSTEPS} microsteps without coming to rest, in a cycle of"
+        f" {' -> '.join(cycle)}",
         place=session.chart.definition.name,
+        cycle=cycle,
         hint="an eventless transition or a raised event leads back to where it started",
     )
 
@@ -336,11 +366,13 @@ def select_transitions(session: ChartSession, event: str) -> Transitions:
             if answers[guard]:
                 enabled[transition] = None
                 break
+    if event and len(enabled) > 1 and not session.chart.definition.is_scxml:
+        return innermost(tuple(enabled))
     return tuple(enabled)
 
 
-def microstep(session: ChartSession, transitions: Transitions, event: str) -> None:
-    """Exit states, execute the content of the transitions, enter states."""
+def microstep(session: ChartSession, transitions: Transitions, event: str) -> MicrostepPlan:
+    """Exit states, execute the content of the transitions, enter states; return what was done."""
     plan = plan_microstep(session.chart, session.mask, transitions, session.history)
     session.scope.trace.append(plan.trace_line(event, session.path))
     if plan.history:
@@ -349,11 +381,12 @@ def microstep(session: ChartSession, transitions: Transitions, event: str) -> No
         for session.mask, block in plan.script:
             session.execute(block)
         session.mask = plan.mask
-        return
+        return plan
     exit_states(session, plan.exits)
     for transition in plan.transitions:
         session.execute(transition.actions)
     enter_states(session, plan)
+    return plan
 
 
 def exit_states(session: ChartSession, nodes: tuple[StateNode, ...]) -> None:
@@ -373,9 +406,11 @@ def exit_states(session: ChartSession, nodes: tuple[StateNode, ...]) -> None:
 def enter_states(session: ChartSession, plan: MicrostepPlan) -> None:
     """Enter the states of a plan: late data, timers, entry actions, and `done` events."""
     for node, content in plan.entries:
-        session.mask |= node.bit
         if node.invokes:
+            if session.mask & node.bit:  # a history state may enter what its source has not left
+                _cancel_invokes(session, node)
             session.states_to_invoke |= node.bit
+        session.mask |= node.bit
         if (
             node.data
             and session.chart.definition.binding == "late"
@@ -413,24 +448,34 @@ def initialize_data(
 
 
 def _finish_ancestors(session: ChartSession, node: StateNode) -> None:
-    """Raise `done.state` for the parent of a final state, and for parallel states around it."""
-    root, parent = session.chart.root, node.parent
-    data = None if parent is root else output_of(session, node)
-    while parent is not root:
-        assert parent is not None
-        session.internal_queue.append(ChartEvent(f"done.state.{parent.id}", data, "platform"))
-        parent, data = parent.parent, None
-        if parent is None or parent.kind != "parallel":
-            return
-        if not is_in_final_state(parent, session.mask):
-            return
-    session.is_stopping = True
+    """Raise `done.state` for each state that a final one completes; with the root, all is done.
+
+    A compound state is done with its final child, a parallel state with the last of its regions.
+    """
+    done: list[StateNode] = []
+    parent = node.parent
+    if parent is not None and parent.kind == "compound":
+        done.append(parent)
+        parent = parent.parent
+    while (
+        parent is not None and parent.kind == "parallel" and is_in_final_state(parent, session.mask)
+    ):
+        done.append(parent)
+        parent = parent.parent
+    if parent is None:
+        session.is_stopping = True
+        done.pop()  # the root itself: nothing can wait for it any more
+    for each in done:
+        data = output_of(session, node) if each.kind == "compound" else None
+        session.internal_queue.append(ChartEvent(f"done.state.{each.id}", data, "platform"))
 
 
 def is_in_final_state(node: StateNode, mask: int) -> bool:
-    """Return whether a state is done: a final child is active, or all its regions are done."""
+    """Return whether a state is done: it or a child is final, or all its regions are done."""
     if node.kind == "parallel":
         return all(is_in_final_state(child, mask) for child in node.children)
+    if node.kind == "final":
+        return bool(mask & node.bit)
     return any(child.kind == "final" and mask & child.bit for child in node.children)
 
 

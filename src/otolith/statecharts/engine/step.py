@@ -23,7 +23,8 @@ RULES
    `error.invoke.<id>` for its parent.
 7. A step that raises has changed nothing: the snapshot it was given is still valid.
 8. An event that no transition takes is dropped, as SCXML has it. With `is_strict` it raises
-   `IllegalTransition`, and so does any event for a chart that is done.
+   `IllegalTransition`, and so does any event for a chart that is done. It counts as taken if an
+   eventless transition that reads it changes the states, the data or the history.
 
 THEORY OF OPERATION
 
@@ -141,9 +142,10 @@ def _full_step(
         fire_timers(scope, until)
     root = scope.root
     if root.status == "running":
-        microsteps = len(scope.trace)
+        mask, data, history = root.mask, root.data, root.history
         is_taken = process_event(root, event)
-        if is_strict and not is_taken and len(scope.trace) == microsteps:
+        is_same = root.mask == mask and root.data is data and root.history is history
+        if is_strict and not is_taken and is_same:
             raise _refusal(root, event.name)
         run_until_idle(scope)
     elif is_strict:
@@ -310,7 +312,8 @@ def _learn_plain_step(chart: CompiledChart, key: tuple[tuple[str, ...], str]) ->
     and no plan on the way does anything but change the configuration.
     """
     configuration, event = key
-    mask = chart.mask_of(configuration)
+    mask = first_mask = chart.mask_of(configuration)
+    is_taken = bool(chart.candidates(mask, event).groups)
     trace: list[Microstep] = []
     for _ in range(MAX_MICROSTEPS):
         candidates = chart.candidates(mask, event)
@@ -321,8 +324,13 @@ def _learn_plain_step(chart: CompiledChart, key: tuple[tuple[str, ...], str]) ->
             if not plan.is_plain:
                 break
             trace.append(plan.trace_line(event, ""))
+            is_resting = not event and plan.mask == mask and not chart.definition.is_scxml
             mask = plan.mask
-        elif not event:
+        else:
+            is_resting = not event
+        if is_resting:
+            if trace and mask == first_mask and not is_taken:
+                break  # a strict step refuses it, another one does not
             cache_put(chart.plain_steps, key, PlainStep(chart.leaf_ids(mask), tuple(trace)))
             return
         event = ""

@@ -1,10 +1,10 @@
-"""Reads the states of XState's JSON (version 5, and the data of version 6) into a `Definition`.
+r"""Reads the states of XState's JSON (version 5, and the data of version 6) into a `Definition`.
 
 | XState | a chart |
 | --- | --- |
 | `id` of the root | the name of the chart; the id of its root is `#` and the name |
 | `id` of a state, else its path with dots | the id of the state |
-| `type`, else `compound` with `states` and `atomic` without | its kind |
+| `type`, else `compound` with `states`, `history` with `history`, and `atomic` | its kind |
 | `on`, `onDone`, `invoke.onDone` and `onError`, `after`, `timeout`, `always` | its transitions |
 | `reenter: true` | a transition that is not internal |
 | `entry`, `exit` | one block of actions each (`xstate_actions`) |
@@ -12,7 +12,8 @@
 | `invoke`: a name or a chart as `src`, `input` | an invoke; without an id `<state>.<number>` |
 
 Events that XState generates are read by their SCXML names (`EVENT_ALIASES`). A target is a sibling,
-`.child`, or `#id` with an optional path.
+`.child`, `.` for the state itself, or `#id` with an optional path, in which `\.` is a dot of a key.
+An `initial` may be a key with dots as it is.
 
 What XState cannot express is in annotations of ours under `meta.otolith`. Of a state: `entry` and
 `exit` (the number of actions in each block), `data`, `output`, `initial`, `invokes`, the root's
@@ -71,6 +72,7 @@ EVENT_ALIASES = {
 _MAX_DEPTH = 100
 _MAX_DATA_DEPTH = 3 * _MAX_DEPTH  # a state is two levels below its parent, and has data
 _MAX_DIGITS = 20
+_HISTORIES = ("shallow", "deep", True, False, None)
 Path = tuple[str, ...]
 
 
@@ -182,9 +184,12 @@ class _Reader:
 
     def _state(self, data: Mapping[str, Any], path: Path) -> State:
         id = self._ids[path]
-        kind: Kind = data.get("type") or ("compound" if data.get("states") else "atomic")
+        kind = _kind(data)
         if kind not in get_args(Kind):
             raise BadChart(f"{kind!r} is not a type of state", place=id)
+        if kind == "history" and data.get("history") not in _HISTORIES:
+            why = f"history must be shallow or deep, got {data['history']!r}"
+            raise BadChart(why, place=id)
         children = (data.get("states") or {}).items()
         configs = [
             {"src": config} if isinstance(config, str) else config
@@ -225,7 +230,9 @@ class _Reader:
         if kind != "compound" or initial is None:
             return None
         config = initial if isinstance(initial, Mapping) else {"target": initial}
-        targets = self._targets(config.get("target"), path, path, place)
+        given = [str(each) for each in as_list(config.get("target"))]
+        given = [escape_key(each) if (*path, each) in self._ids else each for each in given]
+        targets = self._targets(given, path, path, place)
         actions = read_actions(config.get("actions"), place)
         return Transition((), targets, is_internal=False, actions=actions, place=place)
 
@@ -239,7 +246,7 @@ class _Reader:
             data = data["states"][key]
         if data.get("type") == "parallel":
             states = data.get("states") or {}
-            names = [name for name, inner in states.items() if inner.get("type") != "history"]
+            names = [name for name, inner in states.items() if _kind(inner) != "history"]
             return tuple(self._ids[*path, name] for name in names)
         found = self._initial(data, path, "compound")
         return () if found is None else found.targets
@@ -304,12 +311,14 @@ class _Reader:
         """Return the ids of one target or several of a state; a bare name is a state `around`."""
         found: list[str] = []
         for target in map(str, as_list(given)):
-            if target.startswith("#"):
-                id = self._ids.get(self._absolute(target[1:].split(".")))
+            if target == ".":
+                id = self._ids.get(path)
+            elif target.startswith("#"):
+                id = self._ids.get(self._absolute(_keys(target[1:])))
             elif target.startswith("."):
-                id = self._ids.get((*path, *target[1:].split(".")))
+                id = self._ids.get((*path, *_keys(target[1:])))
             else:
-                id = self._ids.get((*around, *target.split(".")))
+                id = self._ids.get((*around, *_keys(target)))
             if id is None:
                 raise BadChart(f"there is no state {target!r}", place=place)
             found.append(id)
@@ -322,6 +331,31 @@ class _Reader:
             if start is not None:
                 return (*start, *words[length:])
         return tuple(words)
+
+
+def _kind(data: Mapping[str, Any]) -> Any:
+    """Return the type of a state; without one, what its fields make it."""
+    if data.get("type"):
+        return data["type"]
+    if data.get("states"):
+        return "compound"
+    return "history" if data.get("history") else "atomic"
+
+
+def _keys(path: str) -> list[str]:
+    """Return the keys of a path: dots separate them, unless a backslash is before the dot."""
+    keys, letters = [""], iter(path)
+    for letter in letters:
+        if letter == ".":
+            keys.append("")
+        else:
+            keys[-1] += next(letters, "") if letter == "\\" else letter
+    return keys
+
+
+def escape_key(key: str) -> str:
+    """Return a key, or an id, as one key of a path."""
+    return key.replace("\\", "\\\\").replace(".", "\\.")
 
 
 def _blocks(value: Any, place: str) -> tuple[Block, ...]:

@@ -53,6 +53,7 @@ from otolith.statecharts.formats.xstate_reader import (
     ANNOTATIONS,
     CHART_PROPERTIES,
     EVENT_ALIASES,
+    escape_key,
     read_delay,
     read_event,
 )
@@ -199,9 +200,9 @@ class Targets:
             return there[-1]
         if len(there) > len(here) and there[: len(here)] == here:
             return "." + ".".join(there[len(here) :])
-        if target in self.explicit and (len(self.explicit) == len(self.keys) or "." not in target):
-            return f"#{target}"
-        return "#" + ".".join((self._machine, *there))
+        if target in self.explicit:
+            return f"#{escape_key(target)}"
+        return "#" + ".".join((escape_key(self._machine), *there))
 
     def inside(self, state: State, target: str) -> str:
         """Return how a state refers to an initial state inside it."""
