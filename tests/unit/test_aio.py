@@ -27,6 +27,7 @@ from otolith.errors import (
     ReadOnly,
     RefNotFound,
 )
+from otolith.statecharts import AGENT
 from otolith.stores import KVStore
 from tests.patience import HANG_SECONDS
 
@@ -785,7 +786,7 @@ def test_a_repo_belongs_to_the_loop_it_was_opened_in():
 # What is not awaited, and why.
 AT_ONCE = {
     "blob", "counter", "frame", "list", "map", "set",  # handles look at nothing until they are used
-    "log", "scan",  # gone through with `async for`
+    "log", "messages", "scan",  # gone through with `async for`
 }  # fmt: skip
 
 # Whose signature differs, and why.
@@ -806,7 +807,10 @@ def pairs():
             handles = [state.list("a"), state.map("a"), state.set("a"), state.counter("a")]
             mirrors: list[Any] = [repo, state, snapshot, change, *handles, state.blob("a")]
             events = [state.events, await state.events.append("note")]
-            return [(each.plain, each) for each in [*mirrors, *events, state.frame("frame")]]
+            rooms = [state.conversation, state.memory, await state.lifecycle(AGENT)]
+            async with await state.workspace() as workspace:
+                mirrors += [*events, state.frame("frame"), *rooms, workspace]
+            return [(each.plain, each) for each in mirrors]
 
     return asyncio.run(make())
 

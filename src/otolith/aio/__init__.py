@@ -7,7 +7,8 @@
 
 Every method of the plain classes is here under its own name, and is awaited. What is known without
 looking is an attribute, as it is there. What the plain classes do by an operator has a name here:
-`set` and `delete`, `contains`, `length`; `await state[path]` and `async for` stay.
+`set` and `delete`, `contains`, `length`; `await state[path]` and `async for` stay. So are the
+rooms of a state: `await state.conversation.user("Hello")`, `await state.lifecycle(chart)`.
 
 Read `lanes.py` (threads and order), then `mirror.py` (how a class is mirrored), then `surface.py`.
 """
@@ -15,31 +16,39 @@ Read `lanes.py` (threads and order), then `mirror.py` (how a class is mirrored),
 from otolith.aio.surface import (
     BlobHandle,
     Change,
+    Conversation,
     CounterHandle,
     Event,
     EventLog,
     FrameHandle,
     ListHandle,
+    Machine,
     MapHandle,
+    Memory,
     Repo,
     SetHandle,
     Snapshot,
     Versioned,
+    Workspace,
     open,
 )
 
 __all__ = [
     "BlobHandle",
     "Change",
+    "Conversation",
     "CounterHandle",
     "Event",
     "EventLog",
     "FrameHandle",
     "ListHandle",
+    "Machine",
     "MapHandle",
+    "Memory",
     "Repo",
     "SetHandle",
     "Snapshot",
     "Versioned",
+    "Workspace",
     "open",
 ]

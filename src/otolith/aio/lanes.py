@@ -5,6 +5,9 @@ Rule 2: calls on one state run one at a time, in the order in which they were ma
 Rule 3: lanes run side by side, so that sessions which commit at the same time share one write.
 Rule 4: a call that has not started can be cancelled, and then never starts. One that has started
         is finished first, and only then the caller gets its CancelledError.
+Rule 5: calls that can take minutes (steps of code) have a thread of their own, so that they keep no
+        thread from others, and a way to be stopped, so that they can be cancelled. The thread
+        lives as long as the processes that it started: Linux ends those with it.
 
 Without rule 4 a caller could not know whether its commit landed, and the next call would meet a
 state that a thread is still changing.
@@ -14,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial, wraps
@@ -96,15 +99,31 @@ class Lane:
             async with self._lock:
                 return await self.threads.do(work)
 
+    async def run_in(self, thread: Executor, work: Callable[[], R], stop: Callable[[], Any]) -> R:
+        """Run a function that may take long, after all earlier calls of this lane (rule 5)."""
+        with self.threads.call():
+            async with self._lock:
+                return await _finished(thread.submit(copy_context().run, work), stop=stop)
 
-async def _finished(job: Future[R], *, must_begin: bool = False) -> R:
+
+_STOP_AGAIN_SECONDS = 0.05
+"""How soon a call is stopped again: one that was just begun may have nothing to stop yet."""
+
+
+async def _finished(
+    job: Future[R], *, must_begin: bool = False, stop: Callable[[], object] | None = None
+) -> R:
     """Return the result of a job or raise its error; be cancelled only when it is over."""
     loop, over = asyncio.get_running_loop(), asyncio.Event()
     job.add_done_callback(lambda _: loop.call_soon_threadsafe(over.set))
     cancelled: asyncio.CancelledError | None = None
     while not over.is_set():
         try:
-            await over.wait()
+            async with asyncio.timeout(_STOP_AGAIN_SECONDS if stop and cancelled else None):
+                await over.wait()
+        except TimeoutError:
+            assert stop is not None
+            stop()
         except asyncio.CancelledError as error:
             if not must_begin and job.cancel():
                 raise

@@ -8,9 +8,12 @@ A subclass names the plain class, and gets from it:
     x[key], for each in x      await x[key], async for each in x
     x[key] = value, del x[key], key in x, len(x)
                                await x.set(key, value), x.delete(key), x.contains(key), x.length()
+    x.name = value             await x.set_name(value)
 
-What a method returns is mirrored too if its class is: an `Event` of an awaited log is awaited. The
-types that a checker sees are in `surface.pyi`; a test compares them with what is made here.
+The operators themselves are refused with a TypeError that names what to await: Python would answer
+`key in x` by asking for x[0], x[1] and so on, for ever. What a method returns is mirrored too if
+its class is: an `Event` of an awaited log is awaited. The types that a checker sees are in
+`surface.pyi`; a test compares them with what is made here.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from collections.abc import (
     AsyncIterator,
     Callable,
     Collection,
+    Coroutine,
+    Generator,
     ItemsView,
     Iterator,
     KeysView,
@@ -27,7 +32,7 @@ from collections.abc import (
 )
 from functools import cached_property, wraps
 from time import monotonic
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from otolith.aio.lanes import Lane
 from otolith.errors import Error
@@ -52,19 +57,16 @@ NOT_MIRRORED = {
     "cells": _PLUMBING,
     "clock": _PLAIN,
     "commit_change": _PLUMBING,
-    "conversation": "reads and stages what is small: use it from a thread, await the commit",
     "encoding": _PLAIN,
     "extend_cell": _PLUMBING,
     "extend_reserved": _PLUMBING,
-    "lifecycle": "a step is pure and takes microseconds; the commit is awaited",
     "lock": "the lane of a state keeps others out",
-    "memory": "reads and stages what is small: use it from a thread, await the commit",
     "path": "the caller that made the handle has it",
     "repo": "the caller that opened the state has its mirror; the plain one is `.plain.repo`",
     "salt": _PLAIN,
     "sign": _PLAIN,
+    "state": "the caller that made it of a state has its mirror",
     "store": _PLAIN,
-    "workspace": "a step waits for its own process: run it in a thread",
     "write_cell": _PLUMBING,
     "write_reserved": _PLUMBING,
 }
@@ -79,8 +81,62 @@ _OPERATORS = {
 }
 
 
+_AWAITED_OPERATORS = {
+    "__iter__": "async for each in x",
+    "__reversed__": "[each async for each in x]",
+    "__contains__": "await x.contains(key)",
+    "__len__": "await x.length()",
+    "__bool__": "await x.length()",
+    "__setitem__": "await x.set(key, value)",
+    "__delitem__": "await x.delete(key)",
+    "__int__": "int(await x.value())",
+}
+"""The operators of plain classes that cannot be awaited, and what to write instead."""
+
+_OPERATORS_OF_VALUES = (
+    *("bool", "len", "iter", "contains", "getitem", "setitem", "delitem", "int", "float"),
+    *("eq", "ne", "lt", "le", "gt", "ge", "add", "radd", "sub", "rsub", "mul", "truediv"),
+)
+
 _MIRRORS: dict[type, tuple[type[Mirror], bool]] = {}
 """Mirrors by plain class, and whether each object has its own lane."""
+
+
+class Lookup(Coroutine[Any, Any, Any]):
+    """What `mirror[key]` returns: a coroutine that refuses to be taken for the value."""
+
+    def __init__(self, start: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        self._start = start
+
+    @cached_property
+    def _coroutine(self) -> Coroutine[Any, Any, Any]:
+        return self._start()
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._coroutine.__await__()
+
+    def send(self, value: Any) -> Any:
+        """Resume the coroutine, for an event loop."""
+        return self._coroutine.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """Raise an error in the coroutine, for an event loop."""
+        return self._coroutine.throw(*error)
+
+    def close(self) -> None:
+        """End the coroutine; one that was not awaited never starts."""
+        if "_coroutine" in vars(self):
+            self._coroutine.close()
+
+    __hash__ = object.__hash__
+
+
+def _not_awaited(self: Lookup, *operands: object) -> NoReturn:
+    raise TypeError("this value was not awaited: write (await state[key])")
+
+
+for _name in _OPERATORS_OF_VALUES:
+    setattr(Lookup, f"__{_name}__", _not_awaited)
 
 
 class Mirror:
@@ -111,8 +167,14 @@ class Mirror:
         made: dict[str, Any] = {name: property(_reader(name)) for name in known}
         others = [name for name in _names(plain) if name not in made]
         made |= {name: _method(plain, name, is_apart=name in apart) for name in others}
+        made |= {
+            f"set_{name}": _setter(name)
+            for name in others
+            if getattr(inspect.getattr_static(plain, name, None), "fset", None) is not None
+        }
         if hasattr(plain, "__iter__"):
             made["__aiter__"] = lambda self: self._walk(iter)
+        made |= _refusals(plain)
         for name, value in made.items():
             is_left_out = {name, f"{cls.__name__}.{name}"} & NOT_MIRRORED.keys()
             if name in known or not (hasattr(cls, name) or is_left_out):
@@ -126,15 +188,30 @@ class Mirror:
     def __repr__(self) -> str:
         return f"<aio.{type(self).__name__} {self._label}>"
 
+    def __setattr__(self, name: str, value: object) -> None:
+        if not name.startswith("_"):
+            instead = (
+                f"await x.set_{name}(value)" if hasattr(self, f"set_{name}") else "await a verb"
+            )
+            raise TypeError(f"{type(self).__name__} x of otolith.aio is awaited: write `{instead}`")
+        super().__setattr__(name, value)
+
     async def run(
         self, function: Callable[Concatenate[Any, P], R], *args: P.args, **kwargs: P.kwargs
     ) -> R:
         """Call a function with the plain object, in a thread, with no other call in between."""
-        return await self._lane.run(lambda: function(self.plain, *args, **kwargs))
+        return await self._run(lambda plain: function(plain, *args, **kwargs))
+
+    async def _run(self, function: Callable[[Any], R]) -> R:
+        """Call a function with the plain object in the lane; a subclass may have its own `run`."""
+        return await self._lane.run(lambda: function(self.plain))
+
+    async def _look_up(self, key: Any) -> Any:
+        return _mirrored(await self._run(lambda plain: plain[_plain(key)]), self._lane)
 
     async def _walk(self, begin: Callable[[Any], Iterator[Any]]) -> AsyncIterator[Any]:
         """Yield what an iterator yields; the iterator runs in the thread, a little ahead."""
-        iterator = await self.run(begin)
+        iterator = await self._run(begin)
         end: Exception | None = None
         while end is None:
             found, end = await self._lane.run(lambda: _next_few(iterator))
@@ -142,6 +219,25 @@ class Mirror:
                 yield _mirrored(each, self._lane)
         if isinstance(end, Error):
             raise end
+
+
+def _refusals(plain: type) -> dict[str, Any]:
+    """Return a method for each operator of a plain class that a mirror cannot have."""
+    has_length = hasattr(plain, "__len__")
+    return {
+        operator: _refusal(instead)
+        for operator, instead in _AWAITED_OPERATORS.items()
+        if getattr(plain, operator, None) is not None or (operator == "__bool__" and has_length)
+    }
+
+
+def _refusal(instead: str) -> Any:
+    """Return the method of an operator that can only be awaited."""
+
+    def refuse(self: Mirror, *operands: object) -> NoReturn:
+        raise TypeError(f"{type(self).__name__} x of otolith.aio is awaited: write `{instead}`")
+
+    return refuse
 
 
 def _next_few(iterator: Iterator[R]) -> tuple[list[R], Exception | None]:
@@ -170,11 +266,18 @@ def _method(plain: type, name: str, *, is_apart: bool) -> Any:
         reader = _reader(own)
 
         async def read(self: Mirror) -> Any:
-            return _mirrored(await self.run(reader), self._lane)
+            return _mirrored(await self._run(reader), self._lane)
 
         read.__name__, read.__doc__ = name, found.__doc__
         return read
-    if inspect.isgeneratorfunction(found):
+    if name == "__getitem__":
+
+        @wraps(found)
+        def look_up(self: Mirror, key: Any) -> Lookup:
+            return Lookup(lambda: self._look_up(key))
+
+        return look_up
+    if inspect.isgeneratorfunction(found) or _is_iterator(found):
 
         @wraps(found)
         def walk(self: Mirror, /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
@@ -196,6 +299,22 @@ def _method(plain: type, name: str, *, is_apart: bool) -> Any:
         return _mirrored(await lane.run(work), lane)
 
     return call
+
+
+def _is_iterator(method: Any) -> bool:
+    """Tell whether a method returns an iterator, by its annotation."""
+    return str(getattr(method, "__annotations__", {}).get("return", "")).startswith("Iterator[")
+
+
+def _setter(name: str) -> Any:
+    """Return the method of a mirror that assigns to a property."""
+
+    async def assign(self: Mirror, value: Any) -> None:
+        await self._run(lambda plain: setattr(plain, name, value))
+
+    assign.__name__ = f"set_{name}"
+    assign.__doc__ = f"Assign to `{name}`."
+    return assign
 
 
 def _plain(it: Any) -> Any:

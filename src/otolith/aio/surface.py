@@ -5,11 +5,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import wraps
 from types import TracebackType
 from typing import Any, Self
 
-from otolith import core, opening, session, state
+from otolith import (
+    conversation,
+    core,
+    memory,
+    opening,
+    session,
+    state,
+    statecharts,
+    workspace,
+)
 from otolith.aio.lanes import Lane, Threads, opener
 from otolith.aio.mirror import Mirror
 from otolith.core import parse_path
@@ -58,6 +69,94 @@ class FrameHandle(Mirror, plain=state.Frame):
     """A frame or table, read a column at a time: `await prices["price"]`."""
 
 
+class Conversation(Mirror, plain=conversation.Conversation, known=("thread_name",)):
+    """The messages of a thread: `await state.conversation.user("Hello")`."""
+
+    async def turns(self) -> list[Any]:
+        """Return the turns of the thread."""
+        return await self._run(lambda plain: [*plain.turns])
+
+
+class Memory(Mirror, plain=memory.Memory, known=("half_life_seconds",)):
+    """Goal, plan, notes and tool calls: `await state.memory.set_goal("fly to NYC")`."""
+
+    async def notes(self) -> dict[str, Any]:
+        """Return the notes that are not forgotten, by key."""
+        return await self._run(lambda plain: dict(plain.notes))
+
+    async def tool_calls(self) -> list[Any]:
+        """Return the tool calls, the oldest first."""
+        return await self._run(lambda plain: [*plain.tool_calls])
+
+
+class Machine(Mirror, plain=statecharts.Machine, known=("name", "chart")):
+    """A chart that runs in a state: `await (await state.lifecycle(chart)).send("paid")`.
+
+    Handlers of effects run in the thread of the state, so they must not await the state; an async
+    one runs in an event loop of its own.
+    """
+
+
+class Workspace(Mirror, plain=workspace.Workspace, known=("path", "runner")):
+    """Variables and files, and a way to run code: `await state.workspace()`.
+
+    A step is a call of the state: other calls of the state wait for it. Cancel it, and its process
+    is killed: nothing of it is committed.
+    """
+
+    def __init__(self, reach: Callable[[], Any], lane: Lane, label: str = "") -> None:
+        super().__init__(reach, lane, label)
+        self._thread: Executor | None = ThreadPoolExecutor(1, thread_name_prefix="otolith steps")
+
+    @wraps(workspace.Workspace.run)
+    async def run(self, code: str, **options: Any) -> Any:  # type: ignore[override]
+        """Run code as the next step."""
+        return await self._step(lambda plain: plain.run(code, **options))
+
+    @wraps(workspace.Workspace.put)
+    async def put(self, **values: object) -> Any:
+        """Set variables."""
+        return await self._step(lambda plain: plain.put(**values))
+
+    async def _step(self, step: Callable[[Any], Any]) -> Any:
+        """Run a step in the thread of the workspace."""
+        if self._thread is None:
+            return await self._run(step)  # it says that the workspace is closed
+        return await self._lane.run_in(self._thread, lambda: step(self.plain), self.plain.kill)
+
+    async def interrupt(self) -> bool:
+        """Interrupt the running step, without waiting for its turn."""
+        return bool(self.plain.interrupt())
+
+    async def kill(self) -> bool:
+        """End the process of the running step, without waiting for its turn."""
+        return bool(self.plain.kill())
+
+    @wraps(workspace.Workspace.fork)
+    async def fork(self, name: str, *, at: core.Target = "@") -> Workspace:
+        """Return a workspace of a new branch, which runs beside this one."""
+        plain = await self._run(lambda plain: plain.fork(name, at=at))
+        return Workspace(lambda: plain, Lane(self._lane.threads))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End all processes; a step after this raises Closed."""
+        await self._run(lambda plain: plain.close())
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.shutdown(wait=False)
+
+
 def _handle(name: str, kind: type[Mirror]) -> Any:
     """Return a method that makes a handle. It looks at nothing; the verbs of the handle do."""
 
@@ -83,6 +182,16 @@ class State(Mirror):
     def events(self) -> EventLog:
         """What happened, in order; recorded with `await state.events.append(kind, …)`."""
         return EventLog(lambda: self.plain.events, self._lane, repr(self)[1:-1])
+
+    @property
+    def conversation(self) -> Conversation:
+        """The messages, which are staged like any edit: `await state.conversation.user(…)`."""
+        return Conversation(lambda: self.plain.conversation, self._lane, repr(self)[1:-1])
+
+    @property
+    def memory(self) -> Memory:
+        """Goal, plan, notes and tool calls."""
+        return Memory(lambda: self.plain.memory, self._lane, repr(self)[1:-1])
 
 
 class Snapshot(State, plain=session.SessionSnapshot, has_lane=True, known=("commit",)):
