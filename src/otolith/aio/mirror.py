@@ -44,12 +44,18 @@ _READ_AHEAD_SECONDS = 0.002
 """How long a thread continues to read ahead for an `async for`."""
 
 _PLUMBING = "what handles need of a state; not for programs"
+_EFFECTS = "what carrying out effects needs of a machine; not for programs"
 _PLAIN = "a part of the plain repo: it is at `.plain`"
 
 NOT_MIRRORED = {
     "EventLog.contains": "no two events are equal",
     "EventLog.count": "no two events are equal",
     "EventLog.index": "an event knows its index",
+    "Machine.answer": _EFFECTS,
+    "Machine.change_outbox": _EFFECTS,
+    "Machine.end": _EFFECTS,
+    "Machine.pending": _EFFECTS,
+    "Machine.record": _EFFECTS,
     "adopt_policy": _PLUMBING,
     "attempts": _PLUMBING,
     "backend": _PLAIN,
