@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import dropwhile, takewhile
 
 import pytest
 from hypothesis import settings
@@ -102,6 +103,30 @@ class Threads(RuleBasedStateMachine):
         file = Attachment("image/png", b"\x01" * size, name="a.png")
         self.chat(name).user([Text("see"), file])
         self.model[name].append(("user", file))
+
+    @rule(data=st.data())
+    def pop(self, data):
+        name = data.draw(st.sampled_from(sorted(self.model)))
+        if not self.model[name]:
+            with pytest.raises(IndexError):
+                self.chat(name).pop()
+            return
+        assert _what(self.chat(name).pop()) == self.model[name].pop()
+
+    @rule(data=st.data())
+    def clear(self, data):
+        name = data.draw(st.sampled_from(sorted(self.model)))
+        self.chat(name).clear()
+        self.model[name].clear()
+
+    @rule(data=st.data(), text=words | st.none())
+    def set_the_system_prompt(self, data, text):
+        name = data.draw(st.sampled_from(sorted(self.model)))
+        self.chat(name).system_prompt = text
+        said = list(dropwhile(lambda each: each[0] == "system", self.model[name]))
+        self.model[name] = [("system", text), *said] if text else said
+        prompts = takewhile(lambda each: each[0] == "system", self.model[name])
+        assert self.chat(name).system_prompt == "\n".join(str(each) for _, each in prompts)
 
     @precondition(lambda self: len(self.model) < 5)
     @rule(data=st.data())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import count
 
+import pytest
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +19,7 @@ PROVIDERS = ("openai", "responses", "anthropic", "plain")
 IDS = ["a", "b", "c.1"]
 
 texts = st.sampled_from(["yes", "Find me a flight to NYC.", "word " * 80, "日本語" * 30])
-acts = st.one_of(
+additions = st.one_of(
     st.tuples(st.just("user"), texts),
     st.tuples(st.just("assistant"), texts),
     st.tuples(st.just("system"), texts),
@@ -27,6 +28,12 @@ acts = st.one_of(
     st.tuples(st.just("answer"), st.sampled_from(IDS)),
     st.tuples(st.just("summarise"), st.just("")),
 )
+removals = st.one_of(
+    st.tuples(st.just("pop"), st.just("")),
+    st.tuples(st.just("clear"), st.just("")),
+    st.tuples(st.just("prompt"), texts),
+)
+acts = st.one_of(additions, additions, additions, removals)
 sides = st.lists(acts, max_size=8)
 
 
@@ -40,9 +47,13 @@ def act(chat, acts):
                 chat.tool(given_, "found " * 30)
             elif what == "pinned":
                 chat.user(given_, is_pinned=True)
-            elif what == "summarise" and len(chat):
-                chat.summarise()
-            elif what != "summarise":
+            elif what == "clear":
+                chat.clear()
+            elif what == "prompt":
+                chat.system_prompt = given_
+            elif what in ("summarise", "pop") and len(chat):
+                getattr(chat, what)()
+            elif what not in ("summarise", "pop"):
                 getattr(chat, what)(given_)
         except BadMessage as error:
             assert error.problem in ("duplicate_call", "no_call", "answered")  # noqa: PT017
@@ -66,8 +77,9 @@ def branches(base, ours, theirs):
 @given(sides, sides, sides, st.integers(0, 400) | st.integers(0, 3000))
 def test_a_merged_conversation_loses_nothing_and_its_contexts_are_legal(base, ours, theirs, budget):
     state, other = branches(base, ours, theirs)
-    wanted = Counter(each.id for each in state.conversation)
-    wanted |= Counter(each.id for each in other.conversation)
+    shared = ids(state.at("@~1"))
+    mine, yours = ids(state), ids(other)
+    wanted = (shared & mine & yours) + (mine - shared) + (yours - shared)
 
     merge = state.merge(other)
 
@@ -78,8 +90,31 @@ def test_a_merged_conversation_loses_nothing_and_its_contexts_are_legal(base, ou
     check(chat, budget)
 
 
+def ids(state):
+    return Counter(each.id for each in Conversation(state))
+
+
 @FEWER
-@given(sides, sides, sides, sides)
+@given(sides, sides, sides)
+def test_every_call_of_a_merged_conversation_can_be_answered_once(base, ours, theirs):
+    state, other = branches(base, ours, theirs)
+    state.merge(other)
+    chat = state.conversation
+    called = {call.id for each in chat for call in each.calls}
+    answered = {result.call_id for each in chat for result in each.results}
+    for id in sorted(called - answered):
+        chat.tool(id, "late")
+    for id in IDS:
+        if id in called:
+            with pytest.raises(BadMessage) as refused:
+                chat.assistant(tool_calls=[ToolCall(id, "search")])
+            assert refused.value.problem == "duplicate_call"
+        else:
+            chat.assistant(tool_calls=[ToolCall(id, "search")])
+
+
+@FEWER
+@given(sides, sides, sides, st.lists(additions, max_size=8))
 def test_a_merged_conversation_goes_on(base, ours, theirs, after):
     state, other = branches(base, ours, theirs)
     state.merge(other)

@@ -188,7 +188,8 @@ class Tool:
     ) -> None:
         """Make a tool of a function.
 
-        `asks(key, arguments)` tells, after a crash, whether a call has happened.
+        `asks(key, arguments)` tells, after a crash, whether a call of a tool with effects has
+        happened. It returns the result, or True, if it has; None or False if it has not.
 
         Raises:
             Invalid: no schema can be made of its signature, or the settings contradict each other.
@@ -228,6 +229,32 @@ class Tool:
         if self.timeout_seconds is not None and self.timeout_seconds <= 0:
             seconds = self.timeout_seconds
             raise Invalid(f"{self.name}: timeout_seconds must be above 0, got {seconds:g}")
+        if self.asks is not None:
+            self._check_asks(self.asks)
+
+    def _check_asks(self, asks: Any) -> None:
+        """Check the function that is called after a crash, when it is too late to correct it."""
+        if not callable(asks):
+            raise Invalid(
+                f"{self.name}: asks must be a function, got {asks!r:.60}",
+                hint="give asks=, a function of the key and the arguments of a call",
+            )
+        if self.effects == "none":
+            raise Invalid(
+                f"{self.name}: asks is for tools with effects, got effects='none'",
+                hint='give effects="once", or leave out asks=',
+            )
+        try:
+            signature = inspect.signature(asks)
+        except (TypeError, ValueError):  # Python does not know those of some built-in functions
+            return
+        try:
+            signature.bind("key", {})
+        except TypeError as error:
+            raise Invalid(
+                f"{self.name}: asks must take the key and the arguments of a call: {error}",
+                hint="write def asks(key, arguments)",
+            ) from None
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -14,7 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from otolith.conversation.formats import openai_chat
 from otolith.conversation.formats.parts import compact_json
+from otolith.conversation.formats.recognition import as_dict, format_of, is_plain, read_plain
 from otolith.conversation.message import (
     PARTS,
     STORED_FILE,
@@ -43,9 +45,10 @@ from otolith.errors import BadMessage, BadValue
 MAX_ATTACHMENT_BYTES = 64 << 20
 """The default size limit of an attachment."""
 
-Content = str | bytes | Part | Iterable[Part | str]
-"""What a message can be made from."""
+Content = str | bytes | Part | Mapping[str, Any] | Iterable[Part | str | Mapping[str, Any]]
+"""What a message can be made from: text, parts, or dicts as a provider writes them."""
 
+_PARTS = tuple(PARTS.values())
 _RESULT_PARTS = (Text, Attachment, Extra)
 _TEXT_FIELDS: dict[type[Any], tuple[str, ...]] = {
     Text: ("text",),
@@ -79,7 +82,67 @@ def to_parts(content: Content | None) -> tuple[Part, ...]:
         return (Text(content),) if content else ()
     if isinstance(content, Mapping) or not isinstance(content, Iterable):
         return (cast("Part", content),)
-    return tuple(Text(part) if isinstance(part, str) else part for part in content)
+    return tuple(Text(part) if isinstance(part, str) else cast("Part", part) for part in content)
+
+
+def to_message(
+    role: Role, content: Content | None, *, calls: Iterable[Any] = (), name: str = ""
+) -> Message:
+    """Return a message of content and tool calls: parts, or dicts as a provider writes them.
+
+    Raises:
+        BadMessage: the content is a message of another role, or parts and dicts are mixed.
+    """
+    calls = tuple(calls)
+    if is_plain(content):
+        found = as_dict(content)
+        if "role" in found:
+            return _of_role(role, read_plain([found]), has_more=bool(calls or name))
+        content = (found,)
+    elif isinstance(content, Iterable) and not isinstance(content, str | bytes):
+        content = tuple(content)
+    pieces = (*(content if isinstance(content, tuple) else ()), *calls)
+    if not any(map(is_plain, pieces)):
+        return Message(role, (*to_parts(content), *calls), name=name)
+    mixed = next((each for each in pieces if isinstance(each, _PARTS)), None)
+    if mixed is not None:
+        kind = type(mixed).__name__
+        raise _wrong_type("content", mixed, f"write {kind} as a dict too, or the dicts as parts")
+    return _of_role(role, [_plain_message(role, content, calls, name)])
+
+
+def _plain_message(role: Role, content: Any, calls: Sequence[Any], name: str) -> Message:
+    """Return the message of content and calls that are dicts."""
+    raw: dict[str, Any] = {"role": str(role), "content": content}
+    found = [as_dict(call) for call in calls]
+    uses = [call for call in found if call.get("type") == "tool_use"]
+    if isinstance(content, tuple) or uses:
+        texts = (content,) if isinstance(content, str) and content else content or ()
+        raw["content"] = [
+            {"type": "text", "text": each} if isinstance(each, str) else as_dict(each)
+            for each in (*texts, *uses)
+        ]
+    if len(uses) < len(found):
+        raw["tool_calls"] = [call for call in found if call not in uses]
+    if name and format_of(raw) == openai_chat.NAME:
+        raw["name"] = name
+    (message,) = read_plain([raw])
+    return message if message.name == name else replace(message, name=name)
+
+
+def _of_role(role: Role, messages: Sequence[Message], *, has_more: bool = False) -> Message:
+    """Return the one message, if it is of a role; results of tools are from the user, too."""
+    (message,) = messages
+    is_result = role is Role.USER and message.role is Role.TOOL
+    if message.role is not role and not is_result:
+        raise BadMessage(
+            f"the message must be of the {role}, got one of the {message.role}",
+            problem="misplaced",
+            hint="use chat.append",
+        )
+    if has_more:
+        raise _wrong_type("content", dict, "put all of it into the dict, or use chat.append")
+    return message
 
 
 def to_result_content(result: Any) -> str | tuple[Part, ...]:
@@ -150,7 +213,7 @@ def _check_types(message: Message) -> None:
         if not is_tokens or type(tokens.count) is not int or tokens.count < 0:
             raise _wrong_type("tokens", tokens, "use Tokens(count, counter)")
     for part in message.parts:
-        _check_part(part, tuple(PARTS.values()))
+        _check_part(part, _PARTS)
 
 
 def _check_part(part: Any, classes: tuple[type[Any], ...]) -> None:
@@ -300,6 +363,27 @@ class MessageAppender:
             store.put(list(row), PERMANENT, id)
         return complete
 
+    def replace_prompt(self, message: Message | None) -> None:
+        """Stage another message, or none, in place of the system messages at the beginning.
+
+        The messages after them stay as they are, with their ids.
+
+        Raises:
+            BadMessage: it cannot be stored.
+        """
+        store, cells, length = self._store, self._store.state.cells, self._store.prompt_length()
+        if message is not None:
+            check_message(message, limit_bytes=self._limit_bytes, allow_empty=self._allow_empty)
+        for old in store.read(0, length):
+            store.remove(PERMANENT, old.id)
+        made = [] if message is None else [self._complete(message, store.thread)]
+        stored = [cells.put(stored_data(AttachmentStore(store).save(each), None)) for each in made]
+        if not store.exists:
+            store.put({"time": self._now}, ABOUT)
+        store.put_log(cells.splice(store.log(), 0, length, stored))
+        for each in made:
+            store.put([0, False], PERMANENT, each.id)
+
     def _check_call(self, at: int, call: ToolCall) -> None:
         """Check that no other call has the id of a call, and note it."""
         if not call.id:
@@ -307,7 +391,7 @@ class MessageAppender:
                 f"the call of {call.name} has no id", problem="no_id", hint="give it one"
             )
         before = self._new_calls.get(call.id)
-        before = self._store.call_index(call.id) if before is None else before
+        before = self._store.find_call(call.id) if before is None else before
         if before is not None:
             raise BadMessage(
                 f"message {before} has a call {call.id!r} already",
@@ -344,14 +428,18 @@ class MessageAppender:
         """Return messages with their id, time and tokens; note those that are permanent."""
         complete, id = [], self._store.last_id()
         for at, message in enumerate(messages, start):
-            timed = message if message.time else replace(message, time=self._now)
-            tokens = message.tokens or Tokens(ESTIMATED.message(timed), ESTIMATED.name)
-            id = self._store.next_id(timed, id)
-            made = replace(timed, id=id, tokens=tokens)
+            made = self._complete(message, id)
+            id = made.id
             if made.role is Role.SYSTEM or made.is_pinned or self._answers_permanent(made):
                 self._new_permanent[id] = at, made.is_pinned
             complete.append(made)
         return complete
+
+    def _complete(self, message: Message, previous_id: str) -> Message:
+        """Return a message that follows another one with its id, time and tokens."""
+        timed = message if message.time else replace(message, time=self._now)
+        tokens = message.tokens or Tokens(ESTIMATED.message(timed), ESTIMATED.name)
+        return replace(timed, id=self._store.next_id(timed, previous_id), tokens=tokens)
 
     def _answers_permanent(self, message: Message) -> bool:
         """Return whether a message answers a permanent call: then it is permanent as well."""
@@ -373,6 +461,7 @@ class MessageAppender:
         for at, message in enumerate(messages, start):
             if message.role is Role.USER:
                 user_index, user_id = at, message.id
-            user = None if user_index is None else (at - user_index, user_id)
+            far = None if user_index is None or at - user_index < 2 else at - user_index
+            user = None if far is None or store.is_cut else (far, user_id)
             stored.append(stored_data(attachments.save(message), user))
         return stored

@@ -24,10 +24,11 @@ from otolith.conversation.append import (
     MAX_ATTACHMENT_BYTES,
     Content,
     MessageAppender,
-    to_parts,
+    to_message,
     to_result_content,
 )
 from otolith.conversation.context import Context, ContextBuilder, ContextRules, MessageSource
+from otolith.conversation.formats.recognition import PlainMessage, read_plain
 from otolith.conversation.message import Message, Part, Reasoning, Role, ToolCall, ToolResult
 from otolith.conversation.search import Embed, Hit, SearchIndex, searched_text, snippet
 from otolith.conversation.storage import (
@@ -54,6 +55,7 @@ from otolith.conversation.threads import (
     fork_thread,
     list_threads,
     remove_thread,
+    truncate_thread,
 )
 from otolith.conversation.token_counts import (
     MAX_PROVIDER_COUNTS,
@@ -231,29 +233,57 @@ class Conversation(Sequence[Message]):
         return 0 if self._clock is None else self._clock()
 
     def system(self, content: Content, *, name: str = "") -> Message:
-        """Add instructions for the model; they are in every context."""
-        return self.append(Message(Role.SYSTEM, to_parts(content), name=name))
+        """Add instructions for the model; they are in every context.
+
+        To replace those that are there, set `system_prompt`.
+        """
+        return self.append(to_message(Role.SYSTEM, content, name=name))
+
+    @property
+    def system_prompt(self) -> str:
+        """The text of the system messages that the thread begins with; set it to replace them.
+
+        Another prompt takes their place in the log, as one message; nothing (`None`) removes them.
+        Earlier commits have the old ones. Raises `BadMessage` if it cannot be a system message.
+        """
+        with self.state.lock:
+            return "\n".join(each.text for each in self._read(0, self._store.prompt_length()))
+
+    @system_prompt.setter
+    def system_prompt(self, content: Content | None) -> None:
+        prompt = None if content is None else to_message(Role.SYSTEM, content)
+        with self._writing():
+            self._appender().replace_prompt(prompt)
 
     def user(self, content: Content, *, name: str = "", is_pinned: bool = False) -> Message:
-        """Add a message of the user: text, or parts such as text and attachments."""
-        return self.append(Message(Role.USER, to_parts(content), name=name, is_pinned=is_pinned))
+        """Add a message of the user: text, or parts such as text and attachments.
+
+        Dicts as a provider writes them are taken as well: blocks of content, or a whole message.
+        """
+        message = to_message(Role.USER, content, name=name)
+        return self.append(replace(message, is_pinned=True) if is_pinned else message)
 
     def assistant(
         self,
         content: Content | None = None,
         *,
-        tool_calls: Iterable[ToolCall] = (),
+        tool_calls: Iterable[ToolCall | Mapping[str, Any]] = (),
         reasoning: str | Reasoning | Iterable[Reasoning] | None = None,
         name: str = "",
     ) -> Message:
-        """Add a message of the model: its text, its reasoning and its tool calls."""
+        """Add a message of the model: its text, its reasoning and its tool calls.
+
+        Content and calls may be dicts as a provider writes them, or the content a whole message.
+        """
         thoughts: tuple[Part, ...] = ()
         if isinstance(reasoning, str):
             thoughts = (Reasoning(reasoning),) if reasoning else ()
         elif reasoning is not None:
             thoughts = (reasoning,) if isinstance(reasoning, Reasoning) else tuple(reasoning)
-        parts = (*thoughts, *to_parts(content), *tool_calls)
-        return self.append(Message(Role.ASSISTANT, parts, name=name))
+        message = to_message(Role.ASSISTANT, content, calls=tool_calls, name=name)
+        if thoughts:
+            message = replace(message, parts=(*thoughts, *message.parts))
+        return self.append(message)
 
     def tool(self, call_id: str, result: Any, *, is_error: bool = False) -> Message:
         """Add the result of a tool call: text, parts, or data that becomes JSON.
@@ -264,8 +294,10 @@ class Conversation(Sequence[Message]):
         part = ToolResult(call_id, to_result_content(result), is_error=is_error)
         return self.append(Message(Role.TOOL, (part,)))
 
-    def append(self, message: Message) -> Message:
+    def append(self, message: Message | PlainMessage) -> Message:
         """Add a message; return it as stored, with its id, time and tokens.
+
+        A dict of OpenAI or Anthropic is taken as well, or such an object of their packages.
 
         Raises:
             BadMessage: it cannot be part of this conversation; `problem` says why.
@@ -273,20 +305,43 @@ class Conversation(Sequence[Message]):
         """
         return self.extend([message])[0]
 
-    def extend(self, messages: Iterable[Message], *, allow_empty: bool = False) -> list[Message]:
-        """Add messages, all of them or none; return them as stored.
+    def extend(
+        self, messages: Iterable[Message | PlainMessage], *, allow_empty: bool = False
+    ) -> list[Message]:
+        """Add messages, or dicts of them, all or none; return them as stored.
 
         Raises:
             BadMessage: one of them cannot be part of this conversation.
         """
+        found: list[Any] = list(messages)
+        if not all(isinstance(each, Message) for each in found):
+            found = read_plain(found)
         with self._writing():
-            appender = MessageAppender(
-                self._store,
-                now=self._now(),
-                limit_bytes=self._limit_bytes,
-                allow_empty=allow_empty,
-            )
-            return appender.append(list(messages))
+            return self._appender(allow_empty=allow_empty).append(found)
+
+    def _appender(self, *, allow_empty: bool = False) -> MessageAppender:
+        return MessageAppender(
+            self._store, now=self._now(), limit_bytes=self._limit_bytes, allow_empty=allow_empty
+        )
+
+    def pop(self) -> Message:
+        """Remove the last message, and return it; earlier commits have it.
+
+        If it is the result of a call, the call waits again. A merge removes it from the other
+        branch, too, and leaves there what was said after it.
+
+        Raises:
+            IndexError: there is no message.
+        """
+        with self._writing():
+            message = self[-1]
+            truncate_thread(self._store, len(self) - 1)
+            return message
+
+    def clear(self) -> None:
+        """Remove all messages, also the system prompt; earlier commits have them."""
+        with self._writing():
+            truncate_thread(self._store, 0)
 
     def load(self, document: Any, format: str) -> list[Message]:
         """Add the messages of a document: openai, responses, anthropic or plain.
@@ -332,6 +387,7 @@ class Conversation(Sequence[Message]):
         budget: int,
         for_: str = "plain",
         *,
+        system: Content | None = None,
         tools_tokens: int = 0,
         keep_last: int = 4,
         keep_results: int = 5,
@@ -341,9 +397,10 @@ class Conversation(Sequence[Message]):
     ) -> Context:
         """Return the messages for a request: valid for a provider, within a budget of tokens.
 
-        `for_` is openai, responses, anthropic or plain. `tools_tokens` is the size of the tool
-        descriptions. A summariser is called if something has to go; its summary is staged with
-        the thread, so that it is called once. Nothing else is ever written.
+        `for_` is openai, responses, anthropic or plain. `system` takes the place of the system
+        prompt in this context; "" leaves it out. `tools_tokens` is the size of the tool
+        descriptions. A summariser is called if something has to go; its summary is staged with the
+        thread, so that it is called once. Nothing else is ever written.
 
         Raises:
             OverBudget: the permanent messages do not fit; `needed` is the size they take.
@@ -351,6 +408,7 @@ class Conversation(Sequence[Message]):
         rules = ContextRules(
             budget=budget,
             for_=for_,
+            system=None if system is None else to_message(Role.SYSTEM, system),
             tools_tokens=tools_tokens,
             keep_last=keep_last,
             keep_results=keep_results,
@@ -384,6 +442,7 @@ class Conversation(Sequence[Message]):
             permanent=store.permanent_indices(),
             permanent_then=store.permanent_indices,
             last_user=store.last_user_index(),
+            prompt_length=store.prompt_length(),
             load_files=load,
             calibration=self._calibration(),
             counts=store.cache.counts,
@@ -395,12 +454,20 @@ class Conversation(Sequence[Message]):
 
     def _previous_context(self, source: MessageSource, rules: ContextRules) -> Context | None:
         """Return the context that the last reply answered; None if there is none."""
-        then_rules = replace(rules, summariser=None)
+        replies = (
+            (at, message)
+            for at, message in scan_back(source.read, source.length)
+            if message.role is Role.ASSISTANT
+        )
         with self.state.lock, suppress(OverBudget):  # then no request was made within this budget
-            for at, message in scan_back(source.read, source.length):
-                if message.role is Role.ASSISTANT:
-                    then = source.until(at, self._calibration(at))
-                    return ContextBuilder(then, then_rules).build()
+            for at, reply in replies:
+                then, rules = (
+                    source.until(at, self._calibration(at)),
+                    replace(rules, summariser=None),
+                )
+                if any(each.time > reply.time for each in then.read(0, then.prompt_length)):
+                    rules = replace(rules, system=Message(Role.SYSTEM, ()))  # it was another prompt
+                return ContextBuilder(then, rules).build()
         return None
 
     def usage(
@@ -597,7 +664,9 @@ class Conversation(Sequence[Message]):
                         hint="give a Message",
                     )
                 plain = formats.without_unknown_fields(old)
-                content = replace(plain, parts=to_parts(content), id="", time=0)
+                new = to_message(old.role, content)
+                meta = {**plain.meta, **new.meta}
+                content = replace(plain, parts=new.parts, meta=meta, id="", time=0)
             made = self.fork(range(len(self))[index], name)
             try:
                 made.append(replace(content, tokens=None))

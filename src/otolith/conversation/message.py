@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import Any, NoReturn, TypeAlias
 
 from otolith import shapes
-from otolith.errors import BadValue
+from otolith.errors import BadMessage, BadValue
 from otolith.frozen import DEEPEST, EMPTY, freeze, thaw
 from otolith.shapes import NOTHING, Shape
 
@@ -172,7 +172,12 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Message(_FrozenFields):
-    """One message of a conversation."""
+    """One message of a conversation.
+
+    Raises:
+        BadMessage: its parts are not a tuple or a list of parts.
+        BadValue: there is no such role, or `meta` is not plain data.
+    """
 
     role: Role
     parts: tuple[Part, ...]
@@ -190,7 +195,14 @@ class Message(_FrozenFields):
             object.__setattr__(self, "role", _role(self.role))
         parts: Any = self.parts
         if isinstance(parts, list):
-            object.__setattr__(self, "parts", tuple(parts))
+            parts = tuple(parts)
+            object.__setattr__(self, "parts", parts)
+        if type(parts) is not tuple or not all(type(part) in _KINDS for part in parts):
+            raise BadMessage(
+                f"the parts of a message must be a tuple of parts, got {parts!r:.60}",
+                problem="wrong_type",
+                hint='write Message(role, (Text("…"),)), or use chat.user("…")',
+            )
 
     @property
     def text(self) -> str:

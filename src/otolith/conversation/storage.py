@@ -18,14 +18,17 @@ also write to their table.
 A stored message is `Message.to_data` with four differences: its id is bytes; an attachment has the
 hash and the length of its bytes in place of them; tokens are one number if they were estimated with
 the current estimate; and `back` is [how many messages ago the user spoke last, id of that message],
-if that is more than one. The id of a message is a hash of its content and of the previous id.
+if that is more than one, and no message was ever taken out of the thread: a merge of a branch that
+took one out may put another user's message between the two, and the distance is the same. The id
+of a message is a hash of its content and of the previous id.
 
 Indices in tables and in `back` are those of the branch that wrote them. A merge of two branches
-puts the new messages of one after those of the other, so a reader of an index checks the message it
-finds, and looks further on if it is another one. For the same reason an id does not prove what came
-before a message. What proves it is the cell of the log: equal lists have equal cells, and the cell
-of a prefix is made of a few nodes. Everything that was derived from the first messages of a thread
-is cached with that cell (`IncrementalResult`) and extended while the log still begins with it.
+puts the new messages of one after those of the other, and takes out what either took out, so a
+reader of an index checks the message it finds, and looks around if it is another one. For the same
+reason an id does not prove what came before a message. What proves it is the cell of the log: equal
+lists have equal cells, and the cell of a prefix is made of a few nodes. Everything that was derived
+from the first messages of a thread is cached with that cell (`IncrementalResult`) and extended
+while the log still begins with it.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -59,6 +63,8 @@ ABOUT, CALLS, FILES, SUMMARIES, USAGE = "about", "calls", "files", "summaries", 
 PERMANENT, PINS = "stays", "pins"
 TABLES = (ABOUT, FILES, SUMMARIES, CALLS, PERMANENT, USAGE, PINS)
 
+CUT = "cut"
+"""The entry of the table about a thread from which messages were taken out."""
 _BACK = "back"
 _EMPTY_LIST = b"\x90"
 _ID_BYTES, _FILE_HASH_BYTES = 6, 16
@@ -174,6 +180,11 @@ class ConversationStore:
         """Whether the thread was begun."""
         return self.cell(ABOUT) is not None
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether messages were ever taken out of the thread."""
+        return self.cell(ABOUT, CUT) is not None
+
     def log(self) -> bytes:
         """Return the cell of the log."""
         return self.state.cell_at(self.path) or _EMPTY_LIST
@@ -253,11 +264,11 @@ class ConversationStore:
         return at if isinstance(at, int) else None
 
     def find_call(self, id: str) -> int | None:
-        """Return the index of the message with a call; a merge may have moved it further on."""
+        """Return the index of the message with a call; a merge may have moved it."""
         start = self.call_index(id)
         if start is None:
             return None
-        found = scan(self.read, start, self.length(), 1)
+        found = self._scan_around(start)
         return next((at for at, each in found if any(c.id == id for c in each.calls)), None)
 
     def find_result(self, call_id: str, call_index: int) -> int | None:
@@ -269,9 +280,24 @@ class ConversationStore:
         return None
 
     def find_message(self, id: str, start: int) -> int | None:
-        """Return the index of a message; a merge may have moved it further on than `start`."""
-        found = scan(self.read, start, self.length(), 1)
+        """Return the index of a message that was at `start`; a merge may have moved it."""
+        found = self._scan_around(start)
         return next((at for at, message in found if message.id == id), None)
+
+    def _scan_around(self, start: int) -> Iterator[tuple[int, Message]]:
+        """Yield messages from an index on, then those before it, the last one first.
+
+        Most stay in place. New messages of another branch move one further on, and messages that
+        were taken out before it move it back.
+        """
+        length = self.length()
+        yield from scan(self.read, start, length, 1)
+        yield from scan_back(self.read, min(start, length))
+
+    def prompt_length(self) -> int:
+        """Return how many system messages the thread begins with; they are the system prompt."""
+        first = (self.read(at, at + 1)[0] for at in range(self.length()))
+        return sum(1 for _ in takewhile(lambda each: each.role is Role.SYSTEM, first))
 
     def last_user_index(self) -> int | None:
         """Return the index of the user's last message; None if there is none."""
@@ -282,7 +308,7 @@ class ConversationStore:
             stored = self.state.cells.entry(
                 self.state.cells.element(self.log(), at), _BACK.encode()
             )
-            if stored is not None:
+            if stored is not None and not self.is_cut:
                 data: object = self.state.cells.load(stored)
                 distance, id = shapes.items(data, "how far back the user spoke", int, bytes)
                 user: int = at - distance

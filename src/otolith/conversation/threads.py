@@ -1,7 +1,8 @@
 """Threads: several conversations in one state, some of which share their first messages.
 
 A fork costs as much as the messages it leaves behind: log and tables are shared, and only the
-entries of later messages are taken out of the tables of the fork.
+entries of later messages are taken out of the tables of the fork. A thread that loses its last
+messages is truncated in the same way.
 
 A turn is a message of the user with all that followed, until the user spoke again.
 """
@@ -18,6 +19,7 @@ from otolith.conversation.message import Message, Role
 from otolith.conversation.storage import (
     ABOUT,
     CALLS,
+    CUT,
     FILES,
     PERMANENT,
     PINS,
@@ -109,21 +111,40 @@ def fork_thread(old: ConversationStore, name: str, at: int, *, now: int) -> None
     """
     new = ConversationStore(old.state, name)
     _check_absent(new)
-    cells, length = old.state.cells, old.length()
-    new.put({"time": now, "from": [old.thread, at]}, ABOUT)
-    new.put_log(cells.splice(old.log(), at, length, []))
+    about = {"time": now, "from": [old.thread, at]}
+    new.put(about | ({CUT: True} if old.is_cut else {}), ABOUT)
+    new.put_log(old.log())
     for table in (FILES, SUMMARIES, CALLS, PERMANENT, USAGE, PINS):
         cell = old.cell(table)
         if cell is not None:
-            if table in (USAGE, PINS):  # lists; an element begins with the length of the log then
-                end = cells.length(cell)
-                later = sum(1 for _ in takewhile(lambda row: int(row[0]) > at, old.rows(table)))
-                cell = cells.splice(cell, end - later, end, [])
             new.put_cell(cell, table)
-    for _, message in scan(old.read, at, length):
-        for call in message.calls:
-            new.remove(CALLS, call.id)
-        new.remove(PERMANENT, message.id)
+    _truncate(new, at)
+
+
+def truncate_thread(store: ConversationStore, at: int) -> None:
+    """Stage a thread with its first `at` messages only."""
+    _truncate(store, at)
+    if not store.is_cut:
+        store.put(True, ABOUT, CUT)  # noqa: FBT003 - it is a stored value
+
+
+def _truncate(store: ConversationStore, at: int) -> None:
+    """Stage the log and the tables of the first `at` messages.
+
+    Summaries stay: they are found by the messages they are of. So do places of calls, which are
+    checked when they are read, and the bytes of attachments: a branch that is merged later may have
+    made the same call, or refer to the same bytes.
+    """
+    cells, length = store.state.cells, store.length()
+    for _, message in scan(store.read, at, length):
+        store.remove(PERMANENT, message.id)
+    for table in (USAGE, PINS):  # lists; an element begins with the length of the log then
+        cell = store.cell(table)
+        if cell is not None:
+            end = cells.length(cell)
+            later = sum(1 for _ in takewhile(lambda row: int(row[0]) > at, store.rows(table)))
+            store.put_cell(cells.splice(cell, end - later, end, []), table)
+    store.put_log(cells.splice(store.log(), at, length, []))
 
 
 def remove_thread(store: ConversationStore) -> None:

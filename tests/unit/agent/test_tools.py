@@ -360,3 +360,25 @@ def test_a_step_may_call_a_tool_with_the_types_it_takes():
 
     assert Caller(tools=[Tool(book)]).run("x").answer == "ok"
     assert seen == [date(2026, 5, 1)]
+
+
+@pytest.mark.parametrize(
+    ("asks", "effects", "said"),
+    [
+        ("yes", "once", "must be a function, got 'yes'"),
+        (lambda key: True, "once", "must take the key and the arguments"),
+        (lambda: None, "idempotent", "must take the key and the arguments"),
+        (lambda key, arguments, more: None, "once", "must take the key and the arguments"),
+        (lambda key, arguments: None, "none", "is for tools with effects"),
+    ],
+)
+def test_a_function_that_cannot_be_asked_after_a_crash_is_refused_at_once(asks, effects, said):
+    with pytest.raises(Invalid, match=said):
+        Tool(lambda: None, name="pay", effects=effects, asks=asks)
+
+
+@pytest.mark.parametrize(
+    "asks", [lambda key, arguments: None, lambda *given: None, {}.get, lambda k, a, more=1: None]
+)
+def test_a_function_of_a_key_and_arguments_can_be_asked(asks):
+    assert Tool(lambda: None, name="pay", effects="once", asks=asks).asks is asks

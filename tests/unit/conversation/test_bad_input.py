@@ -50,8 +50,7 @@ def user(*parts: Any, **more: Any) -> Message:
     "message",
     [
         "hello",
-        user(7),
-        user({"type": "text", "text": "x"}),
+        7,
         user(Text(cast("str", 7))),
         user(Text(cast("str", b"x"))),
         user(Text("x"), time=-1),
@@ -63,7 +62,6 @@ def user(*parts: Any, **more: Any) -> Message:
         user(Attachment("image/png", cast("bytes", "x"))),
         user(Attachment("image/png", b"x", name=cast("str", None))),
         user(Attachment("image/png", url="x", extra={".file": ["00", 1]})),
-        Message(Role.USER, cast("tuple[Text]", "hello")),
         Message(Role.ASSISTANT, (ToolCall(cast("str", 7), "f"),)),
         Message(Role.TOOL, (ToolResult("open", cast("str", 7)),)),
         Message(Role.TOOL, (ToolResult("open", (cast("Text", ToolCall("x", "f")),)),)),
@@ -76,6 +74,15 @@ def test_what_is_of_the_wrong_type_is_refused_and_the_thread_is_read_as_before(c
     assert refused.value.problem == "wrong_type"
     assert refused.value.hint
     assert [each.text for each in chat] == ["hello", ""]
+
+
+@pytest.mark.parametrize("parts", [5, None, "hello", Text("x"), (7,), [{"type": "text"}], (None,)])
+def test_a_message_of_anything_but_parts_is_refused_when_it_is_made(parts):
+    with pytest.raises(BadMessage, match="must be a tuple of parts") as refused:
+        Message(Role.USER, parts)
+
+    assert refused.value.problem == "wrong_type"
+    assert "chat.user" in refused.value.hint
 
 
 def test_a_role_may_be_named_and_parts_may_be_a_list(state, chat):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from otolith.core.merge.values import combine, combine_lines
+from otolith.core.merge.values import combine, combine_lines, united
 
 
 @pytest.mark.parametrize(
@@ -70,3 +70,23 @@ def test_equal_replacements_are_one_even_among_twins():
 )
 def test_texts_merge_line_by_line(base, ours, theirs, merged):
     assert combine_lines(base, ours, theirs, ours_first=True) == merged
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "both"),
+    [
+        ([(3, 4, "")], [(4, 4, "b")], [(3, 4, ""), (4, 4, "b")]),
+        ([(3, 4, "")], [(2, 4, "")], [(2, 4, "")]),
+        ([(0, 4, "")], [(3, 4, "b")], [(0, 4, "b")]),
+        ([(0, 4, "a")], [(2, 2, "b")], [(0, 4, "ab")]),
+        ([(0, 1, "a")], [(0, 1, "b")], [(0, 1, "ab")]),
+        ([(0, 1, "a")], [(0, 1, "a")], [(0, 1, "a")]),
+        ([(4, 4, "a")], [(4, 4, "a")], [(4, 4, "aa")]),
+        ([(0, 1, "a"), (2, 3, "c")], [(0, 3, "b")], [(0, 3, "acb")]),
+        ([(0, 2, "a"), (3, 4, "c")], [(1, 3, "b")], [(0, 3, "ab"), (3, 4, "c")]),
+    ],
+)
+def test_edits_of_a_log_that_overlap_are_united(ours, theirs, both):
+    mine, yours, expected = parts(ours), parts(theirs), parts(both)
+    assert united(mine, yours, ours_first=True) == expected
+    assert united(yours, mine, ours_first=False) == expected

@@ -14,9 +14,9 @@ EVERYTHING = Policies({"**": "ours", "*": "theirs", f"{CONVERSATION}/main": "the
     ("path", "is_map", "policy"),
     [
         ((CONVERSATION,), True, None),
-        ((CONVERSATION, "main"), False, "append"),
-        ((CONVERSATION, "usage"), False, "append"),
-        ((CONVERSATION, ".usage.main"), False, "append"),
+        ((CONVERSATION, "main"), False, "log"),
+        ((CONVERSATION, "usage"), False, "log"),
+        ((CONVERSATION, ".usage.main"), False, "log"),
         ((CONVERSATION, ".about.main"), True, None),
         ((CONVERSATION, ".about.main", "time"), False, "last-writer"),
         ((CONVERSATION, ".calls.main"), True, None),

@@ -1,6 +1,7 @@
 """The context builder: from a log and a budget to a context, reading only.
 
-Rule 1: permanent messages (system messages, pinned ones, the user's last one) are always in it.
+Rule 1: permanent messages (system messages, pinned ones, the user's last one) are always in it. A
+system prompt that is given for the context stands for those that the log begins with.
 Rule 2: units are in it or not as wholes, see units.py; those that are in it are the last ones.
 Rule 3: nothing is done that is not needed. If all of the log fits, it is sent unchanged. If not,
 huge parts are clamped; then repeated results are left out; then old ones; then a summary stands for
@@ -48,6 +49,8 @@ from otolith.conversation.token_counts import MESSAGE_OVERHEAD
 from otolith.errors import Invalid, OverBudget
 
 _FIRST_PAGE = 16
+_GIVEN = -1
+"""The index of a system prompt that is given for one context: before all messages of the log."""
 _MAX_SUMMARY, _MIN_SUMMARY = 1024, 32
 """In tokens."""
 
@@ -110,6 +113,8 @@ class ContextBuilder:
             self._room -= self._costs.scale(0, overhead)
         self._reducer = Reducer(rules, self._costs, self._room)
         self._failures: list[Reason] = []
+        self._replaced = 0 if rules.system is None else source.prompt_length
+        """How many messages at the beginning another system prompt stands for."""
 
     def build(self) -> Context:
         """Return the context.
@@ -148,6 +153,12 @@ class ContextBuilder:
             last_user = next(users, None)
         permanent = set(source.permanent) | ({last_user} if last_user is not None else set())
         older = [(at, source.read(at, at + 1)[0]) for at in sorted(permanent) if at < low]
+        prompt = self._rules.system
+        if prompt is not None:
+            older = [each for each in older if each[0] >= self._replaced]
+            messages = [each for each in messages if each[0] >= self._replaced]
+            older[:0] = [(_GIVEN, prompt)] if prompt.parts else []
+            permanent.add(_GIVEN)
         units, reasons = group_units([*older, *messages])
         for unit in units:
             kept = [at for at, _ in unit.messages() if at in permanent]
@@ -261,10 +272,11 @@ class ContextBuilder:
         window, units, overhead = cut.window, cut.sent, self._rules.budget - self._room
         start = window[0].index if window and (cut.first or tail.low) else tail.low
         unsent = [unit for unit in cut.units[: cut.first] if not unit.is_permanent]
-        missing = MissingMessages.of([*cut.permanent, *window], unsent, start)
+        missing = MissingMessages.of([*cut.permanent, *window], unsent, start, self._replaced)
         dropped = missing.indices()
         indices = [at for unit in units for at, _ in unit.messages()]
         losses = sorted({(indices[place], why) for place, why in request.losses.items()})
+        losses = [each for each in losses if each[0] != _GIVEN]
         changes = sorted([*tail.reasons, *reduction_reasons(tail.units, cut.units)])
         return Context(
             messages=request.messages,

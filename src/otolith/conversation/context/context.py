@@ -126,22 +126,33 @@ class MissingMessages(NamedTuple):
     """Results in the window whose calls are before it."""
     torn: list[int]
     """Messages of which only a part is sent, since the rest belongs to a unit that is not."""
+    replaced: range
+    """The system prompt of the log, if another one is sent."""
 
     @classmethod
-    def of(cls, sent: Sequence[Unit], unsent: Sequence[Unit], start: int) -> MissingMessages:
-        """Return what is missing if some units are sent, and others before an index are not."""
+    def of(
+        cls, sent: Sequence[Unit], unsent: Sequence[Unit], start: int, replaced: int
+    ) -> MissingMessages:
+        """Return what is missing if some units are sent, and others before an index are not.
+
+        Another prompt was sent in place of the first `replaced` messages.
+        """
         present, absent = _indices(sent), _indices(unsent)
-        ends = [-1, *sorted(at for at in present if at < start), start]
+        ends = [replaced - 1, *sorted(at for at in present if replaced <= at < start), start]
         gaps = [gap for a, b in pairwise(ends) if (gap := range(a + 1, b))]
         late = sorted(at for at in absent - present if at >= start)
-        return cls(gaps, late, sorted(absent & present))
+        return cls(gaps, late, sorted(absent & present), range(replaced))
 
     def indices(self) -> Indices:
         """Return the messages of which nothing is sent."""
-        return Indices([*self.gaps, *(range(at, at + 1) for at in self.late)])
+        prompt = [self.replaced] if self.replaced else []
+        return Indices([*prompt, *self.gaps, *(range(at, at + 1) for at in self.late)])
 
     def reasons(self, *, is_summarised: bool) -> Iterator[Reason]:
         """Yield why they are not sent."""
+        if self.replaced:
+            why = "another system prompt was given"
+            yield Reason(0, self.replaced.stop, "replaced", why)
         done = "summarised" if is_summarised else "dropped"
         why = "a summary stands for it" if is_summarised else "older than what fits"
         yield from (Reason(gap.start, gap.stop, done, why) for gap in self.gaps)
@@ -172,7 +183,7 @@ def reduction_reasons(before: Sequence[Unit], after: Sequence[Unit]) -> Iterator
 def permanent_reasons(units: Sequence[Unit], start: int) -> Iterator[Reason]:
     """Yield why permanent units are sent though they are older than the window."""
     for unit in units:
-        if unit.index < start:
+        if 0 <= unit.index < start:
             why = "the user's last message" if unit.is_last_user else "pinned"
             is_system = not unit.is_last_user and unit.head.role is Role.SYSTEM
             why = "a system message" if is_system else why

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from otolith.conversation.context.units import with_partners
 from otolith.conversation.message import Message, Role
@@ -18,6 +19,8 @@ class ContextRules:
 
     budget: int
     for_: str = "plain"
+    system: Message | None = None
+    """The system prompt of this context; without parts, it has none."""
     tools_tokens: int = 0
     keep_last: int = 4
     """How many of the last units are left alone as long as possible."""
@@ -41,6 +44,8 @@ class MessageSource:
     """Returns the permanent indices when the log had a length; by default they are today's."""
     last_user: int | None = None
     """The index of the user's last message."""
+    prompt_length: int = 0
+    """How many messages at the beginning are the system prompt."""
     load_files: Callable[[Message], Message] = lambda message: message
     """Returns a message with the bytes of its attachments."""
     calibration: Calibration = field(default_factory=Calibration)
@@ -61,9 +66,11 @@ class MessageSource:
         pinned = [
             at for at, each in enumerate(messages) if each.role is Role.SYSTEM or each.is_pinned
         ]
+        prompt = takewhile(lambda role: role is Role.SYSTEM, roles)
         return cls(
             len(messages),
             lambda start, stop: list(messages[start:stop]),
+            prompt_length=sum(1 for _ in prompt),
             permanent=tuple(sorted(with_partners(pinned, messages))),
             last_user=max((at for at, role in enumerate(roles) if role is Role.USER), default=None),
         )

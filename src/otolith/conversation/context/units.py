@@ -41,8 +41,8 @@ class Reason(NamedTuple):
     start: int
     stop: int
     done: str
-    """kept, clamped, repeated, blanked, summarised, dropped, interrupted, orphaned, empty or
-    foreign."""
+    """kept, clamped, repeated, blanked, summarised, dropped, replaced, interrupted, orphaned, empty
+    or foreign."""
     why: str
 
 

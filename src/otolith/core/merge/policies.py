@@ -38,12 +38,15 @@ Rule: TypeAlias = Callable[..., str | None]
 
 
 def _conversation_policy(path: Path, *, is_map: bool) -> str | None:
-    """Append messages of both sides, one after the other; the later writer decides settings."""
+    """Append messages of both sides, one after the other; the later writer decides settings.
+
+    What either side took out of a log is gone, so that two that took out different messages agree.
+    """
     if len(path) == 1:
         return None
     name = str(path[1])
     if not name.startswith(".") or name.startswith(".usage."):
-        return "append"
+        return "log"
     return None if is_map else "last-writer"
 
 

@@ -92,7 +92,7 @@ _VirtualBases: TypeAlias = dict[tuple[frozenset[str], frozenset[str]], bytes]
 _Disputes: TypeAlias = dict[bytes, bytes | None]
 """The cells that stand for disputes in virtual bases, and what both sides started from there."""
 
-_ADDING = ("counter", "append")
+_ADDING = ("counter", "append", "log")
 """Policies for which two equal edits are two edits: both sides counted, both sides appended."""
 
 

@@ -47,6 +47,8 @@ class ValueMerger:
         match policy:
             case "append":
                 return self._lists(base, ours, theirs, keep_twins=keep_twins)
+            case "log":
+                return self._lists(base, ours, theirs, keep_twins=True, unite=True)
             case "counter":
                 return self.counter(base, ours, theirs)
             case "max" | "min":
@@ -90,14 +92,28 @@ class ValueMerger:
             pass
         raise NoDecision("the two values cannot be compared")
 
-    def _lists(self, base: bytes | None, ours: bytes, theirs: bytes, *, keep_twins: bool) -> bytes:
-        """Apply the edits of both sides to a list."""
+    def _lists(
+        self,
+        base: bytes | None,
+        ours: bytes,
+        theirs: bytes,
+        *,
+        keep_twins: bool,
+        unite: bool = False,
+    ) -> bytes:
+        """Apply the edits of both sides to a list; with `unite`, also those that overlap."""
         if self._cells.kind(ours) != "list" or self._cells.kind(theirs) != "list":
             raise NoDecision("policy append needs lists")
         start = base if base is not None and self._cells.kind(base) == "list" else EMPTY_LIST
         ours_first = self._ours_first
         merged = combine_lists(
-            self._cells, start, ours, theirs, ours_first=ours_first, keep_twins=keep_twins
+            self._cells,
+            start,
+            ours,
+            theirs,
+            ours_first=ours_first,
+            keep_twins=keep_twins,
+            unite=unite,
         )
         if merged is None:
             raise NoDecision("both sides edited the same elements")
@@ -167,6 +183,35 @@ def combine(
     return edits + mine + yours
 
 
+def united(
+    ours: Sequence[Edit[Part]], theirs: Sequence[Edit[Part]], *, ours_first: bool
+) -> list[Edit[Part]]:
+    """Return both lists of edits as one, in order; edits that overlap become one.
+
+    What either side removed is gone, and what either side inserted is there. Where both replaced
+    the same by the same, it is there once.
+    """
+    sided = [*((edit, 0) for edit in ours), *((edit, 1) for edit in theirs)]
+    groups: list[tuple[list[Edit[Part]], list[Edit[Part]]]] = []
+    start = stop = -1
+    for edit, side in sorted(sided, key=lambda each: (each[0][:2], each[1])):
+        if edit[0] >= stop and edit[:2] != (start, stop):
+            groups.append(([], []))
+            start, stop = edit[:2]
+        groups[-1][side].append(edit)
+        stop = max(stop, edit[1])
+    edits: list[Edit[Part]] = []
+    for mine, yours in groups:
+        both = [*mine, *yours]
+        first, last = min(edit[0] for edit in both), max(edit[1] for edit in both)
+        if mine == yours and first < last:
+            both = mine
+        elif not ours_first:
+            both = [*yours, *mine]
+        edits.append((first, last, [part for edit in both for part in edit[2]]))
+    return edits
+
+
 def combine_lines(base: str, ours: str, theirs: str, *, ours_first: bool) -> str | None:
     """Return a text with the edits of both sides, line by line, or None if they touch the same.
 
@@ -190,9 +235,18 @@ def line_edits(lines: list[str], text: str) -> list[Edit[str]]:
 
 
 def combine_lists(
-    cells: Cells, base: bytes, ours: bytes, theirs: bytes, *, ours_first: bool, keep_twins: bool
+    cells: Cells,
+    base: bytes,
+    ours: bytes,
+    theirs: bytes,
+    *,
+    ours_first: bool,
+    keep_twins: bool,
+    unite: bool = False,
 ) -> bytes | None:
     """Return a list with the edits of both sides, or None if they touch the same elements.
+
+    With `unite` edits of the same elements are joined: it is never None.
 
     What both sides insert at the same place stays, the earlier side's first. Where both insert
     the same, it is one edit, unless `keep_twins` makes it two.
@@ -204,7 +258,10 @@ def combine_lists(
     mine, yours = _ListEdits(cells, base, ours), _ListEdits(cells, base, theirs)
     if keep_twins and (mine.moved() or yours.moved()):
         return _add(cells, ours, yours) if ours_first else _add(cells, theirs, mine)
-    edits = combine(mine.edits, yours.edits, ours_first=ours_first, keep_twins=keep_twins)
+    if unite:
+        edits: list[Edit[bytes]] | None = united(mine.edits, yours.edits, ours_first=ours_first)
+    else:
+        edits = combine(mine.edits, yours.edits, ours_first=ours_first, keep_twins=keep_twins)
     if edits is None:
         return None
     moved_by_both = mine.moved() & yours.moved()
