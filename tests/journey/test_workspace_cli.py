@@ -604,6 +604,118 @@ def test_what_a_run_keeps_can_be_merged(lab, tmp_path):
     assert lab.value("n, side, ours") == {"$type": "tuple", "value": [12, 1, 1]}
 
 
+# ---------------------------------------------------------------- merges
+
+
+BEFORE = """
+x = 1; deep = {"a": 1, "b": 1}; w = [1]; gone = 1
+class C: pass
+c = C(); c.n = 1; d = C(); d.twin = c
+open("f.txt", "w").write("base")
+"""
+THEIRS = """
+x = 2; deep["a"] = 2; deep["b"] = 2; w = C(); c.n = 2; gone = 2
+open("f.txt", "w").write("side")
+"""
+OURS = """
+x = 3; deep["a"] = 3; w.append(5); c.n = 3
+del gone
+open("f.txt", "w").write("main")
+"""
+LOOK = "x, deep, getattr(w, 'n', w) if isinstance(w, list) else 'C', c.n, d.twin is c"
+
+
+@pytest.fixture
+def divided(lab):
+    """A session with a merge in progress, in which both sides changed everything."""
+    for words in (
+        ["exec", "-c", BEFORE, *QUICK],
+        ["switch", "-c", "side"],
+        ["exec", "-c", THEIRS, *QUICK],
+        ["switch", "main"],
+        ["exec", "-c", OURS, *QUICK],
+    ):
+        assert lab(*words).code == 0
+    assert lab("merge", "side").code == 1
+    return lab
+
+
+def plain(value):
+    """Return a value of `--json` without the types."""
+    return value["value"] if isinstance(value, dict) and "$type" in value else value
+
+
+def test_conflicts_of_variables_and_files_are_told_by_name(divided):
+    told = divided("status").out
+    for line in (
+        "! variable x  edit/edit\n    base   1\n    ours   3\n    theirs 2",
+        "! variable deep at a  edit/edit\n    base   1\n    ours   3\n    theirs 2",
+        "! file f.txt  edit/edit",
+        "! variable c  edit/edit\n    ours   C <__main__.C object",
+        "! variable w  edit/edit\n    ours   list [1, 5]\n    theirs C <",
+        "! variable gone  edit/delete\n    ours   absent\n    theirs int 2",
+        "`otolith merge --take ours|theirs --var NAME` (or `--file NAME`)",
+    ):
+        assert line in told, told
+    assert "\\x80" not in told
+
+
+def test_every_variable_and_file_can_be_taken_from_the_other_side(divided):
+    names = ("x", "deep", "c", "w", "gone")
+    options = [word for name in names for word in ("--var", name)]
+    taken = divided("merge", "--take", "theirs", *options, "--file", "f.txt")
+    assert "All conflicts are resolved" in taken.out, taken.err
+    assert divided("merge", "--continue").code == 0
+    value = plain(divided.value(LOOK + ", gone, open('f.txt').read()"))
+    assert value == [2, {"a": 2, "b": 2}, "C", 2, True, 2, "side"]
+    assert {each["name"]: each["preview"] for each in variables(divided)}["x"] == "2"
+
+
+def variables(lab):
+    return lab("vars", "--json").found["variables"]
+
+
+def test_every_variable_and_file_can_be_taken_from_this_side(divided):
+    assert divided("merge", "--take", "ours", "--all").code == 0
+    assert divided("merge", "--continue").code == 0
+    value = plain(divided.value(LOOK + ", open('f.txt').read()"))
+    assert value == [3, {"a": 3, "b": 2}, [1, 5], 3, True, "main"]
+    assert "gone" not in {each["name"] for each in variables(divided)}
+
+
+def test_sides_can_be_mixed_by_variable(divided):
+    for words in (
+        ["theirs", "--var", "c"],
+        ["ours", "--var", "w", "--var", "x"],
+        ["theirs", ".workspace/data/deep/a"],
+        ["ours", "--file", "f.txt"],
+        ["theirs", "--var", "gone"],
+    ):
+        assert divided("merge", "--take", *words).code == 0
+    assert divided("merge", "--continue").code == 0
+    value = plain(divided.value(LOOK + ", gone, open('f.txt').read()"))
+    assert value == [3, {"a": 2, "b": 2}, [1, 5], 2, True, 2, "main"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "hint"),
+    [
+        (["set", ".workspace/data/x", "5"], 2, "--var NAME"),
+        (["merge", "--take", "ours", "--var", "nope"], 3, "variable x"),
+        (["merge", "--take", "ours", "--file", "x"], 3, "file f.txt"),
+        (["merge", "--take", "base", "--var", "c"], 2, "take 'ours' or 'theirs'"),
+        (["merge", "--var", "c"], 2, "--help"),
+        (["merge", "--continue"], 1, "--take ours|theirs --var NAME"),
+    ],
+)
+def test_a_conflict_of_a_variable_is_not_resolved_by_mistake(divided, words, code, hint):
+    before = divided("status", "--json").found["conflicts"]
+    done = divided(*words)
+    assert done.code == code, done.out
+    assert hint in done.err
+    assert divided("status", "--json").found["conflicts"] == before
+
+
 # ---------------------------------------------------------------- shell
 
 

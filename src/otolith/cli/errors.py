@@ -22,7 +22,7 @@ import re
 import signal
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
@@ -81,14 +81,39 @@ _CODES: tuple[tuple[type[Error], ExitCode], ...] = (
 
 # The library's hints name Python calls; these name commands instead.
 _HINTS: tuple[tuple[type[Error], str], ...] = (
-    (
-        MergeConflict,
-        "`otolith set PATH VALUE` or `otolith merge --take ours|theirs PATH` resolves it",
-    ),
     (Uncommitted, "`otolith commit -m …` commits them, `otolith restore --all` discards them"),
     (StoreNotFound, "`otolith init` makes a store; `--store` names another"),
     (ReadOnly, "check the permissions of the file and its directory"),
 )
+
+
+_VARIABLE_CONFLICT = "`otolith merge --take ours|theirs --var NAME` (or `--file NAME`)"
+
+# What is below a reserved name is changed by the commands of its room, or from Python. The names
+# are spelled out, because `otolith --help` loads this file, and not `core`.
+_WORKSPACE = ".workspace"
+_RESERVED = re.compile(r"(\.\w+)[^:]*: names that start with a dot")
+_ROOM_HINTS = {
+    _WORKSPACE: "`otolith exec -c CODE` sets variables and files; "
+    f"{_VARIABLE_CONFLICT} resolves a conflict",
+    ".conversation": "programs write it; `otolith chat show` reads it",
+    ".memory": "programs write it; `otolith memory` reads it",
+    ".events": "programs write them; `otolith events` lists them",
+}
+
+
+def is_in_workspace(path: str) -> bool:
+    """Tell whether a path is part of a variable or file of a workspace."""
+    return path.partition("/")[0] == _WORKSPACE
+
+
+def how_to_resolve(paths: Iterable[str]) -> str:
+    """Return the commands that resolve conflicts at these paths."""
+    are_inside = {is_in_workspace(path) for path in paths}
+    by_path = "`otolith set PATH VALUE` or `otolith merge --take ours|theirs PATH`"
+    ways = [by_path] if False in are_inside else []
+    ways += [_VARIABLE_CONFLICT] if True in are_inside else []
+    return ", variables and files with ".join(ways)
 
 
 # A missing key of a state is answered by `otolith ls`; other missing keys have their own hint.
@@ -108,6 +133,10 @@ def hint_of(error: Error) -> str:
         not error.hint or _STATE_KEY_MESSAGE.match(error.message)
     ):
         return "`otolith ls` lists the names"
+    if isinstance(error, MergeConflict) and error.paths:
+        return f"resolve each with {how_to_resolve(error.paths)}"
+    if reserved := _RESERVED.match(error.message):
+        return _ROOM_HINTS.get(reserved[1], "choose a name without a dot in front")
     return next((hint for kind, hint in _HINTS if isinstance(error, kind)), error.hint)
 
 

@@ -4,6 +4,7 @@ Workspace        runs code in steps on the variables and files of a state; each 
 Runner           how steps are run: their sandbox, their limits, one process for each or for many
 Step             the result of a step
 Variable         the description of a variable; `variables_in` returns those of a state
+WorkspaceConflict  a variable or file that a merge leaves to decide; `WorkspaceConflicts` has all
 Difference       a variable or a file that differs between commits; `workspace_diff` finds them
 branch_folder    the work folder of a branch, beside its store
 sandbox_status   every sandbox, and why it does not work here if it does not
@@ -18,6 +19,7 @@ from otolith.lazy import door
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from otolith.workspace.conflicts import WorkspaceConflict, WorkspaceConflicts
     from otolith.workspace.diff import Difference, workspace_diff
     from otolith.workspace.sandbox import sandbox_status
     from otolith.workspace.step import Runner, Step
@@ -31,6 +33,8 @@ __all__ = [
     "Step",
     "Variable",
     "Workspace",
+    "WorkspaceConflict",
+    "WorkspaceConflicts",
     "branch_folder",
     "sandbox_status",
     "variables_in",
@@ -43,6 +47,8 @@ _HOME = {
     "Step": "step",
     "Variable": "variables",
     "Workspace": "workspace",
+    "WorkspaceConflict": "conflicts",
+    "WorkspaceConflicts": "conflicts",
     "branch_folder": "work_folder",
     "sandbox_status": "sandbox",
     "variables_in": "variables",

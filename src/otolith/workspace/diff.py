@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from otolith.codecs import labels
 from otolith.core import WORKSPACE, Branch, Cells, Target
 from otolith.errors import Error
 from otolith.types import Tag
-from otolith.workspace.variables import VariableEntries
+from otolith.workspace.variables import VariableEntries, describe_entry
 
 ChangeKind = Literal["created", "changed", "deleted"]
 
@@ -69,7 +69,7 @@ def _differences(cells: Cells, old: bytes | None, new: bytes | None) -> Iterator
     for name in sorted({*before.names, *after.names}):
         was, now = before.content(name), after.content(name)
         if was != now:
-            texts = _describe(before.current(name)), _describe(after.current(name))
+            texts = describe_entry(before.current(name)), describe_entry(after.current(name))
             columns = _column_changes(cells, before.tables, after.tables, name)
             yield Difference(name, _change_kind(was, now), "variable", *texts, columns)
     files = before.tables.get("files"), after.tables.get("files")
@@ -79,19 +79,6 @@ def _differences(cells: Cells, old: bytes | None, new: bytes | None) -> Iterator
 
 def _workspace_cell(cells: Cells, root: bytes | None) -> bytes | None:
     return None if root is None else cells.entry(root, cells.encoding.key(WORKSPACE))
-
-
-def _describe(entry: Mapping[str, Any]) -> str:
-    """Return the short description of one side: type and shape, or type and preview."""
-    if not entry:
-        return ""
-    kind, shape = entry.get("type", "?"), entry.get("shape")
-    if entry.get("kind") == "lost":
-        return f"{kind}, lost: {entry.get('why')}"
-    if entry.get("columns") and isinstance(shape, list):
-        return f"{kind} {' x '.join(map(str, shape))}"
-    preview = " ".join(str(entry.get("preview", "")).split())[:60]
-    return f"{kind} {preview}".strip()
 
 
 def _column_changes(

@@ -14,7 +14,7 @@ Nothing is unpickled here. A state has these tables of a workspace, below `.work
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -164,6 +164,19 @@ _DESCRIPTION = _SUMMARY | {"step", "made", "leaning_on", "leaning_in"}
 
 def _without(entry: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
     return {key: part for key, part in entry.items() if key not in names}
+
+
+def describe_entry(entry: Mapping[str, Any]) -> str:
+    """Return the short description of a variable: type and shape, or type and preview."""
+    if not entry:
+        return ""
+    kind, shape = entry.get("type", "?"), entry.get("shape")
+    if entry.get("kind") == "lost":
+        return f"{kind}, lost: {entry.get('why')}"
+    if entry.get("columns") and isinstance(shape, list):
+        return f"{kind} {' x '.join(map(str, shape))}"
+    preview = " ".join(str(entry.get("preview", "")).split())[:60]
+    return f"{kind} {preview}".strip()
 
 
 def _variable(name: str, entry: dict[str, Any]) -> Variable:

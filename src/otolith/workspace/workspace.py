@@ -32,6 +32,7 @@ from otolith.errors import (
     MergeConflict,
     NotKept,
 )
+from otolith.workspace.conflicts import WorkspaceConflict, WorkspaceConflicts
 from otolith.workspace.diff import Difference, workspace_diff
 from otolith.workspace.inputs import InputValues, input_values
 from otolith.workspace.protocol import Run, StepFailure, WorkerResult
@@ -394,7 +395,7 @@ class Workspace:
     def merge(self, other: str | Workspace) -> Merge:
         """Merge another branch: variables as values, frames by column, files.
 
-        What both sides changed in different ways is a conflict: see `state.conflicts`.
+        What both sides changed in different ways is a conflict: see `conflicts`.
 
         Raises:
             MergeConflict: one side has a file where the other has a folder. Nothing was merged.
@@ -410,6 +411,32 @@ class Workspace:
             hint = "rename one of the two, and merge again"
             raise MergeConflict(clash.message, paths=(), hint=hint) from None
         return merged
+
+    @property
+    def conflicts(self) -> list[WorkspaceConflict]:
+        """The variables and files that the merge in progress leaves to decide."""
+        with self.state.lock:
+            return list(WorkspaceConflicts(self.state))
+
+    def resolve_conflict(self, name: str, *, take: str) -> None:
+        """Settle the conflict of a variable or file by a side, "ours" or "theirs".
+
+        An object is taken with the variables that share objects with it. When all conflicts are
+        settled, `state.commit` commits the merge.
+
+        Raises:
+            KeyNotFound: there is no conflict of this name.
+            Invalid: the side is unknown.
+        """
+        with self.state.lock:
+            found = WorkspaceConflicts(self.state)
+            conflict = found.find(name)
+            self._folder.enter()
+            edited = self._folder.edited()
+            found.take(conflict, take)
+            if conflict.what == "file":
+                self._folder.follow({path: cell for path, cell in edited.items() if path != name})
+        self._steps.dismiss_worker()
 
     def log(self, *, var: str | None = None, limit: int | None = None) -> Iterator[Commit]:
         """Yield the commits of this branch, or those that changed a variable, newest first."""

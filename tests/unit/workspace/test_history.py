@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from otolith import Disk, Versioned
-from otolith.errors import Invalid, Untrusted
+from otolith.errors import Invalid, KeyNotFound, Untrusted
 from otolith.workspace import Difference, Runner, Workspace
 from otolith.workspace.protocol import NewObject, WorkerResult
 from otolith.workspace.result_check import verify_result
@@ -74,6 +74,61 @@ def test_what_both_changed_is_a_conflict_to_look_at(workspace: Workspace) -> Non
     assert merged.kind == "conflicted"
     assert [each.path for each in merged.conflicts] == [".workspace/data/df"]
     assert list(merged.conflicts[0].theirs["a"]) == [11, 12]
+
+
+def test_a_conflict_of_an_object_is_resolved_with_what_shares_it(workspace: Workspace) -> None:
+    workspace.run("class C: pass\nc = C(); c.n = 1; d = C(); d.twin = c; x = 1")
+    with workspace.fork("try") as other:
+        other.run("c.n = 2; x = 2")
+    workspace.run("c.n = 3; x = 3")
+    assert workspace.merge("try").kind == "conflicted"
+    assert sorted((each.what, each.name) for each in workspace.conflicts) == [
+        ("variable", "c"), ("variable", "x"),
+    ]  # fmt: skip
+    workspace.resolve_conflict("c", take="theirs")
+    workspace.resolve_conflict("x", take="base")
+    assert workspace.conflicts == []
+    workspace.state.commit("merged")
+    assert workspace.run("x, c.n, d.twin is c").value == (1, 2, True)
+
+
+def test_a_change_in_a_class_is_resolved_by_a_side(workspace: Workspace) -> None:
+    workspace.run("class C: n = 1\nc = C()")
+    with workspace.fork("try") as other:
+        other.run("C.n = 2")
+    workspace.run("C.n = 3")
+    merged = workspace.merge("try")
+    for conflict in workspace.conflicts:
+        workspace.resolve_conflict(conflict.name, take="theirs")
+    assert merged.kind == "conflicted"
+    workspace.state.commit("merged")
+    step = workspace.run("c.n, C.n, isinstance(c, C)")
+    assert step.value == (2, 2, True), step.error
+
+
+def test_a_file_in_conflict_is_written_to_the_folder_when_it_is_resolved(
+    workspace: Workspace,
+) -> None:
+    workspace.run("open('f.txt', 'w').write('base')")
+    with workspace.fork("try") as other:
+        other.run("open('f.txt', 'w').write('theirs')")
+    workspace.run("open('f.txt', 'w').write('ours')")
+    workspace.merge("try")
+    (workspace.path / "mine.txt").write_text("not committed")
+    workspace.resolve_conflict("f.txt", take="theirs")
+    assert (workspace.path / "f.txt").read_text() == "theirs"
+    assert (workspace.path / "mine.txt").read_text() == "not committed"
+
+
+def test_a_conflict_that_is_not_there_names_those_that_are(workspace: Workspace) -> None:
+    workspace.run("x = 1")
+    with workspace.fork("try") as other:
+        other.run("x = 2")
+    workspace.run("x = 3")
+    workspace.merge("try")
+    with pytest.raises(KeyNotFound, match="variable or file y") as error:
+        workspace.resolve_conflict("y", take="ours")
+    assert "variable x" in error.value.hint
 
 
 def texts(differences: list[Difference]) -> list[str]:

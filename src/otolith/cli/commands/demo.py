@@ -27,7 +27,7 @@ import click
 
 from otolith import care
 from otolith.agent import Agent, ScriptedModel
-from otolith.cli.format.history import Lanes, changes_text, conflict_lines, labels, oneline
+from otolith.cli.format.history import Lanes, changes_text, labels, oneline, path_conflict_lines
 from otolith.cli.location import FOLDER, STORE, StoreLocation, save
 from otolith.cli.options import GlobalOptions
 from otolith.errors import Exists
@@ -298,7 +298,7 @@ def _conflict(state: Versioned, narrator: Narrator) -> None:
     before = state.head
     result = state.merge("hostel")
     for conflict in result.conflicts:
-        narrator.lines(conflict_lines(conflict))
+        narrator.lines(path_conflict_lines(conflict))
     is_open = not result.ok and state.head == before
     narrator.check(is_open, "one conflict, a value with all three sides; nothing is committed yet")
     narrator.code('state.resolve_conflict("hotel", take="theirs"); state.commit("sleep cheap")')

@@ -15,12 +15,13 @@ from collections.abc import Iterator
 
 import click
 
+from otolith.cli.errors import how_to_resolve
+from otolith.cli.format.conflicts import conflict_lines
 from otolith.cli.format.history import (
     change_json,
     changes_text,
     commit_json,
     conflict_json,
-    conflict_lines,
     first_line,
     format_time,
     oneline,
@@ -71,8 +72,7 @@ def _status_lines(current: OpenBranch) -> Iterator[str]:
     yield ""
     if branch.conflicts:
         yield click.style(f"{plural(len(branch.conflicts), 'conflict')}:", fg="red", bold=True)
-        for conflict in branch.conflicts:
-            yield from conflict_lines(conflict)
+        yield from conflict_lines(branch)
         yield ""
     changes = branch.status()
     if changes:
@@ -84,11 +84,9 @@ def _status_lines(current: OpenBranch) -> Iterator[str]:
 
 def _next_command(current: OpenBranch, *, has_changes: bool) -> str:
     """Return the sentence that names the command the user most likely needs now."""
-    if current.branch.conflicts:
-        return (
-            "Resolve each with `otolith set PATH VALUE` or `otolith merge --take ours|theirs PATH`;"
-            " `otolith merge --abort` cancels the merge."
-        )
+    if conflicts := current.branch.conflicts:
+        how = how_to_resolve([conflict.path for conflict in conflicts])
+        return f"Resolve each with {how}; `otolith merge --abort` cancels the merge."
     if current.branch.merging is not None:
         return "All conflicts are resolved: `otolith merge --continue` commits the merge."
     if has_changes:

@@ -175,7 +175,7 @@ def summary(changes: Iterable[ChangedPath]) -> str:
 _CONFLICT_SIDES = ("base", "ours", "theirs")
 
 
-def conflict_lines(conflict: PathConflict) -> list[str]:
+def path_conflict_lines(conflict: PathConflict) -> list[str]:
     """Return a conflict with its three sides; a side without the path is absent."""
     why = f"  {escape(conflict.why)}" if conflict.why else ""
     title = click.style(escape(conflict.path), bold=True)
