@@ -136,7 +136,7 @@ def hint_of(error: Error) -> str:
     if isinstance(error, MergeConflict) and error.paths:
         return f"resolve each with {how_to_resolve(error.paths)}"
     if reserved := _RESERVED.match(error.message):
-        return _ROOM_HINTS.get(reserved[1], "choose a name without a dot in front")
+        return _ROOM_HINTS.get(reserved[1], "choose another name, without a dot in front")
     return next((hint for kind, hint in _HINTS if isinstance(error, kind)), error.hint)
 
 

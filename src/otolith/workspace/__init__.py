@@ -19,8 +19,8 @@ from otolith.lazy import door
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from otolith.workspace.conflicts import WorkspaceConflict, WorkspaceConflicts
     from otolith.workspace.diff import Difference, workspace_diff
+    from otolith.workspace.merge_conflicts import WorkspaceConflict, WorkspaceConflicts
     from otolith.workspace.sandbox import sandbox_status
     from otolith.workspace.step import Runner, Step
     from otolith.workspace.variables import Variable, variables_in
@@ -47,8 +47,8 @@ _HOME = {
     "Step": "step",
     "Variable": "variables",
     "Workspace": "workspace",
-    "WorkspaceConflict": "conflicts",
-    "WorkspaceConflicts": "conflicts",
+    "WorkspaceConflict": "merge_conflicts",
+    "WorkspaceConflicts": "merge_conflicts",
     "branch_folder": "work_folder",
     "sandbox_status": "sandbox",
     "variables_in": "variables",

@@ -32,9 +32,9 @@ from otolith.errors import (
     MergeConflict,
     NotKept,
 )
-from otolith.workspace.conflicts import WorkspaceConflict, WorkspaceConflicts
 from otolith.workspace.diff import Difference, workspace_diff
 from otolith.workspace.inputs import InputValues, input_values
+from otolith.workspace.merge_conflicts import WorkspaceConflict, WorkspaceConflicts
 from otolith.workspace.protocol import Run, StepFailure, WorkerResult
 from otolith.workspace.result_check import TABLES, verify_result
 from otolith.workspace.step import FileChanges, OutputListener, Picture, Runner, Step, StepOutput

@@ -14,8 +14,8 @@ import click
 
 from otolith.cli.commands.edit import commit_staged
 from otolith.cli.errors import how_to_resolve, terminal_error
-from otolith.cli.format.conflicts import conflict_lines
 from otolith.cli.format.history import commit_json, conflict_json, oneline, plural
+from otolith.cli.format.workspace import conflict_lines
 from otolith.cli.location import OpenBranch, open_current
 from otolith.cli.options import GlobalOptions, SessionCommand, json_option
 from otolith.cli.terminal import emit

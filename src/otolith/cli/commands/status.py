@@ -16,7 +16,6 @@ from collections.abc import Iterator
 import click
 
 from otolith.cli.errors import how_to_resolve
-from otolith.cli.format.conflicts import conflict_lines
 from otolith.cli.format.history import (
     change_json,
     changes_text,
@@ -27,6 +26,7 @@ from otolith.cli.format.history import (
     oneline,
     plural,
 )
+from otolith.cli.format.workspace import conflict_lines
 from otolith.cli.location import OpenBranch, find, open_current, open_repo
 from otolith.cli.options import GlobalOptions, SessionCommand, json_option
 from otolith.cli.terminal import escape, output, table

@@ -23,16 +23,23 @@ from typing import Any
 
 import click
 
-from otolith.cli.errors import terminal_error
-from otolith.cli.format.history import commit_json, plural, screen_width
+from otolith.cli.errors import is_in_workspace, terminal_error
+from otolith.cli.format.history import commit_json, path_conflict_lines, plural, screen_width
 from otolith.cli.format.values import to_json
 from otolith.cli.location import ref_not_found
 from otolith.cli.terminal import end_progress, escape, pick, table
-from otolith.core import StateReader
+from otolith.core import Branch, StateReader, parse_path
 from otolith.errors import KeyNotFound
 from otolith.text import size_text
 from otolith.views import ChangeLine
-from otolith.workspace import Difference, Step, Variable, variables_in
+from otolith.workspace import (
+    Difference,
+    Step,
+    Variable,
+    WorkspaceConflict,
+    WorkspaceConflicts,
+    variables_in,
+)
 
 _SHOWN = 12  # names on a line
 _STAND_IN = "Opaque("  # in the repr of a value that is, or contains, an object of the user's
@@ -240,3 +247,40 @@ def description(one: Variable) -> Iterator[str]:
         yield "  columns"
         yield from table([[escape(f"    {name}"), escape(kind)] for name, kind in one.columns])
     yield from (f"  {line}" for line in escape(one.preview).splitlines())
+
+
+# Conflicts of a merge. What is in a workspace is shown by variable and file: its paths would show
+# pickles, and cannot be set one by one.
+
+
+def conflict_lines(branch: Branch) -> Iterator[str]:
+    """Yield the conflicts of a branch: values by path, then variables and files."""
+    for conflict in branch.conflicts:
+        if not is_in_workspace(conflict.path):
+            yield from path_conflict_lines(conflict)
+    for found in WorkspaceConflicts(branch):
+        yield from _variable_lines(found)
+
+
+def _variable_lines(found: WorkspaceConflict) -> Iterator[str]:
+    """Yield a variable or file with its sides; of a value, where in it they differ."""
+    if found.is_whole:
+        kind = "edit/edit" if found.ours and found.theirs else "edit/delete"
+        yield _title(f"{found.what} {found.name}", kind)
+        yield from (_side(side, getattr(found, side)) for side in ("ours", "theirs"))
+        return
+    for conflict in found.paths:
+        inside = parse_path(conflict.path)[3:]
+        at = "" if found.what == "file" or not inside else f" at {'/'.join(map(str, inside))}"
+        sides = path_conflict_lines(conflict)[1:]
+        yield _title(f"{found.what} {found.name}{at}", conflict.kind)
+        yield from [] if found.what in ("class", "record") else sides
+
+
+def _title(subject: str, kind: str) -> str:
+    mark = click.style("!", fg="red", bold=True)
+    return f"{mark} {click.style(escape(subject), bold=True)}  {kind}"
+
+
+def _side(side: str, text: str) -> str:
+    return f"    {side:7}{escape(text) if text else click.style('absent', dim=True)}"
