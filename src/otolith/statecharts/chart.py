@@ -11,7 +11,7 @@ from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from otolith.errors import ChartMismatch, Invalid
+from otolith.errors import ChartMismatch, Corrupt, Invalid
 from otolith.statecharts import analysis
 from otolith.statecharts.analysis import (
     ChartChange,
@@ -28,7 +28,15 @@ from otolith.statecharts.analysis.paths import Goal
 from otolith.statecharts.analysis.simulate import RecordedEvent
 from otolith.statecharts.definition import Definition
 from otolith.statecharts.engine.compiled_chart import Bindings, CompiledChart, EffectHandler
-from otolith.statecharts.engine.step import StepResult, advance, is_enabled, start, step
+from otolith.statecharts.engine.step import (
+    StepResult,
+    accepted_events,
+    advance,
+    is_enabled,
+    restore,
+    start,
+    step,
+)
 from otolith.statecharts.formats.files import read_file, read_table
 from otolith.statecharts.formats.graphviz import to_dot
 from otolith.statecharts.formats.mermaid import to_mermaid
@@ -36,7 +44,7 @@ from otolith.statecharts.formats.scxml_reader import read_scxml
 from otolith.statecharts.formats.scxml_writer import to_scxml
 from otolith.statecharts.formats.xstate_reader import read_xstate
 from otolith.statecharts.formats.xstate_writer import to_xstate
-from otolith.statecharts.snapshot import ChartEvent, ChartSnapshot
+from otolith.statecharts.snapshot import ChartEvent, ChartSnapshot, check_fields
 
 F = TypeVar("F", bound=Callable[..., Any])
 Migration = Callable[[ChartSnapshot], ChartSnapshot]
@@ -228,9 +236,7 @@ class Chart:
 
     def allowed(self, snapshot: ChartSnapshot) -> tuple[str, ...]:
         """Return the events that active states have transitions for; guards are not asked."""
-        if snapshot.status != "running":
-            return ()
-        return self.compiled.allowed(self.compiled.mask_of(snapshot.configuration))
+        return accepted_events(self.compiled, snapshot)
 
     def can(self, snapshot: ChartSnapshot, event: str | ChartEvent, data: Any = None) -> bool:
         """Return whether an event would be taken now; guards are asked, nothing changes."""
@@ -249,7 +255,12 @@ class Chart:
 
         Raises:
             ChartMismatch: no migration leads here, or its result does not fit this chart.
+            Corrupt: it is of this chart, and says what cannot be.
         """
+        check_fields(snapshot)
+        if snapshot.chart == self.hash:
+            restore(self.compiled, snapshot, None)
+            return snapshot
         seen: set[str] = set()
         while snapshot.chart != self.hash:
             old = snapshot.chart
@@ -260,9 +271,12 @@ class Chart:
             snapshot = function(snapshot)
             if snapshot.chart == old:
                 snapshot = snapshot._replace(chart=self.hash, version=self.version)
-        unknown = [id for id in snapshot.configuration if id not in self.compiled.nodes]
-        if unknown:
-            raise self._mismatch(snapshot, f"there is no state {', '.join(unknown)}")
+        try:
+            restore(self.compiled, snapshot, None)
+        except Corrupt as error:
+            raise self._mismatch(
+                snapshot, f"what it returned does not fit, {error.message}"
+            ) from error
         return snapshot
 
     def _mismatch(self, snapshot: ChartSnapshot, why: str) -> ChartMismatch:

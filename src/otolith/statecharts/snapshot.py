@@ -9,6 +9,10 @@ The number of the step, the time and the counter are shared by a chart and its c
 snapshot holds them; in the snapshots of children they are 0. Times are microseconds since 1970.
 `time` never goes back: a clock that jumps is ignored.
 
+A snapshot may come from a store that somebody changed. `from_data` checks what can be told without
+the chart, and `check_fields` the same of a snapshot that was made by hand; the engine's `restore`
+checks it against the chart. All verbs go through these, so all refuse it with the same error.
+
 Effects are what a step asks the host to do, as data. Nothing impure happens inside a step: the host
 carries effects out after the snapshot was stored. The key of an effect is made of the session's
 name, the number of the step and the position in its list, so the same step done again gives the
@@ -24,7 +28,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from otolith.errors import BadValue, Corrupt
 from otolith.frozen import EMPTY, FrozenDict, freeze, thaw
-from otolith.shapes import NOTHING, Shape, fields, mapping, several
+from otolith.shapes import NOTHING, Shape, fields, fits, mapping, several
 
 Status: TypeAlias = Literal["running", "done", "error"]
 EffectKind: TypeAlias = Literal["call", "send", "invoke", "stop", "log", "emit"]
@@ -33,6 +37,9 @@ _FORMAT = 1
 _MAX_DEPTH = 50
 """How many charts may have invoked one another."""
 
+_HINT = "restore an older one"
+_LIMIT = 1 << 63
+_STATUSES: tuple[Status, ...] = get_args(Status)
 _TEXT: tuple[type, ...] = (str, NOTHING)
 _EVENT: Shape = {"name": str, "data": object}
 _EVENT_OPTIONAL: Shape = {"type": str} | dict.fromkeys(
@@ -63,6 +70,14 @@ _SNAPSHOT: Shape = {
 }
 
 
+_FIELD_KINDS: Shape = {
+    **{name: kind for name, kind in _SNAPSHOT.items() if kind is str or kind is dict},
+    **dict.fromkeys(("configuration", "queue", "timers", "children", "bound"), tuple),
+    **dict.fromkeys(("seq", "time", "counter"), int),
+    "data": dict,
+}
+
+
 class ChartEvent(NamedTuple):
     """An event as charts see it; the fields are those of SCXML's `_event`."""
 
@@ -86,6 +101,8 @@ class ChartEvent(NamedTuple):
             Corrupt: this is not such a dict.
         """
         found = fields(data, "an event", _EVENT, _EVENT_OPTIONAL)
+        if not found["name"]:
+            raise Corrupt("an event has no name", hint=_HINT)
         return cls(**{**found, "data": freeze(found["data"])})
 
 
@@ -198,23 +215,20 @@ class ChartSnapshot(NamedTuple):
             return _snapshot(data, depth=0)
         except BadValue as error:
             message = f"this is not the data of a snapshot: {error.message}"
-            raise Corrupt(message, hint="restore an older one") from error
+            raise Corrupt(message, hint=_HINT) from error
 
 
 def _snapshot(data: object, depth: int) -> ChartSnapshot:
     """Return a snapshot with its children; `depth` counts those above it."""
     found = fields(data, "a snapshot", _SNAPSHOT, is_open=True)
     format = found.pop("format")
-    if format != _FORMAT or found["status"] not in get_args(Status):
-        raise Corrupt(
-            f"a snapshot has format {format} and status {found['status'][:20]!r}",
-            hint=f"format {_FORMAT} is read here, with one of {', '.join(get_args(Status))}",
-        )
+    if format != _FORMAT:
+        raise Corrupt(f"a snapshot has format {format}", hint=f"format {_FORMAT} is read here")
     if depth > _MAX_DEPTH:
         message = f"charts have invoked one another more than {_MAX_DEPTH} deep"
-        raise Corrupt(message, hint="restore an older one")
+        raise Corrupt(message, hint=_HINT)
     history = mapping(found["history"], "the history of a snapshot", list)
-    return ChartSnapshot(
+    snapshot = ChartSnapshot(
         **found
         | {
             "configuration": _texts(found["configuration"], "the configuration of a snapshot"),
@@ -227,6 +241,8 @@ def _snapshot(data: object, depth: int) -> ChartSnapshot:
             "bound": _texts(found["bound"], "the bound states of a snapshot"),
         }
     )
+    check_fields(snapshot)
+    return snapshot
 
 
 def _timer(data: object) -> Timer:
@@ -240,6 +256,62 @@ def _child(data: object, depth: int) -> Child:
     found = fields(data, "a child", _CHILD, {"source": _TEXT, "is_service": bool})
     inner = found["snapshot"]
     return Child(**{**found, "snapshot": None if inner is None else _snapshot(inner, depth + 1)})
+
+
+def check_fields(snapshot: ChartSnapshot) -> None:
+    """Check that the fields of a snapshot have the types and the values that they can have.
+
+    Raises:
+        BadValue: it is not a snapshot at all.
+        Corrupt: a field is of another type, or has a value that no step gives it.
+    """
+    kinds = tuple(map(type, snapshot)) if type(snapshot) is ChartSnapshot else ()
+    if kinds not in _KNOWN_KINDS:
+        _check_kinds(snapshot)
+        _KNOWN_KINDS.add(kinds)
+    if snapshot.status not in _STATUSES:
+        hint = f"it must be one of {', '.join(_STATUSES)}"
+        raise Corrupt(f"the status of a snapshot is {snapshot.status[:20]!r}", hint=hint)
+    for name in ("seq", "time", "counter"):
+        number = getattr(snapshot, name)
+        if not (-_LIMIT if name == "time" else 0) <= number < _LIMIT:
+            raise Corrupt(f"the {name} of a snapshot is {str(number)[:40]}", hint=_HINT)
+    if snapshot.timers or snapshot.queue or snapshot.children:
+        _check_elements(snapshot)
+
+
+_KNOWN_KINDS: set[tuple[type, ...]] = set()
+"""The types of fields that were checked already: there are few, and most steps meet the same."""
+
+
+def _check_kinds(snapshot: object) -> None:
+    """Check the types of the fields of a snapshot."""
+    if not isinstance(snapshot, ChartSnapshot):
+        raise BadValue(
+            f"a snapshot must be a ChartSnapshot, got {type(snapshot).__name__}",
+            hint="read it with ChartSnapshot.from_data",
+        )
+    for name, kind in _FIELD_KINDS.items():
+        if not fits(getattr(snapshot, name), kind):
+            got = type(getattr(snapshot, name)).__name__
+            raise Corrupt(f"the {name} of a snapshot is a {got}", hint=_HINT)
+
+
+def _check_elements(snapshot: ChartSnapshot) -> None:
+    """Check the timers, children and waiting events of a snapshot."""
+    _, _, _, _, _, _, queue, timers, children, *_ = snapshot
+    is_right = (
+        all(type(each) is Timer and type(each.due) is int for each in timers)
+        and all(type(each) is Child for each in children)
+        and len({each.id for each in children}) == len(children)
+        and all(
+            type(each) is ChartEvent and each.name
+            for each in (*queue, *(timer.event for timer in timers))
+        )
+    )
+    if not is_right:
+        what = "a timer, a child or a waiting event that no step gives it"
+        raise Corrupt(f"a snapshot has {what}", hint=_HINT)
 
 
 def _texts(data: object, what: str) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ from otolith.statecharts.engine.executable_content import (
 from otolith.statecharts.snapshot import Microstep
 
 _CACHE_ENTRIES = 4_096
-_HINT_OTHER_CHART = "the snapshot was changed by hand, or is of another chart"
+HINT_OTHER_CHART = "the snapshot was changed by hand, or is of another chart"
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -234,12 +234,15 @@ class CompiledChart:
             name for name in ("error.execution", "error.communication") if self._handles(name)
         )
         """The errors that become events; any other failure ends the step."""
+        self.latest: Any = None
+        """The snapshot that the latest step of this chart returned: it needs no check."""
         self.plain_steps: dict[tuple[tuple[str, ...], str], PlainStep] = {}
         self.not_plain: dict[tuple[tuple[str, ...], str], bool] = {}
         self.plans: dict[Any, Any] = {}
         """The plans that `microstep.py` has made."""
         self._candidates: dict[tuple[int, str], Candidates] = {}
         self._masks: dict[tuple[str, ...], int] = {}
+        self._histories: dict[tuple[str, tuple[str, ...]], bool] = {}
         self._leaf_ids: dict[int, tuple[str, ...]] = {}
 
     def __repr__(self) -> str:
@@ -282,7 +285,10 @@ class CompiledChart:
         Raises:
             Corrupt: these states cannot be active together.
         """
-        mask = self._masks.get(configuration)
+        try:
+            mask = self._masks.get(configuration)
+        except TypeError as error:
+            raise _impossible(configuration, "it has more than ids in it") from error
         if mask is None:
             mask = self._compute_mask(configuration)
             cache_put(self._masks, configuration, mask)
@@ -293,17 +299,27 @@ class CompiledChart:
         mask = 0
         for id in configuration:
             node = self.nodes.get(id)
-            if node is None or not node.is_leaf:
+            if node is None:
+                raise _impossible(configuration, f"there is no state {id}")
+            if not node.is_leaf:
                 raise _impossible(configuration, f"{id!r} is not an atomic or final state")
+            if mask & node.bit:
+                raise _impossible(configuration, f"{id!r} is in it twice")
             mask |= node.bit | node.ancestor_mask
+        if why := self._misfit(mask):
+            raise _impossible(configuration, why)
+        if not mask:
+            raise _impossible(configuration, "no state is active")
+        return mask
+
+    def _misfit(self, mask: int) -> str:
+        """Return why these states cannot be active together; "" if they can."""
         for node in self.nodes_of(mask):
             active = sum(1 for child in node.children if mask & child.bit)
             wanted = len(node.children) if node.kind == "parallel" else 1
             if not node.is_leaf and active != wanted:
-                raise _impossible(configuration, f"{active} states are active in {node.id!r}")
-        if not mask:
-            raise _impossible(configuration, "no state is active")
-        return mask
+                return f"{active} states are active in {node.id!r}"
+        return ""
 
     def leaf_ids(self, mask: int) -> tuple[str, ...]:
         """Return the ids of the active leaves in document order."""
@@ -323,23 +339,41 @@ class CompiledChart:
         return nodes
 
     def check_history(self, history: Mapping[str, tuple[str, ...]]) -> None:
-        """Check that each history state remembers only states below its parent.
+        """Check that each history state remembers states that its parent can have had.
 
         Raises:
             Corrupt: it remembers others.
         """
-        for id, remembered in history.items():
-            node = self.nodes.get(id)
-            parent = None if node is None or node.kind != "history" else node.parent
-            states = [self.nodes.get(each) for each in remembered]
-            if parent is None or not all(
-                each is not None and each.kind != "history" and parent.descendant_mask & each.bit
-                for each in states
-            ):
+        for pair in history.items():
+            is_text = type(pair[1]) is tuple and all(type(each) is str for each in pair[1])
+            if is_text and pair in self._histories:
+                continue
+            if not is_text or not self._can_remember(*pair):
                 raise Corrupt(
-                    f"the history state {id[:80]!r} remembers states outside its parent",
-                    hint=_HINT_OTHER_CHART,
+                    f"the history state {pair[0][:80]!r} remembers states that its parent cannot"
+                    " have had",
+                    hint=HINT_OTHER_CHART,
                 )
+            cache_put(self._histories, pair, value=True)
+
+    def _can_remember(self, id: str, remembered: tuple[str, ...]) -> bool:
+        """Return whether what a history state remembers is what an exit of its parent records."""
+        node = self.nodes.get(id)
+        parent = None if node is None or node.kind != "history" else node.parent
+        states = [self.nodes.get(each) for each in remembered]
+        if node is None or parent is None or not states:
+            return False
+        mask = parent.bit
+        for state in states:
+            is_right = state is not None and parent.descendant_mask & state.bit
+            if state is None or not is_right or state.kind == "history":
+                return False
+            if not (state.is_leaf if node.state.is_deep else state.parent is parent):
+                return False
+            mask |= state.bit | state.ancestor_mask & parent.descendant_mask
+        if node.state.is_deep:
+            return not self._misfit(mask)
+        return len(states) == (len(parent.children) if parent.kind == "parallel" else 1)
 
     # ------------------------------------------------------------ events
 
@@ -423,8 +457,8 @@ def _nodes_in_document_order(root: State) -> list[StateNode]:
 
 def _impossible(configuration: tuple[str, ...], why: str) -> Corrupt:
     """Return the error for states that cannot be active together."""
-    states = ", ".join(configuration) or "()"
-    return Corrupt(f"the configuration {states} is impossible: {why}", hint=_HINT_OTHER_CHART)
+    states = ", ".join(map(str, configuration))[:200] or "()"
+    return Corrupt(f"the configuration {states} is impossible: {why}", hint=HINT_OTHER_CHART)
 
 
 def name_match(descriptor: str, event: str, *, is_prefix: bool) -> bool:

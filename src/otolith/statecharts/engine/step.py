@@ -42,7 +42,12 @@ from typing import Any, NamedTuple
 
 from otolith.errors import BadValue, ChartMismatch, Corrupt, IllegalTransition
 from otolith.frozen import freeze
-from otolith.statecharts.engine.compiled_chart import CompiledChart, PlainStep, cache_put
+from otolith.statecharts.engine.compiled_chart import (
+    HINT_OTHER_CHART,
+    CompiledChart,
+    PlainStep,
+    cache_put,
+)
 from otolith.statecharts.engine.event_loop import (
     fire_next_timer,
     fire_timers,
@@ -60,7 +65,14 @@ from otolith.statecharts.engine.session import (
     StepScope,
     empty_snapshot,
 )
-from otolith.statecharts.snapshot import ChartEvent, ChartSnapshot, Child, Effect, Microstep
+from otolith.statecharts.snapshot import (
+    ChartEvent,
+    ChartSnapshot,
+    Child,
+    Effect,
+    Microstep,
+    check_fields,
+)
 
 
 class StepResult(NamedTuple):
@@ -108,7 +120,10 @@ def step(
         StepFailed: a guard or an action failed in a chart without error events, or it never rests.
     """
     name: str = event[0] if type(event) is ChartEvent else event  # type: ignore[assignment]
-    plain = chart.plain_steps.get((snapshot[0], name))
+    try:
+        plain = chart.plain_steps.get((snapshot[0], name))
+    except (TypeError, LookupError):  # this is not a snapshot, or not an event
+        plain = None
     if (
         plain is not None
         and snapshot[3] == "running"
@@ -131,12 +146,11 @@ def _full_step(
     is_strict: bool,
 ) -> StepResult:
     """Make a step with sessions, when the plain one of the cache does not apply."""
-    check_chart(chart, snapshot)
     event = _checked_event(event)
+    scope = restore(chart, snapshot, now)
     key = (snapshot.configuration, event.name)
     if snapshot.status == "running" and key not in chart.not_plain:
         _learn_plain_step(chart, key)
-    scope = restore(chart, snapshot, now)
     if snapshot.timers or snapshot.children or snapshot.queue:
         until, scope.now = scope.now, snapshot.time
         fire_timers(scope, until)
@@ -190,16 +204,25 @@ def is_enabled(chart: CompiledChart, snapshot: ChartSnapshot, event: str | Chart
     )
 
 
+def accepted_events(chart: CompiledChart, snapshot: ChartSnapshot) -> tuple[str, ...]:
+    """Return the events that active states have transitions for; guards are not asked."""
+    root = restore(chart, snapshot, None).root
+    return chart.allowed(root.mask) if snapshot.status == "running" else ()
+
+
 def is_at_rest(chart: CompiledChart, snapshot: ChartSnapshot) -> bool:
     """Return whether no eventless transition is enabled."""
     root = restore(chart, snapshot, None).root
     return snapshot.status != "running" or not select_transitions(root, "")
 
 
-def _checked_event(event: str | ChartEvent) -> ChartEvent:
+def _checked_event(given: str | ChartEvent) -> ChartEvent:
     """Return an event with a plain name and frozen data."""
-    if isinstance(event, str):
-        event = ChartEvent(event)
+    event = ChartEvent(given) if isinstance(given, str) else given
+    kinds: tuple[object, object] = (event, getattr(event, "name", None))
+    if not isinstance(kinds[0], ChartEvent) or not isinstance(kinds[1], str):
+        got = repr(given)[:80]
+        raise BadValue(f"an event must be a name or a ChartEvent, got {got}", hint="send a name")
     if not event.name:
         raise BadValue(f"an event must have a name, got {event!r}", hint="send a name")
     if type(event.name) is not str:
@@ -248,7 +271,11 @@ def restore(chart: CompiledChart, snapshot: ChartSnapshot, now: int | None) -> S
     Raises:
         ChartMismatch: the snapshot, or a child in it, is of another chart.
         Corrupt: the snapshot says what cannot be.
+        BadValue: it is not a snapshot.
     """
+    if snapshot is not chart.latest:
+        check_fields(snapshot)
+        _check_snapshot(chart, snapshot)
     time = snapshot.time if now is None else max(now, snapshot.time)
     scope = StepScope(time, snapshot.seq + 1, snapshot.counter, snapshot.session)
     scope.root = _restore_session(scope, chart, snapshot)
@@ -262,25 +289,41 @@ def _restore_session(
     parent: ChartSession | None = None,
     invoke_id: str | None = None,
 ) -> ChartSession:
-    """Return the session of a snapshot with those of its children; check all of them."""
-    check_chart(chart, snapshot)
+    """Return the session of a checked snapshot with those of its children."""
     # With the status "error" it stopped in the middle of a step: its states may not fit together.
     mask = 0 if snapshot.status == "error" else chart.mask_of(snapshot.configuration)
-    chart.check_history(snapshot.history)
     session = ChartSession(scope, chart, mask, snapshot, parent=parent, invoke_id=invoke_id)
     for child in snapshot.children:
-        node = chart.nodes.get(child.state)
-        if node is None or not 0 <= child.number < len(node.invokes):
-            raise Corrupt(
-                f"no invoke of this chart starts the child {child.id[:80]!r}",
-                hint="the snapshot was changed by hand, or is of another chart",
-            )
         if child.snapshot is not None:
             below = _chart_of_child(chart, child)
+            check_chart(below, child.snapshot)
             session.child_sessions[child.id] = _restore_session(
                 scope, below, child.snapshot, session, child.id
             )
     return session
+
+
+def _check_snapshot(chart: CompiledChart, snapshot: ChartSnapshot) -> None:
+    """Check a snapshot, whose fields are right, against its chart; then the children in it."""
+    check_chart(chart, snapshot)
+    mask = 0
+    if snapshot.status != "error":
+        mask = chart.mask_of(snapshot.configuration)
+    chart.check_history(snapshot.history)
+    known = (*snapshot.bound, *(snapshot.configuration if snapshot.status == "error" else ()))
+    if unknown := [id for id in known if id not in chart.nodes]:
+        raise Corrupt(f"there is no state {str(unknown[0])[:80]!r}", hint=HINT_OTHER_CHART)
+    for child in snapshot.children:
+        node = chart.nodes.get(child.state)
+        is_active = node is not None and (mask & node.bit or snapshot.status == "error")
+        if node is None or not is_active or not 0 <= child.number < len(node.invokes):
+            raise Corrupt(
+                f"no invoke of this chart starts the child {child.id[:80]!r}",
+                hint=HINT_OTHER_CHART,
+            )
+        if child.snapshot is not None:
+            check_fields(child.snapshot)
+            _check_snapshot(_chart_of_child(chart, child), child.snapshot)
 
 
 def _chart_of_child(chart: CompiledChart, child: Child) -> CompiledChart:
@@ -302,7 +345,9 @@ def _chart_of_child(chart: CompiledChart, child: Child) -> CompiledChart:
 
 def _result(scope: StepScope) -> StepResult:
     """Put the sessions of a step together again."""
-    return StepResult(scope.root.snapshot(), tuple(scope.effects), tuple(scope.trace))
+    root = scope.root
+    root.chart.latest = snapshot = root.snapshot()
+    return StepResult(snapshot, tuple(scope.effects), tuple(scope.trace))
 
 
 def _learn_plain_step(chart: CompiledChart, key: tuple[tuple[str, ...], str]) -> None:
