@@ -8,8 +8,10 @@ A function with a parameter `idempotency_key` gets the key of the call; a model 
 
 A `Signature` is a JSON schema made of a function's annotations. Types are those that msgspec knows
 (numbers, text, containers, Optional, Literal, enums, dates, dataclasses, TypedDicts …) and
-pydantic's models; `Annotated[int, msgspec.Meta(ge=0)]` sets bounds. The `Args:` section of the
-docstring describes the parameters.
+pydantic's models; `Annotated[int, msgspec.Meta(ge=0)]` sets bounds. A parameter with annotations of
+pydantic (`Annotated[int, Field(gt=0)]`, validators) is read by pydantic. Arguments and results are
+then judged like the values of a state with a schema (`type_check`), to the leaf. The `Args:`
+section of the docstring describes the parameters.
 
 Arguments and results are stored and hashed, so they become plain data first (`to_plain`): JSON
 types only, sets in one order, no addresses of objects, valid Unicode.
@@ -23,6 +25,7 @@ import json
 import math
 import re
 import sys
+import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy as shallow_copy
@@ -38,7 +41,7 @@ import msgspec
 from otolith.codecs import Codecs
 from otolith.core import Encoding, digest
 from otolith.errors import BadValue, Invalid, KeyNotFound
-from otolith.state import Misfit, type_check
+from otolith.state import Misfit, has_pydantic_parts, pydantic_adapter, type_check
 
 Effects: TypeAlias = Literal["none", "idempotent", "once"]
 EffectQuery: TypeAlias = "Callable[[str, Mapping[str, Any]], Any]"
@@ -90,9 +93,16 @@ class Signature:
         self.text, self._descriptions = read_docstring(inspect.getdoc(_unwrap(function)) or "")
         self._structs: dict[frozenset[str], type[msgspec.Struct]] = {}
         """Structs of the parameters; those whose names are in the key may be of any type."""
-        untyped = frozenset() if for_model else frozenset(each.name for each in self._parameters)
+        self._checks: dict[str, Callable[[Any], None]] = {}
+        self._typed = {
+            each.name: _optional(each, hints[each.name])
+            for each in self._parameters
+            if for_model and each.name in hints
+        }
+        self._judged = {name for name, hint in self._typed.items() if not _is_simple(hint)}
+        self._by_pydantic = {name for name in self._judged if has_pydantic_parts(self._typed[name])}
         try:
-            self._struct = self._struct_with(untyped)
+            self._struct = self._struct_with(frozenset())
             self.schema = self._schema()
         except (TypeError, NameError) as error:
             raise Invalid(
@@ -107,6 +117,12 @@ class Signature:
         schema = _json_schema(self._struct)
         schema.pop("title", None)
         properties = schema.setdefault("properties", {})
+        for name in sorted(self._by_pydantic & properties.keys()):
+            found = _pydantic_schema(pydantic_adapter(self._typed[name]).json_schema, name)
+            definitions = found.pop("$defs", None)
+            if definitions:
+                schema["$defs"] = schema.get("$defs", {}) | definitions
+            properties[name] = found | properties[name]  # which has the default
         for name, text in self._descriptions.items():
             if name in properties and "$ref" not in properties[name]:
                 properties[name].setdefault("description", text)
@@ -116,8 +132,9 @@ class Signature:
     def _struct_with(self, untyped: frozenset[str]) -> type[msgspec.Struct]:
         made = self._structs.get(untyped)
         if made is None:
+            any_type = untyped | self._by_pydantic
             fields = [
-                _field(each, Any if each.name in untyped else self._types.get(each.name, Any))
+                _field(each, Any if each.name in any_type else self._typed.get(each.name, Any))
                 for each in self._parameters
             ]
             made = self._structs[untyped] = msgspec.defstruct(
@@ -142,14 +159,26 @@ class Signature:
             for name, value in (objects or {}).items()
             if not _is_plain(value) and self._fits(name, value)
         }
+        what = f"the arguments of {self.name}"
         made = self._struct_with(frozenset(whole)) if whole else self._struct
         data = {name: value for name, value in given.items() if name not in whole}
-        found = convert(data, made, what=f"the arguments of {self.name}", objects=whole)
-        return {each.name: getattr(found, each.name) for each in self._parameters}
+        found = convert(data, made, what=what, objects=whole)
+        arguments = {each.name: getattr(found, each.name) for each in self._parameters}
+        for name in data.keys() & self._judged:
+            if name in self._by_pydantic:
+                arguments[name] = convert(data[name], self._typed[name], what=f"{what}: {name}")
+            else:
+                judge(arguments[name], self._check(name), what=f"{what}: {name}")
+        return arguments
+
+    def _check(self, name: str) -> Callable[[Any], None]:
+        if name not in self._checks:
+            self._checks[name] = type_check(self._typed.get(name, Any))
+        return self._checks[name]
 
     def _fits(self, name: str, value: Any) -> bool:
         try:
-            type_check(self._types.get(name, Any))(value)
+            self._check(name)(value)
         except Misfit:
             return False
         return True
@@ -331,23 +360,66 @@ def tool(function: Any = None, **settings: Any) -> Any:
 
 
 def convert(value: Any, kind: Any, *, what: str, objects: Mapping[str, Any] | None = None) -> Any:
-    """Return plain data as a value of a type; `objects` are fields that are taken unchanged.
+    """Return plain data as a value of a type.
+
+    `objects` are fields of a struct that are taken unchanged; its fields are not judged here.
 
     Raises:
         BadValue: it does not fit; the message says where.
     """
-
-    def convert_foreign(kind: type, value: Any) -> Any:
-        make = getattr(kind, "model_validate", None)  # pydantic's
-        if make is None:
-            raise NotImplementedError(f"a {kind.__name__} cannot be made of data")
-        return make(value)
-
+    data = {**to_plain(value), **objects} if objects else to_plain(value)
+    is_simple = objects is not None or _is_simple(kind)
     try:
-        data = {**to_plain(value), **objects} if objects else to_plain(value)
-        return msgspec.convert(data, kind, str_keys=True, dec_hook=convert_foreign)
+        if not is_simple and has_pydantic_parts(kind):
+            return pydantic_adapter(kind).validate_json(msgspec.json.encode(data), strict=True)
+        found = msgspec.convert(data, kind, str_keys=True, dec_hook=_convert_foreign)
     except (msgspec.ValidationError, TypeError, ValueError) as error:
-        raise BadValue(f"{what}: {error}", hint="use values that match the schema") from error
+        why = _pydantic_problems(error) or str(error)
+        raise BadValue(f"{what}: {why}", hint="use values that match the schema") from error
+    if not is_simple:
+        judge(found, type_check(kind), what=what)
+    return found
+
+
+def _is_simple(kind: Any) -> bool:
+    """Tell whether msgspec alone judges a type: a scalar, or a list or dict of scalars."""
+    if any(kind is each for each in (*_SCALARS, None, Any)):  # a kind may be unhashable
+        return True
+    is_known = typing.get_origin(kind) in (list, dict, typing.Union, types.UnionType)
+    return is_known and all(map(_is_simple, get_args(kind)))
+
+
+def judge(value: Any, check: Callable[[Any], None], *, what: str) -> None:
+    """Raise BadValue unless a value fits to the leaf: msgspec does not know all bounds."""
+    try:
+        check(value)
+    except Misfit as misfit:
+        path = "".join(f".{key}" for key in reversed(misfit.path))
+        raise BadValue(f"{what}{path}: {misfit}", hint="use values that match the schema") from None
+
+
+def _convert_foreign(kind: type, value: Any) -> Any:
+    make = getattr(kind, "model_validate", None)  # pydantic's
+    if make is None:
+        raise NotImplementedError(f"a {kind.__name__} cannot be made of data")
+    try:
+        return make(value)
+    except ValueError as error:
+        raise ValueError(_pydantic_problems(error) or str(error)) from None
+
+
+def _pydantic_problems(error: Exception) -> str:
+    """Return the problems in an error of pydantic, without the values: they may be secrets."""
+    list_problems = getattr(error, "errors", None)
+    if not callable(list_problems):
+        return ""
+    problems = list_problems(include_url=False, include_input=False, include_context=False)
+    return "; ".join(": ".join((*_place(each["loc"]), each["msg"])) for each in problems)
+
+
+def _place(location: Iterable[Any]) -> tuple[str, ...]:
+    place = ".".join(map(str, location))
+    return (place,) if place else ()
 
 
 def to_plain(value: Any) -> Any:
@@ -554,13 +626,28 @@ def _annotations(function: Any) -> dict[str, Any]:
         ) from error
 
 
+def _optional(parameter: inspect.Parameter, hint: Any) -> Any:
+    """Return the annotation of a parameter; `n: int = None` accepts None.
+
+    Raises:
+        Invalid: its default is not a value, but pydantic's description of one.
+    """
+    default = parameter.default
+    if type(default).__module__ == "pydantic.fields":
+        raise Invalid(
+            f"the default of {parameter.name} is {type(default).__name__}, which is not a value",
+            hint=f"write {parameter.name}: Annotated[…, Field(…)], and a default after it",
+        )
+    return hint | None if default is None and hint is not Any else hint
+
+
 def _field(parameter: inspect.Parameter, hint: Any) -> Any:
     """Return a parameter as a field of a struct."""
     name, default = parameter.name, parameter.default
     if default is parameter.empty:
         return name, hint
     if default is None:
-        return name, hint | None, None  # `n: int = None` accepts None
+        return name, hint, None
     if isinstance(default, _IMMUTABLE):
         return name, hint, default
     return name, hint, msgspec.field(default_factory=lambda: deepcopy(default))
@@ -595,8 +682,13 @@ def _foreign_schema(kind: type) -> dict[str, Any]:
     make = getattr(kind, "model_json_schema", None)  # pydantic's
     if make is None:
         raise NotImplementedError(f"{kind!r} has no schema")
-    prefix = f"{kind.__name__}."  # two models may each have an Inner
-    found: dict[str, Any] = make(ref_template=f"#/$defs/{prefix}{{model}}")
+    return _pydantic_schema(make, kind.__name__)
+
+
+def _pydantic_schema(make: Callable[..., dict[str, Any]], name: str) -> dict[str, Any]:
+    """Return a schema of pydantic whose definitions begin with a name: two may each have one."""
+    prefix = f"{name}."
+    found = make(ref_template=f"#/$defs/{prefix}{{model}}")
     if "$defs" in found:
         found["$defs"] = {prefix + name: inner for name, inner in found["$defs"].items()}
     return found

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from otolith.state.frames import Frame
     from otolith.state.live import Live, Stateless, state_of
     from otolith.state.schema.checks import Misfit
-    from otolith.state.schema.models import type_check
+    from otolith.state.schema.models import has_pydantic_parts, pydantic_adapter, type_check
     from otolith.state.schema.schema import Schema
     from otolith.state.stored_events import events
 
@@ -24,6 +24,8 @@ __all__ = [
     "Schema",
     "Stateless",
     "events",
+    "has_pydantic_parts",
+    "pydantic_adapter",
     "state_of",
     "type_check",
 ]
@@ -38,6 +40,8 @@ _HOME = {
     "AnyState": "base",
     "Stateless": "live",
     "events": "stored_events",
+    "has_pydantic_parts": "schema.models",
+    "pydantic_adapter": "schema.models",
     "state_of": "live",
     "type_check": "schema.models",
 }

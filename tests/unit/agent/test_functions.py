@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import functools
 import threading
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
+import annotated_types
+import pydantic
 import pytest
 
 from otolith import Versioned
 from otolith.agent import Agent, FunctionModel, ScriptedModel, Tool
 from otolith.agent.tools import to_plain
 from otolith.conversation import Message, Role, Text, ToolCall, ToolResult
-from otolith.errors import BadReply, Invalid, TimedOut
+from otolith.errors import BadReply, BadValue, Invalid, TimedOut
 from tests.patience import HANG_SECONDS
 
 
@@ -250,3 +254,97 @@ def test_what_a_model_raises_in_its_own_thread_is_raised_here():
 
     with pytest.raises(TimedOut, match="no"):
         Agent(fails, max_seconds=60).run("x")
+
+
+# ---------------------------------------------------------------- judged like a state
+
+
+def even(number: int) -> int:
+    if number % 2:
+        raise ValueError("odd")
+    return number
+
+
+@dataclass
+class Bounded:
+    size: Annotated[int, annotated_types.Gt(0)]
+
+
+JUDGED: list[tuple[Any, Any, Any, Any]] = [
+    # annotation, given, what the function gets, what is refused
+    (Annotated[int, pydantic.Field(gt=0, le=100)], 5, 5, -5),
+    (Annotated[int, annotated_types.Gt(0)], 5, 5, 0),
+    (pydantic.PositiveInt, 5, 5, 0),
+    (list[Annotated[int, pydantic.Field(gt=0)]], [5], [5], [5, 0]),
+    (Annotated[str, pydantic.AfterValidator(str.strip)], " a ", "a", 1),
+    (Annotated[int, pydantic.AfterValidator(even)], 0, 0, 1),
+    (Annotated[dt.date, pydantic.Field(gt=dt.date(2000, 1, 1))], "2026-01-01",
+     dt.date(2026, 1, 1), "1999-01-01"),
+    (Bounded, {"size": 1}, Bounded(1), {"size": 0}),
+    (Annotated[int, pydantic.Field(gt=0)] | None, None, None, 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("hint", "given", "found", "refused"), JUDGED, ids=[str(each[0]) for each in JUDGED]
+)
+def test_arguments_are_judged_like_the_values_of_a_state(hint, given, found, refused):
+    def take(value) -> str:
+        return "taken"
+
+    take.__annotations__["value"] = hint
+    signature = Tool(take).signature
+    assert signature.arguments({"value": given}) == {"value": found}
+    with pytest.raises(BadValue, match="the arguments of take"):
+        signature.arguments({"value": refused})
+
+
+def test_a_model_is_shown_the_bounds_that_pydantic_sets():
+    def pay(amount: Annotated[int, pydantic.Field(gt=0, le=100, description="in euros")] = 5):
+        """Pay."""
+
+    amount = Tool(pay).parameters["properties"]["amount"]
+    assert amount == {
+        "type": "integer",
+        "exclusiveMinimum": 0,
+        "maximum": 100,
+        "description": "in euros",
+        "default": 5,
+    }
+    assert Tool(pay).signature.arguments({}) == {"amount": 5}
+
+
+def test_models_in_what_pydantic_judges_are_defined_in_the_schema():
+    class Guest(pydantic.BaseModel):
+        name: str
+
+    def invite(guests) -> str:
+        return "invited"
+
+    invite.__annotations__["guests"] = Annotated[list[Guest], pydantic.Field(min_length=1)]
+    made = Tool(invite)
+    assert made.parameters["properties"]["guests"]["items"] == {"$ref": "#/$defs/guests.Guest"}
+    assert "guests.Guest" in made.parameters["$defs"]
+    assert made.signature.arguments({"guests": [{"name": "a"}]}) == {"guests": [Guest(name="a")]}
+
+
+def test_a_field_of_pydantic_is_not_a_default():
+    def pay(amount: int = pydantic.Field(gt=0)) -> str:
+        return "paid"
+
+    with pytest.raises(Invalid, match="the default of amount is FieldInfo"):
+        Tool(pay)
+
+
+def test_an_error_of_pydantic_does_not_repeat_what_was_given():
+    class Login(pydantic.BaseModel):
+        token: Annotated[pydantic.SecretStr, pydantic.Field(min_length=20)]
+
+    def enter(login) -> str:
+        return "in"
+
+    enter.__annotations__["login"] = Login
+    with pytest.raises(BadValue) as caught:
+        Tool(enter).signature.arguments({"login": {"token": "hunter2"}})
+    assert "token: Value should have at least 20" in str(caught.value)
+    assert "hunter2" not in str(caught.value)

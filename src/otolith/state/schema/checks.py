@@ -2,16 +2,23 @@
 
 A check is a function of one value that raises `Misfit`. `Checks` takes each annotation apart once,
 recursive ones too, and composes checks of scalars, containers and models; bounds in `Annotated`
-(msgspec.Meta, annotated-types, pydantic's Field) are checks as well.
+(msgspec.Meta, annotated-types) are checks as well, and what pydantic knows is judged by pydantic.
 
 What becomes of an annotation (`Checks.of`):
 
     None, bool, int, float, str, …     a scalar check, from a table
     X | Y, Literal, Annotated          a union, an enumeration, a check with bounds
-    list[X], dict[K, V], tuple[X, …]   a check of the container and of every part
+    list[X], dict[K, V], Iterable[X]   a check of the container and of every part
+    tuple[X, *tuple[Y, ...], Z]        a check of every part at its place
+    type[X]                            a class that X is, or is derived from X
     dataclass, TypedDict, models       a check of every field (`models.py`)
+    Annotated with pydantic's          the check of the type, then pydantic, which changes nothing
     TypeVar, NewType, type aliases     the check of what they stand for
     any other class                    isinstance
+
+Of classes of other libraries (`NDArray[float64]`) only the class is checked. The parameters of a
+`Callable`, the elements of an iterator and protocols that isinstance does not know cannot be
+checked: `Checks.unchecked` lists such annotations, and a schema with one warns when it is made.
 
 As for type checkers, an int is a float and an instance of a subclass is what its base is. Unlike
 for them, a bool is not a number and a datetime is not a date: that is nearly always a mistake.
@@ -23,7 +30,8 @@ import operator
 import re
 import types
 import typing
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime
 from typing import Any, TypeAlias
 
@@ -201,6 +209,42 @@ def tuple_of(parts: list[Check]) -> Check:
     return check
 
 
+def tuple_with_middle(first: list[Check], middle: Check, last: list[Check]) -> Check:
+    """Return a check of tuples that have any number of equal parts between others."""
+    least = len(first) + len(last)
+
+    def check(value: Any) -> None:
+        """Raise Misfit unless the value fits."""
+        if not isinstance(value, tuple) or len(value) < least:
+            raise Misfit(f"a tuple of at least {least}", value)
+        parts = [*first, *[middle] * (len(value) - least), *last]
+        at = 0
+        try:
+            for at, part in enumerate(parts):
+                part(value[at])
+        except Misfit as misfit:
+            raise misfit.below(str(at)) from None
+
+    return check
+
+
+def subclass_of(kinds: tuple[type, ...]) -> Check:
+    """Return a check that accepts classes, and those derived from them."""
+    expected = "a class that is " + " or ".join(map(type_name, kinds)) + ", or derived from it"
+
+    def check(value: Any) -> None:
+        """Raise Misfit unless the value fits."""
+        if not isinstance(value, type) or not issubclass(value, kinds):
+            raise Misfit(expected, value)
+
+    return check
+
+
+def refuse_any(value: object) -> None:
+    """Refuse everything."""
+    raise Misfit("no value at all", value)
+
+
 def mapping(kind: type, key_check: Check, part: Check) -> Check:
     """Return a check of mappings of one kind, of their keys and their values."""
     whole = instance_of(kind)
@@ -264,7 +308,7 @@ def typed_dict(kind: type, parts: dict[str, Check], required: frozenset[str]) ->
     return check
 
 
-_BOUND_LIBRARIES = {"msgspec", "annotated_types", "pydantic"}
+_BOUND_LIBRARIES = {"msgspec", "annotated_types"}
 
 _BOUNDS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
     "gt": (operator.gt, "> {}"),
@@ -276,6 +320,7 @@ _BOUNDS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
     "max_length": (lambda value, bound: len(value) <= bound, "at most {} long"),
     "pattern": (lambda value, bound: re.search(bound, value) is not None, "text like {!r}"),
     "func": (lambda value, bound: bool(bound(value)), "accepted by {}"),
+    "tz": (lambda value, bound: (value.tzinfo is not None) is bool(bound), "with tz={}"),
 }
 
 
@@ -284,9 +329,6 @@ def constraints(metadata: Iterable[Any]) -> Iterator[Callable[[Any], None]]:
     for each in metadata:
         if type(each).__module__.partition(".")[0] not in _BOUND_LIBRARIES:
             continue
-        inner = getattr(each, "metadata", None)
-        if isinstance(inner, list | tuple):  # pydantic's Field holds a list of bounds
-            yield from constraints(inner)
         for name, (holds, text) in _BOUNDS.items():
             bound = getattr(each, name, None)
             if bound is not None:
@@ -301,7 +343,7 @@ def _bounded(holds: Callable[[Any, Any], bool], bound: Any, text: str) -> Callab
         """Raise Misfit unless the value fits."""
         try:
             fits = holds(value, bound)
-        except (TypeError, ValueError, ArithmeticError):
+        except (TypeError, ValueError, ArithmeticError, AttributeError):
             fits = False
         if not fits:
             raise Misfit(expected, value)
@@ -309,8 +351,8 @@ def _bounded(holds: Callable[[Any, Any], bool], bound: Any, text: str) -> Callab
     return check
 
 
-ModelCheck: TypeAlias = "Callable[[Checks, type, Any], Check | None]"
-"""Returns the check of a model class with its annotation, or None for any other class."""
+ModelCheck: TypeAlias = "Callable[[Checks, Any, Any], Check | None]"
+"""Returns the check of a model class, or of what pydantic annotates; None for anything else."""
 
 _UNION = (typing.Union, types.UnionType)
 _WRAPPERS = {"ClassVar", "Final", "NotRequired", "ReadOnly", "Required", "Unpack"}
@@ -323,6 +365,8 @@ class Checks:
     def __init__(self, model_check: ModelCheck) -> None:
         self._model_check = model_check
         self._made: dict[Any, Check] = {}
+        self.unchecked: list[Any] = []
+        """Annotations of which only the class is checked, or nothing."""
 
     def of(self, hint: Any) -> Check:
         """Return the check of an annotation.
@@ -350,12 +394,19 @@ class Checks:
             return self._special(name, hint)
         origin, args = typing.get_origin(hint) or hint, typing.get_args(hint)
         if not isinstance(origin, type):
-            return accept_any
-        return (
-            self._model_check(self, origin, hint)
-            or (self._container(origin, args) if args or hint == tuple[()] else None)
-            or instance_of(origin)
-        )
+            return self._unchecked(hint, accept_any)
+        found = self._model_check(self, origin, hint)
+        if found is None and (args or hint == tuple[()]):
+            found = self._container(origin, args)
+        if found is not None:
+            return found
+        whole = instance_of(origin)
+        is_plain = origin.__module__ in _PLAIN_HOMES
+        return self._unchecked(hint, whole) if args and is_plain else whole
+
+    def _unchecked(self, hint: Any, check: Check) -> Check:
+        self.unchecked.append(hint)
+        return check
 
     def _special(self, name: str, hint: Any) -> Check:
         """Build the check of a special form of typing, by its name."""
@@ -365,32 +416,109 @@ class Checks:
         if name == "Literal":
             return literal(args)
         if name == "Annotated":
-            return all_of([self.of(args[0]), *constraints(args[1:])])
+            return self._annotated(hint, args)
         if name == "Wrapper":
             return self.of(args[0])
         if name == "NewType":
             return self.of(hint.__supertype__)
         if name == "TypeAliasType":
-            return self.of(hint.__value__)
+            return self.of(_alias_value(hint))
+        if name in ("Any", "Never", "LiteralString"):
+            return {"Any": accept_any, "Never": refuse_any, "LiteralString": SCALARS[str]}[name]
         if name != "TypeVar":
-            return accept_any
+            return self._unchecked(hint, accept_any)
         if hint.__constraints__:
             return union([self.of(each) for each in hint.__constraints__])
         return accept_any if hint.__bound__ is None else self.of(hint.__bound__)
+
+    def _annotated(self, hint: Any, args: tuple[Any, ...]) -> Check:
+        parts = [self.of(args[0]), *constraints(args[1:])]
+        by_library = self._model_check(self, typing.Annotated, hint)
+        return all_of(parts if by_library is None else [*parts, by_library])
 
     def _container(self, origin: type, args: tuple[Any, ...]) -> Check | None:
         """Build the check of a container and its parts; None for other types."""
         if origin.__module__ not in _PLAIN_HOMES:  # an array of float64 is an array
             return None
         if issubclass(origin, tuple):
-            if len(args) == 2 and args[1] is Ellipsis:
-                return collection(tuple, self.of(args[0]))
-            return tuple_of([self.of(arg) for arg in args])
+            return self._tuple(args)
+        if origin is type:
+            return self._class(args[0])
+        if issubclass(origin, Counter):
+            return mapping(origin, self.of(args[0]), SCALARS[int])
         if issubclass(origin, Mapping) and len(args) == 2:
             return mapping(origin, self.of(args[0]), self.of(args[1]))
-        if issubclass(origin, Collection) and len(args) == 1:
+        if issubclass(origin, Iterable) and not issubclass(origin, Iterator) and len(args) == 1:
             return collection(origin, self.of(args[0]))
         return None
+
+    def _tuple(self, args: tuple[Any, ...]) -> Check:
+        if len(args) == 2 and args[1] is Ellipsis:
+            return collection(tuple, self.of(args[0]))
+        at = next((at for at, arg in enumerate(args) if _is_unpacked(arg)), None)
+        if at is None:
+            return tuple_of([self.of(arg) for arg in args])
+        inside = typing.get_args(_unpacked(args[at]))
+        if len(inside) != 2 or inside[1] is not Ellipsis:  # *tuple[int, str], or *Ts
+            is_open = not inside
+            flat = args[:at] + (() if is_open else inside) + args[at + 1 :]
+            if not is_open:
+                return self._tuple(flat)
+            inside = (Any, ...)
+        first, last = (list(map(self.of, part)) for part in (args[:at], args[at + 1 :]))
+        return tuple_with_middle(first, self.of(inside[0]), last)
+
+    def _class(self, hint: Any) -> Check:
+        """Build the check of `type[X]`."""
+        bound = getattr(hint, "__bound__", None)
+        hint = bound if isinstance(hint, typing.TypeVar) and bound is not None else hint
+        alternatives = typing.get_args(hint) if _special(hint) == "Union" else (hint,)
+        kinds = tuple(typing.get_origin(each) or each for each in alternatives)
+        if hint is Any or isinstance(hint, typing.TypeVar):
+            return instance_of(type)
+        if not all(isinstance(each, type) for each in kinds):
+            return self._unchecked(type[hint], instance_of(type))
+        return subclass_of(kinds)
+
+
+def _is_unpacked(hint: Any) -> bool:
+    """Tell whether a part of a tuple stands for several: `*tuple[int, ...]` or `Unpack[…]`."""
+    return bool(getattr(hint, "__unpacked__", False)) or _is_unpack(hint)
+
+
+def _is_unpack(hint: Any) -> bool:
+    return getattr(typing.get_origin(hint), "_name", None) == "Unpack"
+
+
+def _unpacked(hint: Any) -> Any:
+    return typing.get_args(hint)[0] if _is_unpack(hint) else hint
+
+
+def _alias_value(hint: Any) -> Any:
+    """Return what a type alias stands for; the parameters of a generic one are substituted."""
+    alias = typing.get_origin(hint) or hint
+    given = dict(zip(alias.__type_params__, typing.get_args(hint), strict=False))
+    return substituted(alias.__value__, given)
+
+
+def substituted(hint: Any, given: dict[Any, Any]) -> Any:
+    """Return an annotation with type parameters replaced."""
+    if not given:
+        return hint
+    if _is_hashable(hint) and hint in given:
+        return given[hint]
+    open_parameters = getattr(hint, "__parameters__", ())
+    if not open_parameters or isinstance(hint, type):
+        return hint
+    return hint[tuple(given.get(each, each) for each in open_parameters)]
+
+
+def _is_hashable(hint: Any) -> bool:
+    try:
+        hash(hint)
+    except TypeError:
+        return False
+    return True
 
 
 class _ForwardCheck:
@@ -415,10 +543,13 @@ def _special(hint: Any) -> str | None:
         return "Annotated"
     if getattr(origin, "_name", None) in _WRAPPERS:
         return "Wrapper"
-    name = type(hint).__name__
-    if name in ("NewType", "TypeVar", "TypeAliasType"):
-        return name
+    for name in (type(hint).__name__, type(origin).__name__):
+        if name in ("NewType", "TypeVar", "TypeAliasType"):
+            return name
+    if hint in (typing.Never, typing.NoReturn):
+        return "Never"
+    if hint in (Any, typing.LiteralString):
+        return "Any" if hint is Any else "LiteralString"
     kind = origin or hint
     is_protocol = getattr(kind, "_is_protocol", False)
-    can_check = getattr(kind, "_is_runtime_protocol", False)
-    return "Any" if hint is Any or (is_protocol and not can_check) else None
+    return "Protocol" if is_protocol and not getattr(kind, "_is_runtime_protocol", False) else None

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import dataclasses
 import typing
+import warnings
 from collections.abc import Iterator
 from copy import copy
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import msgspec
 
 from otolith.errors import Invalid
 from otolith.state.schema import checks as check_of
-from otolith.state.schema.checks import Check, Checks, Misfit, type_name
+from otolith.state.schema.checks import Check, Checks, Misfit, substituted, type_name
 
 _NOT_SCHEMAS = {"cls", "config", "default", "expected", "metadata", "ref", "serialization"}
 _PREFIX = "Input should be "
@@ -51,6 +53,72 @@ def pydantic_check(kind: Any) -> Check:
             raise _misfit(error.errors(include_url=False)[0], value) from None
 
     return check
+
+
+def pydantic_type_check(hint: Any) -> Check:
+    """Return the check of an annotation by pydantic; what its validators return is not used.
+
+    Raises:
+        Invalid: pydantic cannot judge it.
+    """
+    from pydantic_core import SchemaValidator, ValidationError
+
+    validator = SchemaValidator(_strict(pydantic_adapter(hint).core_schema))
+
+    def check(value: Any) -> None:
+        """Raise unless the value fits the annotation."""
+        try:
+            validator.validate_python(value, strict=True)
+        except ValidationError as error:
+            raise _misfit(error.errors(include_url=False)[0], value) from None
+
+    return check
+
+
+def pydantic_adapter(hint: Any) -> Any:
+    """Return pydantic's TypeAdapter of an annotation.
+
+    Raises:
+        Invalid: pydantic cannot judge it.
+    """
+    from pydantic import ConfigDict, TypeAdapter
+    from pydantic.errors import PydanticUserError
+
+    config = ConfigDict(arbitrary_types_allowed=True)
+    try:
+        try:
+            return TypeAdapter(hint, config=config)
+        except PydanticUserError as error:
+            if error.code != "type-adapter-config-unused":
+                raise
+            return TypeAdapter(hint)  # a model or dataclass, which has a config of its own
+    except (PydanticUserError, NameError, TypeError) as error:
+        raise Invalid(
+            f"pydantic cannot judge {hint}: {error}", hint="use types that pydantic knows"
+        ) from error
+
+
+def has_pydantic_parts(hint: Any) -> bool:
+    """Tell whether pydantic is to judge an annotation, or a part of it that is not in a class."""
+    kind = typing.get_origin(hint) or hint
+    if hasattr(hint, "__metadata__"):
+        bounds = hint.__metadata__ if find_spec("pydantic") else ()
+        has_bounds = any(_library(each) == "annotated_types" for each in bounds)
+        is_judged = has_bounds or any(map(_is_of_pydantic, hint.__metadata__))
+        return is_judged or has_pydantic_parts(hint.__origin__)
+    is_judged = hasattr(kind, "__get_pydantic_core_schema__") and not is_pydantic(kind)
+    if is_judged and isinstance(kind, type) and not dataclasses.is_dataclass(kind):
+        return True
+    return any(map(has_pydantic_parts, typing.get_args(hint)))
+
+
+def _is_of_pydantic(metadata: object) -> bool:
+    is_own = _library(metadata) in ("pydantic", "pydantic_core")
+    return is_own or hasattr(metadata, "__get_pydantic_core_schema__")
+
+
+def _library(metadata: object) -> str:
+    return type(metadata).__module__.partition(".")[0]
 
 
 def pydantic_fields(kind: Any) -> Iterator[tuple[str, Check, bool]]:
@@ -199,7 +267,13 @@ def fields_of(model: Any) -> list[Field]:
         )
     checks = Checks(model_check)
     hints = _hints(kind, model)
-    return [Field(name, checks.of(hints[name]), required[name]) for name in required]
+    fields = [Field(name, checks.of(hints[name]), required[name]) for name in required]
+    for unchecked in checks.unchecked:
+        warnings.warn(
+            f"{type_name(kind)}: values of {unchecked} are checked only as far as isinstance goes",
+            stacklevel=4,
+        )
+    return fields
 
 
 def type_check(hint: Any) -> Check:
@@ -211,23 +285,33 @@ def type_check(hint: Any) -> Check:
     return Checks(model_check).of(hint)
 
 
-def model_check(checks: Checks, kind: type, hint: Any) -> Check | None:
-    """Return the check of a nested model, or None if the class is not a model."""
+def model_check(checks: Checks, kind: Any, hint: Any) -> Check | None:
+    """Return the check of a nested model, or of what pydantic annotates; None for other classes."""
+    if kind is typing.Annotated:
+        is_judged = any(map(_is_of_pydantic, hint.__metadata__))
+        return pydantic_type_check(hint) if is_judged else None
     if is_pydantic(kind):
         return pydantic_check(kind)
+    if hasattr(kind, "__get_pydantic_core_schema__") and not dataclasses.is_dataclass(kind):
+        return pydantic_type_check(hint)  # a class that tells pydantic what its values are
     required = _required(kind)
     if required is None:
         return None
     hints = _hints(kind, hint)
     parts = {name: checks.of(hints.get(name, Any)) for name in required}
-    if typing.is_typeddict(kind):
+    if _is_typed_dict(kind):
         return check_of.typed_dict(kind, parts, frozenset(n for n in required if required[n]))
     return check_of.model(kind, list(parts.items()))
 
 
+def _is_typed_dict(kind: Any) -> bool:
+    """Tell whether a class is a TypedDict, of typing or of typing_extensions."""
+    return typing.is_typeddict(kind) or type(kind).__name__ == "_TypedDictMeta"
+
+
 def _required(kind: Any) -> dict[str, bool] | None:
     """Return the fields of a class and whether each is required; None for other classes."""
-    if typing.is_typeddict(kind):
+    if _is_typed_dict(kind):
         return _required_keys(kind)
     if dataclasses.is_dataclass(kind):
         no = dataclasses.MISSING
@@ -259,7 +343,7 @@ def _required_keys(kind: Any) -> dict[str, bool]:
 
 
 def _hints(kind: Any, hint: Any) -> dict[str, Any]:
-    """Return the annotations of a class; the parameters of a generic one are substituted."""
+    """Return the annotations of a class; the parameters of generic classes are substituted."""
     try:
         hints = typing.get_type_hints(kind, include_extras=True)
     except (NameError, TypeError, AttributeError, SyntaxError) as error:
@@ -267,15 +351,20 @@ def _hints(kind: Any, hint: Any) -> dict[str, Any]:
             f"the annotations of {type_name(kind)} cannot be resolved: {error}",
             hint="define or import what they name at the top level of the module",
         ) from error
-    given = dict(zip(getattr(kind, "__parameters__", ()), typing.get_args(hint), strict=False))
-    return {name: _substituted(each, given) for name, each in hints.items()} if given else hints
+    given = _parameters_of_fields(kind, typing.get_args(hint))
+    return {name: substituted(each, given.get(name, {})) for name, each in hints.items()}
 
 
-def _substituted(hint: Any, given: dict[Any, Any]) -> Any:
-    """Return an annotation with type parameters replaced."""
-    if hint in given:
-        return given[hint]
-    open_parameters = getattr(hint, "__parameters__", ())
-    if not open_parameters or isinstance(hint, type):
-        return hint
-    return hint[tuple(given.get(each, each) for each in open_parameters)]
+def _parameters_of_fields(kind: Any, args: tuple[Any, ...]) -> dict[str, dict[Any, Any]]:
+    """Return what the type parameters of each field stand for, also of fields of generic bases."""
+    given = dict(zip(getattr(kind, "__parameters__", ()), args, strict=False))
+    found: dict[str, dict[Any, Any]] = {}
+    bases = vars(kind).get("__orig_bases__", kind.__bases__)
+    for base in reversed(bases):
+        origin = typing.get_origin(base) or base
+        if origin not in (typing.Generic, object) and isinstance(origin, type):
+            filled = tuple(substituted(each, given) for each in typing.get_args(base))
+            found |= _parameters_of_fields(origin, filled)
+    own = vars(kind).get("__annotations__", {})  # that of a TypedDict has what it inherits, too
+    fresh = (name for name in own if not (_is_typed_dict(kind) and name in found))
+    return found | dict.fromkeys(fresh, given)
