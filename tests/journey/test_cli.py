@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import shutil
 import subprocess
 import sys
@@ -414,6 +416,49 @@ def test_a_reader_that_leaves_early_is_no_error(trip, tmp_path):
     assert (done.stdout, done.stderr) == ("c", "")
 
 
+C_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"PAGER": "cat -u", **C_LOCALE},
+        {"PAGER": 'less "'},
+        {"PAGER": "no-such-pager --quiet"},
+        {"PAGER": "   "},
+        {"PAGER": "/"},
+    ],
+)
+def test_a_log_is_shown_on_any_terminal_with_any_pager(trip, tmp_path, environment):
+    trip("set", "n", "1")
+    trip("commit", "-m", "日本 grüße")
+    here, there = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "otolith.cli", "log", "-n", "1"],
+        cwd=tmp_path,
+        env={**os.environ, **environment},
+        stdin=there,
+        stdout=there,
+        stderr=there,
+    ) as process:
+        os.close(there)
+        shown = read_all(here)
+        assert process.wait(HANG_SECONDS) == 0, shown
+    os.close(here)
+    expected = "gr\\xfc" if "LC_ALL" in environment else "grüße"
+    assert expected in shown
+    assert "Traceback" not in shown
+
+
+def read_all(terminal):
+    """Return what is written to a terminal until its other end is closed."""
+    pieces = []
+    with contextlib.suppress(OSError):  # Linux reports the end as an error
+        while piece := os.read(terminal, 65536):
+            pieces.append(piece)
+    return b"".join(pieces).decode()
+
+
 # ---------------------------------------------------------------- going wrong
 
 
@@ -446,6 +491,8 @@ def test_a_reader_that_leaves_early_is_no_error(trip, tmp_path):
         ("set x {oops --type json", 2, "--type str"),
         ("rm nope", 3, "otolith ls"),
         ("commit", 0, ""),
+        ("commit -m again", 0, ""),
+        ("log --steps --graph", 2, "omit --graph"),
         ("merge --continue", 2, "otolith merge BRANCH"),
         ("merge --take ours budget", 2, "otolith merge BRANCH"),
         ("rollback", 2, "--help"),

@@ -88,20 +88,29 @@ def dumps(data: object) -> str:
 
 def page(lines: Iterable[str], options: GlobalOptions) -> None:
     """Print lines as they are produced, through the user's pager if the output is a terminal."""
-    pager = os.environ.get("PAGER", "less")
-    if options.is_paged and sys.stdout.isatty() and pager not in ("", "cat"):
-        environment = {"LESS": "FRX", "LV": "-c"} | dict(os.environ)
-        try:
-            process = subprocess.Popen(  # noqa: S603 - the pager that the user chose
-                shlex.split(pager), stdin=subprocess.PIPE, text=True, env=environment
-            )
-        except FileNotFoundError:
-            pass  # print without a pager
-        else:
-            _print_to_pager(process, lines)
-            return
+    process = _start_pager() if options.is_paged and sys.stdout.isatty() else None
+    if process is not None:
+        _print_to_pager(process, lines)
+        return
     for line in lines:
         click.echo(escape_line(line))
+
+
+def _start_pager() -> subprocess.Popen[str] | None:
+    """Start the user's pager; None if there is none, or it cannot be started.
+
+    What the terminal cannot encode is escaped, as on standard output.
+    """
+    try:
+        words = shlex.split(os.environ.get("PAGER", "less"))
+        if words in ([], ["cat"]):
+            return None
+        environment = {"LESS": "FRX", "LV": "-c"} | dict(os.environ)
+        return subprocess.Popen(  # noqa: S603 - the pager that the user chose
+            words, stdin=subprocess.PIPE, text=True, errors="backslashreplace", env=environment
+        )
+    except (ValueError, OSError):  # an open quote; a program that is missing or not executable
+        return None
 
 
 def _print_to_pager(process: subprocess.Popen[str], lines: Iterable[str]) -> None:

@@ -27,3 +27,31 @@ def test_a_kind_that_is_new_has_a_place():
     assert StateDifference([], agent=[ChangeLine("wish", "w", "added", "a window")]).paths() == [
         ".memory"
     ]
+
+
+def test_the_log_of_a_run_is_folded_to_its_steps(place):
+    with Versioned(Disk("a.db"), session="trip") as state:
+        state.commit("before", allow_empty=True)
+    assert run("run", "bot.py:agent", "Pay for the flight").exit_code == 0
+    run("set", "note", "1")
+    run("commit", "-m", "after")
+
+    lines = run("log", "--steps").output.splitlines()
+    assert [line.split(" ", 1)[1].split("  ")[0] for line in lines] == [
+        "(@ main) after", "step 2, done", "step 1", "begin main", "before",
+    ]  # fmt: skip
+    assert "Paid 5 to the" in lines[1]
+    assert "pay(amount=5)" in lines[2]
+    assert lines[2].endswith("[4 commits]")
+    assert len(run("log", "--steps", "-n", "2").output.splitlines()) == 2
+
+    every = [commit["id"] for commit in data("log")["commits"]]
+    folded = data("log", "--steps")["commits"]
+    assert [id for each in folded for id in (each["id"], *each["folded"])] == every
+
+
+def test_a_step_that_did_not_end_is_folded_by_itself(unsure):
+    lines = run("log", "--steps").output.splitlines()
+    assert len(lines) == 2
+    assert "begun pay" in lines[0]
+    assert lines[0].endswith("[2 commits]")

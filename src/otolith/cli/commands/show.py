@@ -11,7 +11,7 @@ JSON:
     diff        changes, workspace, agent
     ls          path, entries (name, kind, length, bytes)
     blame       blame (path, commit)
-    log         commits
+    log         commits; with --steps, each has folded (ids of commits) and did (lines)
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import click
 from otolith.cli.address import Address, parse_address, parse_keys, parse_range, parse_ref_path
 from otolith.cli.format.history import (
     ChangedPath,
+    FoldedStep,
     InitialChange,
     Labels,
     Lanes,
@@ -32,10 +33,12 @@ from otolith.cli.format.history import (
     changes_text,
     commit_json,
     first_line,
+    fold_steps,
     format_time,
     heading,
     labels,
     oneline,
+    plural,
     short_id,
     summary,
 )
@@ -57,9 +60,11 @@ from otolith.core import (
     parse_path,
 )
 from otolith.errors import KeyNotFound
-from otolith.text import size_text
+from otolith.text import clip, size_text
 from otolith.views import ChangeLine, change_report
 from otolith.workspace import Difference, workspace_diff
+
+_SAID_LETTERS = 100  # of an answer, in `log --steps`
 
 
 class StateDifference(NamedTuple):
@@ -297,6 +302,7 @@ def blame(options: GlobalOptions, path: str, ref: str) -> None:
 @click.option("--path", metavar="PATH", help="Only commits that changed this path.")
 @click.option("--var", metavar="NAME", help="Only commits that changed this variable.")
 @click.option("--all", "everything", is_flag=True, help="All branches of the session.")
+@click.option("--steps", is_flag=True, help="One line per step of an agent, with what it did.")
 @json_option
 @click.pass_obj
 def log(
@@ -309,18 +315,74 @@ def log(
     path: str | None,
     var: str | None,
     everything: bool,
+    steps: bool,
 ) -> None:
-    """Show commits, newest first: of the current branch, or up to REF."""
+    """Show commits, newest first: of the current branch, or up to REF.
+
+    With `--steps`, the replies, effects and code that belong to a step of an agent are folded into
+    it.
+    """
+    if steps and (as_graph or everything or path is not None or var is not None):
+        raise click.UsageError("--steps folds one branch\nomit --graph, --all, --path and --var")
     if as_graph and (path is not None or var is not None):
         raise click.UsageError("--graph draws whole histories\nomit --path and --var, or --graph")
     if path is not None and var is not None:
         raise click.UsageError("give --path or --var, not both")
     keys = (WORKSPACE, "vars", var) if var is not None else path
     with open_current(options, read_only=True) as current:
-        commits = islice(_commits(current, ref, keys, everything=everything), limit)
+        commits = _commits(current, ref, keys, everything=everything)
+        if steps:
+            _print_steps(current, commits, limit, options)
+            return
+        commits = islice(commits, limit)
         lanes = Lanes() if as_graph else None
         lines = _log_lines(commits, _labels(current), lanes, on_one_line=on_one_line)
         output(options, lambda: {"commits": [commit_json(commit) for commit in commits]}, lines)
+
+
+class AgentStep(NamedTuple):
+    """One line of `log --steps`: a commit, those that are folded into it, and what they did."""
+
+    commit: Commit
+    parts: list[Commit]
+    did: list[str]
+
+    def line(self, names: Labels) -> str:
+        """Return it as text."""
+        phase = str(self.commit.meta.get("phase", ""))
+        ending = f", {phase}" if phase in ("done", "error", "paused") else ""
+        count = f"  [{plural(len(self.parts) + 1, 'commit')}]" if self.parts else ""
+        did = f"  {escape('; '.join(self.did))}" if self.did else ""
+        return oneline(self.commit, names) + ending + did + click.style(count, dim=True)
+
+    def to_json(self) -> dict[str, object]:
+        """Return it as JSON data."""
+        folded = [part.id for part in self.parts]
+        return commit_json(self.commit) | {"folded": folded, "did": self.did}
+
+
+def _print_steps(
+    current: OpenBranch, commits: Iterator[Commit], limit: int | None, options: GlobalOptions
+) -> None:
+    """Print commits, those of an agent folded into its steps."""
+    found = (_agent_step(current, step) for step in islice(fold_steps(commits), limit))
+    names = _labels(current)
+    lines = (each.line(names) for each in found)
+    output(options, lambda: {"commits": [each.to_json() for each in found]}, lines)
+
+
+def _agent_step(current: OpenBranch, step: FoldedStep) -> AgentStep:
+    """Return a step with its calls of tools; without calls, with what the model said."""
+    if not step.is_agent:
+        return AgentStep(step.commit, step.parts, [])
+    changes = change_report(current.branch, step.before, step.commit)
+    calls = [each.text for each in changes if each.what == "call" and each.how == "added"]
+    said = [
+        clip(each.text.removeprefix("assistant: "), _SAID_LETTERS)
+        for each in changes
+        if each.what == "message" and each.text.startswith("assistant: ")
+    ]
+    return AgentStep(step.commit, step.parts, calls or said[-1:])
 
 
 def _labels(current: OpenBranch) -> Labels:

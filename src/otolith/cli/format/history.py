@@ -194,6 +194,48 @@ def conflict_json(conflict: PathConflict) -> dict[str, Any]:
     return found | {side: to_json(value) for side, value in sides.items()}
 
 
+class FoldedStep(NamedTuple):
+    """A commit, and with the step of an agent the commits that led to it, newest first."""
+
+    commit: Commit
+    parts: list[Commit]
+
+    @property
+    def is_agent(self) -> bool:
+        """Whether it is a step of an agent, or the part of one that was not finished."""
+        return "run" in self.commit.meta
+
+    @property
+    def before(self) -> str | None:
+        """The commit that the step began at; None if it was the first."""
+        oldest = self.parts[-1] if self.parts else self.commit
+        return oldest.parents[0] if oldest.parents else None
+
+
+def fold_steps(commits: Iterable[Commit]) -> Iterator[FoldedStep]:
+    """Fold the replies, effects and runs of code of an agent into its steps; newest first.
+
+    Other commits stay as they are. Parts without a step are those of a step that did not end.
+    """
+    step: FoldedStep | None = None
+    for commit in commits:
+        if step is not None and step.is_agent and _is_part(commit, step.commit):
+            step.parts.append(commit)
+            continue
+        if step is not None:
+            yield step
+        step = FoldedStep(commit, [])
+    if step is not None:
+        yield step
+
+
+def _is_part(commit: Commit, step: Commit) -> bool:
+    """Tell whether a commit was made during a step: it counts none, and is of the same run."""
+    if "call" in commit.meta:  # code that the step ran
+        return True
+    return "iteration" not in commit.meta and commit.meta.get("run") == step.meta["run"]
+
+
 _LANE_COLORS = ("red", "green", "blue", "magenta", "cyan")
 
 
