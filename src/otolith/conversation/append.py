@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from otolith.conversation.formats import openai_chat
+from otolith.conversation.formats import anthropic, openai_chat, read
 from otolith.conversation.formats.parts import compact_json
 from otolith.conversation.formats.recognition import as_dict, format_of, is_plain, read_plain
 from otolith.conversation.message import (
@@ -124,9 +124,13 @@ def _plain_message(role: Role, content: Any, calls: Sequence[Any], name: str) ->
         ]
     if len(uses) < len(found):
         raw["tool_calls"] = [call for call in found if call not in uses]
-    if name and format_of(raw) == openai_chat.NAME:
+    form = format_of(raw)
+    if name and form == openai_chat.NAME:
         raw["name"] = name
-    (message,) = read_plain([raw])
+    if role is Role.SYSTEM and form == anthropic.NAME:
+        (message,) = read({"system": raw["content"], "messages": []}, form)
+    else:
+        (message,) = read_plain([raw])
     return message if message.name == name else replace(message, name=name)
 
 

@@ -252,6 +252,8 @@ RESPONSES: dict[str, Any] = {
         },
         {
             "type": "message",
+            "id": "msg_9",
+            "status": "completed",
             "role": "assistant",
             "content": [{"type": "refusal", "refusal": "I will not do that."}],
         },

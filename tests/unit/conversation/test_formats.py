@@ -35,6 +35,11 @@ TALK = [
 ]
 
 
+@pytest.fixture
+def chat():
+    return otolith.open("memory:").session("s").conversation
+
+
 def test_a_chat_is_written_as_openai_has_it():
     assert write(TALK, "openai")["messages"] == [
         {"role": "system", "content": "be brief"},
@@ -267,3 +272,47 @@ def test_a_custom_call_without_input_is_written_with_an_empty_one():
     (item,) = write([Message(Role.ASSISTANT, (call,))], "responses")["input"]
 
     assert item["input"] == ""
+
+
+def test_a_later_system_message_of_anthropic_is_given_back_and_sent_as_it_came(chat):
+    document = {
+        "system": "You book flights.",
+        "messages": [
+            {"role": "user", "content": "hi"},
+            {"role": "assistant", "content": "yes"},
+            {"role": "system", "content": [{"type": "text", "text": "be brief"}]},
+            {"role": "user", "content": "go"},
+        ],
+    }
+    assert write(read(document, "anthropic"), "anthropic") == document
+    chat.load(document, "anthropic")
+    context = chat.context(1000, "anthropic")
+    assert (context.system, context.messages) == (document["system"], document["messages"])
+    assert chat.context(1000, "openai").messages[3]["role"] == "system"
+
+
+def test_a_later_system_message_of_another_provider_is_told_to_anthropic_by_the_user():
+    said = [{"role": role, "content": "x"} for role in ("user", "system")]
+    written = write(read(said, "openai"), "anthropic")
+    assert written["messages"][1] == {"role": "user", "content": "<system>x</system>"}
+
+
+def test_the_first_system_message_is_the_prompt_of_a_request_wherever_it_was(chat):
+    messages = [{"role": role, "content": "x"} for role in ("system", "user")]
+    chat.load({"messages": messages}, "anthropic")
+    assert chat.dump("anthropic") == {"messages": messages}
+    assert chat.context(1000, "anthropic").system == "x"
+
+
+@pytest.mark.parametrize("item", [{"id": "msg_1"}, {"id": "msg_1", "type": None}])
+def test_a_reference_to_an_item_needs_no_type(item):
+    document = {"input": [{"role": "user", "content": "hi"}, item]}
+    assert write(read(document, "responses"), "responses") == document
+
+
+def test_a_request_to_the_responses_api_has_the_fields_that_its_types_require(chat):
+    chat.user([Text("look"), Attachment("image/png", b"x")])
+    chat.assistant([Text("one"), Text("two")])
+    first, second = chat.context(10_000, "responses").messages
+    assert first["content"][1]["detail"] == "auto"
+    assert second == {"type": "message", "role": "assistant", "content": "one\ntwo"}

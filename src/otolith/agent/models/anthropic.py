@@ -52,6 +52,8 @@ class _AnthropicStream(StreamedReply):
         elif kind in ("thinking_delta", "signature_delta"):
             name = kind.removesuffix("_delta")
             block[name] = block.get(name, "") + delta[name]
+        elif kind == "citations_delta":
+            block["citations"] = [*(block.get("citations") or ()), delta["citation"]]
 
     def _response(self) -> dict[str, Any]:
         for index, text in self._json.items():

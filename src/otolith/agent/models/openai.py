@@ -116,10 +116,9 @@ class OpenAIModel(ProviderModel):
         except (KeyError, IndexError, TypeError, AttributeError) as error:
             why = f"the response is not a chat completion: {error!r}"
             raise BadReply(why, hint="try again") from error
-        made = _assistant_message(message)
-        if isinstance(made, dict) and made.pop("refusal", None):
+        if isinstance(message, dict) and message.get("refusal"):
             stop_reason = "refusal"  # OpenAI reports it beside the word "stop"
-        return self._valid_reply(made, usage, stop_reason)
+        return self._valid_reply(_assistant_message(message), usage, stop_reason)
 
 
 def _assistant_message(message: Any) -> Any:
@@ -132,7 +131,7 @@ def _assistant_message(message: Any) -> Any:
         return message
     found = {name: value for name, value in message.items() if value is not None}
     if isinstance(found.get("refusal"), str) and not found.get("content"):
-        found["content"] = found["refusal"]
+        found["content"] = found.pop("refusal")
     if isinstance(found.get("tool_calls"), list):
         found["tool_calls"] = [_with_text_arguments(call) for call in found["tool_calls"]]
     return {"role": "assistant", "content": None, **found}

@@ -99,7 +99,8 @@ class ProviderModel(ABC):
                 body["system"] = sent.system
             body |= self._options
             if tools:
-                body["tools"] = [self._tool_data(tool) for tool in tools]
+                offered = self._options.get("tools") or ()
+                body["tools"] = [*offered, *map(self._tool_data, tools)]
             if on_text is None:
                 return self._reply(self._endpoint.post(self._path, body))
             streamed = self._streamed_reply(on_text, self._endpoint.excerpt)

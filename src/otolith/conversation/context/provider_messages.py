@@ -278,18 +278,21 @@ def _renamed(message: Message, ids: dict[str, str], tools: dict[str, str]) -> Me
 
 
 def _valid_items(items: str | list[Any]) -> list[Any]:
-    """Leave out reasoning that nothing of the assistant follows, which OpenAI refuses."""
+    """Return items with all fields that a request must have.
+
+    Reasoning that nothing of the assistant follows is left out: OpenAI refuses it.
+    """
     out: list[Any] = []
     for item in [openai_responses.as_item(items)] if isinstance(items, str) else reversed(items):
         is_followed = bool(out) and openai_responses.is_from_assistant(out[-1])
         if item.get("type") != "reasoning" or is_followed:
-            out.append(item)
+            out.append(openai_responses.as_request_item(item))
     return out[::-1]
 
 
 def _assemble_anthropic(pieces: Sequence[list[Any]]) -> ProviderRequest:
     """Join messages of one role in a row, begin with the user, end nothing with thinking."""
-    document = anthropic.document(pieces)
+    document = anthropic.document(pieces, is_request=True)
     raws = [{key: raw[key] for key in ("role", "content")} for raw in document["messages"]]
     raws = [raw for raw in map(_without_last_thinking, _join_roles(raws)) if raw["content"]]
     raws = _join_roles(raws)

@@ -10,9 +10,10 @@ What becomes what, in both directions:
     any other block          Extra, written back to this provider only
 
 It cannot hold: reasoning without a signature, parts that only another provider understands, and
-names of speakers. A system message after the first becomes a user message in <system> tags. An
-attachment that is not a picture, PDF or text, or that is not in a message of the user or a tool,
-becomes a line that names it, as does one in the result of a tool that failed.
+names of speakers. A system message after the first stays one if it was read from the messages of
+this format; one of another format becomes a user message in <system> tags. An attachment that is
+not a picture, PDF or text, or that is not in a message of the user or a tool, becomes a line that
+names it, as does one in the result of a tool that failed.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ from otolith.frozen import thaw
 
 NAME = "anthropic"
 _PLAIN_TEXT = "text/plain"
+_PLACE, _IN_MESSAGES = "in", "messages"
+"""A field of a chunk, not of a document: a system message that is not in the field `system`."""
 
 
 def chunks(document: Any) -> Iterator[list[Any]]:
@@ -59,16 +62,20 @@ def chunks(document: Any) -> Iterator[list[Any]]:
             yield [{"role": "system", "content": document["system"]}]
         document = document["messages"]
     for raw in message_list(document):
-        yield [raw]
+        is_system = isinstance(raw, Mapping) and raw.get("role") == "system"
+        yield [{**raw, _PLACE: _IN_MESSAGES}] if is_system else [raw]
 
 
-def document(chunks: Sequence[list[Any]]) -> dict[str, Any]:
-    """Return the document made of chunks; the first system messages are the system prompt."""
+def document(chunks: Sequence[list[Any]], *, is_request: bool = False) -> dict[str, Any]:
+    """Return the document made of chunks; the first system messages are the system prompt.
+
+    For a request this includes those that were read from the messages.
+    """
     raws = [raw for chunk in chunks for raw in chunk]
     prompts = []
-    while raws and raws[0]["role"] == "system":
+    while raws and raws[0]["role"] == "system" and (is_request or _PLACE not in raws[0]):
         prompts.append(raws.pop(0)["content"])
-    messages = {"messages": [_in_tags(raw) if raw["role"] == "system" else raw for raw in raws]}
+    messages = {"messages": [_later_system(r) if r["role"] == "system" else r for r in raws]}
     if len(prompts) == 1:
         return {"system": prompts[0]} | messages
     blocks = [block for content in prompts for block in as_blocks(content)]
@@ -80,8 +87,10 @@ def as_blocks(content: Any) -> list[Any]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
 
 
-def _in_tags(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a later system message as one of the user."""
+def _later_system(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a later system message: as it was read, or as one of the user."""
+    if _PLACE in raw:
+        return {name: value for name, value in raw.items() if name != _PLACE}
     text = "\n".join(block.get("text", "") for block in as_blocks(raw["content"]))
     return {"role": "user", "content": f"<system>{text}</system>"}
 

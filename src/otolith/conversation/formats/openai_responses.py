@@ -55,9 +55,15 @@ NAME = "responses"
 _INSTRUCTIONS = "instructions"
 _SCREENSHOT, _COMPUTER_OUTPUT = "computer_screenshot", "computer_call_output"
 _CUSTOM_CALL, _SHELL_OUTPUT = "custom_tool_call", "local_shell_call_output"
+_REFERENCE = "item_reference"
 _APPROVAL = "mcp_approval_response"
 """The answer of a person to a server that asked; it does not begin a turn."""
 _ASSISTANT_ITEMS = ("reasoning", "mcp_list_tools", "mcp_approval_request")
+_REQUIRED: dict[str, dict[str, Any]] = {
+    "input_image": {"detail": "auto"},
+    "output_text": {"annotations": []},
+}
+"""What a request must say of a block of content, if the block does not."""
 _NOT_ARGUMENTS = ("type", "id", "call_id", "status", "name")
 """The fields of an item of a built-in tool that are not its arguments."""
 
@@ -108,12 +114,38 @@ def as_item(item: Any) -> dict[str, Any]:
     return found
 
 
+def as_request_item(item: dict[str, Any]) -> dict[str, Any]:
+    """Return an item with the fields that a request must have, and a document need not.
+
+    A message of the assistant has an id, a status and annotations if the API wrote it. One that it
+    did not write is a message with a text.
+    """
+    if _kind(item) != "message" or not isinstance(item.get("content"), list):
+        return item
+    if item.get("role") == "assistant" and "id" not in item:
+        texts = (part.get("text", part.get("refusal")) for part in item["content"])
+        return item | {"content": "\n".join(text for text in texts if isinstance(text, str))}
+    return item | {"content": list(map(_request_block, item["content"]))}
+
+
+def _request_block(block: dict[str, Any]) -> dict[str, Any]:
+    return _REQUIRED.get(str(block.get("type")), {}) | block
+
+
+def _kind(item: Mapping[str, Any]) -> str:
+    """Return the type of an item, which messages and references to items may leave out."""
+    kind = item.get("type")
+    if kind is not None:
+        return str(kind)
+    return _REFERENCE if "id" in item and "role" not in item else "message"
+
+
 def is_from_assistant(item: Mapping[str, Any]) -> bool:
     """Return whether an item is a text, the reasoning or a call of the assistant."""
-    kind = item.get("type", "message")
+    kind = _kind(item)
     if kind == "message":
         return item.get("role") == "assistant"
-    return str(kind).endswith("_call") or kind in _ASSISTANT_ITEMS
+    return kind.endswith("_call") or kind in _ASSISTANT_ITEMS
 
 
 # Reading
@@ -126,13 +158,13 @@ def read(chunk: list[Any]) -> Message:
         return Message(Role.USER, (Text(first),))
     if is_from_assistant(first):
         return Message(Role.ASSISTANT, tuple(part for item in chunk for part in _parts(item)))
-    kind = first.get("type", "message")
+    kind = _kind(first)
     if kind == _INSTRUCTIONS:
         return Message(Role.SYSTEM, (Text(first["text"]),))
     if kind == "message":
         return Message(OPENAI_ROLES.get(read_role(first), Role.USER), _content(first))
-    if str(kind).endswith("_output") and isinstance(first.get(_call_id_field(first)), str):
-        return Message(Role.TOOL, (_result(first, str(kind)),))
+    if kind.endswith("_output") and isinstance(first.get(_call_id_field(first)), str):
+        return Message(Role.TOOL, (_result(first, kind),))
     role = Role.TOOL if kind == _APPROVAL else Role.USER
     return Message(role, (Extra(f"{NAME}:{kind}", dict(first)),))
 
@@ -144,7 +176,7 @@ def _call_id_field(item: Mapping[str, Any]) -> str:
 
 def _parts(item: Mapping[str, Any]) -> tuple[Part, ...]:
     """Return the parts of an item of the assistant."""
-    kind = item.get("type", "message")
+    kind = _kind(item)
     if kind == "message":
         return _content(item)
     if kind == "reasoning":
@@ -157,7 +189,7 @@ def _parts(item: Mapping[str, Any]) -> tuple[Part, ...]:
         return (read_call(item["call_id"], item["name"], item["arguments"]),)
     if isinstance(item.get("call_id"), str):  # a built-in tool
         arguments = {key: value for key, value in item.items() if key not in _NOT_ARGUMENTS}
-        extra = {"item": str(kind)} | {key: item[key] for key in ("id", "status") if key in item}
+        extra = {"item": kind} | {key: item[key] for key in ("id", "status") if key in item}
         name = str(item.get("name", kind))
         return (ToolCall(item["call_id"], name, arguments, extra=extra),)
     return (Extra(f"{NAME}:{kind}", dict(item)),)
