@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+from otolith.errors import StepFailed
 from otolith.statecharts import Chart, ChartSnapshot
 
 SECOND = 1_000_000
@@ -116,3 +119,91 @@ def test_a_delay_can_be_a_variable():
     )
 
     assert chart.start().snapshot.next_due == 20_000
+
+
+# ---------------------------------------------------------------- long pauses
+
+HOUR = 3_600 * SECOND
+YEAR = 365 * 24 * HOUR
+
+
+def ticking(**delays):
+    """Return a chart with a region for each timer, which counts how often it has fired."""
+    regions = {
+        name: {
+            "after": {
+                str(milliseconds): {
+                    "target": name,
+                    "reenter": True,
+                    "actions": {
+                        "type": "xstate.assign",
+                        "context": {name: {"@expr": f"context.{name} + 1"}},
+                    },
+                }
+            },
+            "on": {"tell": {"actions": ["told"]}},
+        }
+        for name, milliseconds in delays.items()
+    }
+    return Chart.from_data(
+        {
+            "id": "ticking",
+            "initial": "both",
+            "context": dict.fromkeys(delays, 0),
+            "states": {
+                "both": {
+                    "type": "parallel",
+                    "states": {
+                        f"r_{name}": {"initial": name, "states": {name: region}}
+                        for name, region in regions.items()
+                    },
+                }
+            },
+        }
+    )
+
+
+@pytest.mark.parametrize("pause", [3 * HOUR, YEAR, 1_000 * YEAR])
+def test_a_periodic_timer_catches_up_after_a_long_pause(pause):
+    chart = ticking(often=1_000)
+    first = chart.start(now=YEAR).snapshot
+
+    for late in (chart.advance(first, YEAR + pause), chart.step(first, "tell", now=YEAR + pause)):
+        assert late.snapshot.time == YEAR + pause
+        assert late.snapshot.data["often"] == 10_001
+        assert late.snapshot.next_due == YEAR + pause + SECOND
+    assert [effect.name for effect in late.effects] == ["told"]
+
+
+def test_a_short_pause_skips_nothing():
+    chart = ticking(often=1_000)
+
+    late = chart.advance(chart.start().snapshot, 2 * HOUR + SECOND // 2).snapshot
+
+    assert late.data["often"] == 7_200
+    assert late.next_due == 2 * HOUR + SECOND
+
+
+def test_timers_that_are_due_when_the_clock_skips_fire_once_each():
+    chart = ticking(often=1_000, seldom=4 * 3_600_000)
+
+    late = chart.advance(chart.start().snapshot, 5 * HOUR).snapshot
+
+    assert late.data == {"often": 10_001, "seldom": 1}
+    assert {timer.due for timer in late.timers} == {5 * HOUR + SECOND, 9 * HOUR}
+
+
+def test_in_slices_every_round_is_made():
+    chart = ticking(often=1_000)
+    snapshot = chart.start().snapshot
+    for hour in range(1, 5):
+        snapshot = chart.advance(snapshot, hour * HOUR).snapshot
+
+    assert snapshot.data["often"] == 4 * 3_600
+
+
+def test_a_timer_without_delay_that_sets_itself_still_fails_the_step():
+    chart = ticking(always=0)
+
+    with pytest.raises(StepFailed, match="without coming to rest"):
+        chart.advance(chart.start().snapshot, SECOND)

@@ -39,7 +39,9 @@ from otolith.statecharts.formats.scxml_reader import read_scxml
 from otolith.statecharts.snapshot import ChartEvent, Child, Timer
 
 MAX_MACROSTEPS = 10_000
-"""How many macrosteps and timers one step may take before it counts as endless."""
+"""How many macrosteps one step may take before it counts as endless."""
+MAX_TIMERS = 10_000
+"""How many timers one step fires at their own times before it skips to the present."""
 _MAX_DEPTH = 20
 """How many charts may have invoked one another."""
 _CHART_TYPES = frozenset(
@@ -73,13 +75,27 @@ def process_next_event(scope: StepScope) -> bool:
 
 
 def fire_timers(scope: StepScope, until: int) -> None:
-    """Fire the timers that are due, in the order of their deadlines, each with what it causes."""
-    for _ in range(MAX_MACROSTEPS):
-        run_until_idle(scope)
+    """Fire the timers that are due, in the order of their deadlines, each with what it causes.
+
+    A chart that sets a timer again and again could have any number of them in a long pause. After
+    `MAX_TIMERS` the clock skips to `until`: the timers that are still due fire then, late and each
+    once, and what they set is counted from there.
+    """
+    if not _fire_due_timers(scope, until, MAX_TIMERS):
+        scope.now = max(scope.now, until)
+        if not _fire_due_timers(scope, until, MAX_MACROSTEPS):
+            raise _endless(scope)
+
+
+def _fire_due_timers(scope: StepScope, until: int, limit: int) -> bool:
+    """Fire up to so many timers, each at its own time; return whether no other one is due."""
+    run_until_idle(scope)
+    for _ in range(limit):
         if not fire_next_timer(scope, until):
             scope.now = max(scope.now, until)
-            return
-    raise _endless(scope)
+            return True
+        run_until_idle(scope)
+    return False
 
 
 def fire_next_timer(scope: StepScope, until: int) -> bool:

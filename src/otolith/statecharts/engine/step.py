@@ -15,7 +15,8 @@ RULES
 4. Invoked charts live inside the snapshot of their parent. Events between them go through external
    queues. A step ends when all queues are empty; parents go before children.
 5. Timers are deadlines. A step first fires the timers due up to its time, in the order of their
-   deadlines and each at its own time, then processes its event. Time does not go back.
+   deadlines and each at its own time, then processes its event. Time does not go back. After 10,000
+   timers the rest fire at the time of the step, so that a long pause ends.
 6. A failure inside a chart is an `error.execution` or `error.communication` event if the document
    is SCXML, or if a transition of the chart names that event (not by a bare `*`). Then a failure in
    a block of actions ends that block only, and a guard that fails is false. In any other chart no
