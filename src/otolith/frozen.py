@@ -4,6 +4,11 @@ Data is frozen when it enters a snapshot. A `FrozenDict` is a dict and a `Frozen
 everything that reads them, but a guard or an action that tries to write gets an error instead of
 changing an older snapshot. A frozen value is frozen all the way down, so freezing it again costs
 nothing.
+
+Frozen values share their parts, and a copy does not: a list that holds the list before it twice is
+small here, and has a million items when it is written out after twenty rounds. `check_extent`
+counts what a value would be, written out. Each container remembers its own count, so that only new
+ones are counted.
 """
 
 from __future__ import annotations
@@ -16,6 +21,9 @@ from otolith.errors import BadValue
 
 DEEPEST = 100
 """How many containers may be nested in one another."""
+
+MOST_ITEMS = 1_000_000
+"""How many values a value computed by a chart may have, written out."""
 
 _LARGEST = 10**4000
 """The largest int that Python still converts to text: it has a limit of 4300 digits."""
@@ -31,7 +39,10 @@ def _refuse(self: object, *_: object, **__: object) -> NoReturn:
 class FrozenDict(dict[str, Any]):
     """A dict that cannot be changed."""
 
-    __slots__ = ()
+    __slots__ = ("extent",)
+    extent: tuple[int, int]
+    """What `check_extent` has counted; it is not set before."""
+
     __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = _refuse
     __ior__ = _refuse
 
@@ -42,7 +53,10 @@ class FrozenDict(dict[str, Any]):
 class FrozenList(list[Any]):
     """A list that cannot be changed."""
 
-    __slots__ = ()
+    __slots__ = ("extent",)
+    extent: tuple[int, int]
+    """What `check_extent` has counted; it is not set before."""
+
     __setitem__ = __delitem__ = append = extend = insert = pop = _refuse
     remove = clear = sort = reverse = __iadd__ = __imul__ = _refuse
 
@@ -82,6 +96,37 @@ def freeze(value: Any, depth: int = 0) -> Any:
     if isinstance(value, list | tuple):
         return FrozenList([freeze(item, depth + 1) for item in value])
     return _plainer(value)
+
+
+def check_extent(value: FrozenDict | FrozenList) -> tuple[int, int]:
+    """Return how many values a frozen one contains, written out, and how deep it is nested.
+
+    Raises:
+        BadValue: there are more than `MOST_ITEMS`, or it is nested more than `DEEPEST` deep.
+    """
+    try:
+        return value.extent
+    except AttributeError:
+        value.extent = _extent(value)
+    return value.extent
+
+
+def _extent(value: FrozenDict | FrozenList) -> tuple[int, int]:
+    """Count the items of a container, and those of the containers in it."""
+    count, depth = len(value), 0
+    for item in value.values() if type(value) is FrozenDict else value:
+        if type(item) is FrozenDict or type(item) is FrozenList:
+            inner, below = check_extent(item)
+            count += inner
+            depth = max(depth, below)
+    if count > MOST_ITEMS:
+        raise BadValue(
+            f"a value would have {count:,} items, written out, and at most {MOST_ITEMS:,} fit",
+            hint="do not nest a value in itself again and again",
+        )
+    if depth >= DEEPEST:
+        raise BadValue(f"data is nested more than {DEEPEST} deep", hint="flatten it")
+    return count, depth + 1
 
 
 def thaw(value: Any) -> Any:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otolith.errors import BadValue, ChartMismatch, Corrupt
+from otolith.errors import BadValue, ChartMismatch, Corrupt, StepFailed
 from otolith.frozen import freeze
 from otolith.statecharts import Chart, ChartEvent, ChartSnapshot, enqueue, turn
 
@@ -271,3 +271,62 @@ def test_the_data_of_a_snapshot_is_the_same_object_when_a_step_did_not_touch_it(
     before = chart.start().snapshot
 
     assert chart.step(before, "plan").snapshot.data is before.data
+
+
+# ---------------------------------------------------------------- values that contain themselves
+
+
+def grown(expression, rounds, **bound):
+    assign = {"type": "xstate.assign", "context": {"l": {"@expr": expression}}}
+    chart = Chart.from_data(
+        {
+            "id": "m",
+            "initial": "a",
+            "context": {"l": [1]},
+            "states": {"a": {"on": {"go": {"actions": bound.get("action", assign)}}}},
+        }
+    )
+    if bound:
+        chart.action("grow")(lambda data, event: {"l": [data["l"], data["l"]]})
+    snapshot = chart.start().snapshot
+    for _ in range(rounds):
+        snapshot = chart.step(snapshot, "go").snapshot
+    return snapshot
+
+
+@pytest.mark.parametrize(
+    ("expression", "bound"),
+    [
+        ("[context.l, context.l]", {}),
+        ("{'a': context.l, 'b': context.l}", {}),
+        ("", {"action": ["grow"]}),
+    ],
+)
+def test_a_value_that_doubles_is_refused_before_it_cannot_be_written_out(expression, bound):
+    assert len(json.dumps(grown(expression, 10, **bound).to_data())) > 2**10
+
+    with pytest.raises(StepFailed, match="items, written out, and at most 1,000,000 fit"):
+        grown(expression, 30, **bound)
+
+
+def test_a_value_that_is_nested_in_itself_is_refused_when_it_is_too_deep():
+    assert grown("[context.l]", 98).to_data()
+
+    with pytest.raises(StepFailed, match="nested more than 100 deep"):
+        grown("[context.l]", 5_000)
+
+
+def test_an_event_that_carries_itself_twice_is_refused():
+    again = {"type": "xstate.raise", "event": {"type": "go", "x": {"@expr": "[event.x, event.x]"}}}
+    chart = Chart.from_data(
+        {"id": "m", "initial": "a", "states": {"a": {"on": {"go": {"actions": again}}}}}
+    )
+
+    with pytest.raises(StepFailed, match="written out"):
+        chart.step(chart.start().snapshot, "go", {"x": [1]})
+
+
+def test_what_is_large_and_not_nested_in_itself_fits():
+    chart = Chart.from_table({("a", "go"): "a"}, initial="a")
+
+    assert len(chart.start({"rows": list(range(900_000))}).snapshot.data["rows"]) == 900_000

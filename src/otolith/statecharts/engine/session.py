@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from otolith.errors import BadValue, StepFailed
-from otolith.frozen import EMPTY, FrozenDict, freeze, with_items
+from otolith.frozen import EMPTY, FrozenDict, FrozenList, check_extent, freeze, with_items
 from otolith.statecharts.snapshot import (
     ChartEvent,
     ChartSnapshot,
@@ -159,7 +159,10 @@ class ChartSession:
         if not SYSTEM_NAMES.isdisjoint(updates):
             names = ", ".join(sorted(SYSTEM_NAMES.intersection(updates)))
             raise ChartFailure(f"{names} is a system variable and cannot be assigned")
-        self.data = with_items(self.data, freeze_value(updates))
+        found = _frozen(updates)
+        for value in found.values():
+            _check_extent(value)
+        self.data = with_items(self.data, found)
 
     def add_effect(
         self, kind: EffectKind, name: str, params: Mapping[str, Any] = EMPTY, **fields: Any
@@ -230,8 +233,22 @@ def empty_snapshot(chart: AnyCompiledChart, session_id: str) -> ChartSnapshot:
 
 
 def freeze_value(value: Any) -> Any:
-    """Return a computed value, frozen; raise `ChartFailure` if it is not plain data."""
+    """Return a computed value, frozen; raise `ChartFailure` if it is too large, or not plain."""
+    found = _frozen(value)
+    _check_extent(found)
+    return found
+
+
+def _frozen(value: Any) -> Any:
     try:
         return freeze(value)
     except BadValue as error:
         raise ChartFailure(str(error)) from error
+
+
+def _check_extent(value: Any) -> None:
+    if type(value) is FrozenDict or type(value) is FrozenList:
+        try:
+            check_extent(value)
+        except BadValue as error:
+            raise ChartFailure(str(error)) from error
