@@ -139,14 +139,21 @@ def test_what_could_not_be_kept_survives_an_undo(kernel):
     assert last.out == "7\n"
 
 
-def test_checkout_makes_variables_what_they_were_by_a_new_commit(kernel):
+def test_rollback_makes_variables_what_they_were_by_a_new_commit(kernel):
     last = kernel.session(
-        "x = 1", "x = 2; y = 3", "%otolith checkout @~1", "print(x, dir().count('y'))"
+        "x = 1", "x = 2; y = 3", "%otolith rollback @~1", "print(x, dir().count('y'))"
     )
 
     assert last.out == "1 0\n"
     assert len(kernel.messages()) == 4
     assert kernel.state() == {"x": 1}
+
+
+def test_rollbacks_without_a_commit_go_back_cell_by_cell(kernel):
+    back = "%otolith rollback"
+    last = kernel.session("x = 1", "x = 2", "x = 3", back, back, "print(x)")
+
+    assert last.out == "1\n"
 
 
 def test_a_fork_goes_on_where_it_is(kernel):
@@ -221,7 +228,7 @@ def test_before_a_store_is_open_it_says_how_to_open_one(kernel, line):
 
 
 @pytest.mark.parametrize(
-    "line", ["nope", "open", "undo now", "checkout", "checkout nope", "fork '"]
+    "line", ["nope", "open", "undo now", "checkout @", "rollback nope", "fork '"]
 )
 def test_a_mistake_is_said_and_the_kernel_goes_on(kernel, line):
     told = kernel(*OPEN, f"%otolith {line}", "x = 1")

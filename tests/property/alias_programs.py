@@ -313,7 +313,7 @@ class Program:
         if not self.commits:
             return None
         target = self.commits[number % len(self.commits)]
-        commit = self.state.rollback(target)
+        commit = self.state.rollback(target, discard=True)
         self.shown.setdefault(commit.id, self.shown[target])
         return self._compare(self.values(), target)
 

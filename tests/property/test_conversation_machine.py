@@ -173,7 +173,7 @@ class Threads(RuleBasedStateMachine):
     def roll_back(self, data):
         self.state.discard()
         commit, model = data.draw(st.sampled_from(self.saved))
-        self.state.rollback(commit)
+        self.state.rollback(commit, discard=True)
         self.model = {k: list(v) for k, v in model.items()}
         self.commit()
 

@@ -71,9 +71,10 @@ class ModelRepo:
         self.commits.append(commit)
         return commit
 
-    def move(self, ref: tuple[str, str], new: ModelCommit) -> None:
+    def move(self, ref: tuple[str, str], new: ModelCommit, *, is_fork: bool = False) -> None:
         trail = self.trail(ref)
-        trail.done.append((self.refs.get(ref), new))
+        if not is_fork:
+            trail.done.append((self.refs.get(ref), new))
         trail.undone.clear()
         self.refs[ref] = new
 
@@ -279,7 +280,7 @@ class ModelBranch:
             raise NotFound("there is no commit yet")
         if ref in self.repo.refs:
             raise RefExists(f"branch {name} is already there")
-        self.repo.move(ref, start)
+        self.repo.move(ref, start, is_fork=True)
         return ModelBranch(self.repo, ref)
 
     def rollback(self, goal: ModelCommit) -> ModelCommit:
@@ -291,9 +292,9 @@ class ModelBranch:
     def undo(self) -> None:
         self._require_clean()
         trail = self.repo.trail(self.ref)
-        old = trail.done[-1][0] if trail.done else None
-        if old is None:
+        if not trail.done:
             raise NotFound("there is nothing to undo")
+        old = trail.done[-1][0] or self.repo.add({}, (), "undo")
         trail.undone.append(trail.done.pop())
         self.repo.refs[self.ref] = old
         self._arrive(old)

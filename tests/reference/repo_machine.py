@@ -401,14 +401,17 @@ class HistoryRules(InPlaceRules):
     @rule(which=which, goal=someone)
     def rolls_back(self, which: int, goal: int) -> None:
         hand, past = self.hand(which), self.some(goal)
-        self.note(hand, hand.real.rollback(past.real), hand.model.rollback(past.model))
+        made = hand.real.rollback(past.real, discard=True)
+        self.note(hand, made, hand.model.rollback(past.model))
 
     @rule(which=which, verb=st.sampled_from(["undo", "redo"]), side=sides)
     def undoes_or_redoes(self, which: int, verb: str, side: str) -> None:
         if verb == "undo":
             self._finish(which, side)
         hand = self.hand(which)
-        self.both(getattr(hand.real, verb), getattr(hand.model, verb))
+        done = self.both(getattr(hand.real, verb), getattr(hand.model, verb))
+        if done is not None and hand.model.head is not None:
+            self.note(hand, done[0], hand.model.head)
 
     @rule(goal=someone, name=st.sampled_from(["v1", "v2"]))
     def tags(self, goal: int, name: str) -> None:

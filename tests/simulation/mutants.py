@@ -19,7 +19,7 @@ from otolith.core.merge import policies, three_way, values
 from otolith.core.paths import format_path
 from otolith.core.stage import Stage
 from otolith.core.trees.cells import EMPTY_MAP
-from otolith.errors import RefNotFound, StaleRef, Unavailable
+from otolith.errors import NotFound, RefNotFound, StaleRef, Unavailable
 from otolith.stores import Batch, CachedStore, Swap, base
 from otolith.stores.sqlite import SqliteStore, gc, group_commit, objects, refs
 from tests.simulation import joins, workloads
@@ -78,6 +78,8 @@ def _send_and_forget(self: Committer, batch: Batch, commit: Any) -> None:
 
 def _move_to_from_what_is_there_now(self: Branch, choose: Any) -> Any:
     hash, note = choose(Undo(self._backend.store.moves(self.ref)))
+    if hash is None:
+        raise NotFound("there is nothing to undo")  # what the fault was is about other commits
     goal = self._backend.graph.commit(hash)
     self._backend.move(self.ref, self._backend.store.ref(self.ref), goal, note=note)
     self._set_head(goal)

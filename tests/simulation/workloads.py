@@ -32,7 +32,7 @@ from otolith.errors import (
     Unavailable,
     Uncommitted,
 )
-from otolith.stores import Batch, Swap
+from otolith.stores import Batch, Move, Swap
 from otolith.stores.sqlite.delta import base_of
 from otolith.stores.sqlite.objects import key_of
 from otolith.types import Hash
@@ -336,14 +336,25 @@ class Undoing(Workload):
                     getattr(state, act)()
 
     def check(self, repo: BareRepo) -> None:
-        """Every undo and redo went to where it led at its own moment."""
+        """Every undo and redo went to where it led when the ref was where it moved from.
+
+        A ref that left and came back is where it was: a swap cannot tell.
+        """
         moves = repo.store.moves(MAIN)
         for at, move in enumerate(moves):
-            past = Undo(moves[at + 1 :])
+            pasts = [Undo(moves[k:]) for k in range(at + 1, len(moves)) if moves[k].new == move.old]
             if move.note.startswith(UNDO):
-                assert move.new == past.back()[0], f"{move.note} went elsewhere"
+                assert any(self._leads(repo, past.back, move) for past in pasts), move
             elif move.note.startswith(REDO):
-                assert move.new == past.forward()[0], f"{move.note} went elsewhere"
+                assert any(self._leads(repo, past.forward, move) for past in pasts), move
+
+    def _leads(self, repo: BareRepo, choose: Callable[[], Any], move: Move) -> bool:
+        try:
+            goal = choose()[0]
+        except NotFound:
+            return False
+        is_empty = goal is None and move.new is not None and not repo.at(move.new.hex())
+        return is_empty or (goal is not None and move.new == goal)
 
 
 class Stashes(Workload):

@@ -5,7 +5,7 @@ not. A variable that cannot be stored is reported once, and stays in the kernel.
 
 Theory of operation. `VariableSync` remembers which object it last staged under each name. After a
 cell it stages the names that are bound to another object now, and deletes those that are gone; the
-commit finds what was changed in place. An undo or checkout works the other way: the state moves,
+commit finds what was changed in place. An undo or rollback works the other way: the state moves,
 and its values replace the variables. Errors are printed, never raised into the user's cell.
 """
 
@@ -163,9 +163,9 @@ class Extension:
                 self._diff, "show the changes of the last cell, or between two commits"
             ),
             "undo": (lambda: self._move(Versioned.undo), "undo the last cell"),
-            "checkout COMMIT": (
-                lambda commit: self._move(lambda state: state.rollback(commit)),
-                "restore the variables of a commit, as a new commit",
+            "rollback [COMMIT]": (
+                lambda commit=None: self._move(lambda state: state.rollback(commit)),
+                "restore the variables of a commit, or those before the last cell, as a new commit",
             ),
             "fork NAME": (self._fork, "create a branch here, and continue there"),
             "close": (self._close, "stop storing variables"),

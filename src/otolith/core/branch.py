@@ -20,7 +20,7 @@ from otolith.core.committer import Committer, IfMoved, Merge
 from otolith.core.handles import Snapshot, StateReader, synchronized
 from otolith.core.history.blame import Blame
 from otolith.core.history.commits import Commit
-from otolith.core.history.refs import Undo, is_branch_ref, sibling_ref, split_ref
+from otolith.core.history.refs import FORK, Undo, is_branch_ref, sibling_ref, split_ref
 from otolith.core.merge.diff import Change, differences
 from otolith.core.merge.policies import check_pattern, check_policy, exactly
 from otolith.core.merge.three_way import PathConflict
@@ -438,7 +438,7 @@ class Branch(StateReader, MutableMapping[str, Any]):
             raise RefExists(
                 f"branch {name} already exists", hint=f"open it with session(…, branch={name!r})"
             )
-        self._backend.move(ref, None, start, note=f"fork: from {self.name}")
+        self._backend.move(ref, None, start, note=f"{FORK}from {self.name}")
         return self._open(ref)
 
     @synchronized
@@ -499,10 +499,27 @@ class Branch(StateReader, MutableMapping[str, Any]):
             self._reload()
 
     @synchronized
-    def rollback(self, target: Target | None = None, *, steps: int | None = None) -> Commit:
-        """Go back to an earlier state by a new commit; staged edits are dropped, history stays."""
+    def rollback(
+        self, target: Target | None = None, *, steps: int | None = None, discard: bool = False
+    ) -> Commit:
+        """Go back to an earlier state by a new commit; history stays.
+
+        Without a target it goes back by `steps` (1 by default), counted over what is in effect: a
+        step that was rolled back is not one to go back by again.
+
+        Raises:
+            Uncommitted: there are staged edits; `discard=True` drops them.
+            CommitNotFound: there are not so many steps.
+        """
+        if not discard:
+            self._require_clean("rollback", hint="commit() them, or rollback(…, discard=True)")
+        self._check_not_in_transaction("rollback")
+        if target is not None and steps is not None:
+            raise Invalid("rollback: target and steps are both given", hint="give one of them")
         self._flushed_root()  # changes in place are dropped too, or stay staged if this fails
-        goal = self.resolve(target if target is not None else f"@~{1 if steps is None else steps}")
+        goal = (
+            self.earlier(1 if steps is None else steps) if target is None else self.resolve(target)
+        )
         message = f"rollback to {goal.short} {goal.message}".rstrip()
         details = _details(self._backend, message, None, "rollback", {"to": goal.id})
         try:
@@ -513,11 +530,32 @@ class Branch(StateReader, MutableMapping[str, Any]):
         self._set_head(commit)
         return commit
 
+    def earlier(self, steps: int = 1) -> Commit:
+        """Return the commit that `rollback(steps=…)` goes back to.
+
+        Raises:
+            CommitNotFound: there are not so many steps.
+        """
+        if type(steps) is not int or steps < 1:
+            raise Invalid(f"steps must be an int, at least 1, got {steps!r}")
+        graph = self._backend.graph
+        goal = graph.origin(self.resolve("@"))
+        for step in range(steps):
+            parents = graph.parents(goal)
+            if not parents:
+                raise CommitNotFound(
+                    f"{steps} steps back from {self.name} is before its first commit",
+                    hint=f"there are {step} steps to go back; undo() takes the first commit away",
+                )
+            goal = graph.origin(parents[0])
+        return goal
+
     @synchronized
     def undo(self) -> Commit:
         """Move the branch back to where it was before its last commit, merge or rollback.
 
-        Undo twice goes two back; `redo` goes forward again.
+        Undo twice goes two back; `redo` goes forward again. Before the first commit is an empty
+        state, with a commit of its own.
         """
         self._require_clean("undo")
         return self._move_to(Undo.back)
@@ -575,13 +613,17 @@ class Branch(StateReader, MutableMapping[str, Any]):
             self._set_head(head)
         return self.head
 
-    def _move_to(self, choose: Callable[[Undo], tuple[Hash, str]]) -> Commit:
+    def _move_to(self, choose: Callable[[Undo], tuple[Hash | None, str]]) -> Commit:
         """Move the ref to where the history of its moves says, and follow it."""
         moves = self._backend.store.moves(self.ref)
         hash, note = choose(Undo(moves))
-        goal = self._backend.graph.commit(hash)
         # From where the history that was read ends: what lands after that is not undone with it.
-        self._backend.move(self.ref, moves[0].new, goal, note=note)
+        if hash is None:
+            details = _details(self._backend, "before the first commit", None, "undo", None)
+            goal = self._committer.start_again(moves[0].new, details, note)
+        else:
+            goal = self._backend.graph.commit(hash)
+            self._backend.move(self.ref, moves[0].new, goal, note=note)
         self._set_head(goal)
         return goal
 
@@ -593,13 +635,13 @@ class Branch(StateReader, MutableMapping[str, Any]):
         """Return a handle like this one on another branch."""
         return type(self)(self._backend, ref)
 
-    def _require_clean(self, verb: str) -> None:
+    def _require_clean(self, verb: str, *, hint: str = "commit() or discard() them first") -> None:
         """Refuse a verb that would drop staged edits, or commit a part of a transaction."""
         self._check_not_in_transaction(verb)
         if not self.is_clean:
             raise Uncommitted(
                 f"{verb}: there are staged edits on {self.name}",
-                hint="commit() or discard() them first",
+                hint=hint,
             )
 
     def __repr__(self) -> str:

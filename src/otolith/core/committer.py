@@ -466,6 +466,17 @@ class Committer:
             self._stage.reset(goal.cell)
             return self.land(details, {}, if_moved="replace")
 
+    def start_again(self, before: Hash | None, details: Mapping[str, Any], note: str) -> Commit:
+        """Move the ref to a commit of an empty state without parents."""
+        cell = self._cells.root(self._cells.state(EMPTY_MAP))
+        objects = self._cells.objects.reachable(next(cell_links(cell)))
+        commit, data = make_commit(cell, (), objects=objects, **details)
+        objects.append(Object(commit.hash, data))
+        swap = Swap(self._ref, before, commit.hash)
+        self._backend.store.write(Batch(objects=objects, swaps=[swap], time=commit.time, note=note))
+        self._cells.objects.settle(objects)
+        return commit
+
     def settle_doubts(self) -> None:
         """Find out whether a commit in doubt has landed, and stand on it if it has (rule 3).
 

@@ -97,7 +97,9 @@ class AnyState(Protocol):
     def checkout(self, target: Target) -> Mapping[str, Any]:
         """Return the state at a commit, read-only."""
 
-    def rollback(self, target: Target | None = None, *, steps: int | None = None) -> Commit:
+    def rollback(
+        self, target: Target | None = None, *, steps: int | None = None, discard: bool = False
+    ) -> Commit:
         """Go back to an earlier state by a new commit."""
 
     def fork(self, name: str, *, at: Target = "@") -> Self:

@@ -238,9 +238,15 @@ class Live(MutableMapping[str, Any]):
         """Raise Unsupported: there are no commits to name."""
         raise self._no_history("resolve")
 
-    def rollback(self, target: Target | None = None, *, steps: int | None = None) -> NoReturn:
+    def rollback(
+        self, target: Target | None = None, *, steps: int | None = None, discard: bool = False
+    ) -> NoReturn:
         """Raise Unsupported: there is nothing to go back to."""
         raise self._no_history("rollback")
+
+    def earlier(self, steps: int = 1) -> NoReturn:
+        """Raise Unsupported: there is nothing to go back to."""
+        raise self._no_history("earlier")
 
     def undo(self) -> NoReturn:
         """Raise Unsupported: there is nothing to go back to."""

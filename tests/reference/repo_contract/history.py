@@ -7,8 +7,17 @@ from typing import Any
 
 import pytest
 
+from otolith.care import verify
 from otolith.core import BareRepo, Branch, Commit
-from otolith.errors import BadRef, CommitNotFound, NotFound, RefExists, RefNotFound, Uncommitted
+from otolith.errors import (
+    BadRef,
+    CommitNotFound,
+    Invalid,
+    NotFound,
+    RefExists,
+    RefNotFound,
+    Uncommitted,
+)
 from tests.reference.repo_contract.fork import SESSION, fork
 from tests.reference.repo_contract.state import LONG, WIDE
 
@@ -181,14 +190,64 @@ class HistoryPromises:
 
     def test_a_rollback_is_a_new_commit_and_history_stays(self, state: Branch) -> None:
         made = steps(state, 3)
-        state["n"] = "staged"
         back = state.rollback(made[0])
         assert (state["n"], back.root, back.kind) == (0, made[0].root, "rollback")
         assert [commit.id for commit in state.log()] == [
             back.id, *(commit.id for commit in reversed(made)),
         ]  # fmt: skip
-        assert state.rollback().root == made[2].root
-        assert state.rollback(steps=3).root == made[1].root
+
+    def test_a_rollback_refuses_to_drop_staged_edits_unless_it_is_told_to(
+        self, state: Branch
+    ) -> None:
+        made = steps(state, 2)
+        state["n"] = "staged"
+        for act in (
+            state.rollback,
+            lambda: state.rollback(made[0]),
+            lambda: state.rollback(steps=1),
+        ):
+            with pytest.raises(Uncommitted, match="discard=True"):
+                act()
+        assert (state["n"], state.head) == ("staged", made[1])
+        assert state.rollback(discard=True).root == made[0].root
+        assert (state["n"], state.is_clean) == (0, True)
+
+    def test_rollbacks_in_a_row_go_further_back_each_time(self, state: Branch) -> None:
+        made = steps(state, 4)
+        assert [state.rollback(steps=1).root for _ in range(3)] == [made[n].root for n in (2, 1, 0)]
+        with pytest.raises(CommitNotFound, match="before its first commit"):
+            state.rollback()
+        state["n"] = "new"
+        new = state.commit()
+        assert state.earlier(1) == made[0]
+        assert (state.rollback().root, state.rollback(new).root) == (made[0].root, new.root)
+
+    def test_steps_back_are_counted_over_rollbacks_merges_and_forks(self, state: Branch) -> None:
+        made = steps(state, 3)
+        state.rollback()
+        other = state.fork("other")
+        assert other.earlier() == made[0]
+        other["side"] = 1
+        side = other.commit()
+        state["n"] = "main"
+        state.commit()
+        state.merge(other)
+        assert state.earlier(2) == made[1]
+        assert state.earlier(3) == made[0]
+        assert other.rollback().root == made[1].root
+        assert other.rollback().root == made[0].root
+        assert other.rollback(side).root == side.root
+
+    @pytest.mark.parametrize("count", ["1", 0, -1, True, 1.0])
+    def test_steps_are_counted_from_one(self, state: Branch, count: Any) -> None:
+        steps(state, 2)
+        with pytest.raises(Invalid, match="steps must be an int, at least 1"):
+            state.rollback(steps=count)
+
+    def test_a_rollback_goes_to_a_target_or_by_steps(self, state: Branch) -> None:
+        made = steps(state, 2)
+        with pytest.raises(Invalid, match="both"):
+            state.rollback(made[0], steps=1)
 
     def test_the_log_is_the_latest_first(self, state: Branch) -> None:
         made = steps(state, 5)
@@ -267,12 +326,28 @@ class HistoryPromises:
         assert (state.undo(), state.redo()) == (made[1], new)
 
     def test_undo_ends_where_the_branch_began(self, state: Branch) -> None:
-        steps(state, 2)
+        made = steps(state, 2)
         other = state.fork("cheaper")
         state.undo()
+        empty = state.undo()
+        assert (state.to_dict(), state.head, empty.parents) == ({}, empty, ())
         for branch in (state, other):
             with pytest.raises(NotFound, match="nothing to undo"):
                 branch.undo()
+        assert [state.redo(), state.redo()] == made
+        with pytest.raises(NotFound, match="nothing to redo"):
+            state.redo()
+
+    def test_work_goes_on_after_the_first_commit_was_undone(
+        self, repo: BareRepo, state: Branch
+    ) -> None:
+        steps(state, 1)
+        state.undo()
+        state["again"] = 1
+        made = state.commit()
+        assert repo.session(SESSION).to_dict() == {"again": 1}
+        assert (state.undo().kind, state.redo()) == ("undo", made)
+        assert verify(repo).ok
 
     def test_undo_takes_back_merges_and_rollbacks(self, state: Branch) -> None:
         ours, theirs = fork(state, {}, {"a": 1}, {"b": 2})

@@ -26,7 +26,7 @@ class Ref:
 
     def undo(self):
         goal, note = Undo(self.moves).back()
-        return self.go(goal.decode(), note)
+        return self.go("-" if goal is None else goal.decode(), note)
 
     def redo(self):
         goal, note = Undo(self.moves).forward()
@@ -63,10 +63,23 @@ def test_undo_after_a_new_commit_goes_to_where_it_was_made(ref):
     assert ref.undo().at == b"a"
 
 
-def test_undo_stops_where_the_branch_began(ref):
+def test_undo_stops_before_the_first_commit(ref):
     ref.undo().undo().undo()
+    assert ref.undo().at == b"-"
     with pytest.raises(NotFound, match="nothing to undo"):
         ref.undo()
+    assert ref.redo().redo().at == b"b"
+
+
+def test_undo_stops_where_a_fork_began():
+    ref = Ref().go("a", "fork: from main").go("b")
+    assert ref.undo().at == b"a"
+    with pytest.raises(NotFound, match="nothing to undo"):
+        ref.undo()
+
+
+def test_a_first_commit_is_not_undone_by_the_second():
+    assert Ref().go("a").go("b", "undo: a message").undo().at == b"a"
 
 
 def test_without_moves_there_is_nothing_to_undo_or_redo():

@@ -132,7 +132,7 @@ class MemoryMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def roll_back(self, data):
         commit, model = data.draw(st.sampled_from(self.commits))
-        self.state.rollback(commit)
+        self.state.rollback(commit, discard=True)
         self.model = deepcopy(model)
 
     @precondition(lambda self: self.commits)

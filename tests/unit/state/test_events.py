@@ -453,7 +453,7 @@ def test_the_commit_of_an_event_is_the_first_that_contains_it(steps, chance):
             with suppress(NotFound):  # where the branch began
                 branch.undo()
         elif step == "r" and branch.head:
-            branch.rollback(chance.choice(list(branch.log())))
+            branch.rollback(chance.choice(list(branch.log())), discard=True)
         elif step == "m" and branch.is_clean and (other := chance.choice(branches)).head:
             branch.merge(other)
         elif step == "s":

@@ -336,7 +336,7 @@ def test_going_back_to_the_head_drops_changes_in_place(state):
     plan = state["plan"]
     plan.append(2)
 
-    state.rollback(head)
+    state.rollback(head, discard=True)
 
     assert plan == [1]
     assert state["plan"] is plan

@@ -86,7 +86,7 @@ def test_a_rollback_that_failed_drops_no_edits(store):
     state["precious"] = 1
     next_fails(store, "write")
     with pytest.raises(Unavailable):
-        state.rollback(steps=1)
+        state.rollback(steps=1, discard=True)
 
     assert state.to_dict() == {"x": 2, "precious": 1}
     state.commit("precious")

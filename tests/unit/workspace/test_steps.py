@@ -270,6 +270,17 @@ def test_undo_takes_a_step_back(workspace: Workspace, run: Run) -> None:
     assert run("x").value == [1]
 
 
+def test_the_first_step_can_be_taken_back_too(workspace: Workspace, run: Run) -> None:
+    run("x = 1; open('made', 'w').write('x')")
+    workspace.undo()
+    assert "x" not in workspace
+    assert [*workspace.path.iterdir()] == []
+    assert run("'x' in globals()").value is False
+    workspace.undo()
+    workspace.state.redo()
+    assert run("y = 2").ok
+
+
 def test_what_cannot_be_kept_says_what_it_was(workspace: Workspace, run: Run) -> None:
     step = run("g = (i for i in range(3)); rest = [1]")
     assert set(step.lost) == {"g"}

@@ -23,7 +23,7 @@ from otolith.cli.location import OpenBranch, open_current
 from otolith.cli.options import GlobalOptions, SessionCommand
 from otolith.cli.terminal import escape
 from otolith.core import Branch, Commit
-from otolith.errors import BadValue, MergeConflict, StaleRef, Uncommitted
+from otolith.errors import BadValue, MergeConflict, StaleRef
 
 
 @click.command(
@@ -175,11 +175,9 @@ def rollback(options: GlobalOptions, ref: str | None, steps: int | None, force: 
     if (ref is None) == (steps is None):
         raise click.UsageError("name a commit, or use --steps N")
     with open_current(options) as current:
-        target = current.commit(ref if ref is not None else f"@~{steps}")
-        if not current.branch.is_clean and not force:
-            raise Uncommitted(f"rollback: there are staged edits on {current.branch.name}")
+        target = current.branch.earlier(steps or 1) if ref is None else current.commit(ref)
         remaining = effects_after(current.branch, target)
-        made = current.branch.rollback(target)
+        made = current.branch.rollback(target, discard=force)
         click.echo(f"{current.branch.name} is at {oneline(made)}")
         _print_remaining_effects(remaining)
         click.echo("`otolith undo` reverts this.")

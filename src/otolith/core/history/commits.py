@@ -20,7 +20,7 @@ import msgspec
 from otolith.core.trees.encoding import FSCK
 from otolith.core.trees.layout import COMMIT, cell_links, check_cells, digest, is_link, object_links
 from otolith.core.trees.objects import Objects
-from otolith.errors import BadValue, Corrupt, Invalid
+from otolith.errors import BadValue, CommitNotFound, Corrupt, Invalid
 from otolith.stores import Object
 from otolith.types import Hash
 
@@ -241,6 +241,22 @@ class Graph:
                 if parent.id not in seen:
                     seen.add(parent.id)
                     heapq.heappush(heap, (-parent.time, parent.id, parent))
+
+    def origin(self, commit: Commit) -> Commit:
+        """Return the commit that made a state: a rollback has the state of the one it went back to.
+
+        Raises:
+            CommitNotFound: that commit was deleted.
+        """
+        while commit.kind == "rollback" and isinstance(commit.meta.get("to"), str):
+            try:
+                commit = self.commit(Hash(bytes.fromhex(commit.meta["to"])))
+            except (Corrupt, ValueError):
+                raise CommitNotFound(
+                    f"commit {commit.short} rolled back to one that was deleted",
+                    hint="name the commit to go to",
+                ) from None
+        return commit
 
     def is_ancestor(self, old: Commit, new: Commit) -> bool:
         """Tell whether `old` is `new` or comes before it."""

@@ -225,7 +225,8 @@ class Refs:
         return self._graph.commit(Hash(bytes.fromhex(commit.parents[number - 1])))
 
 
-UNDO, REDO = "undo: ", "redo: "
+UNDO, REDO, FORK = "undo: ", "redo: ", "fork: "
+_BEFORE_FIRST = "before the first commit"
 
 
 class Undo:
@@ -235,7 +236,7 @@ class Undo:
         self._done: list[Move] = []
         self._undone: list[Move] = []
         for move in reversed(moves):
-            if move.note.startswith(UNDO) and self._done and move.new == self._done[-1].old:
+            if move.note.startswith(UNDO) and self._done and _is_undone_by(self._done[-1], move):
                 self._undone.append(self._done.pop())
             elif move.note.startswith(REDO) and self._undone and move.new == self._undone[-1].new:
                 self._done.append(self._undone.pop())
@@ -243,15 +244,15 @@ class Undo:
                 self._done.append(move)
                 self._undone.clear()
 
-    def back(self) -> tuple[Hash, str]:
-        """Return where undo leads, and what to note."""
+    def back(self) -> tuple[Hash | None, str]:
+        """Return where undo leads, None for before the first commit, and what to note."""
         move = self._done[-1] if self._done else None
-        if move is None or move.old is None:
+        if move is None or (move.old is None and move.note.startswith(FORK)):
             raise NotFound(
                 "there is nothing to undo",
                 hint="the branch began here, or gc has deleted its older moves",
             )
-        return move.old, UNDO + move.note
+        return move.old, UNDO + (move.note if move.old is not None else _BEFORE_FIRST)
 
     def forward(self) -> tuple[Hash, str]:
         """Return where redo leads, and what to note."""
@@ -259,3 +260,11 @@ class Undo:
         if move is None or move.new is None:
             raise NotFound("there is nothing to redo", hint="redo follows undo, before new commits")
         return move.new, REDO + move.note
+
+
+def _is_undone_by(move: Move, later: Move) -> bool:
+    """Tell whether a later move goes back to before this one; before the first commit is nothing.
+
+    To get there, undo makes a commit without parents, so `later.new` is not known before.
+    """
+    return later.new == move.old or (move.old is None and later.note == UNDO + _BEFORE_FIRST)
