@@ -129,6 +129,14 @@ def _drop_the_newest_too(self: Any, connection: Any, numbers: Any) -> None:
     connection.executemany("delete from move where seq=?", [(seq,) for seq in numbers])
 
 
+def _detach_whatever_has_happened(self: Any, connection: Any, name: str, last: int) -> bool:
+    row = self._refs.get(connection, name)
+    if row is not None and row.hash is not None:
+        change = self._refs.put(connection, row, row.name, row.hash, 0)
+        self._refs.add_to_total(connection, change)
+    return True
+
+
 def _verify_from_memory() -> AbstractContextManager[object]:
     return together(
         patch.object(SqliteStore, "uncached", lambda self: self),
@@ -275,6 +283,11 @@ MUTANTS = [
         "A9 undo looks at the ref after its goal",
         workloads.Undoing,
         replaced(Branch, "_move_to", _move_to_from_what_is_there_now),
+    ),
+    Mutant(
+        "A13 a history is forgotten that has grown since it was read",
+        workloads.Tags,
+        replaced(gc.HistoryPruner, "_detach", _detach_whatever_has_happened),
     ),
     Mutant("A10 verify believes what is remembered", workloads.Rot, _verify_from_memory),
     Mutant(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import otolith
 from otolith import Disk, Versioned
 from otolith.cli.commands.show import StateDifference
+from otolith.stores import SqliteStore
 from otolith.views import ChangeLine
 from tests.unit.cli.terminal import data, run
 
@@ -55,3 +59,22 @@ def test_a_step_that_did_not_end_is_folded_by_itself(unsure):
     assert len(lines) == 2
     assert "begun pay" in lines[0]
     assert lines[0].endswith("[2 commits]")
+
+
+def test_stats_reads_the_refs_of_many_sessions_a_fixed_number_of_times(place, monkeypatch):
+    with otolith.open(place / "a.db") as repo:
+        for number in range(30):
+            state = repo.session(f"s{number}")
+            state["x"] = number
+            state.commit("one")
+        repo.session("s0").fork("other")
+    calls, refs = [], SqliteStore.refs
+
+    def counted(self: SqliteStore, prefix: str = "") -> Any:
+        calls.append(prefix)
+        return refs(self, prefix)
+
+    monkeypatch.setattr(SqliteStore, "refs", counted)
+    found = data("stats")
+    assert (found["sessions"], found["branches"], found["commits"]) == (30, 31, 30)
+    assert len(calls) < 10

@@ -36,7 +36,7 @@ from otolith.cli.terminal import (
     progress_line,
     table,
 )
-from otolith.core import Branch, format_path, parse_path
+from otolith.core import Branch, format_path, parse_path, scope_ref
 from otolith.session import Repo
 from otolith.stores import Store, open_store
 from otolith.text import size_text
@@ -175,7 +175,9 @@ def stats(options: GlobalOptions) -> None:
 def _count(repo: Repo, branch: Branch | None) -> StoreStats:
     """Count what a store has; `branch` is the one whose largest paths are listed, if any."""
     usage, sessions, tags = repo.store.usage(), repo.sessions(), repo.tags()
-    heads = [head for session in sessions for head in repo.branches(session.id).values()]
+    refs = repo.store.refs("session/")  # once: a store reads all of them to answer
+    names = [scope_ref("session", each.id, name) for each in sessions for name in each.branches]
+    heads = [repo.backend.graph.commit(refs[name]) for name in names if name in refs]
     tips = {commit.id: commit for commit in (*heads, *tags.values())}
     if branch is not None and branch.head is None:
         branch = None

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from time import monotonic
+from typing import NamedTuple
 
 import apsw
 
@@ -38,7 +39,7 @@ from otolith.stores.sqlite.connections import ConnectionPool
 from otolith.stores.sqlite.delta import DamagedRow, base_of
 from otolith.stores.sqlite.erasure import Erasure
 from otolith.stores.sqlite.objects import SELECT_ROWS, ObjectTable, has_key, key_of
-from otolith.stores.sqlite.refs import MoveEnd, MoveRow, MoveTable, RefRow, RefTable
+from otolith.stores.sqlite.refs import MoveEnd, MoveRow, MoveTable, RefTable
 from otolith.stores.sqlite.sql import FSCK, ShortTransactions, ask, each, roll_back
 
 OBJECT, BASE = 1, 2  # the marks of a row: it is reached; a row that is reached differs from it
@@ -47,6 +48,7 @@ _PAGE_BITS = 16
 _MARK_SECONDS = 0.01  # marking under the write lock for longer is done outside of it first
 _PATIENCE = 20  # but not for ever
 _REPORT_SECONDS = 0.1
+_REFS_READ = 1000  # whose histories are read in one snapshot
 
 
 class SqliteCollector:
@@ -195,8 +197,26 @@ def _newest_row(connection: apsw.Connection) -> int:
     return ask(connection, "select max(id) from object")[0][0] or 0
 
 
+class OldEnd(NamedTuple):
+    """The moves of one ref that are to be forgotten."""
+
+    ref: str
+    last: int
+    """The newest move of the ref."""
+    lowest: MoveRow | None
+    """The lowest move that stays."""
+    moves: list[MoveRow]
+    """Those below it, newest first."""
+
+
 class HistoryPruner:
-    """Forgets moves before a time, from the old end of each ref's history."""
+    """Forgets moves before a time, from the old end of each ref's history.
+
+    The old ends of many refs are read in one snapshot, and forgotten in transactions that each
+    drop as many moves as fit, of however many refs. Another collector, or a writer, may change a
+    ref in between: a cut applies only to the move that was read, and a ref that has moved since is
+    left to the next collection.
+    """
 
     def __init__(self, pool: ConnectionPool, refs: RefTable, moves: MoveTable, before: int) -> None:
         self._pool = pool
@@ -208,55 +228,72 @@ class HistoryPruner:
     def moves_to_drop(self) -> set[int]:
         """Return the numbers of the moves that would be forgotten."""
         self._seen.clear()
-        return {move.seq for row in self._rows() for move in self._old_end(row.name)[2]}
+        found: set[int] = set()
+        for names in self._names():
+            found.update(move.seq for end in self._old_ends(names) for move in end.moves)
+        return found
 
     def run(self, transactions: ShortTransactions, report: Progress) -> int:
         """Forget them; return how many."""
-        rows = self._rows()
+        chunks = self._names()
         self._seen.clear()
-        forgotten = 0
-        if rows:
+        forgotten = done = 0
+        total = sum(map(len, chunks))
+        if chunks:
             with transactions.transaction():
                 self._moves.drop_blanks(transactions.connection)
-        for done, row in enumerate(rows, 1):
-            forgotten += self._shorten(transactions, row.name)
-            report("forget", done, len(rows))
+        for names in chunks:
+            ends = self._old_ends(names)
+            while ends:
+                with transactions.transaction() as size:
+                    forgotten += self._forget(transactions.connection, ends, size)
+            done += len(names)
+            report("forget", done, total)
         return forgotten
 
-    def _rows(self) -> list[RefRow]:
+    def _names(self) -> list[list[str]]:
+        """Return the names of all refs, as many together as one snapshot is read for."""
         if self._before <= 0:
             return []
         with self._pool.reading() as connection:
-            return self._refs.rows(connection)
+            names = [row.name for row in self._refs.rows(connection)]
+        return [names[at : at + _REFS_READ] for at in range(0, len(names), _REFS_READ)]
 
-    def _old_end(self, name: str) -> tuple[int, MoveRow | None, list[MoveRow]]:
-        """Return a ref's last move, the lowest move that stays, and those below, newest first.
-
-        All are read in one snapshot: another collector may forget some concurrently.
-        """
+    def _old_ends(self, names: Iterable[str]) -> list[OldEnd]:
+        """Return what is to be forgotten of some refs, read in one snapshot."""
+        found: list[OldEnd] = []
         with self._pool.reading() as connection:
-            row = self._refs.get(connection, name)
-            last = row.last if row is not None else 0
-            chain = self._moves.chain(connection, last, None, self._seen)
-        stay = count_remembered((move.time for move in chain), self._before)
-        return last, (chain[stay - 1] if stay else None), chain[stay:]
+            for name in names:
+                row = self._refs.get(connection, name)
+                last = row.last if row is not None else 0
+                chain = self._moves.chain(connection, last, None, self._seen)
+                stay = count_remembered((move.time for move in chain), self._before)
+                if chain[stay:]:
+                    found.append(
+                        OldEnd(name, last, chain[stay - 1] if stay else None, chain[stay:])
+                    )
+        return found
 
-    def _shorten(self, transactions: ShortTransactions, name: str) -> int:
-        last, lowest, old = self._old_end(name)
-        connection, forgotten = transactions.connection, 0
-        while old:
-            with transactions.transaction() as size:
-                some = old[-size:]
-                rest = old[: len(old) - len(some)]
-                above = rest[-1] if rest else lowest
-                if above is not None:
-                    self._moves.cut(connection, above, some[0])
-                elif not self._detach(connection, name, last):
-                    break
-                self._moves.drop(connection, [move.seq for move in reversed(some)])
-            old = rest
-            forgotten += len(some)
-        return forgotten
+    def _forget(self, connection: apsw.Connection, ends: list[OldEnd], size: int) -> int:
+        """Forget up to a number of moves, the oldest of a ref first; return how many.
+
+        What is left of them stays in the list.
+        """
+        numbers: list[int] = []
+        while ends and len(numbers) < size:
+            end = ends.pop()
+            some = end.moves[len(numbers) - size :]
+            rest = end.moves[: len(end.moves) - len(some)]
+            above = rest[-1] if rest else end.lowest
+            if above is not None:
+                self._moves.cut(connection, above, some[0])
+            elif not self._detach(connection, end.ref, end.last):
+                continue
+            numbers += [move.seq for move in reversed(some)]
+            if rest:
+                ends.append(end._replace(moves=rest))
+        self._moves.drop(connection, numbers)
+        return len(numbers)
 
     def _detach(self, connection: apsw.Connection, name: str, last: int) -> bool:
         """Remove the link from a ref to its last move; return False if it has moved since."""
