@@ -13,7 +13,14 @@ from typing import Any
 from otolith.core import MEMORY, Snapshot, StateReader
 from otolith.errors import BadValue, KeyNotFound
 from otolith.memory import relevance as ranking
-from otolith.memory.notes import HALF_LIFE_SECONDS, MAX_VERSIONS, Note, check_half_life, is_number
+from otolith.memory.notes import (
+    HALF_LIFE_SECONDS,
+    MAX_VERSIONS,
+    Note,
+    check_half_life,
+    current_notes,
+    is_number,
+)
 from otolith.memory.plan import STATUSES, PlanStep, StepLike, StepState, TaskState
 from otolith.memory.relevance import NoteWords, RecalledNote, Relevance, RelevantItems
 from otolith.memory.storage import CALLS, DATA, GOAL, ID, NOTES, PLAN, STATUS, TASK, StoredMemory
@@ -147,7 +154,7 @@ class Memory:
             fields: dict[str, Any] = {n: each for n, each in given.items() if each is not None}
             note = replace(note, **fields)
             if replaces:
-                self._store.put_note(replace(self.notes[replaces], replaced_by=key, time=now))
+                self._store.put_note(replace(self.notes[replaces], replaced_by=key))
             self._store.put_note(note)
         return note
 
@@ -208,8 +215,7 @@ class Memory:
 
     def _ranked_notes(self, query: str, *, with_pinned: bool = False) -> list[RecalledNote]:
         """Return the notes with a relevance above 0, and pinned ones if wanted, the best first."""
-        all_notes = {note.key: note for note in self.notes.all()}
-        notes = {key: note for key, note in all_notes.items() if note.replaced_by not in all_notes}
+        notes = current_notes({note.key: note for note in self.notes.all()})
         if self._relevance is None:
             words = {key: self._words.of(note) for key, note in notes.items()}
             relevances = ranking.relevances(query, words)

@@ -91,7 +91,7 @@ class Note:
     half_life_seconds: float | None = None
     """Its own half-life; None stands for that of the memory."""
     replaced_by: str = ""
-    """The key of the newer note that contradicts this one."""
+    """The key of the newer note that contradicts this one; see `current_notes`."""
     is_forgotten: bool = False
     versions: tuple[NoteVersion, ...] = ()
     """Its earlier values, the newest first."""
@@ -151,6 +151,32 @@ class Note:
         except BadValue as error:
             why = f"{where} is not a valid note: {error.message}"
             raise Corrupt(why, hint="run otolith fsck") from error
+
+
+def current_notes(notes: Mapping[str, Note]) -> dict[str, Note]:
+    """Return the notes that no other one replaces, by key.
+
+    A note is replaced by one that is there, and was written no earlier: what was written since,
+    perhaps on another branch, holds again. Of notes that replace each other in a circle, one is
+    left: the last one by time, then by key.
+    """
+
+    def successor(note: Note) -> Note | None:
+        other = notes.get(note.replaced_by)
+        return other if other is not None and other.time >= note.time else None
+
+    def is_last_of_circle(note: Note) -> bool:
+        keys, other = {note.key}, successor(note)
+        while other is not None and other.key not in keys:
+            keys.add(other.key)
+            other = successor(other)
+        return other is not None and other.key == note.key == max(keys)
+
+    return {
+        key: note
+        for key, note in notes.items()
+        if successor(note) is None or is_last_of_circle(note)
+    }
 
 
 _REQUIRED: Shape = {"value": object, "time": int}

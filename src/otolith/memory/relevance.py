@@ -153,8 +153,9 @@ def choose(
     spent = 0
     for item in sorted(items, key=lambda each: (-each.score, each.kind, each.name)):
         room = budget - spent - 1
-        if item.score >= _FIRST_SCORE and estimate_tokens(item.text) > room >= _MIN_CUT_TOKENS:
-            item = item._replace(text=cut(item.text, room))  # noqa: PLW2901  # must not be missing
+        if item.score >= _FIRST_SCORE and count(item.text) > room >= _MIN_CUT_TOKENS:
+            short = _cut_to(item.text, room, count)
+            item = item._replace(text=short or item.text)  # noqa: PLW2901  # must not be missing
         cost = count(item.text) + 1
         if spent + cost <= budget:
             chosen.append(item)
@@ -162,6 +163,16 @@ def choose(
         else:
             left_out.append(item)
     return RelevantItems(tuple(chosen), spent, tuple(left_out))
+
+
+def _cut_to(text: str, room: int, count: Callable[[str], int]) -> str:
+    """Return a text, cut until a counter counts no more than fits."""
+    size = room
+    short = cut(text, size)
+    while size > 1 and count(short) > room:
+        size = min(size - 1, size * room // count(short))
+        short = cut(text, max(size, 1))
+    return short
 
 
 def task_items(task: TaskState) -> list[RelevantItem]:

@@ -17,6 +17,7 @@ from otolith.memory import (
     merge_notes,
     merge_plans,
 )
+from otolith.memory.notes import current_notes
 
 FEWER = settings(max_examples=max(settings().max_examples // 2, 20))
 
@@ -50,7 +51,7 @@ def test_a_note_is_merged_the_same_by_either_side(base, ours, theirs):
 
     assert merged == merge_notes(base, theirs, ours)
     assert Note.from_data("", merged).uses >= 0
-    assert merged["time"] == max(ours["time"], theirs["time"])
+    assert merged["time"] in (ours["time"], theirs["time"])
 
 
 @given(notes, notes)
@@ -70,8 +71,72 @@ def test_a_plan_is_merged_the_same_by_either_side(base, ours, theirs):
     places = sorted(step[2] for step in merged.values())
     assert places == list(range(len(merged)))
     for id, step in (*ours.items(), *theirs.items()):
-        if StepState(step[1]).is_settled and step != base.get(id):
+        before = base.get(id)
+        if StepState(step[1]).is_settled and (before is None or progress(step) != progress(before)):
             assert StepState(merged[id][1]).is_settled
+
+
+def progress(step):
+    _, state, _, time, why = step
+    return state, time, why
+
+
+def fields_of(step):
+    return {"text": step[0], "progress": progress(step), "place": step[2]}
+
+
+@given(plans, plans, plans)
+def test_an_edit_of_a_step_that_one_side_made_is_not_lost(base, ours, theirs):
+    merged = merge_plans(base, ours, theirs)
+
+    for id in base.keys() & ours.keys() & theirs.keys():
+        before, mine, yours = (fields_of(plan[id]) for plan in (base, ours, theirs))
+        found = fields_of(merged[id])
+        for name in ("text", "progress"):
+            changed = [side[name] for side in (mine, yours) if side[name] != before[name]]
+            assert len(changed) != 1 or found[name] == changed[0]
+    for id in (ours.keys() | theirs.keys()) - base.keys():
+        assert id in merged
+
+
+@given(notes, notes, notes)
+def test_an_edit_of_a_note_that_one_side_made_is_not_lost(base, ours, theirs):
+    before, mine, yours = (Note.from_data("", each) for each in (base, ours, theirs))
+    found = Note.from_data("", merge_notes(base, ours, theirs))
+
+    written = [(each.value, each.source, each.time, each.is_forgotten) for each in (mine, yours)]
+    changed = [
+        each
+        for each in written
+        if each != (before.value, before.source, before.time, before.is_forgotten)
+    ]
+    if len(changed) == 1:
+        assert (found.value, found.source, found.time, found.is_forgotten) == changed[0]
+    if not (mine.is_forgotten or yours.is_forgotten):
+        for name in ("importance", "is_pinned", "half_life_seconds", "replaced_by"):
+            sides = [getattr(each, name) for each in (mine, yours)]
+            edits = [each for each in sides if each != getattr(before, name)]
+            assert len(edits) != 1 or getattr(found, name) == edits[0]
+        lost = {mine.value, yours.value} - {found.value, before.value}
+        assert len(found.versions) == 8 or lost <= {each.value for each in found.versions}
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from("abcde"), st.tuples(st.sampled_from("abcde"), st.integers(0, 2)), min_size=1
+    )
+)
+def test_notes_that_replace_each_other_never_hide_all_of_them(replaced):
+    found = {key: Note(key, 1, time=time, replaced_by=by) for key, (by, time) in replaced.items()}
+    left = current_notes(found)
+
+    assert left
+    for key in found.keys() - left.keys():  # what is hidden leads to something that is not
+        seen, note = {key}, found[key]
+        while note.key not in left:
+            note = found[note.replaced_by]
+            assert note.key in left or note.key not in seen
+            seen.add(note.key)
 
 
 # ---------------------------------------------------------------- in a state
@@ -80,9 +145,10 @@ KEYS, STEPS = st.sampled_from(["airline", "seat"]), st.sampled_from(["search", "
 acts = st.lists(
     st.one_of(
         st.tuples(st.just("note"), KEYS, st.integers(0, 3)),
+        st.tuples(st.just("replace"), KEYS, st.integers(4, 6)),
         st.tuples(st.sampled_from(["use", "forget", "pin"]), KEYS, st.none()),
         st.tuples(st.just("plan"), st.lists(STEPS, unique=True, max_size=3), st.none()),
-        st.tuples(st.sampled_from(["done", "fail", "begin"]), STEPS, st.none()),
+        st.tuples(st.sampled_from(["done", "fail", "begin", "reopen"]), STEPS, st.none()),
         st.tuples(st.sampled_from(["start", "goal", "gather", "finish", "call"]), STEPS, st.none()),
     ),
     max_size=6,
@@ -94,20 +160,28 @@ def act(memory, acts):
     for verb, name, value in acts:
         if verb == "note":
             memory.note(name, value)
+        elif verb == "replace":
+            other = "seat" if name == "airline" else "airline"
+            memory.note(name, value, replaces=other if other in memory.notes else "")
         elif verb in ("use", "forget", "pin"):
             if name in memory.notes:
                 getattr(memory, verb)(name)
-        elif verb in ("done", "fail", "begin"):
+        elif verb in ("done", "fail", "begin", "reopen"):
             if name in [step.id for step in memory.steps]:
                 getattr(memory, verb)(name)
-        elif verb == "goal":
-            memory.goal = name
-        elif verb == "gather":
-            memory.gather(**{name: name, "which": name})
-        elif verb == "call":
-            memory.record(ToolRecord(name, name))
         else:
-            getattr(memory, verb)("done" if verb == "finish" else name)
+            act_on_the_task(memory, verb, name)
+
+
+def act_on_the_task(memory, verb, name):
+    if verb == "goal":
+        memory.goal = name
+    elif verb == "gather":
+        memory.gather(**{name: name, "which": name})
+    elif verb == "call":
+        memory.record(ToolRecord(name, name))
+    else:
+        getattr(memory, verb)("done" if verb == "finish" else name)
 
 
 @FEWER
@@ -135,3 +209,6 @@ def test_two_that_worked_on_one_memory_have_no_conflict_and_end_alike(base, ours
     assert {note.key: note for note in mine.memory.notes.all()} == {
         note.key: note for note in yours.memory.notes.all()
     }
+    recalled = [{each.key for each in side.memory.recall("")} for side in (mine, yours)]
+    assert recalled[0] == recalled[1]
+    assert bool(recalled[0]) == bool(len(mine.memory.notes))

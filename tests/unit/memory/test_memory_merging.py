@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -206,3 +209,120 @@ def test_of_two_long_arrays_that_look_alike_none_is_lost():
 
     assert merged["value"] is yours
     assert [value is mine for value, *_ in merged["versions"]] == [True]
+
+
+@pytest.fixture
+def state():
+    ticks = itertools.count(1_000_000, 1_000_000)
+    return Versioned(clock=lambda: next(ticks))
+
+
+def test_a_step_that_one_side_reopened_is_open_whatever_else_the_other_did(state):
+    memory = state.memory
+    memory.plan(["book flight", "book hotel"])
+    memory.done("book flight")
+    state.commit("base")
+    other = state.fork("other")
+    state.memory.reopen("book flight")
+    state.commit("the flight was cancelled")
+    other.memory.begin("book hotel")
+    other.memory.plan(["find a date", "book flight", "book hotel"])  # it has another place now
+    other.commit("elsewhere")
+
+    state.merge(other)
+
+    found = {step.text: str(step.state) for step in state.memory.steps}
+    assert found == {"find a date": "pending", "book flight": "pending", "book hotel": "active"}
+
+
+def test_a_note_that_was_replaced_does_not_bring_back_an_old_value(state):
+    state.memory.note("hotel", "Ritz")
+    state.commit("base")
+    other = state.fork("other")
+    state.memory.note("hotel", "Hilton, room 12")
+    state.commit("moved")
+    other.memory.note("place", "Savoy", replaces="hotel")
+    other.commit("elsewhere")
+
+    state.merge(other)
+
+    assert state.memory.notes["hotel"].value == "Hilton, room 12"
+    assert [each.value for each in state.memory.recall("")] == ["Savoy"]
+
+
+def test_a_note_that_was_written_since_is_not_replaced_any_more(state):
+    state.memory.note("hotel", "Ritz")
+    state.commit("base")
+    other = state.fork("other")
+    other.memory.note("place", "Savoy", replaces="hotel")
+    other.commit("elsewhere")
+    state.memory.note("hotel", "Hilton, after all")
+    state.commit("moved")
+
+    state.merge(other)
+
+    recalled = {each.value for each in state.memory.recall("")}
+    assert recalled == {"Hilton, after all", "Savoy"}
+
+
+def test_of_notes_that_replace_each_other_the_last_one_is_recalled(state):
+    state.memory.note("hotel", "Ritz is booked", 1.0)
+    state.memory.note("stay", "Hilton is booked", 1.0)
+    state.commit("base")
+    other = state.fork("other")
+    state.memory.note("hotel", "Ritz is confirmed by phone", 1.0, replaces="stay")
+    state.commit("ours")
+    other.memory.note("stay", "Hilton is confirmed by mail", 1.0, replaces="hotel")
+    other.commit("theirs")
+
+    state.merge(other)
+
+    recalled = state.memory.recall("which booking is confirmed?")
+    assert [each.value for each in recalled] == ["Hilton is confirmed by mail"]
+    assert state.memory.notes["hotel"].value == "Ritz is confirmed by phone"
+
+
+def test_equal_times_are_ordered_alike_in_every_process():
+    code = (
+        "from otolith.memory import merge_notes; "
+        "note = lambda *words: {'value': {'words': set(words)}, 'time': 5}; "
+        "merged = merge_notes(None, note('a', 'b', 'c'), note('b', 'c', 'd')); "
+        "print(sorted(merged['value']['words']), len(merged['versions']))"
+    )
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in range(4)
+    }
+    assert len(told) == 1
+
+
+def test_equal_sets_and_arrays_are_one_value():
+    numpy = pytest.importorskip("numpy")
+    one, other = {"x", "y", "z"}, {"z", "y", "x"}
+    assert "versions" not in merge_notes(None, note(one, 5), note(other, 6))
+    first, second = numpy.arange(5000), numpy.arange(5000)
+    assert "versions" not in merge_notes(None, note(first, 5), note(second, 6))
+    second[2500] = 0
+    merged = [
+        merge_notes(None, note(a, 5), note(b, 5)) for a, b in ((first, second), (second, first))
+    ]
+    assert (merged[0]["value"] == merged[1]["value"]).all()
+    assert len(merged[0]["versions"]) == 1
+
+
+@pytest.mark.parametrize("count", [len, lambda text: 3 * len(text), lambda text: len(text.split())])
+def test_the_goal_is_among_what_is_relevant_by_any_counter(state, count):
+    state.memory.goal = "Plan the trip to Rome, book the flight, the hotel and the museum for all"
+    state.memory.note("k", "v")
+
+    choice = state.memory.relevant("next?", 60, count=count)
+
+    assert choice.items[0].kind == "goal"
+    assert choice.items[0].text.startswith("Goal: Plan")
+    assert choice.tokens <= 60
