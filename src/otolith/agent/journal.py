@@ -22,6 +22,8 @@ Layout of a run; `run_store.py` writes the parts that are committed with a step:
                             asked_from how many replies are not to be used again
                             forks      branches of sub-agents: [step, name, branch]
                             given      the last step whose result was returned: see `agent.py`
+                            untold     calls whose callers were told that their outcome is unknown:
+                                       a digest of tool and arguments -> "<key> <key told>"
     .loop / ledger                     effects of all runs: see `ledger.py`
     .conversation / <name>             the messages of the run
 """
@@ -29,11 +31,11 @@ Layout of a run; `run_store.py` writes the parts that are committed with a step:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import RLock
-from typing import Any
+from typing import Any, NamedTuple
 
 from otolith.agent.history import FORKS, RUNS
 from otolith.agent.ledger import LEDGER, LedgerEntry, call_key, entry_at, ledger_in
@@ -46,6 +48,8 @@ from otolith.session import Versioned
 HEAD = "head"
 _BASE, _REPLIES, _RESULT_RETURNED = "base", "replies", "given"
 _FIRST_USABLE_REPLY = "asked_from"
+_UNTOLD = "untold"
+_GIVEN_UP = "it was begun, and the step that began it was given up"
 _NOT_IN_BRANCH_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -75,6 +79,14 @@ class StepBase:
             why = f"{stored[:80]!r} is not a valid base of a step"
             raise Corrupt(why, hint="run otolith fsck")
         return cls(int(iteration[:20]), *rest)
+
+
+class UntoldCall(NamedTuple):
+    """A call that must not happen twice, whose caller was told that its outcome is unknown."""
+
+    entry: LedgerEntry
+    told_to: str
+    """The key of the later call that was told the outcome; "" if none was."""
 
 
 class Journal:
@@ -206,11 +218,17 @@ class Journal:
             raise
 
     def write_entry(
-        self, key: str, entry: LedgerEntry | None, base: StepBase | None = None
+        self,
+        key: str,
+        entry: LedgerEntry | None,
+        base: StepBase | None = None,
+        *,
+        is_late: bool = False,
     ) -> None:
         """Record how a call ended; None if it did not happen, and may be begun again.
 
-        A call that must not happen twice has ended on all branches.
+        A call that must not happen twice has ended on all branches. One whose outcome is unknown is
+        noted, so that the same call is not made again before its caller is told the outcome.
         """
         if entry is None or entry.effects == "once":
             attempts = self._attempts(base)
@@ -219,7 +237,66 @@ class Journal:
                 result = thaw(entry.result)
                 ended = Attempt(entry.status, entry.by, entry.time, result, entry.error)
             attempts.swap(key, known, ended)
-        self._write_ledger(key, entry, base)
+        self._write_ledger(key, entry, base, is_late=is_late)
+
+    def end_call(self, entry: LedgerEntry, base: StepBase | None = None) -> LedgerEntry:
+        """Record the end of a call, unless another end is on record; return the one that is.
+
+        A call that timed out may end at any moment, and the user may settle it: the thread of the
+        call, and whoever waited for it, both record what they know. Without a base, it is the
+        thread: then the state of the run is not moved, because its user may be reading it.
+        """
+        is_late = base is None
+        with self._lock:
+            stored = self.entry(entry.key)
+            if stored is None or stored.status not in ("begun", "unknown"):
+                return stored or entry
+            if is_late or stored.status == "begun":
+                self.write_entry(entry.key, entry, base, is_late=is_late)
+                return entry
+            return stored
+
+    def give_up_calls(self, iteration: int) -> list[LedgerEntry]:
+        """Record that the outcome of calls is unknown which a step began and will not repeat.
+
+        Returns the entries. Until their outcome is known, the next task does not make them either.
+        """
+        found = [
+            each.ended("unknown", error=_GIVEN_UP)
+            for each in self.entries()
+            if (each.status, each.effects) == ("begun", "once")
+            and (each.run, each.iteration) == (self.name, iteration)
+        ]
+        for entry in found:
+            self.write_entry(entry.key, entry)
+        return found
+
+    def untold_call(self, tool: str, arguments: Mapping[str, Any]) -> UntoldCall | None:
+        """Return the call with these arguments whose caller does not know its outcome, if any."""
+        with self._reading() as state:
+            stored = value_at(state, self._untold_path(tool, arguments))
+            if not isinstance(stored, str):
+                return None
+            key, _, told_to = stored.partition(" ")
+            entry = entry_at(state, key)
+            if entry is None:
+                return None
+            if entry.status == "unknown":  # it may have ended on a fork that was merged before
+                attempt = self._attempts(None).find(key)
+                if attempt is not None and attempt.status in ("done", "failed"):
+                    entry = replace(entry, **attempt._asdict())
+            return UntoldCall(entry, told_to)
+
+    def mark_told(self, entry: LedgerEntry, told_to: str | None, base: StepBase) -> None:
+        """Commit which call was told the outcome of an untold one; None if it may be repeated."""
+        with self._writing(f"told about {entry.tool}", kind="effect", base=base) as state:
+            text = None if told_to is None else f"{entry.key} {told_to}"
+            cell = None if text is None else state.cells.put(text)
+            state.write_reserved(self._untold_path(entry.tool, entry.arguments), cell)
+
+    def _untold_path(self, tool: str, arguments: Mapping[str, Any]) -> Path:
+        same = call_key(tool, thaw(arguments), state=self._state)
+        return (*self.path, _UNTOLD, same)
 
     def _begin_in_ledger(
         self, entry: LedgerEntry, expected: LedgerEntry | None, base: StepBase
@@ -229,11 +306,21 @@ class Journal:
                 raise concurrent_run(state.session)
             state.write_reserved((*LEDGER, entry.key), state.cells.put(entry.to_data()))
 
-    def _write_ledger(self, key: str, entry: LedgerEntry | None, base: StepBase | None) -> None:
+    def _write_ledger(
+        self,
+        key: str,
+        entry: LedgerEntry | None,
+        base: StepBase | None,
+        *,
+        is_late: bool = False,
+    ) -> None:
         message = f"forget {key}" if entry is None else f"{entry.status} {entry.tool}"
-        with self._writing(message, kind="effect", base=base) as state:
+        with self._writing(message, kind="effect", base=base, is_late=is_late) as state:
             cell = None if entry is None else state.cells.put(entry.to_data())
             state.write_reserved((*LEDGER, key), cell)
+            if entry is not None and (entry.effects, entry.status) == ("once", "unknown"):
+                path = self._untold_path(entry.tool, entry.arguments)
+                state.write_reserved(path, state.cells.put(f"{key} "))
 
     def _attempts(self, base: StepBase | None) -> Attempts:
         """Return the attempts of the session in which a step began; a fork may be in another."""
@@ -333,9 +420,12 @@ class Journal:
 
     @contextmanager
     def _writing(
-        self, message: str, *, kind: str, base: StepBase | None = None
+        self, message: str, *, kind: str, base: StepBase | None = None, is_late: bool = False
     ) -> Iterator[Versioned]:
-        """Return a context with a handle whose changes are committed at its end, or discarded."""
+        """Return a context with a handle whose changes are committed at its end, or discarded.
+
+        The state of the run moves to that commit, unless the write is late.
+        """
         with self._reading() as state:
             try:
                 yield state
@@ -347,7 +437,8 @@ class Journal:
                 if isinstance(error, MergeConflict):
                     raise concurrent_run(state.session) from error
                 raise
-            self._state.refresh()  # if nothing is staged; else the commit of the step merges
+            if not is_late:
+                self._state.refresh()  # if nothing is staged; else the commit of the step merges
 
     def _stored_base(self, state: Versioned) -> StepBase | None:
         return StepBase.from_data(value_at(state, (*self.path, _BASE)))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import RLock
 from typing import Any, TypeAlias
 from uuid import uuid4
 from weakref import finalize
 
 from otolith.agent.history import ANSWERED, BEGIN
-from otolith.agent.journal import Journal, StepBase
+from otolith.agent.journal import Journal, StepBase, UntoldCall
 from otolith.agent.ledger import LedgerEntry
 from otolith.agent.models.base import RecordedReply
 from otolith.agent.run_store import MAIN, StoredRun, events_of_step
@@ -30,6 +31,12 @@ class _LiveRecord:
     id: str = field(default_factory=lambda: uuid4().hex)
     entries: dict[str, LedgerEntry] = field(default_factory=dict)
     cut_off_calls: set[str] = field(default_factory=set)
+    untold: dict[bytes, tuple[str, str]] = field(default_factory=dict)
+    lock: RLock = field(default_factory=RLock)  # a call that timed out ends in its own thread
+
+
+def _same_call(tool: str, arguments: Mapping[str, Any]) -> bytes:
+    return canonical_bytes([tool, arguments])
 
 
 _RECORDS: dict[int, dict[tuple[str, str], _LiveRecord]] = {}
@@ -99,8 +106,35 @@ class LiveJournal:
         """Remember an entry of the ledger; None removes it."""
         if entry is None:
             self._record.entries.pop(key, None)
+            return
+        self._record.entries[key] = entry
+        if (entry.effects, entry.status) == ("once", "unknown"):
+            self._record.untold[_same_call(entry.tool, entry.arguments)] = (key, "")
+
+    def end_call(self, entry: LedgerEntry, base: StepBase | None = None) -> LedgerEntry:
+        """Remember the end of a call, unless another end is known; return the one that is."""
+        with self._record.lock:
+            stored = self.entry(entry.key)
+            if stored is None or stored.status not in ("begun", "unknown"):
+                return stored or entry
+            if base is None or stored.status == "begun":
+                self.write_entry(entry.key, entry)
+                return entry
+            return stored
+
+    def untold_call(self, tool: str, arguments: Mapping[str, Any]) -> UntoldCall | None:
+        """Return the call with these arguments whose caller does not know its outcome, if any."""
+        key, told_to = self._record.untold.get(_same_call(tool, arguments), ("", ""))
+        entry = self.entry(key)
+        return None if entry is None else UntoldCall(entry, told_to)
+
+    def mark_told(self, entry: LedgerEntry, told_to: str | None, base: StepBase) -> None:
+        """Remember which call was told the outcome of an untold one; None if it may be repeated."""
+        same = _same_call(entry.tool, entry.arguments)
+        if told_to is None:
+            self._record.untold.pop(same, None)
         else:
-            self._record.entries[key] = entry
+            self._record.untold[same] = (entry.key, told_to)
 
     def unfinished_calls(self, base: StepBase) -> list[LedgerEntry]:
         """Return []: no step was cut off before."""
@@ -193,6 +227,12 @@ class LiveRun:
 
     def merge_subagents(self) -> None:
         """Do nothing: it cannot have sub-agents."""
+
+    def abandon(self, why: str) -> None:
+        """End the task unless it is over."""
+        before = self.load()
+        if before is not None and not before.is_over:
+            self.save(before.to_error(why), before, f"abandon {self.name}")
 
     def abandon_subagents(self, why: str, *, but: Collection[str]) -> None:
         """Do nothing: it cannot have sub-agents."""

@@ -411,7 +411,7 @@ class Orchestrator:
             with exclusive(run.state):
                 _commit_staged(run)
                 run.abandon_subagents(why, but=self._names_above())
-                run.save(before.to_error(why), before, f"abandon {self.name}")
+                run.abandon(why)
                 run.journal.mark_result_returned()
 
     def load(self, session: str = MAIN) -> AgentState | None:
@@ -545,6 +545,8 @@ class Orchestrator:
             if entry.key not in step.tool_runner.effect_keys:
                 data = {"tool": entry.tool, "key": entry.key, "iteration": entry.iteration}
                 step.run.state.events.append("effect_unknown", agent=self.name, **data)
+                if entry.effects == "once":
+                    journal.write_entry(entry.key, entry.ended("unknown"), step.base)
 
     def _after_commit(self, run: AgentRun, saved: AgentState) -> AgentState:
         """Merge sub-agents, and report the state that was committed."""

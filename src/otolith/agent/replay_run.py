@@ -148,6 +148,7 @@ class RecordedTools:
         twin = copy(tool)
         twin.function = lambda **arguments: self._call(tool, arguments)
         twin.asks = lambda key, arguments: self._ask(tool, key, arguments)
+        twin.is_replayed = True
         twin.retries = 0  # a recorded failure is repeated at once
         return twin
 

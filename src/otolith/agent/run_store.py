@@ -24,6 +24,7 @@ from otolith.agent.journal import (
     length_at,
     value_at,
 )
+from otolith.agent.ledger import LedgerEntry
 from otolith.agent.models.base import RecordedReply
 from otolith.agent.state import SCHEMA, AgentState, Observation, WorkingMemory
 from otolith.conversation import Conversation, Message, Role
@@ -249,9 +250,20 @@ class StoredRun:
         """
         on_forks = [run for run in self.unmerged_runs() if run.state is not self.state]
         for run in (*self._subagent_runs({self.name, *but}), *on_forks):
-            before = run.load()
-            if before is not None and not before.is_over:
-                run.save(before.to_error(why), before, f"abandon {run.name}")
+            given_up = run.abandon(why)
+            if run.state is not self.state:  # its fork will not be merged
+                here = StoredRun(self.state, run.name).journal
+                for entry in given_up:
+                    here.write_entry(entry.key, entry)
+
+    def abandon(self, why: str) -> list[LedgerEntry]:
+        """End the task unless it is over; return the calls of its step whose outcome is unknown."""
+        before = self.load()
+        if before is None or before.is_over:
+            return []
+        given_up = self.journal.give_up_calls(before.iteration)
+        self.save(before.to_error(why), before, f"abandon {self.name}")
+        return given_up
 
     def _subagent_runs(self, seen: set[str]) -> Iterator[StoredRun]:
         """Yield the runs in this state of sub-agents, and of theirs; `seen` are names."""

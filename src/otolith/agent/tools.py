@@ -232,6 +232,8 @@ class Tool:
         self.timeout_seconds = timeout_seconds
         self.retries = retries
         self.asks = asks
+        self.is_replayed = False
+        """Whether it repeats recorded results; see `replay_run.py`."""
         self._check()
 
     def _check(self) -> None:
