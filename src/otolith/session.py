@@ -39,7 +39,15 @@ from otolith.core import (
     split_ref,
     synchronized,
 )
-from otolith.errors import BadValue, Error, Invalid, RefNotFound, Unstorable, Unsupported
+from otolith.errors import (
+    BadValue,
+    Error,
+    Invalid,
+    KeyNotFound,
+    RefNotFound,
+    Unstorable,
+    Unsupported,
+)
 from otolith.state.event_log import EventLog
 from otolith.state.frames import Frame, merge_frames
 from otolith.state.schema.schema import SchemaGuard
@@ -74,7 +82,12 @@ class SessionSnapshot(Snapshot):
     def __getitem__(self, path: str | Path) -> Any:
         """Return a copy of the value at a path, in which shared objects are shared."""
         keys = parse_path(path)
-        return super().__getitem__(keys) if not self._has_aliases else self._reader().read(keys)
+        if self._has_aliases:
+            return self._reader().read(keys)
+        try:
+            return super().__getitem__(keys)
+        except KeyNotFound:  # the path may lead into a value that contains itself
+            return self._reader().read(keys)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a copy of all values; objects that several of them share are shared."""

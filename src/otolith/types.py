@@ -47,6 +47,8 @@ class Tag(IntEnum):
     PICKLE = 29  # signed bytes of an arbitrary object
     LOST = 30  # in place of a value that could not be stored
     STATE = 31  # [type name, schema version, what __getstate__ returned]
+    GRAPH = 32  # a value that contains itself, each object in it once
+    SAME = 33  # list of steps: in a GRAPH, the object that they lead to from its top
 
 
 CHUNK_BYTES = 65_520

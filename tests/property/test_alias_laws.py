@@ -9,6 +9,7 @@ from tests.property.alias_programs import ARRAYS, MODELS, PLAIN, generate, play,
 CASES = {
     "plain data": (PLAIN, False),
     "models and arrays": (PLAIN | MODELS | ARRAYS, False),
+    "cycles": (PLAIN | MODELS | ARRAYS, True),
 }
 
 

@@ -15,15 +15,24 @@ migrate         takes fields through the migrations of a model
 migration_path  the migrations that lead from one version of a model to another
 moved_class     the class that was stored under another name formerly
 column, labels  one column of a stored frame, and the labels of its columns
-fields_of       the fields of a model class
-attributes_of   the stored attributes of an instance of a model: fields, and others it has
+parts_of        the steps into a value, and what is there; `part_at` and `with_part` follow them
+graph_form      a value that contains itself, in a form without cycles
+cyclic_objects  the objects in a value that contain themselves
 identical       whether two values are the same in type and content, all the way down
 content_of      the immutable object that has all of a value's content
 """
 
 from otolith.codecs.base import Codec, identical
+from otolith.codecs.graphs import (
+    Order,
+    cyclic_objects,
+    graph_form,
+    has_parts,
+    part_at,
+    parts_of,
+    with_part,
+)
 from otolith.codecs.migrations import migrate, migration, migration_path, moved_class
-from otolith.codecs.models import attributes_of, fields_of
 from otolith.codecs.pickles import derive_key
 from otolith.codecs.placeholders import InertCodecs, Lost, Opaque
 from otolith.codecs.registry import FRAMES, Codecs, column, content_of, labels
@@ -35,15 +44,20 @@ __all__ = [
     "InertCodecs",
     "Lost",
     "Opaque",
-    "attributes_of",
+    "Order",
     "column",
     "content_of",
+    "cyclic_objects",
     "derive_key",
-    "fields_of",
+    "graph_form",
+    "has_parts",
     "identical",
     "labels",
     "migrate",
     "migration",
     "migration_path",
     "moved_class",
+    "part_at",
+    "parts_of",
+    "with_part",
 ]

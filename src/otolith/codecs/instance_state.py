@@ -86,7 +86,10 @@ def set_attributes(value: object, attributes: dict[str, Any]) -> None:
     """Set attributes without running code of the class."""
     own = getattr(value, "__dict__", None)
     for name, part in attributes.items():
-        if own is None or isinstance(getattr(type(value), name, None), MemberDescriptorType):
+        slot = getattr(type(value), name, None)
+        if isinstance(slot, MemberDescriptorType):
+            slot.__set__(value, part)
+        elif own is None:
             object.__setattr__(value, name, part)
         else:
             own[name] = part

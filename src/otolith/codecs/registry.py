@@ -25,6 +25,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from otolith.codecs.base import VERIFY, Codec, Lowering, parts
 from otolith.codecs.class_names import ClassNames
+from otolith.codecs.graphs import GraphCodec
 from otolith.codecs.models import ModelCodec, Upgrade
 from otolith.codecs.pickles import Key, PickleCodec
 from otolith.codecs.placeholders import Lost, LostCodec, Opaque, cannot_store, lower_opaque
@@ -204,7 +205,7 @@ class Codecs:
 
     With `opaque`, a value whose type is not known here is lifted to an `Opaque` instead of raising
     UnknownType: for tools that read what they did not write. Pickles that may not be loaded are
-    lifted to one as well.
+    lifted to one as well, and values that contain themselves, so that walking through them ends.
 
     With `pickle="signed"`, an object that no other codec takes is pickled and signed with the 32
     bytes that `key` returns when they are first needed; only what they signed is ever unpickled.
@@ -232,6 +233,7 @@ class Codecs:
             self._customs,
             EnumCodec(self._names),
             self._models,
+            GraphCodec(),
             *LIBRARIES,
             PickleCodec(_pickle_key(pickle, key)),
         )
@@ -286,6 +288,8 @@ class Codecs:
                     f"values with the code {code} are not known here",
                     hint="upgrade otolith: a newer one wrote this",
                 )
+            if self._opaque and code == Tag.GRAPH:
+                return Opaque(Tagged(code, data))  # a tool that prints it must come to an end
             return codec.lift(code, data)
         except (UnknownType, MissingExtra, Denied):
             if not self._opaque:

@@ -23,7 +23,7 @@ from operator import is_
 from threading import RLock
 from typing import Any
 
-from otolith.codecs import Lost
+from otolith.codecs import Lost, cyclic_objects
 from otolith.core import (
     ALIASES,
     Backend,
@@ -194,9 +194,15 @@ class ChangeTracker:
         if type(fresh) is Lost or is_fixed(type(fresh)):
             self.held.drop(path)
             return
-        hold.value = update(hold.value, fresh)
+        hold.value = fresh if _contains_itself(fresh) else update(hold.value, fresh)
         hold.imprint, hold.previous_imprint = self.held.imprinter.take(hold.value, cell), None
         hold.lost_cell = None
+
+
+def _contains_itself(value: object) -> bool:
+    """Tell whether an object that was just read is in itself: a graph is replaced as a whole."""
+    _, twice = object_identities([value])
+    return bool(twice) and bool(cyclic_objects(value))
 
 
 class InPlaceUpdate:
@@ -361,6 +367,14 @@ class TrackedBranch(Branch):
         other value is held, and encoded by the next flush.
         """
         keys = self._hashable(parse_own_path(path))
+        try:
+            self._set(keys, value)
+        except BadPath:
+            if not self._tracker.reader.hold_graph(keys):
+                raise
+            self._set(keys, value)
+
+    def _set(self, keys: Path, value: object) -> None:
         unit = self._held_above(keys[:-1])
         cell = None if unit is not None else self._immutable_cell(value)
         if unit is None and cell is None:
@@ -388,6 +402,8 @@ class TrackedBranch(Branch):
         """Remove the value at a path, from the held value that it is part of."""
         keys = self._hashable(parse_own_path(path))
         unit = self._held_above(keys[:-1])
+        if unit is None and self._stage.get(keys) is None and self._tracker.reader.hold_graph(keys):
+            unit = self._held_above(keys[:-1])
         if unit is not None:
             remove_part(self._held.at(unit).value, unit, keys[len(unit) :])
             self._committer.settled(keys)

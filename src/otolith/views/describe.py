@@ -463,6 +463,13 @@ class CellDescriber:
             yield from bracketed("{", "}", ([self._element(each)] for each in elements))
         elif code in (Tag.MODEL, Tag.STATE, Tag.CUSTOM):
             yield from self.pieces(self._cells.element(data, 2))
+        elif code == Tag.GRAPH:
+            yield from self.pieces(data)
+        elif code == Tag.SAME:
+            steps = "/".join(
+                str(each) for each in map(self._cells.load, self._cells.elements(data))
+            )
+            yield f"<same as {printable(steps)}>" if steps else "<itself>"
         elif code == Tag.LOST:
             yield printable(str(self._cells.load(self._cells.element(data, 1))))
         elif code == Tag.ENUM:

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from otolith.codecs import Lost
+from otolith.codecs import Lost, Order, part_at, with_part
 from otolith.core import ALIASES, Cells, Path, Stage, format_path
 from otolith.errors import KeyNotFound
 from otolith.state.tracker.fingerprints import is_fixed
@@ -31,15 +31,13 @@ from otolith.state.tracker.shared_objects import (
     ArrayView,
     Group,
     ObjectScans,
-    Order,
     SharedPlace,
     groups,
     identity,
     is_array,
-    part_at,
     view_in,
-    with_part,
 )
+from otolith.types import Tag
 
 _MORE = 8
 """How many places may be found for each that is recorded: merged records may lead in circles."""
@@ -188,8 +186,10 @@ class Aliases:
             self._pending = None
         for _ in range(len(names) + 1):
             before = self._moves
-            for first in names:
-                self._join(self._groups[first])
+            # All are compared before any is joined: objects in a cycle contain each other.
+            known = [(group, self._alike(group)) for group in map(self._groups.__getitem__, names)]
+            for group, alike in known:
+                self._join(group, alike)
             if self._moves == before:  # a tuple that was joined may be another one since
                 break
 
@@ -203,38 +203,38 @@ class Aliases:
                     self._reach(place.path)
         return [first for first in self._groups if first in done]
 
-    def _join(self, group: Group) -> None:
+    def _join(self, group: Group, alike: list[Path]) -> None:
         self._diverged.difference_update(place.path for place in group)
-        self._diverged.update(self._unjoined(group))
+        self._diverged.update(self._unjoined(group, alike))
 
-    def _unjoined(self, group: Group) -> list[Path]:
-        """Join the places of a group; return those that have diverged."""
-        wholes = self._most_common_content([place.path for place in group if place.view is None])
+    def _unjoined(self, group: Group, alike: list[Path]) -> list[Path]:
+        """Join the places of a group that are alike; return those that have diverged."""
         joined: list[Path] = []
-        for place in group:
-            if not wholes:
-                break
+        whole = self._part(alike[0]) if alike else None
+        for place in group if alike else ():
             if place.view is None:
-                is_joined = place.path in wholes and self._put(place.path, wholes[place.path])
+                is_joined = place.path in alike and self._put(place.path, whole)
             else:
-                is_joined = self._join_view(place.path, place.view, next(iter(wholes.values())))
+                is_joined = self._join_view(place.path, place.view, whole)
             joined += [place.path] if is_joined else []
         if len(joined) < 2:
             joined = []
         return [place.path for place in group if place.path not in joined]
 
-    def _most_common_content(self, paths: list[Path]) -> dict[Path, object]:
-        """Return the places with the most common content, each with the one object for all."""
+    def _alike(self, group: Group) -> list[Path]:
+        """Return the places with the most common content; views are not compared."""
+        paths = [place.path for place in group if place.view is None]
         found = {path: part for path in paths if (part := self._part(path)) is not None}
-        alike: dict[object, dict[Path, object]] = {}
+        if len(set(map(id, found.values()))) == 1:
+            return list(found)
+        alike: dict[object, list[Path]] = {}
         for path, part in found.items():
-            alike.setdefault(self._fingerprint(part), {})[path] = part
+            alike.setdefault(self._fingerprint(part), []).append(path)
         if len(alike) > 1:  # fingerprints see in which order a set was filled; encodings do not
             alike = {}
             for path, part in found.items():
-                alike.setdefault(self._encode(part), {})[path] = part
-        most = max(alike.values(), key=len, default={})
-        return dict.fromkeys(most, next(iter(most.values()))) if most else {}
+                alike.setdefault(self._encode(part), []).append(path)
+        return max(alike.values(), key=len, default=[])
 
     def _join_view(self, path: Path, view: ArrayView, whole: Any) -> bool:
         """Make the array at a place a view again, if it has the same content."""
@@ -345,7 +345,7 @@ class ValueReader:
             reach=self.reach,
             fresh=self._fresh,
             fingerprint=self.held.imprinter.fingerprint,
-            encode=cells.put,
+            encode=self.held.imprinter.put,
             order=cells.encoding.key,
         )
         self._aliases_cell: bytes | None = None
@@ -366,6 +366,8 @@ class ValueReader:
                 raise _not_found(keys)
             return hold.value
         cell = self._stage.get(keys)
+        if cell is None and self.hold_graph(keys):
+            return self.held.get(keys)
         if cell is None:
             raise _not_found(keys)
         value = self._cells.load(cell)
@@ -373,6 +375,13 @@ class ValueReader:
             return value
         self.hold(unit)
         return self.held.get(keys)
+
+    def hold_graph(self, keys: Path) -> bool:
+        """Hold the value that contains itself and that a path leads into, if there is one."""
+        unit = self.unit(keys)
+        cell = self._stage.get(unit) if unit != keys else None
+        tagged = None if cell is None else self._cells.tag(cell)
+        return tagged is not None and tagged.code == Tag.GRAPH and self.hold(unit) is not None
 
     def get(self, keys: Path) -> object:
         """Return the value at a path, the same object every time."""

@@ -11,7 +11,7 @@ A long container has *marks*: a fingerprint for each run of up to 64 parts. When
 compared again, the parts before and after an insertion or removal are found by identity; their
 runs are marked again, and where a mark differs some part has changed (`compare_runs`).
 
-Also here: which types never change (`is_fixed`), and cycles (`find_cycle`).
+Also here: which types never change (`is_fixed`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 import io
 import pickle
 import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
@@ -33,8 +33,6 @@ from zoneinfo import ZoneInfo
 
 from xxhash import xxh3_128_intdigest
 
-from otolith.codecs import attributes_of, fields_of
-from otolith.core import Path
 from otolith.errors import BadValue
 from otolith.types import Raw, Tagged
 
@@ -222,40 +220,3 @@ def _is_fixed(kind: type) -> bool:
     return (
         numpy is not None and issubclass(kind, numpy.generic) and not issubclass(kind, numpy.void)
     )
-
-
-_PLAIN = frozenset({dict, list, tuple})
-
-_DEEPEST = 256
-"""What is nested deeper is refused in any case."""
-
-
-def find_cycle(value: object) -> tuple[Path, object] | None:
-    """Return the steps to a container that contains itself, and that container."""
-    done: set[int] = set()
-    above: dict[int, Path] = {}
-    waiting: list[tuple[Any, Path, bool]] = [(value, (), False)]
-    while waiting:
-        part, steps, is_left = waiting.pop()
-        if is_left:
-            del above[id(part)]
-            done.add(id(part))
-        elif id(part) in above:
-            return above[id(part)], part
-        elif id(part) not in done and len(steps) <= _DEEPEST:
-            above[id(part)] = steps
-            waiting.append((part, steps, True))
-            waiting += [(each, (*steps, step), False) for step, each in _containers(part)]
-    return None
-
-
-def _containers(value: Any) -> Iterable[tuple[Any, Any]]:
-    """Return the containers in a value, and the steps to them."""
-    parts: Iterable[tuple[Any, Any]]
-    if type(value) is dict:
-        parts = value.items()
-    elif type(value) in (list, tuple):
-        parts = enumerate(value)
-    else:
-        parts = (attributes_of(value) or {}).items()
-    return [pair for pair in parts if type(pair[1]) in _PLAIN or fields_of(type(pair[1]))]

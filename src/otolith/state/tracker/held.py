@@ -21,12 +21,12 @@ from otolith.state.tracker.imprints import (
     CodecImprint,
     ConcurrentChange,
     ContentImprint,
-    CyclicValue,
     DictImprint,
     Imprint,
     Imprinter,
     ImprintKind,
     ListImprint,
+    NestedTooDeep,
     WholeImprint,
 )
 
@@ -175,14 +175,14 @@ class HeldValues:
                     return self.imprinter.update(hold.value, before)
                 return self.imprinter.encode(hold.value)
             new = self._updated(hold, hold.imprint)
-        except (ConcurrentChange, CyclicValue):
+        except (ConcurrentChange, NestedTooDeep):
             raise
         except BadValue as error:
             # Encoding the whole value reports where in it the bad part is.
             self.imprinter.cells.put(hold.value)
             raise error from None
         except RecursionError as error:
-            raise CyclicValue(
+            raise NestedTooDeep(
                 f"a {type(hold.value).__name__} is nested too deep", hint="store it in parts"
             ) from error
         except (RuntimeError, KeyError) as error:

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from xxhash import xxh3_128_intdigest
 
-from otolith.codecs import content_of
+from otolith.codecs import content_of, cyclic_objects, graph_form
 from otolith.core import Cells
 from otolith.errors import BadValue
 from otolith.state.tracker.fingerprints import (
@@ -38,7 +38,6 @@ from otolith.state.tracker.fingerprints import (
     MarkOf,
     common_ends,
     compare_runs,
-    find_cycle,
     fingerprint,
     forget_marks,
     marks,
@@ -78,6 +77,7 @@ class Imprinter:
     def __init__(self, cells: Cells, *kinds: ImprintKind) -> None:
         self.cells = cells
         self._kinds = kinds
+        self._cycles = 0  # how many values were met that contain themselves
 
     def encode(self, value: object) -> Imprint:
         """Encode a value and take its imprint.
@@ -85,21 +85,44 @@ class Imprinter:
         Raises:
             BadValue: it cannot be stored, or was changed while it was being encoded.
         """
-        before = self.fingerprint(value)
-        if before is None and (found := find_cycle(value)) is not None:
-            steps, part = found
-            where = f"at {'/'.join(map(str, steps[:8]))}: " if steps else ""
-            raise CyclicValue(
-                f"{where}a {type(part).__name__} contains itself",
-                hint="refer to it by a key instead",
-            )
-        cell = self.cells.put(value)
+        form: object | None = value
+        before = fingerprint(value, self.lower)
+        if before is None and (form := self._graph_form(value)) is not None:
+            before = fingerprint(form, self.lower)
+        cell = self.cells.put(value if form is None else form)
         if before is None:
             return WholeImprint(cell, None)  # without a fingerprint it is encoded every time
         imprint = self.take(value, cell)
         if self.fingerprint(value) != before:
             raise ConcurrentChange.of(value)
         return imprint
+
+    def put(self, value: object) -> bytes:
+        """Return the cell of a value, which may contain itself.
+
+        Raises:
+            BadValue: it cannot be stored.
+        """
+        try:
+            return self.cells.put(value)
+        except BadValue:
+            form = self._graph_form(value)
+            if form is None:
+                raise
+            return self.cells.put(form)
+
+    def put_all(self, values: list[Any]) -> list[bytes]:
+        """Return the cells of many values."""
+        try:
+            return self.cells.put_all(values)
+        except BadValue:
+            return list(map(self.put, values))
+
+    def _graph_form(self, value: object) -> object | None:
+        """Return a value in a form without cycles, or None if there are none in it."""
+        form = graph_form(value, self.lower, self.cells.encoding.key)
+        self._cycles += form is not None
+        return form
 
     def take(self, value: object, cell: bytes) -> Imprint:
         """Return the imprint of a value that was just read from, or encoded to, a cell."""
@@ -115,19 +138,28 @@ class Imprinter:
         Raises:
             BadValue: it cannot be stored any more, or was changed while it was being encoded.
         """
-        return old.update(value, self) if old.fits(value) else self.encode(value)
+        if not old.fits(value):
+            return self.encode(value)
+        cycles = self._cycles
+        new = old.update(value, self)
+        if self._cycles != cycles and new is not old and id(value) in cyclic_objects(value):
+            return self.encode(value)  # it is part of a cycle now, and stored as a whole
+        return new
 
     def encode_part(self, value: object, old: Imprint | None) -> tuple[bytes, Imprint | None]:
         """Encode one part of a container; it has an imprint if it has a tree of its own."""
         if old is not None:
             new = self.update(value, old)
             return new.cell, new if self.cells.is_grown(new.cell) else None
-        cell = self.cells.put(value)
+        cell = self.put(value)
         return cell, self.take(value, cell) if self.cells.is_grown(cell) else None
 
     def fingerprint(self, value: object) -> int | None:
         """Return the fingerprint of a value."""
-        return fingerprint(value, self.lower)
+        found = fingerprint(value, self.lower)
+        if found is None and (form := self._graph_form(value)) is not None:
+            return fingerprint(form, self.lower)
+        return found
 
     def lower(self, value: object) -> Tagged:
         """Return a value one step plainer."""
@@ -173,7 +205,7 @@ class CodecImprint(Imprint):
     def take(cls, value: object, cell: bytes, imprinter: Imprinter) -> Imprint | None:
         """Return the imprint, or None if the value is of another kind."""
         stored = imprinter.cells.tag(cell)
-        if stored is None:
+        if stored is None or stored.code == Tag.GRAPH:
             return None
         code, data = imprinter.lower(value)
         below = stored.data
@@ -201,8 +233,8 @@ class CodecImprint(Imprint):
         return CodecImprint(cell, self._kind, new)
 
 
-class CyclicValue(BadValue):
-    """A value contains itself, or is nested too deep to be walked through."""
+class NestedTooDeep(BadValue):
+    """A value is nested too deep to be walked through."""
 
 
 class ConcurrentChange(BadValue):
@@ -484,7 +516,7 @@ def _dirty(
     """Encode a run of elements that changed; unchanged parts keep their imprints."""
     positions = range(dirt.new_start, dirt.new_stop)
     if inner.keys().isdisjoint(positions):
-        cells = imprinter.cells.put_all(now[dirt.new_start : dirt.new_stop])
+        cells = imprinter.put_all(now[dirt.new_start : dirt.new_stop])
         for at, cell in zip(positions, cells, strict=True):
             if imprinter.cells.is_grown(cell):
                 grown[at] = imprinter.take(now[at], cell)

@@ -25,11 +25,11 @@ from __future__ import annotations
 import gc
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
-from otolith.codecs import attributes_of, fields_of
+from otolith.codecs import Order, cyclic_objects, has_parts, parts_of
 from otolith.core import Path
 from otolith.state.tracker.fingerprints import is_fixed, never_changes
 from otolith.state.tracker.held import HeldValue
@@ -114,9 +114,6 @@ def _reach(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
 
 _PLAIN = frozenset({dict, list, tuple})
 
-Order: TypeAlias = Callable[[Any], bytes]
-"""Gives the bytes that a key is sorted by."""
-
 
 class SharedPlace(NamedTuple):
     """A place of a shared object; for a view of an array, also which part it is."""
@@ -179,7 +176,7 @@ def levels(values: Iterable[object], seen: set[int]) -> Iterator[tuple[list[Any]
             mutable = [part for part, is_again in zip(mutable, again, strict=True) if not is_again]
         seen |= new
         yield mutable, twice
-        divided = {kind for kind in kinds if _has_parts(kind)}
+        divided = {kind for kind in kinds if kind in _PLAIN or has_parts(kind)}
         level = gc.get_referents(*(mutable if divided == kinds else _of(divided, mutable)))
 
 
@@ -198,75 +195,68 @@ def _repeated(identities: list[int], seen: set[int]) -> list[bool]:
 
 
 class _Walk:
-    """Finds the places of shared objects; what is inside of one is walked only once."""
+    """Finds the places of shared objects; what is inside of one is walked only once.
+
+    An object in a value that contains itself has one place there: its stored form knows the others.
+    """
 
     def __init__(self, common: set[int], order: Order) -> None:
         self._common = common
         self._order = order
         self._known: dict[int, list[tuple[Path, object]]] = {}
+        self._above: set[int] = set()
+        self._cyclic: set[int] = set()
 
     def within(self, value: object) -> list[tuple[Path, object]]:
         """Return the steps to the shared objects in a value, and those objects."""
+        self._above.clear()
+        try:
+            return self._within(value)
+        except _CycleMet:
+            self._cyclic |= cyclic_objects(value)
+            self._known.clear()
+            self._above.clear()
+            return self._within(value)
+
+    def _within(self, value: object) -> list[tuple[Path, object]]:
         if is_fixed(type(value)):
             return []
         if id(value) in self._known:
             return self._known[id(value)]
         own = identity(value)
-        found: list[tuple[Path, object]] = [((), value)] if own in self._common else []
-        for step, part in _parts(value, self._order):
-            found += [((step, *steps), each) for steps, each in self.within(part)]
+        if id(value) in self._cyclic:
+            found = self._graph(value)
+        elif id(value) in self._above:
+            raise _CycleMet
+        else:
+            self._above.add(id(value))
+            found = [((), value)] if own in self._common else []
+            for step, part in parts_of(value, self._order):
+                found += [((step, *steps), each) for steps, each in self._within(part)]
+            self._above.discard(id(value))
         if own in self._common:
             self._known[id(value)] = found
         return found
 
-
-def _parts(value: Any, order: Order) -> Iterable[tuple[Any, Any]]:
-    """Return the steps into a value, and what is there."""
-    if type(value) is dict:
-        parts = [pair for pair in value.items() if not is_fixed(type(pair[1]))]
-        return sorted(parts, key=lambda pair: order(pair[0]))
-    if type(value) in (list, tuple):
-        return list(enumerate(value))
-    return list((attributes_of(value) or {}).items())
-
-
-def part_at(value: Any, steps: Path) -> Any:
-    """Return the part that steps lead to.
-
-    Raises:
-        LookupError, AttributeError, TypeError: there is no such part.
-    """
-    for step in steps:
-        value = _part(value, step)
-    return value
+    def _graph(self, top: object) -> list[tuple[Path, object]]:
+        """Return the steps to shared objects in a value that contains itself, each object once."""
+        found: list[tuple[Path, object]] = []
+        met: set[int] = set()
+        waiting: list[tuple[Path, object]] = [((), top)]
+        while waiting:
+            steps, value = waiting.pop(0)
+            if id(value) in met or is_fixed(type(value)):
+                continue
+            met.add(id(value))
+            if identity(value) in self._common:
+                found.append((steps, value))
+            parts = parts_of(value, self._order)
+            waiting += [((*steps, step), part) for step, part in parts]
+        return found
 
 
-def _part(value: Any, step: Any) -> Any:
-    return value[step] if type(value) in _PLAIN else getattr(value, step)
-
-
-def with_part(value: Any, steps: Path, part: object) -> Any:
-    """Return a value with a part put in: the value itself, unless it is a tuple."""
-    if not steps:
-        return part
-    step: Any = steps[0]
-    current = _part(value, step)
-    new = with_part(current, steps[1:], part)
-    if new is current:
-        return value
-    if type(value) is tuple:
-        return (*value[:step], new, *value[step + 1 :])
-    if type(value) in _PLAIN:
-        value[step] = new
-    elif isinstance(value, tuple):
-        return value._replace(**{step: new})  # type: ignore[attr-defined]
-    else:
-        object.__setattr__(value, step, new)
-    return value
-
-
-def _has_parts(kind: type) -> bool:
-    return kind in _PLAIN or fields_of(kind) is not None
+class _CycleMet(Exception):
+    """A walk came back to an object that it is in."""
 
 
 def _group(same: list[tuple[Path, Any]]) -> Group:

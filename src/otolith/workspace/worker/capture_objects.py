@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from otolith.codecs import Order
 from otolith.core import digest
 from otolith.state.tracker.fingerprints import is_fixed
-from otolith.state.tracker.shared_objects import Order, identity, is_array, levels, places_of
+from otolith.state.tracker.shared_objects import identity, is_array, levels, places_of
 from otolith.types import Raw
 from otolith.workspace.worker import pickle_context, pickler
 from otolith.workspace.worker.classes import ClassDefinition, cycles

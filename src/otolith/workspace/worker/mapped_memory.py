@@ -24,11 +24,11 @@ from typing import Any
 
 from xxhash import xxh3_128_intdigest
 
+from otolith.codecs import Order
 from otolith.core import Cells
 from otolith.state.tracker.imprints import ConcurrentChange, Imprint, Imprinter, runs
 from otolith.state.tracker.shared_objects import (
     STAND_IN,
-    Order,
     identity,
     is_array,
     levels,

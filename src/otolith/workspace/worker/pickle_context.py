@@ -17,9 +17,9 @@ from importlib import import_module
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from otolith.codecs import Codecs
+from otolith.codecs import Codecs, part_at
 from otolith.core import Path
-from otolith.state.tracker.shared_objects import ArrayView, identity, is_array, part_at, view_in
+from otolith.state.tracker.shared_objects import ArrayView, identity, is_array, view_in
 from otolith.types import Piece, Tagged
 from otolith.workspace.worker.module_changes import attribute_at
 from otolith.workspace.worker.namespace import Namespace

@@ -22,8 +22,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from otolith.codecs import part_at
 from otolith.core import Path
-from otolith.state.tracker.shared_objects import identity, is_array, levels, part_at, places_of
+from otolith.state.tracker.shared_objects import identity, is_array, levels, places_of
 
 Order = dict[str, list[Any]]
 SortKey = Callable[[Any], bytes]
