@@ -291,12 +291,11 @@ def _is_shadowed(chart: CompiledChart, transition: CompiledTransition, event: st
     """Return whether a transition is never a candidate, because of one of the same state."""
     source = transition.source
     is_same_state = False
-    for leaf in chart.leaves:
-        if leaf is source or leaf.ancestor_mask & source.bit:
-            groups = chart.candidates(leaf.bit | leaf.ancestor_mask, event).groups
-            if any(transition in group for group in groups):
-                return False
-            is_same_state = is_same_state or any(group[-1].source is source for group in groups)
+    for leaf in chart.nodes_of((source.bit | source.descendant_mask) & chart.leaf_mask):
+        groups = chart.candidates(leaf.bit | leaf.ancestor_mask, event).groups
+        if any(transition in group for group in groups):
+            return False
+        is_same_state = is_same_state or any(group[-1].source is source for group in groups)
     return is_same_state
 
 
@@ -318,7 +317,10 @@ def unraised_events(chart: CompiledChart) -> Iterator[Finding]:
                 continue
             if has_unknown_ids and not stem.startswith("done.state"):
                 continue
-            if any(name_match(event, name, is_prefix=is_prefix) for name in raised):
+            is_raised = event in raised or any(
+                name_match(event, name, is_prefix=is_prefix) for name in raised
+            )
+            if is_raised:
                 continue
             state, place = transition.source.id, place_of(transition)
             message = f"{transition} waits for {event}, which is never raised"
@@ -334,9 +336,20 @@ def unhandled_events(chart: CompiledChart) -> Iterator[Finding]:
     for name, (place, _, state), is_external in _sent_to_itself(chart):
         if is_external and is_forwarding:
             continue
-        if not any(chart.matches(transition, name) for transition in chart.transitions):
+        if chart.event_names.isdisjoint(_descriptors(chart, name)):
             message = f"{name} is raised, and no transition takes it"
             yield Finding("never_handled", "warning", state, message, "check the name", place)
+
+
+def _descriptors(chart: CompiledChart, name: str) -> Iterator[str]:
+    """Yield the descriptors that match an event: `name_match` the other way round."""
+    yield from ("*", name)
+    words = name.split(".")
+    for length in range(1, len(words) + 1):
+        stem = ".".join(words[:length])
+        yield f"{stem}.*"
+        if chart.definition.matching == "prefix" and length < len(words):
+            yield from (stem, f"{stem}.")
 
 
 def _sent_to_itself(chart: CompiledChart) -> Iterator[tuple[str, DefinitionPart, bool]]:

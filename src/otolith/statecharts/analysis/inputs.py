@@ -171,9 +171,8 @@ def example_event(chart: CompiledChart, descriptor: str) -> str:
     if descriptor != "*" and not descriptor.endswith(".*"):
         return descriptor
     stem = descriptor.removesuffix("*")
-    named = {event for each in chart.transitions for event in each.events}
     word = "anything"
-    while f"{stem}{word}" in named:
+    while f"{stem}{word}" in chart.event_names:
         word += "_"
     return f"{stem}{word}"
 

@@ -135,7 +135,8 @@ class StateNode:
     """A state with its place in the hierarchy and its content compiled."""
 
     __slots__ = (
-        *("ancestor_mask", "bit", "children", "data", "delays", "descendant_mask", "entry", "exit"),
+        *("ancestor_mask", "bit", "child_mask", "children", "data", "delays", "descendant_mask"),
+        *("entry", "exit"),
         *("history_states", "id", "index", "initial", "invokes", "is_leaf", "kind", "output"),
         *("parent", "state", "transitions"),
     )
@@ -149,6 +150,8 @@ class StateNode:
         self.bit = 1 << index
         self.ancestor_mask: int = 0 if parent is None else parent.ancestor_mask | parent.bit
         self.descendant_mask = 0
+        self.child_mask = 0
+        """The states directly below that can be active: history states cannot."""
         self.children: list[StateNode] = []
         self.history_states: list[StateNode] = []
         self.is_leaf = state.kind in {"atomic", "final"}
@@ -219,6 +222,7 @@ class CompiledChart:
         self.nodes = {node.id: node for node in self.order}
         self.root = self.order[0]
         self.leaves = [node for node in self.order if node.is_leaf]
+        self.leaf_mask = sum(leaf.bit for leaf in self.leaves)
         compiler = ContentCompiler(definition)
         self.transitions: list[CompiledTransition] = []
         """All transitions in document order."""
@@ -230,6 +234,8 @@ class CompiledChart:
         compiler.place = definition.name
         self.script = compiler.block(definition.script)
         self.problems = compiler.problems
+        self.event_names = frozenset(name for each in self.transitions for name in each.events)
+        """The event descriptors of all transitions."""
         self.error_events = frozenset(
             name for name in ("error.execution", "error.communication") if self._handles(name)
         )
@@ -315,7 +321,7 @@ class CompiledChart:
     def _misfit(self, mask: int) -> str:
         """Return why these states cannot be active together; "" if they can."""
         for node in self.nodes_of(mask):
-            active = sum(1 for child in node.children if mask & child.bit)
+            active = (mask & node.child_mask).bit_count()
             wanted = len(node.children) if node.kind == "parallel" else 1
             if not node.is_leaf and active != wanted:
                 return f"{active} states are active in {node.id!r}"
@@ -325,7 +331,7 @@ class CompiledChart:
         """Return the ids of the active leaves in document order."""
         ids = self._leaf_ids.get(mask)
         if ids is None:
-            ids = tuple(node.id for node in self.leaves if mask & node.bit)
+            ids = tuple(node.id for node in self.nodes_of(mask & self.leaf_mask))
             cache_put(self._leaf_ids, mask, ids)
         return ids
 
@@ -382,7 +388,7 @@ class CompiledChart:
         key = (mask, event)
         found = self._candidates.get(key)
         if found is None:
-            leaves = [leaf for leaf in self.leaves if mask & leaf.bit]
+            leaves = self.nodes_of(mask & self.leaf_mask)
             groups = dict.fromkeys(self._candidates_of_leaf(leaf, event) for leaf in leaves)
             only_innermost = bool(event) and not self.definition.is_scxml
             found = Candidates(
@@ -420,12 +426,9 @@ class CompiledChart:
         Events that charts and hosts generate (timers, `done.*`, `error.*`) are left out.
         """
         found: dict[str, None] = {}
-        for leaf in self.leaves:
-            if mask & leaf.bit:
-                for node in (leaf, *leaf.ancestors()):
-                    found |= dict.fromkeys(
-                        name for each in node.transitions for name in each.events
-                    )
+        for leaf in self.nodes_of(mask & self.leaf_mask):
+            for node in (leaf, *leaf.ancestors()):
+                found |= dict.fromkeys(name for each in node.transitions for name in each.events)
         generated = ("after.", "done.state.", "done.invoke.", "error.")
         return tuple(name for name in found if not name.startswith(generated))
 
@@ -447,7 +450,11 @@ def _nodes_in_document_order(root: State) -> list[StateNode]:
         nodes.append(node)
         for child in state.children:
             below = visit(child, node)
-            (node.history_states if below.kind == "history" else node.children).append(below)
+            if below.kind == "history":
+                node.history_states.append(below)
+            else:
+                node.children.append(below)
+                node.child_mask |= below.bit
             node.descendant_mask |= below.bit | below.descendant_mask
         return node
 
