@@ -1,6 +1,6 @@
-"""The machine: clock, random bytes, memory, and the user's name and secret for signing.
+"""The machine: clock, random bytes, memory, the user's name and secret, the end of the interpreter.
 
-Everything here is the default of an argument somewhere above, and only used if it is left out.
+Almost everything here is the default of an argument above, and only used if it is left out.
 
     OTOLITH_KEY         the secret itself: 32 bytes, as hexadecimal or base64
     OTOLITH_KEY_FILE    a file that holds it, in the same form
@@ -13,12 +13,17 @@ system; it is in no message, no log and no repr.
 
 from __future__ import annotations
 
+import atexit
 import getpass
 import os
 import stat
+import sys
 import time
+import warnings
 from base64 import b64decode
+from collections.abc import Callable
 from pathlib import Path
+from weakref import WeakMethod
 
 from otolith.errors import Denied, Invalid, Unavailable
 
@@ -178,3 +183,32 @@ def _publish(draft: Path, path: Path) -> None:
 
 def _unavailable(path: Path, error: OSError) -> Unavailable:
     return Unavailable(f"the key file {path}: {error.strerror or error}", hint=_ELSEWHERE)
+
+
+# The end of the interpreter
+
+
+def hides_resource_warnings() -> bool:
+    """Tell whether a ResourceWarning would be ignored, whatever it says; Python's default."""
+    if sys.is_finalizing():
+        return True
+    for action, message, category, module, _ in warnings.filters:
+        if issubclass(ResourceWarning, category):
+            return action == "ignore" and message is None and module is None
+    return False
+
+
+_at_exit: set[WeakMethod[Callable[[], None]]] = set()
+
+
+def call_at_exit(method: Callable[[], None]) -> None:
+    """Call a method when the interpreter ends, if its object is still there."""
+    _at_exit.add(WeakMethod(method, _at_exit.discard))
+
+
+@atexit.register
+def _call_methods() -> None:
+    for reference in list(_at_exit):
+        method = reference()
+        if method is not None:
+            method()

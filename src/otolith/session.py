@@ -9,6 +9,7 @@ signing key.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from os import PathLike
@@ -16,6 +17,7 @@ from pathlib import Path as Folder
 from tempfile import mkdtemp
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
+from weakref import WeakValueDictionary
 
 from blake3 import blake3
 
@@ -33,6 +35,7 @@ from otolith.core import (
     Stage,
     StateReader,
     Target,
+    differences,
     format_path,
     parse_path,
     scope_ref,
@@ -217,6 +220,9 @@ class Versioned(TrackedBranch):
             guard = SchemaGuard(schema, self)
             guard.migrate()
             self._guard = guard
+        self._is_watched = isinstance(self.repo, Repo)
+        if isinstance(self.repo, Repo):
+            self.repo._states[id(self)] = self  # noqa: SLF001 - it warns of what is staged here
 
     def __getitem__(self, path: str | Path) -> Any:
         value = super().__getitem__(path)
@@ -287,6 +293,7 @@ class Versioned(TrackedBranch):
         allow_empty: bool = False,
         skip_unstorable: bool = False,
         expect: Expected = ...,
+        user: bool = False,
     ) -> Commit:
         """Make everything that changed part of history, all at once.
 
@@ -295,7 +302,9 @@ class Versioned(TrackedBranch):
         `fences` are numbers that must not have been raised by another process; `reads` are commits
         of other refs that this one is based on. `expect` is the commit that must be the head, None
         for a branch without commits: nothing is merged then. `transact` is the way to read, decide
-        and write as one.
+        and write as one. With `user`, the staged edits of the user and the application are
+        committed first; else a warning names them. They have histories of their own: if the process
+        dies in between, theirs are committed and these are not.
 
         Raises:
             StaleRef: the head is not the one to `expect`. The edits stay staged.
@@ -312,6 +321,7 @@ class Versioned(TrackedBranch):
                 raise _unstorable(failures, self._held.values())
             if self._guard is not None:
                 self._guard.check_staged(self._changes_to(self._stage.root()))
+            self._commit_linked(message, author, is_wanted=user)
             self._skip(failures)
             if self._event_log is not None and self._is_edited(self._stage.root()):
                 self._event_log.settle()
@@ -328,6 +338,22 @@ class Versioned(TrackedBranch):
                 allow_empty=allow_empty,
                 expect=expect,
             )
+
+    def _commit_linked(self, message: str, author: str | None, *, is_wanted: bool) -> None:
+        """Commit what is staged in the states of the user and the application, or warn of it."""
+        self._check_not_in_transaction("commit")
+        for scope, linked in self._scopes.items():
+            if is_wanted:
+                linked.commit(message, author=author)
+            elif not linked.is_clean:
+                names = ", ".join(change.path for change in linked.status()[:5])
+                warnings.warn(
+                    f"the {scope} of this session, {linked.session}, has staged edits that are not"
+                    f" part of this commit: {names}; commit(user=True) takes them along, and"
+                    f" state.{scope}.commit() commits them alone",
+                    UserWarning,
+                    stacklevel=4,
+                )
 
     def _flush(self) -> dict[Path, BadValue]:
         """Stage what changed in place; return what cannot be stored and was not skipped before."""
@@ -412,9 +438,45 @@ class Versioned(TrackedBranch):
         base = Folder(f"{store}.work" if isinstance(store, str) else mkdtemp(prefix="otolith-"))
         return workspace.branch_folder(base, *split_ref(self.ref))
 
+    def _warn_of_staged(self, how: str) -> None:
+        """Warn with a ResourceWarning that names the staged edits, which are lost now."""
+        is_watched, self._is_watched = self._is_watched, False
+        # A thread that uses the state is not waited for, nor may closing fail for a warning.
+        if is_watched and not self._is_stashed and self._mutex.acquire(blocking=False):
+            try:
+                changes = differences(self.cells, self._committer.head_cell, self._flushed_root())
+                names = list(dict.fromkeys(change.path.removeprefix(".") for change in changes))
+            except Error:
+                names = []
+            finally:
+                self._mutex.release()
+            self._warn_of_lost(names, how)
+
+    def _warn_of_lost(self, names: list[str], how: str) -> None:
+        if names:
+            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+            warnings.warn(
+                f"{self.scope} {self.session}, branch {self.name}, was {how} with staged edits,"
+                f" which are lost: {', '.join(sorted(names)[:5])}{more}; commit() or discard() them"
+                " first",
+                ResourceWarning,
+                stacklevel=5,
+            )
+
+    @property
+    def _is_stashed(self) -> bool:
+        return self._committer.stash.staged is not None
+
     def close(self) -> None:
-        """Close the store."""
+        """Close the store. Staged edits are lost, with a ResourceWarning that names them."""
         self.repo.close()
+
+    def __del__(self) -> None:
+        # It may run in any thread and inside any call of a store: it only looks at what waits in
+        # memory. If opening failed there is nothing to see; a closed state has warned before.
+        if getattr(self, "_is_watched", False) and not environment.hides_resource_warnings():
+            names = [] if self._is_stashed else self._stage.waiting_names()
+            self._warn_of_lost([name.removeprefix(".") for name in names], "dropped")
 
     def __enter__(self) -> Self:
         return self
@@ -517,6 +579,21 @@ class Repo(BareRepo):
         for tag in (Tag.FRAME, Tag.POLARS):
             self.backend.resolvers[f"tag {int(tag)}"] = merge_frames
         self.backend.resolvers |= memory.RESOLVERS
+        self._states: WeakValueDictionary[int, Versioned] = WeakValueDictionary()
+        environment.call_at_exit(self._warn_of_staged)
+
+    def _warn_of_staged(self, how: str = "left open") -> None:
+        """Warn of the staged edits of all states that are open; not where nobody would see it."""
+        if not environment.hides_resource_warnings():
+            for state in list(self._states.values()):
+                state._warn_of_staged(how)  # noqa: SLF001 - of this module
+
+    def close(self) -> None:
+        """Close the store. Staged edits are lost, with a ResourceWarning that names them."""
+        try:
+            self._warn_of_staged("closed")
+        finally:
+            super().close()
 
     def session(
         self,

@@ -69,6 +69,10 @@ class Stage:
         """Forget all edits and start from another state."""
         self._now = (self._cells.state(root), {})
 
+    def waiting_names(self) -> list[str]:
+        """Return the names at the top below which edits wait, without applying them."""
+        return [str(self._cells.encoding.unkey(key)) for key in list(self._waiting)]
+
     def names(self, path: Path) -> Names:
         """Return the key bytes of a path."""
         return tuple(map(self._cells.encoding.key, path))

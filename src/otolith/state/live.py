@@ -169,6 +169,7 @@ class Live(MutableMapping[str, Any]):
         allow_empty: bool = False,
         skip_unstorable: bool = False,
         expect: Expected = ...,
+        user: bool = False,
     ) -> None:
         """Return None: there is no history to add to."""
         if not isinstance(expect, EllipsisType | None):
