@@ -37,7 +37,7 @@ from otolith.statecharts.engine.step import (
     start,
     step,
 )
-from otolith.statecharts.formats.files import read_file, read_table
+from otolith.statecharts.formats.files import read_file, read_table, texts_beside
 from otolith.statecharts.formats.graphviz import to_dot
 from otolith.statecharts.formats.mermaid import to_mermaid
 from otolith.statecharts.formats.scxml_reader import read_scxml
@@ -74,8 +74,14 @@ class Chart:
 
     @classmethod
     def load(cls, path: str | Path) -> Chart:
-        """Return the chart in a file: XState JSON or YAML, or SCXML."""
-        return cls(read_file(path))
+        """Return the chart in a file: XState JSON or YAML, or SCXML.
+
+        An SCXML document may contain files of its folder (`src`), and invoke those whose names it
+        computes (`srcexpr`). All are read now: a step opens no files.
+        """
+        chart = cls(read_file(path))
+        chart.bindings.documents = texts_beside(path, chart.definition)
+        return chart
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Chart:

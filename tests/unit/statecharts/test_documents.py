@@ -9,7 +9,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from otolith.errors import BadChart, MissingExtra, NotFound
-from otolith.statecharts import Chart
+from otolith.statecharts import Chart, ChartSnapshot
 
 BOMB = """<?xml version="1.0"?><!DOCTYPE scxml [<!ENTITY a "aaaaaaaaaa">
   <!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;&b;&b;&b;&b;">]>
@@ -174,3 +174,76 @@ def test_a_document_reads_files_beside_it_and_none_elsewhere(tmp_path):
         (folder / "bad.scxml").write_text(text.format(source))
         with pytest.raises(BadChart, match="cannot be found"):
             Chart.load(folder / "bad.scxml")
+
+
+# ---------------------------------------------------------------- files beside a document
+
+CHILD = '<scxml initial="end"><final id="end"/></scxml>'
+COMPUTED = """
+  <scxml datamodel="python"><datamodel><data id="which" expr="'nothing.scxml'"/></datamodel>
+    <state id="s"><onentry><assign location="which" expr="'{}'"/></onentry>
+      <invoke id="i" srcexpr="which"/>
+      <transition event="done.invoke.i" target="found"/>
+      <transition event="error" target="missing"/></state>
+    <final id="found"/><final id="missing"/></scxml>"""
+
+
+@pytest.mark.parametrize(
+    ("name", "phase"),
+    [
+        ("child.scxml", "found"),
+        ("file:child.scxml", "found"),
+        ("other.scxml", "missing"),
+        ("broken.scxml", "missing"),
+        ("notes.txt", "missing"),
+        ("../child.scxml", "missing"),
+        ("link.scxml", "missing"),
+    ],
+)
+def test_a_computed_name_finds_a_chart_beside_the_document_and_nothing_else(tmp_path, name, phase):
+    folder = tmp_path / "charts"
+    folder.mkdir()
+    for at in (tmp_path / "child.scxml", folder / "child.scxml", folder / "notes.txt"):
+        at.write_text(CHILD)
+    (folder / "broken.scxml").write_text("<scxml>")
+    (folder / "link.scxml").symlink_to(tmp_path / "child.scxml")
+    (folder / "main.scxml").write_text(COMPUTED.format(name))
+
+    assert Chart.load(folder / "main.scxml").start().snapshot.phase == phase
+
+
+def test_a_child_of_a_computed_name_survives_a_restart(tmp_path):
+    waiting = (
+        '<scxml><state id="w"><transition event="go" target="e"/></state><final id="e"/></scxml>'
+    )
+    text = COMPUTED.format("child.scxml").replace('id="i" ', 'id="i" autoforward="true" ')
+    (tmp_path / "child.scxml").write_text(waiting)
+    (tmp_path / "main.scxml").write_text(text)
+    first = Chart.load(tmp_path / "main.scxml").start(session="x").snapshot
+    stored = json.loads(json.dumps(first.to_data()))
+
+    again = Chart.load(tmp_path / "main.scxml").step(ChartSnapshot.from_data(stored), "go")
+
+    assert (first.phase, again.snapshot.phase) == ("s", "found")
+
+
+def test_a_chart_can_invoke_its_own_file(tmp_path):
+    (tmp_path / "self.scxml").write_text(
+        """<scxml><state id="s"><invoke id="i" src="self.scxml"/>
+             <transition event="error" target="deep"/>
+             <transition event="done.invoke.i" target="end"/></state>
+           <final id="deep"/><final id="end"/></scxml>"""
+    )
+
+    assert Chart.load(tmp_path / "self.scxml").start(session="x").snapshot.phase == "end"
+
+
+def test_files_that_contain_one_another_twice_are_refused(tmp_path):
+    for at in range(30):
+        inner = f'<invoke src="f{at + 1}.scxml"/>' * 2
+        text = f'<scxml><state id="s">{inner}</state></scxml>'
+        (tmp_path / f"f{at}.scxml").write_text(text)
+    (tmp_path / "f30.scxml").write_text(CHILD)
+
+    with pytest.raises(BadChart, match="reads more than 100 files"):
+        Chart.load(tmp_path / "f0.scxml")

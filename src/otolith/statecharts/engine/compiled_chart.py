@@ -64,6 +64,8 @@ class Bindings:
     effects: dict[str, EffectHandler] = field(default_factory=dict)
     charts: dict[str, CompiledChart] = field(default_factory=dict)
     """The charts that `invoke` finds by name."""
+    documents: dict[str, str] = field(default_factory=dict)
+    """SCXML documents that `invoke` finds by the names of their files."""
     outlets: set[str] = field(default_factory=set)
     """The types of `send` that the host carries out."""
 

@@ -270,9 +270,24 @@ def _registered_chart(session: ChartSession, type: Any, source: Any) -> Compiled
     """Return the chart that `chart.child` registered; None if the name is one of a service."""
     if not isinstance(source, str):
         raise ChartFailure(f"the source of an invoke must be a name, got {source!r}")
-    found: CompiledChart | None = session.chart.bindings.charts.get(source)
+    found = find_chart(session.chart.bindings, source)
     if found is None and session.chart.definition.is_scxml and type in _CHART_TYPES:
         raise ChartFailure(f"no chart {source!r} is registered", kind="communication")
+    return found
+
+
+def find_chart(bindings: Bindings, name: str) -> CompiledChart | None:
+    """Return the chart of a name: one that was registered, or a document that lies beside ours."""
+    found = bindings.charts.get(name)
+    text = bindings.documents.get(name.removeprefix("file:"))
+    if found is None and text is not None:
+        try:
+            definition = read_scxml(
+                text, resolve=bindings.documents.get, name=name.removeprefix("file:")
+            )
+            found = bindings.charts[name] = CompiledChart(definition, bindings)
+        except BadChart as error:
+            raise ChartFailure(f"{name}: {error}", kind="communication") from error
     return found
 
 

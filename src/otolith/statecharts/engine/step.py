@@ -50,6 +50,7 @@ from otolith.statecharts.engine.compiled_chart import (
     cache_put,
 )
 from otolith.statecharts.engine.event_loop import (
+    find_chart,
     fire_next_timer,
     fire_timers,
     process_event,
@@ -332,11 +333,8 @@ def _chart_of_child(chart: CompiledChart, child: Child) -> CompiledChart:
     content = chart.nodes[child.state].invokes[child.number].content
     if isinstance(content, CompiledChart):
         return content
-    registered = chart.bindings.charts.get(child.source or "")
-    if registered is not None:
-        return registered
     try:
-        return read_chart(child.source)
+        return find_chart(chart.bindings, child.source or "") or read_chart(child.source)
     except ChartFailure as error:
         raise Corrupt(
             f"the chart of the child {child.id[:80]!r} is not found: {error}",

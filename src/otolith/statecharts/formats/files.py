@@ -2,22 +2,38 @@
 
 Files may come from anywhere: an SCXML document can read only files beside it, and YAML is loaded
 without tags, aliases or its many spellings of true and false (`on` is a key of XState).
+
+A step opens no files. So where an SCXML document computes which file it invokes (`srcexpr`), the
+texts of all SCXML files beside it are read when it is loaded, and the one it names is among them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import Enum
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from otolith.errors import BadChart, MissingExtra, NotFound
-from otolith.statecharts.definition import Datum, Definition, Literal, State, Transition
+from otolith.statecharts.definition import (
+    Datum,
+    Definition,
+    Expression,
+    Invoke,
+    Literal,
+    State,
+    Transition,
+    walk,
+)
 from otolith.statecharts.formats.scxml_reader import read_scxml
 from otolith.statecharts.formats.xstate_reader import read_xstate
 
 SUFFIXES = (".json", ".scxml", ".xml", ".yaml", ".yml")
+_SCXML = (".scxml", ".xml")
+_MAX_FILES = 1_000
+_MAX_BYTES = 16 << 20
+"""How many files beside a document are read, and how large they may be together."""
 
 
 def read_file(path: str | Path) -> Definition:
@@ -39,8 +55,8 @@ def read_file(path: str | Path) -> Definition:
         raise NotFound(f"there is no file {path}", hint="check the path") from error
     except (OSError, UnicodeDecodeError) as error:
         raise BadChart(f"cannot be read: {error}", place=str(path)) from error
-    if file.suffix in {".scxml", ".xml"}:
-        return read_scxml(text, resolve=files_of(file.parent))
+    if file.suffix in _SCXML:
+        return read_scxml(text, resolve=files_of(file.parent), name=file.name)
     if file.suffix != ".json":
         return read_xstate(_yaml(text, str(path)))
     try:
@@ -64,6 +80,44 @@ def files_of(folder: Path) -> Callable[[str], str | None]:
         return file.read_text("utf-8", "replace")
 
     return resolve
+
+
+def texts_beside(path: str | Path, definition: Definition) -> dict[str, str]:
+    """Return the SCXML files beside a document that it may invoke by a name that it computes.
+
+    None are read if it computes no name. Of more than a thousand files, or 16 MB, the rest are not
+    read, in the order of their names.
+    """
+    file = Path(path)
+    if file.suffix not in _SCXML or not any(map(_is_found_later, _invokes(definition.root))):
+        return {}
+    resolve = files_of(file.parent)
+    found: dict[str, str] = {}
+    left = _MAX_BYTES
+    names = sorted(each.name for each in file.parent.iterdir() if each.suffix in _SCXML)
+    for name in names[:_MAX_FILES]:
+        left -= (file.parent / name).stat().st_size
+        text = resolve(name) if left >= 0 else None
+        if text is not None:
+            found[name] = text
+    return found
+
+
+def _invokes(root: State) -> Iterator[Invoke]:
+    """Yield the invokes of a chart and of the charts inside it."""
+    for state, _ in walk(root):
+        for invoke in state.invokes:
+            yield invoke
+            if isinstance(invoke.content, Definition):
+                yield from _invokes(invoke.content.root)
+
+
+def _is_found_later(invoke: Invoke) -> bool:
+    """Return whether the name of an invoked file is computed, or is that of a file around it."""
+    if invoke.content is not None or invoke.source is None:
+        return False
+    name = invoke.source.value if isinstance(invoke.source, Literal) else ""
+    return isinstance(invoke.source, Expression) or str(name).endswith(_SCXML)
 
 
 def _yaml(text: str, place: str) -> Any:

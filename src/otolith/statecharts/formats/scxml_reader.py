@@ -11,7 +11,8 @@
 | `<datamodel>`, `<donedata>`, `<invoke>` | the data, output and invokes of the state |
 
 A state without an id gets `_<tag><number>`. An invoke whose `src` is a file that `resolve` finds
-contains the chart of that file.
+contains the chart of that file. A file that invokes itself, or one that leads back to it, cannot
+contain it: there the name stays, and is looked up when the chart runs.
 """
 
 from __future__ import annotations
@@ -37,24 +38,45 @@ from otolith.statecharts.formats.scxml_actions import ActionReader
 from otolith.statecharts.formats.xml import Element, read_xml
 from otolith.statecharts.formats.xstate_actions import value_from_json
 
+_MAX_FILES = 100
+"""How many files one document may contain."""
 _DIALECTS = {None: "python", "": "python", "null": "python", "python": "python"}
 _DIALECTS |= {"ecmascript": "ecmascript", "c89": "ecmascript", "otolith": "python"}
 
 
-def read_scxml(text: str, *, resolve: Callable[[str], str | None] | None = None) -> Definition:
+def read_scxml(
+    text: str, *, resolve: Callable[[str], str | None] | None = None, name: str = ""
+) -> Definition:
     """Return the definition of an SCXML document.
 
     Args:
         text: The document.
         resolve: Returns the text of a `src`, or None; without it no `src` can be read.
+        name: The name of its file, by which others may invoke it.
 
     Raises:
         BadChart: it is not a valid SCXML document.
     """
-    return _read_element(read_xml(text), resolve or (lambda name: None))
+    return _read_element(read_xml(text), _limited(resolve or (lambda name: None)), (name,))
 
 
-def _read_element(element: Element, resolve: Callable[[str], str | None]) -> Definition:
+def _limited(resolve: Callable[[str], str | None]) -> Callable[[str], str | None]:
+    """Return a function that reads a limited number of files: some may contain others twice."""
+    numbers = iter(range(_MAX_FILES))
+
+    def limited(name: str) -> str | None:
+        """Return the text of a file."""
+        if next(numbers, None) is None:
+            raise BadChart(f"it reads more than {_MAX_FILES} files", place=name)
+        return resolve(name)
+
+    return limited
+
+
+def _read_element(
+    element: Element, resolve: Callable[[str], str | None], files: tuple[str, ...]
+) -> Definition:
+    """Return the definition of an element; `files` are those that it is in."""
     if element.tag != "scxml" or not element.is_scxml:
         raise BadChart("the outermost element must be <scxml>", place=element.place)
     datamodel = element.get("datamodel")
@@ -64,14 +86,17 @@ def _read_element(element: Element, resolve: Callable[[str], str | None]) -> Def
             place=element.place,
             hint="use ecmascript, python or null",
         )
-    return _Reader(_DIALECTS[datamodel], resolve).document(element)
+    return _Reader(_DIALECTS[datamodel], resolve, files).document(element)
 
 
 class _Reader:
     """Reads one `<scxml>` element; one inside an invoke has a reader for itself."""
 
-    def __init__(self, dialect: str, resolve: Callable[[str], str | None]) -> None:
+    def __init__(
+        self, dialect: str, resolve: Callable[[str], str | None], files: tuple[str, ...]
+    ) -> None:
         self._resolve = resolve
+        self._files = files
         self._actions = ActionReader(dialect, resolve)
         self._ids: dict[str, str] = {}
         """The ids of the chart for those that XML cannot have."""
@@ -208,11 +233,14 @@ class _Reader:
             chart = content.first("scxml")
             if chart is None:
                 return self._actions.content(content)
-            return _read_element(chart, self._resolve)
+            return _read_element(chart, self._resolve, self._files)
         if not isinstance(source, Literal) or not isinstance(source.value, str):
             return None
-        text = self._resolve(source.value)
-        return None if text is None else read_scxml(text, resolve=self._resolve)
+        name = source.value.removeprefix("file:")
+        text = None if name in self._files else self._resolve(name)
+        if text is None:
+            return None
+        return _read_element(read_xml(text), self._resolve, (*self._files, name))
 
 
 def event_descriptor(word: str) -> str:
