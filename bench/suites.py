@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 
-from bench import appends, collecting, commits, reading, start, threads
+from bench import appends, collecting, commits, order, reading, start, threads
 from bench.ground import Ground
 from bench.peers import DISTRIBUTIONS
 from bench.table import Row
@@ -45,6 +45,7 @@ CORE = Suite(
         "commits": commits.rows,
         "appends": appends.rows,
         "reading": reading.rows,
+        "order": order.rows,
         "gc": collecting.rows,
         "threads": threads.rows,
         "start": start.rows,
@@ -55,6 +56,7 @@ CORE = Suite(
         "open": "reading",
         "past": "reading",
         "diff": "reading",
+        "order": "order",
         "gc": "gc",
         "threads": "threads",
         "import": "start",

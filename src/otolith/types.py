@@ -49,6 +49,7 @@ class Tag(IntEnum):
     STATE = 31  # [type name, schema version, what __getstate__ returned]
     GRAPH = 32  # a value that contains itself, each object in it once
     SAME = 33  # list of steps: in a GRAPH, the object that they lead to from its top
+    ORDERED = 34  # a dict with a tree that is not in key order; only the core reads and writes it
 
 
 CHUNK_BYTES = 65_520

@@ -23,7 +23,7 @@ from otolith.care import prune
 from otolith.codecs import Codecs
 from otolith.core import BareRepo, Branch
 from otolith.stores import SqliteStore, Store
-from tests.compat.golden_values import CHANGES, VALUES, codecs, log_line
+from tests.compat.golden_values import CHANGES, VALUES, codecs, in_key_order, log_line
 
 GOLDEN = Path(__file__).with_name("golden")
 FIRST_MOMENT = 1_767_225_600_000_000  # 2026-01-01
@@ -71,7 +71,7 @@ def tell(repo: BareRepo) -> None:
 def _leave_garbage(repo: BareRepo) -> None:
     """Make rows that are no objects any more, only what others differ from, and forgotten moves."""
     scratch = repo.session("garbage")
-    scratch["table"] = {f"row {number}": number * number for number in range(400)}
+    scratch["table"] = in_key_order({f"row {number}": number**2 for number in range(400)})
     scratch.commit("base")
     scratch["table/row 7"] = "changed"
     scratch.commit("difference")
@@ -196,7 +196,8 @@ def state_digest(repo: BareRepo, id: str) -> str:
     snapshot = repo.at(id)
     own = (name for name in (".conflicts", ".policy") if name in snapshot)
     whole = snapshot.to_dict() | {name: snapshot[name] for name in own}
-    return blake3(repo.encoding.encode(whole)).hexdigest()
+    in_order = {name: whole[name] for name in sorted(whole)}
+    return blake3(repo.encoding.encode(in_order)).hexdigest()
 
 
 def _move(move: Any) -> list[Any]:

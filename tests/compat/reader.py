@@ -14,9 +14,18 @@ from blake3 import blake3
 from xxhash import xxh3_64_intdigest
 
 from tests.compat.reader_rows import Rows
-from tests.compat.reader_values import Ext, canonical, header, parse, text_header
+from tests.compat.reader_values import (
+    Ext,
+    canonical,
+    header,
+    in_key_order,
+    key_bytes,
+    parse,
+    text_header,
+)
 
 INLINE, STATE, PACKED, ATOM = 256, 4096, 16384, 65536
+ORDERED = 34
 FIELDS = ["cell", "parents", "generation", "time", "author", "message", "kind", "reads", "meta"]
 
 
@@ -73,6 +82,7 @@ class Reader:
         commit = dict(zip(FIELDS, fields, strict=True))
         check(commit["cell"][:1] == b"\xc1", "the cell of a commit is a link")
         commit["state"] = self.value(commit["cell"], is_root=True)
+        check(in_key_order(parse(commit["state"])), "the names of a state are not in key order")
         return commit
 
     # Cells
@@ -102,9 +112,24 @@ class Reader:
         return data
 
     def _tagged(self, cell: bytes) -> bytes:
-        data = canonical(Ext(cell[2], self.value(cell[3:])))
+        inner = self.value(cell[3:])
+        data = canonical(Ext(cell[2], inner))
         check(len(data) > PACKED, "a short tagged value is split")
+        if cell[2] == ORDERED:
+            self._check_order(cell[3:], parse(inner))
         return data
+
+    def _check_order(self, cell: bytes, parts: list[Any]) -> None:
+        """Check the tree and the tail of a dict that is not in key order."""
+        check(cell[:2] == b"\xc1\x02" and len(parts) == 2, "an order has two parts")
+        tree = self._tree(read_link(cell, 2), b"l").parts[0][1]
+        check(tree[:2] == b"\xc1\x01", "a dict with an order has no tree")
+        keys = [key_bytes(key) for key, _ in parts[0]]
+        tail = [key_bytes(key) for key in parts[1]]
+        check(tail and len(set(tail)) == len(tail), "a tail is empty or names a key twice")
+        check(set(tail) <= set(keys), "a tail names a key that is not there")
+        head = [key for key in keys if key not in set(tail)]
+        check(head and tail[0] < head[-1], "a tail starts too early")
 
     def _packed(self, link: Link) -> bytes:
         data = self.object(link.hash)

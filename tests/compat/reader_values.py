@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple
 
+GRAPH = 32
+
 
 class Ext(NamedTuple):
     """A tagged value: its code and the encoding of its data."""
@@ -108,7 +110,10 @@ def canonical(value: Any) -> bytes:
     if isinstance(value, bytes):
         return _sized(len(value), (0xC4, 0xC5, 0xC6)) + value
     if isinstance(value, Ext):
-        canonical(parse(value.data))
+        data = parse(value.data)
+        canonical(data)
+        if isinstance(data, Map) and value.code != GRAPH and not in_key_order(data):
+            raise ValueError("the dict that is the data of a tag is not in key order")
         return _ext_header(len(value.data)) + bytes((value.code,)) + value.data
     if isinstance(value, Map):
         return _entries(value)
@@ -119,11 +124,31 @@ _NAN = bytes.fromhex("7ff8000000000000")
 
 
 def _entries(entries: Map) -> bytes:
-    keyed = {key_bytes(key): (canonical(key), canonical(value)) for key, value in entries}
-    if len(keyed) != len(entries):
+    if len({key_bytes(key) for key, _ in entries}) != len(entries):
         raise ValueError("a key comes twice")
-    pieces = [piece for key in sorted(keyed) for piece in keyed[key]]
+    pieces = [canonical(part) for entry in entries for part in entry]
     return header(len(entries), 0x80, 0xDE) + b"".join(pieces)
+
+
+def in_key_order(entries: Map) -> bool:
+    """Tell whether the entries of a map ascend by their key bytes."""
+    keys = [key_bytes(key) for key, _ in entries]
+    return keys == sorted(keys)
+
+
+def plain(value: Any) -> Any:
+    """Return what `parse` returned as Python's dicts and lists; tags but that of order are lost."""
+    if isinstance(value, Map):
+        return {key: plain(part) for key, part in value}
+    if isinstance(value, Ext):
+        data = plain(parse(value.data))
+        return _ordered(*data) if value.code == 34 else data
+    return [plain(part) for part in value] if isinstance(value, list) else value
+
+
+def _ordered(entries: dict[Any, Any], tail: list[Any]) -> dict[Any, Any]:
+    head = {key: part for key, part in entries.items() if key not in tail}
+    return head | {key: entries[key] for key in tail}
 
 
 def key_bytes(key: Any) -> bytes:

@@ -10,11 +10,12 @@ import pytest
 from blake3 import blake3
 
 from otolith.core import Encoding
+from otolith.stores import MemoryStore
 from otolith.types import Tag
 from tests.compat.golden_values import codecs
-from tests.compat.make_golden import GOLDEN
+from tests.compat.make_golden import GOLDEN, golden_repo
 from tests.compat.reader import Reader, Wrong, chunk_lengths, height, permutation
-from tests.compat.reader_values import canonical, parse
+from tests.compat.reader_values import Ext, Map, canonical, parse, plain
 from tests.compat.spec import NAMES, table
 
 EXPECTED = json.loads((GOLDEN / "format-v1.json").read_text())
@@ -62,6 +63,19 @@ def test_the_objects_of_the_page_are_in_the_golden_store(reader):
 @pytest.mark.parametrize(("key", "salt", "levels"), HEIGHTS)
 def test_a_key_has_the_height_that_the_page_shows(key, salt, levels):
     assert height(ast.literal_eval(key), int(salt, 16)) == int(levels)
+
+
+@pytest.mark.parametrize(("keys", "head", "tail"), table("The order of a map tree"))
+def test_a_dict_has_the_head_and_tail_that_the_page_shows(keys, head, tail):
+    names, first, rest = (re.findall(r"\w", text) for text in (keys, head, tail))
+    cells = golden_repo(MemoryStore()).session("s").cells
+    cell = cells.put(dict.fromkeys(names, "long" * 10_000))
+
+    assert first + rest == names
+    assert cells.load(cells.order(cell)) == rest
+    assert plain(Ext(34, canonical([Map((name, 0) for name in sorted(names)), rest]))) == (
+        dict.fromkeys(names, 0)
+    )
 
 
 def test_the_page_shows_both_permutations():

@@ -106,12 +106,16 @@ def test_a_merge_equals_brute_force(base, ours, theirs, rules):
     assert repr_of(here.to_dict()) == repr_of(expected)
 
 
-def repr_of(value):
-    """Write a value down so that types, NaN and -0.0 count, and the order of keys does not."""
+def repr_of(state):
+    """Write a state down so that types, NaN, -0.0 and the order of dicts count."""
+    return [(name, spelled(state[name])) for name in sorted(state)]
+
+
+def spelled(value):
     if type(value) is dict:
-        return sorted((repr(key), repr_of(part)) for key, part in value.items())
+        return [(repr(key), spelled(part)) for key, part in value.items()]
     if type(value) is list:
-        return [repr_of(part) for part in value]
+        return [spelled(part) for part in value]
     return repr(sorted(value)) if type(value) is set else repr(value)
 
 

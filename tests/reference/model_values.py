@@ -11,7 +11,8 @@ from difflib import SequenceMatcher
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
-from otolith.codecs import identical
+from otolith.codecs import Codecs, identical
+from otolith.core import Encoding
 from otolith.errors import BadPath, KeyNotFound
 
 Path: TypeAlias = tuple[Any, ...]
@@ -52,7 +53,15 @@ def put(state: State, path: Path, value: Any) -> State:
     """
     changed = deepcopy(state)
     _write(changed, path, deepcopy(value), ())
-    return changed
+    return with_sorted_names(changed)
+
+
+def with_sorted_names(state: State) -> State:
+    """Return a state as it is shown: its names and its policies are in order, no other dicts."""
+    names = {name: state[name] for name in sorted(state)}
+    if type(names.get(POLICY)) is dict:
+        names[POLICY] = dict(sorted(names[POLICY].items()))
+    return names
 
 
 def remove(state: State, path: Path) -> State:
@@ -115,10 +124,17 @@ def brute_changes(old: Any, new: Any, path: Path = ()) -> Iterator[ModelChange]:
     if identical(old, new):
         return
     if type(old) is dict and type(new) is dict:
+        if path and is_reordered(old, new):
+            yield ModelChange(path, old, new)
         for key in {**old, **new}:
             yield from brute_changes(old.get(key, ABSENT), new.get(key, ABSENT), (*path, key))
     else:
         yield ModelChange(path, old, new)
+
+
+def is_reordered(old: dict[Any, Any], new: dict[Any, Any]) -> bool:
+    """Tell whether the keys that two dicts share come in another order."""
+    return [key for key in old if key in new] != [key for key in new if key in old]
 
 
 def edits(old: list[Any], new: list[Any]) -> list[Edit]:
@@ -142,12 +158,13 @@ def patched(old: Any, changes: Iterable[ModelChange]) -> Any:
     """Return what a value becomes by changes.
 
     In a list, removed and changed elements are named by their old index, added ones by their
-    new index.
+    new index. New keys of a dict come last, in the order of the changes.
     """
     changed = deepcopy(old)
     rest = list(changes)
-    if any(change.path == () for change in rest):
-        return rest[-1].new
+    for change in rest:
+        if change.path == ():
+            return change.new
     below: dict[Any, list[ModelChange]] = {}
     for change in rest:
         below.setdefault(change.path[0], []).append(change._replace(path=change.path[1:]))
@@ -256,6 +273,7 @@ def _take(bag: Counter[str], part: Any) -> bool:
 
 
 POLICY = ".policy"
+KEY_OF = Encoding(Codecs()).key
 
 Resolver = Callable[[Any, Any, Any], Any]
 
@@ -303,7 +321,8 @@ def brute_merge(
     found = walk(rules={}).join((POLICY,), *sides)
     rules = found.items() if type(found) is dict else ()
     whole = walk(rules={pattern: name for pattern, name in rules if type(name) is str})
-    return deepcopy(whole.join_maps((), base, ours, theirs)), whole.conflicts
+    joined = deepcopy(whole.join_maps((), base, ours, theirs))
+    return with_sorted_names(joined), whole.conflicts
 
 
 @dataclass
@@ -374,7 +393,18 @@ class _Walk:
             value = self.join((*path, key), *sides)
             if value is not ABSENT:
                 merged[key] = value
-        return merged
+        return {key: merged[key] for key in self._order(start, ours, theirs) if key in merged}
+
+    def _order(self, start: State, ours: State, theirs: State) -> list[Any]:
+        """Return the keys of two sides in the order that a merged dict has."""
+        in_key_order = sorted({**ours, **theirs}, key=KEY_OF)
+        if all([*side] == [key for key in in_key_order if key in side] for side in (ours, theirs)):
+            return in_key_order
+        moved = is_reordered(start, ours), is_reordered(start, theirs)
+        first, second = (ours, theirs)
+        if not (moved[0] if moved[0] != moved[1] else self.ours_first):
+            first, second = second, first
+        return [*first, *(key for key in second if key not in first)]
 
     def _join_sets(self, base: Any, ours: Any, theirs: Any) -> Any:
         if type(ours) not in {set, frozenset} or type(ours) is not type(theirs):
@@ -403,7 +433,14 @@ class _Walk:
         return "".join(merged)
 
     def _conflict(self, path: Path, base: Any, ours: Any, theirs: Any) -> Any:
+        is_disputed = self._is_dispute(base)
         base = self._without_disputes(base)
+        if _only_reordered(ours, theirs):
+            return ours if self.ours_first else theirs
+        if not is_disputed and _only_reordered(base, ours):
+            return theirs
+        if not is_disputed and _only_reordered(base, theirs):
+            return ours
         if self.is_virtual:
             sides = sorted((_spelled(ours), _spelled(theirs)))
             dispute = "\0".join(("dispute", _spelled(base), *sides)).encode()
@@ -422,6 +459,10 @@ class _Walk:
             return base
         plain = {key: self._without_disputes(value) for key, value in base.items()}
         return {key: value for key, value in plain.items() if value is not ABSENT}
+
+
+def _only_reordered(old: Any, new: Any) -> bool:
+    return not identical(old, new) and identical(old, new, ordered=False)
 
 
 def _spelled(value: Any) -> str:

@@ -56,7 +56,7 @@ def _root_that_forgets_first(self: Stage) -> bytes:
     root, waiting = self._now
     if waiting:
         self._now = (root, {})
-        self._now = (self._cells.edit_state(root, self._edits(root, waiting)), {})
+        self._now = (self._cells.edit_state(root, self._edits(root, waiting, ())), {})
     return self._now[0]
 
 

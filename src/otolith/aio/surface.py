@@ -50,7 +50,7 @@ class ListHandle(Mirror, plain=core.ListHandle):
 
 
 class MapHandle(Mirror, plain=core.MapHandle):
-    """A dict with keys of any plain type, in key order."""
+    """A dict with keys of any plain type, in the order in which they were put in."""
 
 
 class SetHandle(Mirror, plain=core.SetHandle):

@@ -32,6 +32,7 @@ from otolith.core import (
     flaws,
     is_commit,
     links,
+    ordered_cells,
     orphans,
     root_flaws,
     totals,
@@ -182,6 +183,7 @@ class _Inspection:
         self._seen: set[Hash] = set()
         self._claims: set[Claim] = set()
         self._totals: dict[Hash, Totals] = {}
+        self._ordered: dict[bytes, Hash] = {}  # dicts with an order, and the nodes they are in
 
     def run(self) -> Report:
         """Walk from the refs, then from where they were: those are readable once refs are."""
@@ -195,6 +197,11 @@ class _Inspection:
             found = self._totals.get(claim.hash)
             if found is not None and not claim.fits(found):
                 self._malformed(claim.hash, "it is not what an object above it claims")
+        for cell, hash in self._ordered.items():
+            try:
+                self._uncached_repo.backend.cells().names(cell)
+            except Corrupt as error:
+                self._malformed(hash, error.message)
         return self._report
 
     def _walk(self, tips: Iterable[Hash]) -> None:
@@ -265,6 +272,7 @@ class _Inspection:
             self._check_root(commit)
             return
         self._claims.update(claims(data))
+        self._ordered.update(dict.fromkeys(ordered_cells(data), hash))
         found = totals(data)
         if found is not None:
             self._totals[hash] = found
@@ -275,7 +283,10 @@ class _Inspection:
         for message in root_flaws(commit.cell):
             self._malformed(commit.hash, message)
         try:
-            len(self._uncached_repo.at(commit))
+            state = self._uncached_repo.at(commit)
+            len(state)
+            if not state.cells.is_sorted(commit.cell):
+                self._malformed(commit.hash, "the names of its state are not in key order")
         except Corrupt as error:
             self._malformed(commit.hash, f"its root is not a state: {error.message}")
 

@@ -92,10 +92,10 @@ class StaleValueSearch:
             yield stale
         yield from self.find(self._cells.element(data, 2) if code in _NAMED else data, path)
 
-    def renewed(self, cell: bytes, path: Path = ()) -> bytes | None:
+    def renewed(self, cell: bytes, path: Path = (), *, is_form: bool = False) -> bytes | None:
         """Return a cell in which nothing is stale, or None if nothing was.
 
-        What cannot be renewed is noted in `failures`.
+        What cannot be renewed is noted in `failures`. `is_form` is whether it is the data of a tag.
         """
         loose = self._candidate(cell)
         if loose is None:
@@ -105,10 +105,10 @@ class StaleValueSearch:
             stale = self._stale_at(code, data, path)
             if stale is not None:
                 return self._try_to_renew(stale, lambda: self._migrated(loose, stale))
-            renewed = self.renewed(data, path)
+            renewed = self.renewed(data, path, is_form=code != Tag.GRAPH)
             return None if renewed is None else self._cells.tagged_cell(code, renewed)
         if self._cells.kind(loose) == "map":
-            return self._renewed_map(loose, path)
+            return self._renewed_map(loose, path, is_form=is_form)
         return self._renewed_list(loose, path) if self._cells.kind(loose) == "list" else None
 
     def _candidate(self, cell: bytes) -> bytes | None:
@@ -217,22 +217,29 @@ class StaleValueSearch:
             new = self._cells.splice(new, start, start + len(run), run)
         return None if new is loose else new
 
-    def _renewed_map(self, loose: bytes, path: Path) -> bytes | None:
-        """Renew the entries of a map, by one edit of it."""
+    def _renewed_map(self, loose: bytes, path: Path, *, is_form: bool) -> bytes | None:
+        """Renew the entries of a map, by one edit of it; a new key takes the place of the old."""
         edits: dict[bytes, bytes | None] = {}
+        moved: dict[bytes, bytes] = {}
         for key, part in self._cells.entries(loose):
             if self._may_be_stale(key):
-                self._renew_entry(key, part, path, edits, loose)
+                new_key = self._renew_entry(key, part, path, edits, loose)
+                moved |= {key: new_key} if new_key != key else {}
             else:
                 name = self._cells.encoding.unkey(key)
                 if (renewed := self.renewed(part, (*path, name))) is not None:
                     edits[key] = renewed
-        return self._cells.edit_map(loose, edits) if edits else None
+        if not edits:
+            return None
+        new = self._cells.edit_map(loose, edits, is_table=is_form)
+        if is_form or not moved:
+            return new
+        return self._cells.reorder(new, [moved.get(key, key) for key in self._cells.names(loose)])
 
     def _renew_entry(
         self, key: bytes, part: bytes, path: Path, edits: dict[bytes, bytes | None], loose: bytes
-    ) -> None:
-        """Put an entry whose key is stale under its new key."""
+    ) -> bytes:
+        """Put an entry whose key is stale under its new key; return the key that it has now."""
         renewed = self.renewed(part, (*path, _KEY))
         stale = next(self.find(key[1:], (*path, _KEY)), None)
         new_key: bytes | None = key
@@ -243,6 +250,7 @@ class StaleValueSearch:
             renewed = self._cells.loosen(part) if renewed is None else renewed
         if new_key is not None and renewed is not None:
             edits[new_key] = renewed
+        return key if new_key is None else new_key
 
     def _new_key(self, key: bytes, edits: dict[bytes, bytes | None], loose: bytes) -> bytes:
         """Return a key as it is stored today.

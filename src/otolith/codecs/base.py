@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, time, timezone
 from decimal import Decimal
 from enum import Enum, Flag
+from functools import partial
 from math import copysign
 from pathlib import PurePath
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -36,6 +37,7 @@ from otolith.errors import Corrupt, MissingExtra, UnknownType
 from otolith.types import Tag, Tagged
 
 Lowering: TypeAlias = Callable[[Any], Tagged]
+Same: TypeAlias = Callable[[Any, Any], bool]
 """Lowers a value of the one type it was made for; raises BadValue if it cannot be stored."""
 
 
@@ -72,21 +74,24 @@ CACHED_HASH = "_attrs_cached_hash"
 DERIVED = frozenset({CACHED_HASH, "__orig_class__"})
 
 
-def identical(left: object, right: object) -> bool:
+def identical(left: object, right: object, *, ordered: bool = True) -> bool:
     """Return whether two values have the same type and content, all the way down.
 
     `==` is too generous: `1 == True == 1.0` and `0.0 == -0.0`; and NaN is not even equal to itself.
-    Order matters in lists and tuples, not in dicts and sets.
+    Order matters in lists and tuples, not in sets; in dicts if `ordered`.
     """
     if left is right:
         return True
     if type(left) is not type(right):
         return False
-    for kinds, same in _RULES:
+    if isinstance(left, dict) and ordered:
+        return _in_same_order(left, right) and _same_dict(left, right)  # type: ignore[arg-type]
+    same = partial(identical, ordered=ordered)
+    for kinds, rule in _RULES:
         if isinstance(left, kinds):
-            return bool(same(left, right))
+            return bool(rule(left, right, same))
     mine, other = _attributes(left), _attributes(right)
-    return _same_dict(mine, other) if mine or other else bool(left == right)
+    return _same_dict(mine, other, same) if mine or other else bool(left == right)
 
 
 def _same_float(left: float, right: float) -> bool:
@@ -96,17 +101,21 @@ def _same_float(left: float, right: float) -> bool:
     return left == right and copysign(1.0, left) == copysign(1.0, right)
 
 
-def _same_dict(left: dict[Any, Any], right: dict[Any, Any]) -> bool:
+def _in_same_order(left: dict[Any, Any], right: dict[Any, Any]) -> bool:
+    return len(left) == len(right) and all(map(identical, left, right))
+
+
+def _same_dict(left: dict[Any, Any], right: dict[Any, Any], same: Same = identical) -> bool:
     """Return whether two dicts have identical keys and values, in any order."""
     if len(left) != len(right):
         return False
     keys = {key: key for key in right}
     for key, value in left.items():
         other = keys.get(key, _ABSENT)
-        if other is _ABSENT or not identical(key, other):
+        if other is _ABSENT or not same(key, other):
             # A key with a NaN in it is not found by hash, though the same key may be there.
-            other = next((each for each in right if identical(key, each)), _ABSENT)
-        if other is _ABSENT or not identical(value, right[other]):
+            other = next((each for each in right if same(key, each)), _ABSENT)
+        if other is _ABSENT or not same(value, right[other]):
             return False
     return True
 
@@ -114,6 +123,18 @@ def _same_dict(left: dict[Any, Any], right: dict[Any, Any]) -> bool:
 def _same_clock(left: Any, right: Any) -> bool:
     same_time = left.replace(tzinfo=None) == right.replace(tzinfo=None)
     return same_time and left.fold == right.fold and identical(left.tzinfo, right.tzinfo)
+
+
+def in_key_order(form: dict[str, Any]) -> dict[str, Any]:
+    """Return a dict inside the form of a value with its keys sorted, as such a dict is stored.
+
+    What a user put into a value has its own order. What a codec makes has none: equal values have
+    equal bytes, however their dicts came about.
+    """
+    return {
+        name: in_key_order(part) if type(part) is dict else part
+        for name, part in sorted(form.items())
+    }
 
 
 def _attributes(value: object) -> dict[str, object]:
@@ -129,20 +150,20 @@ def _attributes(value: object) -> dict[str, object]:
 
 _ABSENT = object()
 _RULES: tuple[tuple[Any, Any], ...] = (
-    (Flag, lambda a, b: a.value == b.value),  # unknown bits make a new one
+    (Flag, lambda a, b, _: a.value == b.value),  # unknown bits make a new one
     (Enum, lambda *_: False),
-    (float, _same_float),
-    (complex, lambda a, b: _same_float(a.real, b.real) and _same_float(a.imag, b.imag)),
-    ((list, tuple), lambda a, b: len(a) == len(b) and all(map(identical, a, b))),
+    (float, lambda a, b, _: _same_float(a, b)),
+    (complex, lambda a, b, _: _same_float(a.real, b.real) and _same_float(a.imag, b.imag)),
+    ((list, tuple), lambda a, b, same: len(a) == len(b) and all(map(same, a, b))),
     (dict, _same_dict),
-    ((set, frozenset), lambda a, b: _same_dict(dict.fromkeys(a), dict.fromkeys(b))),
-    ((datetime, time), _same_clock),
-    (timezone, lambda a, b: a.__getinitargs__() == b.__getinitargs__()),
-    (Decimal, lambda a, b: a.as_tuple() == b.as_tuple()),
+    ((set, frozenset), lambda a, b, same: _same_dict(dict.fromkeys(a), dict.fromkeys(b), same)),
+    ((datetime, time), lambda a, b, _: _same_clock(a, b)),
+    (timezone, lambda a, b, _: a.__getinitargs__() == b.__getinitargs__()),
+    (Decimal, lambda a, b, _: a.as_tuple() == b.as_tuple()),
     # The text of a path, because Windows paths are equal whatever the case of their letters.
-    (PurePath, lambda a, b: str(a) == str(b)),
-    (ZoneInfo, lambda a, b: a.key == b.key),
-    ((bool, int, str, bytes, bytearray, UUID), lambda a, b: a == b),
+    (PurePath, lambda a, b, _: str(a) == str(b)),
+    (ZoneInfo, lambda a, b, _: a.key == b.key),
+    ((bool, int, str, bytes, bytearray, UUID), lambda a, b, _: a == b),
 )
 
 

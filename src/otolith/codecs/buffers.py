@@ -123,7 +123,7 @@ def _string_form(
     if lengths.size and lengths.max() > _LONGEST:
         raise BadValue("cannot store a string of 4 GiB in an array", hint="store it as a value")
     gaps = missing if missing.any() else None
-    return {"lengths": lengths.astype(_LENGTHS), "missing": gaps, "groups": groups}
+    return {"groups": groups, "lengths": lengths.astype(_LENGTHS), "missing": gaps}
 
 
 def unpack_strings(form: Form, *, gaps: int) -> tuple[list[str], npt.NDArray[np.uint8] | None]:

@@ -11,7 +11,7 @@ Form (it never changes, see `docs/reference/format-v1.md`)
 
     type name   "module:Qualname", or as registered
     version     int, 1 or more: the class attribute __otolith_version__, 1 if there is none
-    fields      dict: field name -> value
+    fields      dict: field name -> value, sorted by name: their order is that of the class
     more        dict: attribute name -> value, never empty
 
 A stored name finds a class only among those registered or imported, and only a class of a known
@@ -186,8 +186,9 @@ def _make_namedtuple(kind: Any, fields: dict[str, Any], _rest: object) -> object
 
 
 def _pydantic_rest(value: Any) -> object:
-    given = sorted(value.__pydantic_fields_set__)
-    return [given, value.__pydantic_extra__, value.__pydantic_private__]
+    given, private = sorted(value.__pydantic_fields_set__), value.__pydantic_private__
+    in_order = None if private is None else dict(sorted(private.items()))
+    return [given, value.__pydantic_extra__, in_order]
 
 
 def _make_pydantic(kind: Any, fields: dict[str, Any], rest: object) -> object:
@@ -316,14 +317,15 @@ class ModelCodec:
             raise Corrupt(f"the model {name} has a bad version or bad field names", hint=VERIFY)
         shape = self._shape_named(name)
         stored = self._current(shape, name, version, StoredModel(fields, rest[0] if rest else None))
+        fields = {field: stored.fields[field] for field in shape.fields}
         if shape.family.rest is not None or stored.rest is None:
-            return shape.family.make(shape.kind, stored.fields, stored.rest)
+            return shape.family.make(shape.kind, fields, stored.rest)
         if type(stored.rest) is list and len(stored.rest) > 1:
             raise _changed(name, "is no longer the kind of model that was stored")
         (more,) = parts(stored.rest, "what a model has beside its fields", dict)
         if any(type(attribute) is not str for attribute in more):
             raise Corrupt(f"the model {name} has attributes without names", hint=VERIFY)
-        value = shape.family.make(shape.kind, stored.fields, None)
+        value = shape.family.make(shape.kind, fields, None)
         set_attributes(value, more)
         return value
 
@@ -415,7 +417,7 @@ _BARE = frozenset({"attrs", "dataclass"})
 
 
 def _lowering(shape: ModelShape, name: str) -> Lowering:
-    fields, known, version = shape.fields, shape.known, shape.version
+    fields, known, version = sorted(shape.fields), shape.known, shape.version
     code, rest_of = Tag.MODEL, shape.family.rest
     has_slots = has_more_slots(shape.kind, known)
 

@@ -42,7 +42,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy import random
 
-from otolith.codecs.base import Form, FormCodec, FormLayout, check, identical, require
+from otolith.codecs.base import Form, FormCodec, FormLayout, check, identical, in_key_order, require
 from otolith.codecs.buffers import copy_chunks, count_bytes, pack_strings, unpack_strings, with_gaps
 from otolith.errors import BadValue, UnknownType
 from otolith.types import Piece, Raw, Tag
@@ -60,7 +60,7 @@ _GAUSS = {"has_gauss", "gauss"}
 
 def _lower_bit_generator(bits: Any) -> Form:
     seed = bits._seed_seq  # noqa: SLF001  # older numpy has no other name for it
-    return {"state": bits.state, "seed": seed}
+    return {"state": in_key_order(bits.state), "seed": seed}
 
 
 def _lift_bit_generator(name: str, state: dict[Any, Any], seed: Any) -> object:
@@ -124,7 +124,7 @@ def lower_dtype(dtype: Dtype) -> object:
         BadValue: it comes from elsewhere than numpy.
     """
     if dtype.metadata:
-        return {"of": _lower_bare(dtype), "metadata": dict(dtype.metadata)}
+        return {"metadata": dict(dtype.metadata), "of": _lower_bare(dtype)}
     return _lower_bare(dtype)
 
 
@@ -151,7 +151,7 @@ def _lower_bare(dtype: Dtype) -> object:
         return f"{dtype.str}/{_MANTISSA}"
     if dtype.kind == "T":
         missing = {"na": dtype.na_object} if hasattr(dtype, "na_object") else {}
-        return {"strings": dtype.coerce, **missing}  # type: ignore[attr-defined]
+        return {**missing, "strings": dtype.coerce}  # type: ignore[attr-defined]
     plain = np.dtype(dtype.str)
     if plain.type is dtype.type:
         return dtype.str
@@ -168,11 +168,11 @@ def _lower_fields(dtype: Dtype) -> dict[str, object]:
     """Return the form of a dtype with fields."""
     fields = [dtype.fields[name] for name in dtype.names or () if dtype.fields]
     form: dict[str, object] = {
-        "names": list(dtype.names or ()),
-        "formats": [lower_dtype(field[0]) for field in fields],
-        "offsets": [field[1] for field in fields],
-        "itemsize": dtype.itemsize,
         "aligned": dtype.isalignedstruct,
+        "formats": [lower_dtype(field[0]) for field in fields],
+        "itemsize": dtype.itemsize,
+        "names": list(dtype.names or ()),
+        "offsets": [field[1] for field in fields],
         "record": dtype.type is np.record,
     }
     titles = [field[2] if len(field) > 2 else None for field in fields]
@@ -534,8 +534,13 @@ CODEC = FormCodec(
             random.RandomState,
             _lift_random_state,
             {"state": dict},
-            lambda generator: {"state": generator.get_state(legacy=False)},
+            lambda generator: {"state": in_key_order(generator.get_state(legacy=False))},
         ),
-        FormLayout(random.SeedSequence, _lift_seed, {"state": dict}),
+        FormLayout(
+            random.SeedSequence,
+            _lift_seed,
+            {"state": dict},
+            lambda seed: {"state": in_key_order(seed.state)},
+        ),
     ),
 )

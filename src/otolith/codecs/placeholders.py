@@ -281,6 +281,8 @@ class InertCodecs:
         """
         if code in self._plain.codes:
             return self._plain.lift(code, data)
+        if code == Tag.ORDERED:
+            raise Corrupt("a dict with an order of its own has no tree", hint=VERIFY)
         outline = _OUTLINES.get(code)
         if outline is not None and not (
             type(data) is list and len(data) >= len(outline) and starts_with(data, outline)

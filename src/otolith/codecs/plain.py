@@ -372,7 +372,7 @@ def _named(kind: type[Enum], type_name: str, name: str, value: object) -> Enum:
     member = kind.__members__.get(name)
     if member is None:
         raise _changed(type_name, f"has no member {name!r}")
-    if not identical(member._value_, value):
+    if not identical(member._value_, value, ordered=False):
         raise _changed(type_name, f"has another value for {name!r}")
     return member
 

@@ -283,6 +283,8 @@ class Codecs:
         """
         codec = self._by_code.get(code)
         try:
+            if code == Tag.ORDERED:
+                raise Corrupt("a dict with an order of its own has no tree", hint=VERIFY)
             if codec is None:
                 raise UnknownType(
                     f"values with the code {code} are not known here",

@@ -54,6 +54,7 @@ from otolith.core.trees.soundness import (
     cell_claims,
     claims,
     flaws,
+    ordered_cells,
     root_flaws,
     totals,
 )
@@ -110,6 +111,7 @@ __all__ = [
     "is_leaf",
     "links",
     "list_middle",
+    "ordered_cells",
     "orphans",
     "parse_own_path",
     "parse_path",

@@ -442,7 +442,7 @@ class ListHandle(Handle, MutableSequence[Any]):
 
 
 class MapHandle(Handle, MutableMapping[Any, Any]):
-    """A dict with keys of any plain type, in key order."""
+    """A dict with keys of any plain type, in the order in which they were put in."""
 
     _noun = "map"
     _kinds = ("map",)
@@ -482,7 +482,7 @@ class MapHandle(Handle, MutableMapping[Any, Any]):
             yield self._cells.encoding.unkey(key)
 
     def scan(self, prefix: str = "", *, start: str | None = None) -> Iterator[tuple[str, Any]]:
-        """Yield the str keys with a prefix and their values, in order, reading no others."""
+        """Yield the str keys with a prefix and their values, in key order, reading no others."""
         first = (start if start is not None else prefix).encode()
         for key, cell in self._cells.entries_from(self._current(), first):
             if not key.startswith(prefix.encode()) or key[:1] == b"\xff":
@@ -536,9 +536,8 @@ class SetHandle(Handle, MutableSet[Any]):
 
     def _edit(self, values: Iterable[Any], cell: bytes | None) -> None:
         """Add or remove elements of the set."""
-        elements = self._cells.edit_map(
-            self._elements(), dict.fromkeys(map(self._key, values), cell)
-        )
+        edits: dict[bytes, bytes | None] = dict.fromkeys(map(self._key, values), cell)
+        elements = self._cells.edit_map(self._elements(), edits, is_table=True)
         self._state.write_cell(self._path, self._cells.tagged_cell(Tag.SET, elements))
 
     def _key(self, value: object) -> bytes:

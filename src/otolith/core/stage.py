@@ -6,6 +6,10 @@ above an edit first applies the edits that wait.
 
 A waiting edit is a cell, None for a removal, a dict for edits further down, or a `_Tail` of
 elements to append. Lists are edited at once, except at their end.
+
+Edits of a map wait in the order in which they came, so that new keys come last in it. A key that
+was removed and is put again is a new key: the removal is applied first. The names of a state, and
+the maps below its reserved names, are tables: they are in key order.
 """
 
 from __future__ import annotations
@@ -45,6 +49,8 @@ class Stage:
 
     def __init__(self, cells: Cells, root: bytes) -> None:
         self._cells = cells
+        self.table_levels = 1
+        """How many levels of maps are tables, whatever their names."""
         # One attribute, so that an interruption leaves either both old or both new.
         self._now: tuple[bytes, dict[bytes, _Waiting]] = (root, {})
 
@@ -60,7 +66,7 @@ class Stage:
         """Apply the waiting edits; return the loose cell of the whole state."""
         root, waiting = self._now
         if waiting:
-            root = self._cells.edit_state(root, self._edits(root, waiting))
+            root = self._cells.edit_state(root, self._edits(root, waiting, ()))
             # Only now: a node that could not be read must not cost the edits.
             self._now = (root, {})
         return root
@@ -150,8 +156,13 @@ class Stage:
             at, depth = self._place(path, names)
         except _InList as inside:
             parts, elements = path[: inside.depth], path[inside.depth :]
-            new = None if cell is None else self._apply(None, cell)
+            new = None if cell is None else self._apply(None, cell, names)
             self._write(parts, self._with_edit(inside.cell, elements, new, parts))
+            return
+        was_removed = cell is not None and at.get(names[depth], _NOTHING) is None
+        if was_removed and not self._is_table(names[:depth]):
+            self.root()  # now the key is gone, and comes again as the last one
+            self._write(path, cell)
             return
         edit: _Waiting = cell
         for name in reversed(names[depth + 1 :]):
@@ -200,24 +211,34 @@ class Stage:
         if kind != "map":
             raise _no_parts(path, kind)
 
-    def _apply(self, cell: bytes | None, waiting: _Waiting) -> bytes:
-        """Return a cell with a waiting edit applied."""
+    def _is_table(self, names: Names) -> bool:
+        """Tell whether a map is in key order: near the root, or below a reserved name."""
+        return len(names) < self.table_levels or names[0].startswith(RESERVED)
+
+    def _apply(self, cell: bytes | None, waiting: _Waiting, names: Names) -> bytes:
+        """Return a cell, which has this path, with a waiting edit applied."""
         if isinstance(waiting, _Tail):
             end = waiting.start
             return self._cells.splice(waiting.base, end, end, waiting.cells)
         if isinstance(waiting, bytes):
             return waiting
         base = EMPTY_MAP if cell is None else cell
-        return self._cells.edit_map(base, self._edits(base, waiting or {}))
+        edits = self._edits(base, waiting or {}, names)
+        return self._cells.edit_map(base, edits, is_table=self._is_table(names))
 
-    def _edits(self, base: bytes, waiting: dict[bytes, _Waiting]) -> dict[bytes, bytes | None]:
-        """Return the cells that staged edits make of the entries of a map."""
+    def _edits(
+        self, base: bytes, waiting: dict[bytes, _Waiting], names: Names
+    ) -> dict[bytes, bytes | None]:
+        """Return the cells that staged edits make of the entries of a map at this path."""
         edits: dict[bytes, bytes | None] = {}
         for name, edit in waiting.items():
             inner = self._cells.entry(base, name) if isinstance(edit, dict) else None
-            edits[name] = None if edit is None else self._apply(inner, edit)
+            edits[name] = None if edit is None else self._apply(inner, edit, (*names, name))
         return edits
 
+
+RESERVED = b"."
+"""The first byte of the names at the top that belong to otolith."""
 
 _NOTHING = object()
 

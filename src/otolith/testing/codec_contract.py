@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from otolith.codecs import Codec, Codecs, identical
 from otolith.errors import BadValue, Corrupt, MissingExtra, UnknownType
 from otolith.testing import strategies
-from otolith.types import Raw, Tagged
+from otolith.types import Raw, Tag, Tagged
 
 
 class ValueCodecs(Protocol):
@@ -35,7 +35,7 @@ class ValueCodecs(Protocol):
 
 
 class DictPairs(NamedTuple):
-    """A lowered dict as sorted pairs, because a lowered key may not be hashable."""
+    """A lowered dict as pairs, because a lowered key may not be hashable."""
 
     pairs: tuple[tuple[object, object], ...]
 
@@ -45,13 +45,17 @@ def walk_down(value: object, codecs: ValueCodecs) -> object:
     if type(value) is list:
         return [walk_down(part, codecs) for part in value]
     if type(value) is dict:
-        return _pairs([(walk_down(k, codecs), walk_down(v, codecs)) for k, v in value.items()])
+        return _pairs(value, codecs)
     if type(value) is Raw:
         return as_stored(value)
     if _is_plain(value):
         return value
     code, data = codecs.lower(value)
-    return Tagged(code, walk_down(data, codecs))
+    if type(data) is not dict or code == Tag.GRAPH:
+        return Tagged(code, walk_down(data, codecs))
+    # A form has no order, nor have the elements of a set.
+    pairs = _pairs(data, codecs).pairs
+    return Tagged(code, DictPairs(tuple(sorted(pairs, key=lambda pair: repr(pair[0])))))
 
 
 def as_stored(data: Any) -> Any:
@@ -74,15 +78,16 @@ def walk_up(data: object, codecs: ValueCodecs) -> object:
     return data
 
 
-def _pairs(pairs: list[tuple[object, object]]) -> DictPairs:
-    """Return lowered entries in a fixed order.
+def _pairs(value: dict[Any, Any], codecs: ValueCodecs) -> DictPairs:
+    """Return the lowered entries of a dict, in its order.
 
     Raises:
         BadValue: two keys are stored alike.
     """
+    pairs = [(walk_down(key, codecs), walk_down(part, codecs)) for key, part in value.items()]
     if len({repr(key) for key, _ in pairs}) < len(pairs):
         raise BadValue("two keys have the same stored form")
-    return DictPairs(tuple(sorted(pairs, key=lambda pair: repr(pair[0]))))
+    return DictPairs(tuple(pairs))
 
 
 def _is_plain(value: object) -> bool:

@@ -128,8 +128,11 @@ class StatePromises:
         at_once, by_steps = repo.session("one"), repo.session("two")
         at_once["wide"], at_once["long"], at_once["n"] = dict(WIDE), deepcopy(LONG), 2
         for key in reversed(WIDE):
-            by_steps.map("wide")[key] = WIDE[key]
+            by_steps.map("wide")[key] = None
         by_steps.commit()
+        for key, value in WIDE.items():
+            del by_steps.map("wide")[key]
+            by_steps.map("wide")[key] = value
         by_steps["long"] = []
         for at in range(0, len(LONG), 50):
             by_steps.list("long").extend(LONG[at : at + 50])
@@ -140,6 +143,33 @@ class StatePromises:
         by_steps["n"] = 2
         del by_steps["gone"]
         assert by_steps.commit().root == at_once.commit().root
+
+    @pytest.mark.parametrize("value", [WIDE, {"b": 1, "a": [2]}, {1: {"y": 1, "x": 2}, "1": 0}])
+    def test_a_dict_is_read_in_its_order_and_another_order_is_another_root(
+        self, repo: BareRepo, value: dict[Any, Any]
+    ) -> None:
+        here, there = repo.session("one"), repo.session("two")
+        turned = dict(reversed(value.items()))
+        here["d"], there["d"] = deepcopy(value), deepcopy(turned)
+        assert here.commit().root != there.commit().root
+        assert repr(repo.session("one")["d"]) == repr(value)
+        assert repr(repo.session("two")["d"]) == repr(turned)
+        there["d"] = deepcopy(value)
+        assert there.commit().root == here.commit().root
+
+    def test_a_dict_whose_order_changed_in_place_is_committed(self, repo: BareRepo) -> None:
+        state = repo.session("one")
+        state["small"], state["wide"] = {"a": 1, "b": 2}, dict(WIDE)
+        first = state.commit()
+        for name in ("small", "wide"):
+            value = state[name]
+            key = next(iter(value))
+            value[key] = value.pop(key)
+            state[name] = value
+        assert state.commit().root != first.root
+        assert list(repo.session("one")["small"]) == ["b", "a"]
+        assert list(repo.session("one")["wide"])[-1] == "key 0000"
+        assert {change.path for change in state.diff(first)} == {"small", "wide"}
 
     def test_values_of_another_type_have_another_root(self, repo: BareRepo) -> None:
         values: list[Any] = [1, 1.0, True, "1", b"1", [1], (1,), {1}, frozenset([1]), {1: None}]

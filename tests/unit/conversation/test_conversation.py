@@ -95,7 +95,7 @@ def test_ids_depend_on_what_was_said_and_on_nothing_else():
 def test_data_that_a_tool_gives_becomes_json(chat):
     called(chat, "c1", "c2", "c3")
 
-    assert chat.tool("c1", {"b": 1, "a": [True]}).results[0].content == '{"a":[true],"b":1}'
+    assert chat.tool("c1", {"b": 1, "a": [True]}).results[0].content == '{"b":1,"a":[true]}'
     assert chat.tool("c2", "text").results[0].content == "text"
     assert chat.tool("c3", [Text("a"), Text("b")]).results[0].content == (Text("a"), Text("b"))
 

@@ -24,10 +24,11 @@ def test_what_is_encoded_is_decoded(value):
 
 
 @given(st.dictionaries(strategies.rich_keys(), st.integers(), max_size=6), st.randoms())
-def test_the_order_of_a_dict_does_not_matter(value, chance):
+def test_the_order_of_a_dict_is_part_of_it(value, chance):
     items = list(value.items())
     chance.shuffle(items)
-    assert ENCODING.encode(dict(items)) == ENCODING.encode(value)
+    is_same = list(map(ENCODING.key, dict(items))) == list(map(ENCODING.key, value))
+    assert (ENCODING.encode(dict(items)) == ENCODING.encode(value)) == is_same
 
 
 @given(st.sets(strategies.rich_keys(), max_size=6))
@@ -56,8 +57,9 @@ def test_the_order_of_a_set_does_not_matter(value):
         ("é", "a2c3a9"),
         (b"x", "c40178"),
         ([1, []], "920190"),
-        ({"b": 1, "a": 2}, "82a16102a16201"),
-        ({1: 0, "z": 0, "": 0}, "83a000a17a000100"),
+        ({"a": 2, "b": 1}, "82a16102a16201"),
+        ({"b": 1, "a": 2}, "82a16201a16102"),
+        ({1: 0, "z": 0, "": 0}, "830100a17a00a000"),
     ],
 )
 def test_plain_data_is_messagepack_in_its_shortest_form(value, data):
@@ -90,7 +92,7 @@ def test_lone_surrogates_come_back_in_values_and_keys(text):
 
 def test_keys_sort_strings_first_by_code_point():
     keys = [b"x", 5, "z", "é", "a", None, "\U0001f600", "\uffff"]
-    found = [*map(ENCODING.unkey, ENCODING.split_map(ENCODING.encode(dict.fromkeys(keys))))]
+    found = sorted(keys, key=ENCODING.key)
     assert found[:5] == ["a", "z", "é", "\uffff", "\U0001f600"]
 
 

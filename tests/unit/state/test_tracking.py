@@ -126,12 +126,31 @@ def test_a_nan_is_the_same_as_another_nan():
 
 
 @pytest.mark.parametrize("make", [dict, wide_dict])
-def test_another_order_of_a_dict_is_no_change(make):
+def test_another_order_of_a_dict_is_a_change(make):
     value = make() or {"a": 1, "b": 2}
     track = Track(value)
     for key in reversed(list(value)):
         value[key] = value.pop(key)
-    assert not track.is_changed()
+    assert track.is_changed()
+
+
+@pytest.mark.parametrize("at", [0, 1, 300, -2, -1])
+def test_a_key_of_a_wide_dict_that_moves_to_the_end_is_a_change_unless_it_is_there(at):
+    value = wide_dict()
+    track = Track(value)
+    key = list(value)[at]
+    value[key] = value.pop(key)
+    assert track.is_changed() == (at != -1)
+    track.value = {each: value[each] for each in sorted(value)}
+    assert track.is_changed()
+
+
+def test_a_key_that_equals_another_takes_its_own_place():
+    track = Track({1: "x" * 20_000, 5: "y"})
+    track.value = {True: "x" * 20_000, 5: "y"}
+    assert track.is_changed()
+    track.value = {5: "y", 1: "x" * 20_000}
+    assert track.is_changed()
 
 
 def test_a_set_that_grew_and_shrank_is_no_change():

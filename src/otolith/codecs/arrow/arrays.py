@@ -40,7 +40,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from pyarrow import types as of
 
 from otolith.codecs.arrow.types import MISFITS
-from otolith.codecs.base import VERIFY
+from otolith.codecs.base import VERIFY, in_key_order
 from otolith.codecs.buffers import join_chunks
 from otolith.errors import BadValue, Corrupt, UnknownType
 from otolith.types import Raw
@@ -211,7 +211,7 @@ class ArrayLayout(NamedTuple):
 
 def lower_array(array: pa.Array, *, shown: Mask = None) -> Form:
     """Return the form of an array; `shown` says which elements its parents show."""
-    return {"length": len(array), **_layout(array.type).lower(array, shown)}
+    return in_key_order({"length": len(array), **_layout(array.type).lower(array, shown)})
 
 
 def lift_array(kind: pa.DataType, data: object) -> pa.Array:

@@ -24,11 +24,11 @@ from otolith.conversation.context.source import ContextRules
 from otolith.conversation.context.units import APPROVAL, REDACTED, Unit
 from otolith.conversation.formats import without_unknown_fields
 from otolith.conversation.formats.parts import (
-    arguments_json,
     attachment_line,
     compact_json,
     content_text,
     part_text,
+    sorted_json,
 )
 from otolith.conversation.message import (
     Attachment,
@@ -150,7 +150,8 @@ def _repeated_results(unit: Unit, seen: set[tuple[str, str, str]]) -> set[str]:
     for result in (each for _, m in unit.results for each in reversed(m.results)):
         call = calls.get(result.call_id)
         if call is not None and _is_worth_blanking(result):
-            key = call.name, arguments_json(call), content_text(result.content)
+            arguments = call.raw or sorted_json(thaw(call.arguments))
+            key = call.name, arguments, content_text(result.content)
             if key in seen:
                 repeated.add(result.call_id)
             seen.add(key)

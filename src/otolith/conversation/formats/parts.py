@@ -123,7 +123,12 @@ def arguments_json(call: ToolCall) -> str:
 
 
 def compact_json(value: Any) -> str:
-    """Return JSON in which equal values have equal texts."""
+    """Return JSON without spaces, with dicts in their order."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def sorted_json(value: Any) -> str:
+    """Return JSON in which dicts with equal entries have equal texts, to compare them."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 

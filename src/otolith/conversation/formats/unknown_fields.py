@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from otolith.conversation.formats.parts import compact_json
+from otolith.conversation.formats.parts import sorted_json
 from otolith.core import digest
 from otolith.frozen import thaw
 
@@ -53,7 +53,7 @@ def is_meta_key(key: str) -> bool:
 
 def checksum(written: Any) -> str:
     """Return a checksum of a written chunk."""
-    data = compact_json(written).encode("utf-8", "surrogatepass")
+    data = sorted_json(written).encode("utf-8", "surrogatepass")
     return digest(data)[:_CHECKSUM_BYTES].hex()
 
 
@@ -127,7 +127,7 @@ class _Repeats:
     @cached_property
     def _paths(self) -> dict[str, list[Any]]:
         """Paths by the JSON of the value there; of equal values, the first."""
-        found = [(compact_json(value), path) for path, value in self._values]
+        found = [(sorted_json(value), path) for path, value in self._values]
         return {json: path for json, path in reversed(found) if len(json) >= _MIN_VALUE_LETTERS}
 
     def shape(self, value: Any) -> tuple[Any, bool]:
@@ -139,7 +139,7 @@ class _Repeats:
         """Return a value as a shape: a reference to it, or to parts of it, or itself."""
         if not isinstance(value, str | dict | list):
             return value
-        path = self._paths.get(compact_json(value))
+        path = self._paths.get(sorted_json(value))
         if path is not None and self._take(path, 0, _END):
             return self._reference(path)
         if isinstance(value, list):
@@ -159,7 +159,7 @@ class _Repeats:
 
     def _take(self, path: list[Any], start: int, stop: int) -> bool:
         """Take a stretch of the value at a path, unless a part of it is taken already."""
-        place = compact_json(path)[:-1]
+        place = sorted_json(path)[:-1]
         for other, used in self._used.items():
             is_inside = other.startswith(place) or place.startswith(other)
             if is_inside and (other != place or any(a < stop and start < b for a, b in used)):

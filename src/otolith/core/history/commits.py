@@ -44,7 +44,7 @@ class _Record(msgspec.Struct, array_like=True, frozen=True):
     meta: dict[str, Any]
 
 
-_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+_encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Record).decode
 
 
@@ -124,7 +124,7 @@ def make_commit(
         author=author,
         message=message,
         kind=kind,
-        reads=dict(reads or {}),
+        reads=dict(sorted((reads or {}).items())),
         meta=dict(more),
     )
     try:

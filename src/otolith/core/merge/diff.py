@@ -1,14 +1,20 @@
-"""Differences between two states, by path, in time that grows with the difference."""
+"""Differences between two states, by path, in time that grows with the difference.
+
+The order of a dict is part of it: where the keys that two dicts share come in another order, the
+dict itself has changed, beside what changed in it. Keys that were added or removed do not count.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 from difflib import SequenceMatcher
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 from otolith.core.paths import Path, format_path
 from otolith.core.trees.cells import Cells
+from otolith.core.trees.encoding import key_bytes
 from otolith.core.trees.layout import full_size
 from otolith.core.trees.maps import Difference
 from otolith.errors import TooLarge
@@ -100,6 +106,8 @@ def _differences(cells: Cells, old: bytes, new: bytes, path: Path) -> Iterator[C
         return
     kind = cells.kind(old)
     if kind == "map" and cells.kind(new) == "map":
+        if path and is_reordered(cells, old, new):
+            yield Change(cells, path, old, new)
         for key, before, after in map_differences(cells, old, new):
             where = (*path, cells.encoding.unkey(key))
             if before is not None and after is not None:
@@ -121,6 +129,47 @@ def map_differences(cells: Cells, old: bytes, new: bytes) -> list[Difference]:
     keys = sorted(before.keys() | after.keys())
     pairs = ((key, before.get(key), after.get(key)) for key in keys)
     return [(key, a, b) for key, a, b in pairs if not cells.same(a, b)]
+
+
+def is_reordered(cells: Cells, old: bytes, new: bytes) -> bool:
+    """Tell whether the keys that two maps share come in another order."""
+    if cells.tree(old) is not None and cells.tree(new) is not None:
+        before, after = cells.order(old), cells.order(new)
+        if before == after:
+            return False
+
+        def key_of(part: bytes) -> bytes:
+            return key_bytes(cells.loosen(part))
+
+        # What both tails begin and end with has stayed where it was.
+        _, gone, come = list_middle(cells, before, after)
+        left = [key for key in map(key_of, gone) if cells.entry(new, key) is not None]
+        there = [key for key in map(key_of, come) if cells.entry(old, key) is not None]
+        if left == there:
+            return False
+    was, is_now = cells.names(old), cells.names(new)
+    shared = set(was) & set(is_now)
+    return [key for key in was if key in shared] != [key for key in is_now if key in shared]
+
+
+def has_same_content(cells: Cells, old: bytes | None, new: bytes | None) -> bool:
+    """Tell whether two cells hold the same but for the order of dicts."""
+    if old is None or new is None or cells.same(old, new):
+        return cells.same(old, new)
+    kind = cells.kind(old)
+    if kind != cells.kind(new):
+        return False
+    if kind == "map":
+        pairs = map_differences(cells, old, new)
+        return all(has_same_content(cells, before, after) for _, before, after in pairs)
+    if kind == "list":
+        _, gone, come = list_middle(cells, old, new)
+        same = partial(has_same_content, cells)
+        return len(gone) == len(come) and all(map(same, gone, come))
+    was, is_now = cells.tag(old), cells.tag(new)
+    if was is None or is_now is None or was.code != is_now.code:
+        return False
+    return has_same_content(cells, cast("bytes", was.data), cast("bytes", is_now.data))
 
 
 def list_hunks(cells: Cells, old: bytes, new: bytes) -> list[Hunk]:

@@ -7,6 +7,9 @@ count as one, except where a policy says otherwise: `counter` and `append` count
 `error` they are a conflict, because each side may have acted on what it read.
 Rule 4: a conflict is a value. The merge continues with our side there, and reports it.
 Rule 5: events never conflict: what either side recorded stays, what either took back is gone.
+Rule 6: the order of a dict never conflicts. A merged dict has the order of the side that reordered
+it, else of the earlier side, and then the new keys of the other in their order; where both sides
+are in key order, so is it.
 
 Theory of operation. Cells are canonical, so "differs" is a comparison of bytes, and only the
 paths on which the sides differ from the base are visited. The policies are themselves part of the
@@ -20,7 +23,7 @@ included. Where they decided alike, that is the answer; where they did not, only
 path may choose, and the conflict is reported once, at the top.
 
 Merging must not depend on who merges whom, or histories never meet again. So wherever the content
-of both sides stays in some order (lists), the side whose head is earlier comes first.
+of both sides stays in some order (lists, dicts), the side whose head is earlier comes first.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from otolith.core.history.commits import Commit, Graph
-from otolith.core.merge.diff import WalkLimit, map_differences
+from otolith.core.merge.diff import WalkLimit, has_same_content, is_reordered, map_differences
 from otolith.core.merge.policies import CALL, RESERVED, Policies, Resolver
 from otolith.core.merge.values import NoDecision, ValueMerger
 from otolith.core.paths import EVENTS, POLICY, SNAPSHOTS, Path, format_path
@@ -88,6 +91,9 @@ LaterWriter = Callable[[Path], bool]
 
 _VirtualBases: TypeAlias = dict[tuple[frozenset[str], frozenset[str]], bytes]
 """Virtual bases by the ids of both sides; their objects are not stored, so they serve one merge."""
+
+_Cells: TypeAlias = Mapping[bytes, bytes | None]
+"""Cells by key bytes; None where a key was removed."""
 
 _Disputes: TypeAlias = dict[bytes, bytes | None]
 """The cells that stand for disputes in virtual bases, and what both sides started from there."""
@@ -283,7 +289,26 @@ class _Walk:
             merged = self._cell(self._below(path, first), before, *sides)
             edits[first] = None if merged is None else self._cells.loosen(merged)
             edits[second] = None
-        return self._cells.edit_map(ours, edits) if edits else ours
+        return self._joined(start, (ours, mine), (theirs, edits))
+
+    def _joined(
+        self, start: bytes, ours: tuple[bytes, _Cells], theirs: tuple[bytes, _Cells]
+    ) -> bytes:
+        """Return a merged map in its order (rule 6).
+
+        With each side come the cells that it changed; theirs are merged already.
+        """
+        edits = {key: None if c is None else self._cells.loosen(c) for key, c in ours[1].items()}
+        edits |= theirs[1]
+        if self._cells.is_sorted(ours[0]) and self._cells.is_sorted(theirs[0]):
+            return self._cells.edit_map(ours[0], edits, is_table=True) if theirs[1] else ours[0]
+        moved = [is_reordered(self._cells, start, side) for side, _ in (ours, theirs)]
+        is_first = moved[0] if moved[0] != moved[1] else self._ours_first
+        first, second = (ours[0], theirs[0]) if is_first else (theirs[0], ours[0])
+        new = {key for key in edits if self._cells.entry(first, key) is None}
+        if len(new) > 1:
+            edits |= {key: edits.pop(key) for key in self._cells.names(second) if key in new}
+        return self._cells.edit_map(first, edits)
 
     def _below(self, path: Path, key: bytes) -> Path:
         return (*path, self._cells.encoding.unkey(key))
@@ -315,7 +340,8 @@ class _Walk:
         code, elements = mine
         for key, other in self._equal_keys(elements, edits):
             edits[max(key, other)] = None
-        return self._cells.tagged_cell(code, self._cells.edit_map(elements, edits))
+        merged = self._cells.edit_map(elements, edits, is_table=True)
+        return self._cells.tagged_cell(code, merged)
 
     def set_of(self, cell: bytes | None) -> tuple[int, bytes] | None:
         """Return the code of a set or frozenset, and the map of its elements; else None."""
@@ -328,7 +354,14 @@ class _Walk:
         self, path: Path, why: str, base: bytes | None, ours: bytes | None, theirs: bytes | None
     ) -> bytes | None:
         """Report a conflict and return our side (rule 4); in a virtual base, return a dispute."""
+        is_disputed = base in self._disputes
         base = self._without_disputes(base)
+        if self._only_reordered(ours, theirs):
+            return ours if self._ours_first else theirs
+        if not is_disputed and self._only_reordered(base, ours):
+            return theirs
+        if not is_disputed and self._only_reordered(base, theirs):
+            return ours
         if self._is_virtual:
             # A cell that equals neither side, the same whichever side is called ours.
             sides = sorted((ours or b"", theirs or b""))
@@ -344,6 +377,10 @@ class _Walk:
         text = format_path(path)
         self.conflicts.append(PathConflict(text, kind, why, absent, cells, self._cells.frozen()))
         return ours
+
+    def _only_reordered(self, old: bytes | None, new: bytes | None) -> bool:
+        """Tell whether two cells differ, and only in the order of dicts (rule 6)."""
+        return not self._cells.same(old, new) and has_same_content(self._cells, old, new)
 
     def _without_disputes(self, base: bytes | None) -> bytes | None:
         """Return a base with what both sides started from in place of every dispute."""

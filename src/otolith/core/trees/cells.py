@@ -16,6 +16,10 @@ A cell that is a link starts with 0xC1, its kind, and the link (see layout.py). 
 link of a value is the length of the value's full encoding, so a tree knows when it has shrunk
 enough to be packed again: the form of a cell is a function of its content, never of its history.
 
+The order of a dict is part of its content. Where it is grown and not in key order, its tree has a
+list of keys beside it (see order.py). A *table* is a map that stays in key order whatever is put
+in: the names of a state, and what otolith stores by name.
+
 Theory of operation. While they are edited, cells are *loose*: an encoding of up to 16 KiB, or a
 link to something longer. `settle` turns a loose cell into the one that stands in a tree, `loosen`
 does the reverse; both copy at most one object. Every edit takes and returns loose cells, so nested
@@ -27,6 +31,7 @@ edits write only the objects that the outermost value needs in the end.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import TypeAlias
 
 from otolith.core.trees.blob import Blob
@@ -38,6 +43,7 @@ from otolith.core.trees.encoding import (
     check_distinct,
     container_header_size,
     encode_plain,
+    is_key_order,
     join_list,
     join_map,
     join_tagged,
@@ -60,15 +66,20 @@ from otolith.core.trees.layout import (
 )
 from otolith.core.trees.maps import Edit, MapTree
 from otolith.core.trees.objects import Buffer
+from otolith.core.trees.order import Tails, ordered_entries
 from otolith.core.trees.sequence import ELEMENT_BYTES
 from otolith.core.trees.sequence import Sequence as ListTree
 from otolith.errors import BadValue, Corrupt, Error, TooLarge
-from otolith.types import CHUNK_BYTES, Hash, Raw, Tagged
+from otolith.types import CHUNK_BYTES, Hash, Raw, Tag, Tagged
 
 INLINE_BYTES, STATE_BYTES, PACKED_BYTES, ATOM_BYTES = 256, 4096, 16384, 65536
 
 EMPTY_MAP = b"\x80"
 EMPTY_LIST = b"\x90"
+
+_ORDERED = int(Tag.ORDERED)
+_ORDERED_HEAD = bytes((MARK, TAGGED_KIND, _ORDERED, MARK, LIST_KIND))
+"""What the cell of a dict with an order of its own starts with: the link to a list follows."""
 
 _BATCH = 256
 """So many packed values are read, and so many short ones encoded, together."""
@@ -205,12 +216,15 @@ class Cells:
                 check_distinct([self.encoding.key(key) for key in value])
             names = sorted(named)
             cells = map(self.settle, self.put_all([named[name] for name in names]))
-            return self.map_cell(self.maps.build(zip(names, cells, strict=True)))
+            tree = self.maps.build(zip(names, cells, strict=True))
+            return self.map_cell(tree, order=self.tails.of(list(named)))
         if type(value) is list:
             return self.list_cell(self.lists.build(map(self.settle, self.put_all(value))))
         if type(value) is Raw:
             return self.list_cell(self.lists.build(self.chunk_cell(c) for c in value.chunks()))
         code, data = self.encoding.codec.lower(value)
+        if isinstance(data, dict) and self.encoding.is_form(code, data):
+            data = self.encoding.in_key_order(data)
         return self.tagged_cell(code, self.put(data))
 
     def load(self, cell: bytes) -> object:
@@ -219,18 +233,15 @@ class Cells:
             return self.encoding.decode(cell)
         kind = cell[1]
         if kind == TAGGED_KIND:
-            return self.encoding.codec.lift(cell[2], self.load(cell[3:]))
+            is_map = cell[2] == _ORDERED
+            return self._load_map(cell) if is_map else self._lifted(cell[2], cell[3:])
         link = read_link(cell, 2)
         if kind == PACKED_KIND:
             return self.encoding.decode(self._unpacked(link))
         if link.size > self.objects.load_limit_bytes or link.length > link.size:
             raise self._too_large(link)
         if kind == MAP_KIND:
-            pairs = list(self.maps.items(link))
-            check_parts(link, (cell for _, cell in pairs))
-            self.prefetch(cell for _, cell in pairs)
-            unkey = self.encoding.unkey
-            return _guarded(lambda: {unkey(key): self.load(cell) for key, cell in pairs})
+            return self._load_map(cell)
         if kind == LIST_KIND:
             cells = list(self.lists.items(link))
             check_parts(link, cells)
@@ -243,6 +254,20 @@ class Cells:
             except UnicodeDecodeError as error:
                 raise Corrupt(f"a text is not text: {error}", hint=FSCK) from None
         raise Corrupt(f"a cell has the unknown kind {kind}", hint=FSCK)
+
+    def _lifted(self, code: int, data: bytes) -> object:
+        return self.encoding.codec.lift(code, self.load(data))
+
+    def _load_map(self, cell: bytes) -> object:
+        """Return the dict in a tree, in its order."""
+        link = self.tree(cell)
+        if link is not None and link.size > self.objects.load_limit_bytes:
+            raise self._too_large(link)
+        pairs = list(self.entries(cell))
+        check_parts(link, (cell for _, cell in pairs))
+        self.prefetch(cell for _, cell in pairs)
+        unkey = self.encoding.unkey
+        return _guarded(lambda: {unkey(key): self.load(cell) for key, cell in pairs})
 
     def _unpacked(self, link: Link) -> bytes:
         """Return the encoding of a packed value, which is short unless it was forged."""
@@ -307,14 +332,29 @@ class Cells:
         """Return the cell of a bytes value that is in this blob."""
         return self._blob_cell(BYTES_KIND, link)
 
-    def map_cell(self, link: Link | None, *, most: int = PACKED_BYTES) -> bytes:
-        """Return the loose cell of a map that is in this tree; up to `most` bytes it has none."""
+    def map_cell(
+        self,
+        link: Link | None,
+        *,
+        order: bytes = EMPTY_LIST,
+        base: bytes = EMPTY_LIST,
+        most: int = PACKED_BYTES,
+    ) -> bytes:
+        """Return the loose cell of a map that is in this tree; up to `most` bytes it has none.
+
+        `order` is the loose cell of the tail of its keys, `base` one that it resembles.
+        """
         if link is None:
             return EMPTY_MAP
         size = container_header_size(link.length) + link.size
         if size <= most:
-            return join_map((key, self.loosen(cell)) for key, cell in self.maps.items(link))
-        return _link_cell(MAP_KIND, link._replace(size=size))
+            entries = self._in_order(self.maps.items(link), order)
+            return join_map((key, self.loosen(cell)) for key, cell in entries)
+        tree = _link_cell(MAP_KIND, link._replace(size=size))
+        if order == EMPTY_LIST:
+            return tree
+        tail = self.settle(order, base=_packed_hash(self.settle(base)))
+        return self.tagged_cell(_ORDERED, self.list_cell(self.lists.build([tree, tail])))
 
     def list_cell(self, link: Link | None) -> bytes:
         """Return the loose cell of a list that is in this sequence."""
@@ -359,13 +399,14 @@ class Cells:
         if cell[0] == MARK:
             if cell[1] == PACKED_KIND:
                 return self.kind(self._unpacked(read_link(cell, 2)))
-            return _LINK_KINDS[cell[1]]
+            return "map" if cell.startswith(_ORDERED_HEAD) else _LINK_KINDS[cell[1]]
         return _KINDS.get(cell[0], "scalar")
 
     def tag(self, cell: bytes) -> Tagged | None:
         """Return the code of a tagged cell and the loose cell of its data."""
         if cell[0] == MARK and cell[1] == TAGGED_KIND:
-            return Tagged(cell[2], self.loosen(cell[3:]))
+            is_map = cell.startswith(_ORDERED_HEAD)
+            return None if is_map else Tagged(cell[2], self.loosen(cell[3:]))
         loose = self.loosen(cell)
         if loose[0] != MARK and _KINDS.get(loose[0]) == "tagged":
             return Tagged(*self.encoding.tagged(loose))
@@ -373,7 +414,11 @@ class Cells:
 
     def tree(self, cell: bytes) -> Link | None:
         """Return the link to the tree of a map or list, as the tree itself counts its size."""
-        if cell[0] != MARK or cell[1] not in (MAP_KIND, LIST_KIND):
+        if cell[0] != MARK:
+            return None
+        if has_order(cell):
+            cell = self._tree_and_tail(cell)[0]
+        if cell[1] not in (MAP_KIND, LIST_KIND):
             return None
         link = read_link(cell, 2)
         return link._replace(size=link.size - container_header_size(link.length))
@@ -386,18 +431,18 @@ class Cells:
         return link._replace(size=link.length)
 
     def entries(self, cell: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield key bytes and cells of a map, in order."""
+        """Yield key bytes and cells of a map, in its order."""
         link = self.tree(cell)
         if link is not None:
-            return self.maps.items(link)
+            return self._in_order(self.maps.items(link), self.order(cell))
         return iter(self.encoding.split_map(self.loosen(cell)).items())
 
     def entries_from(self, cell: bytes, start: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield key bytes and cells of a map, in order, from the first key not before `start`."""
+        """Yield key bytes and cells of a map in key order, from the first not before `start`."""
         link = self.tree(cell)
         if link is not None:
             return self.maps.items(link, start=start)
-        return (pair for pair in self.entries(cell) if pair[0] >= start)
+        return iter(sorted(pair for pair in self.entries(cell) if pair[0] >= start))
 
     def elements(self, cell: bytes, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
         """Yield the cells of a list."""
@@ -407,8 +452,8 @@ class Cells:
         return iter(self.encoding.split_list(self.loosen(cell))[start:stop])
 
     def all_entries(self, cell: bytes) -> dict[bytes, bytes]:
-        """Return key bytes and cells of a map, checked against the size in its link."""
-        found = dict(self.entries(cell))
+        """Return key bytes and cells of a map, in any order, checked against its link's size."""
+        found = dict(self.entries_from(cell, b""))
         check_parts(self.tree(cell), found.values())
         return found
 
@@ -446,22 +491,33 @@ class Cells:
         return self.encoding.split_map(self.loosen(cell)).get(key)
 
     def edit_map(
-        self, cell: bytes, edits: dict[bytes, bytes | None], *, most: int = PACKED_BYTES
+        self,
+        cell: bytes,
+        edits: dict[bytes, bytes | None],
+        *,
+        most: int = PACKED_BYTES,
+        is_table: bool = False,
     ) -> bytes:
         """Return a map with these loose cells put in, or removed where None.
 
-        Up to `most` bytes it has no tree.
+        New keys come last, in the order of the edits; a table that is in key order stays so. Up to
+        `most` bytes the map has no tree.
         """
         link = self.tree(cell)
         if link is not None:
-            return self.map_cell(self.maps.apply(link, self._settled(link, edits)), most=most)
+            order = base = self.order(cell)
+            new = self.maps.apply(link, self._settled(link, edits))
+            if new is not None and not (is_table and order == EMPTY_LIST):
+                order = self.tails.after(order, link, new, edits)
+            return self.map_cell(new, order=order, base=base, most=most)
         entries = self.encoding.split_map(self.loosen(cell))
-        for key, new in edits.items():
-            if new is None:
+        is_sorted = is_table and is_key_order(entries)
+        for key, part in edits.items():
+            if part is None:
                 entries.pop(key, None)
             else:
-                entries[key] = new
-        return self._gather(sorted(entries.items()), most)
+                entries[key] = part
+        return self._gather(sorted(entries.items()) if is_sorted else list(entries.items()), most)
 
     def state(self, cell: bytes) -> bytes:
         """Return the loose cell of a whole state, given the loose cell of a map."""
@@ -469,7 +525,57 @@ class Cells:
 
     def edit_state(self, cell: bytes, edits: dict[bytes, bytes | None]) -> bytes:
         """Return a whole state with these loose cells put in, or removed where None."""
-        return self.edit_map(cell, edits, most=STATE_BYTES)
+        return self.edit_map(cell, edits, most=STATE_BYTES, is_table=True)
+
+    # The order of a map
+
+    @cached_property
+    def tails(self) -> Tails:
+        """How the order of a map with a tree is read and made."""
+        return Tails(self, self.maps)
+
+    def order(self, cell: bytes) -> bytes:
+        """Return the loose list of the keys that a map with a tree has after its ascending ones."""
+        if not has_order(cell):
+            return EMPTY_LIST
+        return self.loosen(self._tree_and_tail(cell)[1])
+
+    def names(self, cell: bytes) -> list[bytes]:
+        """Return the key bytes of a map, in its order."""
+        return [key for key, _ in self.entries(cell)]
+
+    def is_sorted(self, cell: bytes) -> bool:
+        """Tell whether a map is in key order."""
+        if self.tree(cell) is not None:
+            return self.order(cell) == EMPTY_LIST
+        return is_key_order(self.encoding.split_map(self.loosen(cell)))
+
+    def reorder(self, cell: bytes, names: list[bytes]) -> bytes:
+        """Return a map with its keys in this order; `names` are exactly its key bytes."""
+        link = self.tree(cell)
+        if link is None:
+            entries = self.encoding.split_map(self.loosen(cell))
+            return join_map((name, entries[name]) for name in names)
+        order = self.order(cell)
+        return self.map_cell(link, order=self.tails.replaced(order, names), base=order)
+
+    def _tree_and_tail(self, cell: bytes) -> list[bytes]:
+        """Return the cells of the tree and of the tail of a map that has an order of its own."""
+        parts: list[bytes] = []
+        if cell.startswith(_ORDERED_HEAD) and read_link(cell, 5).length == 2:
+            parts = self.all_elements(cell[3:])
+        is_tree = len(parts) == 2 and parts[0][:2] == bytes((MARK, MAP_KIND))
+        if not is_tree or parts[1] == EMPTY_LIST:
+            raise Corrupt("a dict with an order is not a tree and a list of keys", hint=FSCK)
+        return parts
+
+    def _in_order(
+        self, entries: Iterator[tuple[bytes, bytes]], order: bytes
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Return the entries of a tree in the order of a map."""
+        if order == EMPTY_LIST:
+            return entries
+        return iter(ordered_entries(entries, self.tails.names(order)))
 
     def _settled(self, link: Link, edits: dict[bytes, bytes | None]) -> list[Edit]:
         """Settle new cells; one that is packed is probably like the one it replaces."""
@@ -483,14 +589,15 @@ class Cells:
         return out
 
     def _gather(self, entries: list[tuple[bytes, bytes]], most: int) -> bytes:
-        """Return the loose cell of a map with these loose entries, in order."""
+        """Return the loose cell of a map with these loose entries, in its order."""
         cells = [(key, self.loosen(cell)) for key, cell in entries]
         if not any(is_link(cell) for _, cell in cells):
             data = join_map(cells)
             if len(data) <= most:
                 return data
-        built = self.maps.build((key, self.settle(cell)) for key, cell in cells)
-        return self.map_cell(built, most=most)
+        built = self.maps.build((key, self.settle(cell)) for key, cell in sorted(cells))
+        order = self.tails.of([key for key, _ in cells])
+        return self.map_cell(built, order=order, most=most)
 
     def splice(self, cell: bytes, start: int, stop: int, parts: list[bytes]) -> bytes:
         """Return a list with elements replaced by these loose cells."""
@@ -526,6 +633,11 @@ class Cells:
         if a == b or a is None or b is None or (is_link(a) and is_link(b)):
             return a == b
         return full_size(a) == full_size(b) and self.loosen(a) == self.loosen(b)
+
+
+def has_order(cell: bytes) -> bool:
+    """Tell whether a cell is a dict with a tree that is not in key order."""
+    return cell[0] == MARK and cell[1] == TAGGED_KIND and cell[2] == _ORDERED
 
 
 def _guarded(load: Callable[[], object]) -> object:

@@ -1,11 +1,13 @@
 """Canonical bytes for values: equal values have equal encodings, in every process.
 
 Plain data is MessagePack in its shortest form, with three rules that make it canonical: a float
-is always 64 bits and a NaN always the same one; a dict is sorted by key bytes; a value that is
-not plain is an extension whose payload is the encoding of the plainer data its codec returns.
+is always 64 bits and a NaN always the same one; a dict has its entries in its own order, which is
+part of the value; a value that is not plain is an extension whose payload is the encoding of the
+plainer data its codec returns. Where that data is a dict, it is a *form* (or the elements of a
+set): it has no order of its own, and its keys are sorted.
 
-*Key bytes* order every map: a str key is its UTF-8, any other key is 0xFF (which UTF-8 never
-contains) and its encoding. So strings sort by code point and come first.
+*Key bytes* sort keys: a str key is its UTF-8, any other key is 0xFF (which UTF-8 never contains)
+and its encoding. So strings sort by code point and come first.
 
 Theory of operation. A large dict or list is first examined level by level (`encode_plain`): if C
 would write nothing in it differently, C writes all of it. Otherwise `Encoding._plain` rebuilds the
@@ -17,16 +19,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from gc import get_referents
-from itertools import chain
+from itertools import chain, islice
+from operator import itemgetter, lt
 from typing import Any, Protocol
 
 import msgspec
 from msgspec.msgpack import Decoder, Encoder, Ext
 
 from otolith.errors import BadValue, Corrupt, Error
-from otolith.types import Raw, Tagged
+from otolith.types import Raw, Tag, Tagged
 
 MAX_DEPTH = 200
 """Deeper values are refused: they are nearly always cycles."""
@@ -47,8 +50,8 @@ _CONTAINERS = frozenset({dict, list})
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes}) | _CONTAINERS
 _PERHAPS_NAN = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]", re.DOTALL)
 
+_first = itemgetter(0)
 _pack = Encoder().encode
-_pack_sorted = Encoder(order="deterministic").encode
 
 
 class ValueCodec(Protocol):
@@ -148,10 +151,13 @@ class Encoding:
             raise Corrupt(f"a key is not text: {error}", hint=FSCK) from None
 
     def split_map(self, data: bytes) -> dict[bytes, bytes]:
-        """Cut the encoding of a map into key bytes and encoded values, without decoding them."""
+        """Cut the encoding of a map into key bytes and encoded values, in the map's order.
+
+        Nothing is decoded.
+        """
         count, start = _map_length(data)
         flat = self._cut(_header(count * 2, 0x90, 0xDC) + data[start:])
-        return dict(zip(map(_key_bytes, flat[::2]), flat[1::2], strict=True))
+        return dict(zip(map(key_bytes, flat[::2]), flat[1::2], strict=True))
 
     def split_list(self, data: bytes) -> list[bytes]:
         """Cut the encoding of a list into encoded elements, without decoding them."""
@@ -194,23 +200,39 @@ class Encoding:
             return value.chunks()
         return self._lower(value, depth, room)
 
-    def _map(self, value: dict[Any, Any], depth: int, room: list[int]) -> Any:
-        """Return a dict with its keys in stored order."""
+    def _map(
+        self, value: dict[Any, Any], depth: int, room: list[int], *, is_form: bool = False
+    ) -> Any:
+        """Return a dict as it is packed: in its own order, or in key order if it is a form."""
         if all(type(key) is str and key.isascii() for key in value):
-            return {key: self._plain(value[key], depth, room) for key in sorted(value)}
+            names = sorted(value) if is_form else value
+            return {key: self._plain(value[key], depth, room) for key in names}
         keys = [self.key(key) for key in value]
         check_distinct(keys)
-        parts = dict(zip(keys, value.values(), strict=True))
+        pairs = zip(keys, value.values(), strict=True)
+        parts = sorted(pairs, key=_first) if is_form else pairs
         return msgspec.Raw(
-            join_map(
-                (key, self._pack(self._plain(parts[key], depth, room))) for key in sorted(keys)
-            )
+            join_map((key, self._pack(self._plain(part, depth, room))) for key, part in parts)
         )
+
+    @staticmethod
+    def is_form(code: int, data: object) -> bool:
+        """Tell whether the data of a tag is a dict without an order; that of a graph has one."""
+        return type(data) is dict and code != Tag.GRAPH
+
+    def in_key_order(self, form: dict[Any, Any]) -> dict[Any, Any]:
+        """Return the data of a tag that is a dict with its keys sorted, as a form is stored."""
+        is_text = all(type(key) is str and key.isascii() for key in form)
+        names = sorted(form) if is_text else sorted(form, key=self.key)
+        return {name: form[name] for name in names}
 
     def _lower(self, value: object, depth: int, room: list[int]) -> Ext:
         _enter(0, depth, room)
         code, data = self.codec.lower(value)
-        return Ext(int(code), self._pack(self._plain(data, depth + 1, room)))
+        if type(data) is not dict or not self.is_form(code, data):
+            return Ext(int(code), self._pack(self._plain(data, depth + 1, room)))
+        _enter(len(data), depth + 1, room)
+        return Ext(int(code), self._pack(self._map(data, depth + 2, room, is_form=True)))
 
     def _located(self, value: Any, error: BadValue) -> BadValue:
         """Return an error that names the part that cannot be stored, by its path in the value."""
@@ -266,7 +288,7 @@ def encode_plain(value: object, most: int) -> bytes | None:
             return None
         if not kinds & _CONTAINERS:
             try:
-                data = _pack_sorted(value)
+                data = _pack(value)
             except (TypeError, ValueError, OverflowError, RecursionError):
                 return None  # a number of more than 64 bits, or text with lone surrogates
             return None if _PERHAPS_NAN.search(data) else data
@@ -303,8 +325,13 @@ def _enter(parts: int, depth: int, room: list[int]) -> None:
         raise TooBig
 
 
+def is_key_order(names: Collection[bytes]) -> bool:
+    """Tell whether key bytes are in ascending order."""
+    return all(map(lt, names, islice(names, 1, None)))
+
+
 def join_map(parts: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Put key bytes and encoded values, already sorted, together as the encoding of a map."""
+    """Put key bytes and encoded values together, in this order, as the encoding of a map."""
     flat = [piece for key, value in parts for piece in (encoded_key(key), value)]
     return _header(len(flat) // 2, 0x80, 0xDE) + b"".join(flat)
 
@@ -327,7 +354,7 @@ def encoded_key(key: bytes) -> bytes:
     return (bytes((0xA0 | size,)) if size < 32 else _sized(size, 0xD9, (1, 2, 4))) + key
 
 
-def _key_bytes(encoded: bytes) -> bytes:
+def key_bytes(encoded: bytes) -> bytes:
     """Return the key bytes of the key that has this encoding."""
     first = encoded[0]
     if first & 0xE0 == 0xA0:

@@ -22,7 +22,7 @@ secret to the repo, so a node of more than 1,000 entries has a probability below
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
@@ -78,6 +78,15 @@ class MapTree:
             if node.level == 0:
                 return node.payloads[at] if node.keys[at] == key else None
             node = self._objects.node(Hash(node.payloads[at][:32]))
+
+    def last_key(self, link: Link, without: Collection[bytes] = ()) -> bytes | None:
+        """Return the last key that is not one of these, or None if there is no other."""
+        node = self._objects.node(link.hash)
+        for key, payload in zip(reversed(node.keys), reversed(node.payloads), strict=True):
+            found = self.last_key(read_link(payload), without) if node.level else key
+            if found is not None and found not in without:
+                return found
+        return None
 
     def items(self, link: Link, *, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield keys and cells in order, from the first key that is not before `start`."""

@@ -8,8 +8,9 @@ The rules, which make equal content have equal bytes:
 - A packed value, a chunk and an inline value have at most their longest length, and each value has
   the form that its encoded size asks for (`_FORMS`).
 - A value is in its canonical encoding: encoding what was decoded gives the same bytes.
-- The keys of a map are in order. A node ends at a key or element that ends it, and at no other, so
-  the shape of a tree depends on its content alone.
+- The keys of a map tree are in order; where a dict is in another, its tail fits the tree
+  (`Cells.names` tells). A node ends at a key or element that ends it, and at no other, so the shape
+  of a tree depends on its content alone.
 - A link claims the kind, level, length and size of the object that it leads to.
 """
 
@@ -20,7 +21,13 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from otolith.core.trees.blob import LONGEST as LONGEST_CHUNK
-from otolith.core.trees.cells import ATOM_BYTES, INLINE_BYTES, PACKED_BYTES, STATE_BYTES
+from otolith.core.trees.cells import (
+    ATOM_BYTES,
+    INLINE_BYTES,
+    PACKED_BYTES,
+    STATE_BYTES,
+    has_order,
+)
 from otolith.core.trees.encoding import Encoding, container_header_size
 from otolith.core.trees.layout import (
     BLOB,
@@ -114,6 +121,13 @@ def claims(data: bytes) -> Iterator[Claim]:
             yield from cell_claims(payload)
 
 
+def _untagged(cell: bytes) -> bytes:
+    """Return what is behind the tags of a cell, but for that of an order."""
+    while is_link(cell) and cell[1] == TAGGED_KIND and not has_order(cell):
+        cell = cell[3:]
+    return cell
+
+
 def cell_claims(cell: bytes) -> Iterator[Claim]:
     """Yield what a cell claims of the value it links to."""
     while is_link(cell) and cell[1] == TAGGED_KIND:
@@ -132,6 +146,14 @@ def cell_claims(cell: bytes) -> Iterator[Claim]:
 
 def _claim(link: Link, kind: bytes, level: int) -> Claim:
     return Claim(link.hash, Totals(kind, level, link.length, link.size))
+
+
+def ordered_cells(data: bytes) -> Iterator[bytes]:
+    """Yield the cells in a node whose dicts are not in key order."""
+    if data[:1] in NODES:
+        node = decode_node(data)
+        if not node.level and node.kind != BLOB:
+            yield from filter(has_order, map(_untagged, node.payloads))
 
 
 def flaws(data: bytes, encoding: Encoding, salt: int) -> Iterator[str]:

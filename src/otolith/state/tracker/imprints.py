@@ -47,12 +47,17 @@ from otolith.types import Raw, Tag, Tagged
 
 
 class Imprint(ABC):
-    """The cell that stands for a value, and the means to tell whether it still does."""
+    """The cell that stands for a value, and the means to tell whether it still does.
 
-    __slots__ = ("cell",)
+    A *form* is a dict that a codec lowers a value to, such as the elements of a set. It has no
+    order: it is stored in key order.
+    """
+
+    __slots__ = ("cell", "is_form")
 
     def __init__(self, cell: bytes) -> None:
         self.cell = cell
+        self.is_form = False
 
     @abstractmethod
     def fits(self, value: object) -> bool:
@@ -79,8 +84,8 @@ class Imprinter:
         self._kinds = kinds
         self._cycles = 0  # how many values were met that contain themselves
 
-    def encode(self, value: object) -> Imprint:
-        """Encode a value and take its imprint.
+    def encode(self, value: object, *, is_form: bool = False) -> Imprint:
+        """Encode a value and take its imprint; `is_form` if it is a dict without an order.
 
         Raises:
             BadValue: it cannot be stored, or was changed while it was being encoded.
@@ -89,10 +94,15 @@ class Imprinter:
         before = fingerprint(value, self.lower)
         if before is None and (form := self._graph_form(value)) is not None:
             before = fingerprint(form, self.lower)
-        cell = self.cells.put(value if form is None else form)
+        plain = value if form is None else form
+        if is_form and isinstance(plain, dict):
+            plain = self.cells.encoding.in_key_order(plain)
+        cell = self.cells.put(plain)
+        # Without a fingerprint it is encoded every time.
+        imprint = WholeImprint(cell, None) if before is None else self.take(value, cell)
+        imprint.is_form = is_form
         if before is None:
-            return WholeImprint(cell, None)  # without a fingerprint it is encoded every time
-        imprint = self.take(value, cell)
+            return imprint
         if self.fingerprint(value) != before:
             raise ConcurrentChange.of(value)
         return imprint
@@ -139,7 +149,7 @@ class Imprinter:
             BadValue: it cannot be stored any more, or was changed while it was being encoded.
         """
         if not old.fits(value):
-            return self.encode(value)
+            return self.encode(value, is_form=old.is_form)
         cycles = self._cycles
         new = old.update(value, self)
         if self._cycles != cycles and new is not old and id(value) in cyclic_objects(value):
@@ -183,10 +193,10 @@ class WholeImprint(Imprint):
         """Return the current imprint; encode only what changed."""
         if self.fingerprint is not None and imprinter.fingerprint(value) == self.fingerprint:
             return self
-        new = imprinter.encode(value)
+        new = imprinter.encode(value, is_form=self.is_form)
         if not imprinter.cells.same(new.cell, self.cell):
             return new
-        if isinstance(new, WholeImprint):  # the same content in another order
+        if isinstance(new, WholeImprint):  # a set with the same content in another order
             self.fingerprint = new.fingerprint
         return self
 
@@ -215,7 +225,9 @@ class CodecImprint(Imprint):
             or not _has_stored_form(imprinter, code, data, below)
         ):
             return None  # stored in an older form, and replaced as a whole
-        return cls(cell, type(value), imprinter.take(data, below))
+        taken = imprinter.take(data, below)
+        taken.is_form = imprinter.cells.encoding.is_form(code, data)
+        return cls(cell, type(value), taken)
 
     def fits(self, value: object) -> bool:
         """Tell whether a value is of the same type."""
@@ -317,8 +329,8 @@ class DictImprint(ContainerImprint):
             return None
         unkey = imprinter.cells.encoding.unkey
         inner = {
-            key: imprinter.take(value[key], part)
-            for key, part in ((unkey(name), part) for name, part in imprinter.cells.entries(cell))
+            (key := unkey(name)): imprinter.take(value[key], part)
+            for name, part in imprinter.cells.entries_from(cell, b"")
             if imprinter.cells.is_grown(part)
         }
         return cls(cell, list(value), marks(0, len(value), _run(value, inner, imprinter)), inner)
@@ -333,37 +345,54 @@ class DictImprint(ContainerImprint):
         keys = list(now)
         inner = {key: old for key, old in self._inner.items() if key in now}
         run = _run(now, inner, imprinter)
-        lengths = len(self._parts), len(keys)
-        fresh, dirt = compare_runs(self._marks, common_ends(self._parts, keys), lengths, run)
+        lengths, ends = (len(self._parts), len(keys)), common_ends(self._parts, keys)
+        fresh, dirt = compare_runs(self._marks, ends, lengths, run)
         gone = [key for each in dirt for key in self._parts[each.start : each.stop]]
-        dirty = {key for each in dirt for key in keys[each.new_start : each.new_stop]}
+        dirty = dict.fromkeys(key for each in dirt for key in keys[each.new_start : each.new_stop])
         if not _are_immutable(dirty):
-            return imprinter.encode(value)
-        edits: dict[bytes, bytes | None] = dict.fromkeys(map(imprinter.cells.encoding.key, gone))
+            return imprinter.encode(value, is_form=self.is_form)
+        key_of = imprinter.cells.encoding.key
+        edits: dict[bytes, bytes | None] = dict.fromkeys(map(key_of, gone))
         grown: dict[Any, Imprint] = {}
-        for key in dirty | inner.keys():
+        for key in dirty | dict.fromkeys(inner):
             old = inner.get(key)
             cell, imprint = imprinter.encode_part(now[key], old)
             if imprint is not None:
                 grown[key] = imprint
             if key in dirty or imprint is not old:
-                edits[imprinter.cells.encoding.key(key)] = cell
+                edits[key_of(key)] = cell
         if any(marks(each.new_start, each.new_stop, run) != each.marks for each in dirt):
             raise ConcurrentChange.of(value)
         cell = self._edited(edits, imprinter)
         if not imprinter.cells.is_grown(cell) or imprinter.cells.length(cell) != len(now):
-            return imprinter.encode(value)  # refuses keys that are stored alike, such as two NaNs
+            # This refuses keys that are stored alike, such as two NaNs.
+            return imprinter.encode(value, is_form=self.is_form)
+        if not self.is_form and not _only_appends(self._parts, keys, ends, key_of):
+            cell = imprinter.cells.reorder(cell, [*map(key_of, keys)])
         fresh = _forget(fresh, keys, inner, grown)
         if cell is self.cell:
             self._parts, self._marks, self._inner = keys, fresh, grown
             return self
-        return DictImprint(cell, keys, fresh, grown)
+        new = DictImprint(cell, keys, fresh, grown)
+        new.is_form = self.is_form
+        return new
 
     def _edited(self, edits: dict[bytes, bytes | None], imprinter: Imprinter) -> bytes:
-        """Return the cell of the list with edits applied from the end."""
+        """Return the cell of the dict with edits applied; new keys come last."""
         cells = imprinter.cells
         real = {k: c for k, c in edits.items() if not cells.same(cells.entry(self.cell, k), c)}
-        return cells.edit_map(self.cell, real) if real else self.cell
+        return cells.edit_map(self.cell, real, is_table=self.is_form) if real else self.cell
+
+
+def _only_appends(
+    old: list[Any], new: list[Any], ends: tuple[int, int], key_of: Callable[[object], bytes]
+) -> bool:
+    """Tell whether keys were removed and put last, and the others stayed in their order."""
+    start, end = ends
+    before = dict.fromkeys(map(key_of, old[start : len(old) - end]))
+    after = dict.fromkeys(map(key_of, new[start : len(new) - end]))
+    stayed = [key for key in before if key in after]
+    return list(after)[: len(stayed)] == stayed and not (end and len(stayed) < len(after))
 
 
 def _are_immutable(keys: Iterable[Any]) -> bool:

@@ -106,6 +106,8 @@ class Capture:
             self._cells[name] = state.cell("data", name)
             if not state.holds(name, value):
                 state.assign_data(name, value)
+            elif "order" in self._variables.index.get(name, ()):
+                state.encode_anew(name)  # with its order, which is only noted beside it so far
         failures = state.stage_changes()
         for name in failures:
             state.remove_data(name)

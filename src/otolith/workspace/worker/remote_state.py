@@ -60,6 +60,7 @@ class RemoteState:
         self.cells = branch.cells
         # There are no commits here: what a branch does beneath its verbs is all that is needed.
         self._stage, self._tracker = branch._stage, branch._tracker  # noqa: SLF001
+        self._stage.table_levels = 2  # the names of tables, and of what is in them
         self._held = self._tracker.held
         self.imprinter = self._held.imprinter
         self._roots: dict[str, bytes] = {}
@@ -142,6 +143,11 @@ class RemoteState:
     def assign_data(self, name: str, value: object) -> None:
         """Set a variable that is data, and hold its value."""
         self._branch[("data", name)] = value
+
+    def encode_anew(self, name: str) -> None:
+        """Let `stage_changes` encode a variable that is held from scratch."""
+        hold = self._held.at(("data", name))
+        hold.imprint = hold.previous_imprint = None
 
     def is_held(self, name: str) -> bool:
         """Tell whether the value of a variable is held."""

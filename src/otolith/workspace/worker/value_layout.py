@@ -2,15 +2,15 @@
 
 It is noted beside a variable, only where it is out of the ordinary:
 
-    order       the order of keys in its dicts (below)
+    order       the order of keys in its dicts; no longer written (below)
     read_only   the paths of arrays in it that cannot be written to
     by_rows     whether it is a frame whose numbers lie row by row, as those of an array do: True
                 for all columns, or lists of their numbers
     known       what sparse arrays know of their own order, by their paths
 
-A state sorts dicts by their keys, so that equal ones have equal cells. The order of insertion is
-noted once for all dicts with the same keys, as most have one order, and by path for each that
-differs:
+Dicts have their order in the state itself (decision 35). Before they did, it was noted here: once
+for all dicts with the same keys, as most have one order, and by path for each that differs. Such a
+note is read, and the step that reads the variable stores it anew, with its order and no note:
 
     {"keys": [[key, …], …], "places": [[[step, …], [key, …]], …]}
 """
@@ -18,7 +18,6 @@ differs:
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -29,20 +28,6 @@ from otolith.state.tracker.shared_objects import identity, is_array, levels, pla
 Order = dict[str, list[Any]]
 SortKey = Callable[[Any], bytes]
 """Returns the bytes that a key is sorted by."""
-
-
-def dict_order(value: object, by: SortKey) -> Order | None:
-    """Return the order of keys in the dicts of a value; None if all are sorted."""
-    found = Counter(tuple(each) for each in _dicts(value))
-    common: dict[frozenset[Any], tuple[Any, ...]] = {}
-    for keys, _ in found.most_common():
-        common.setdefault(frozenset(keys), keys)
-    is_one = len(common) == len(found)
-    usual = [list(keys) for keys in common.values() if list(keys) != sorted(keys, key=by)]
-    if not usual and is_one:
-        return None
-    places = [] if is_one else [[list(s), list(d)] for s, d in _unusual(value, common, (), set())]
-    return {"keys": usual, "places": places}
 
 
 def _restore_order(value: Any, order: Order | None, inside: Path = ()) -> None:
@@ -69,20 +54,6 @@ def _dicts(value: object) -> Iterator[dict[Any, Any]]:
                 yield from _dicts(each.attrs)
 
 
-def _unusual(
-    value: Any, common: dict[frozenset[Any], tuple[Any, ...]], path: Path, seen: set[int]
-) -> Iterator[tuple[Path, tuple[Any, ...]]]:
-    """Yield the paths of dicts with another order than most with the same keys."""
-    if type(value) not in (dict, list, tuple) or id(value) in seen:
-        return
-    seen.add(id(value))
-    if type(value) is dict and common[frozenset(value)] != tuple(value):
-        yield path, tuple(value)
-    parts = value.items() if type(value) is dict else enumerate(value)
-    for step, part in parts:
-        yield from _unusual(part, common, (*path, step), seen)
-
-
 def _reorder(value: dict[Any, Any], keys: list[Any]) -> None:
     """Give a dict the order of some keys, if it has exactly these."""
     if len(value) == len(keys) and all(key in value for key in keys) and list(value) != keys:
@@ -99,7 +70,6 @@ _SPARSE = ("_has_canonical_format", "_has_sorted_indices")
 def layout_of(value: object, by: SortKey) -> dict[str, Any]:
     """Return the layout of a value as plain data, without what is ordinary."""
     found = {
-        "order": dict_order(value, by),
         "read_only": _read_only(value, by),
         "by_rows": row_layout(value),
         "known": _known(value, by),
