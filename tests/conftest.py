@@ -91,6 +91,9 @@ def is_random(config: pytest.Config) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if " at 0x" in item.nodeid:  # two workers would collect different tests
+            raise pytest.UsageError(f"the id of a test has an address in it: {item.nodeid}")
     if config.getoption("--laws"):
         items[:] = [item for item in items if _is_law(item)]
         # Another order each time: where the time is over early, other laws have had their turn.

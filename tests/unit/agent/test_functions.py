@@ -285,9 +285,7 @@ JUDGED: list[tuple[Any, Any, Any, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("hint", "given", "found", "refused"), JUDGED, ids=[str(each[0]) for each in JUDGED]
-)
+@pytest.mark.parametrize(("hint", "given", "found", "refused"), JUDGED)
 def test_arguments_are_judged_like_the_values_of_a_state(hint, given, found, refused):
     def take(value) -> str:
         return "taken"

@@ -121,7 +121,7 @@ def check(hint: Any, value: Any) -> None:
     Schema.of(model).check("field", value, when="in")
 
 
-@pytest.mark.parametrize(("hint", "fitting", "other"), FITS, ids=[str(each[0]) for each in FITS])
+@pytest.mark.parametrize(("hint", "fitting", "other"), FITS)
 def test_what_fits_is_accepted_and_nothing_else(hint, fitting, other):
     check(hint, fitting)
     with pytest.raises(SchemaMismatch):
