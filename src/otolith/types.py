@@ -1,10 +1,13 @@
-"""Small values that every room shares: hashes, clocks, tags, raw bytes."""
+"""Small values that every room shares: hashes, clocks, tags, raw bytes; and how values look."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import NamedTuple, NewType, TypeAlias
+from reprlib import Repr
+from typing import NamedTuple, NewType, TypeAlias, TypeVar
+
+T = TypeVar("T")
 
 Hash = NewType("Hash", bytes)
 """The 32-byte BLAKE3 digest that names an immutable object."""
@@ -91,3 +94,55 @@ class Tagged(NamedTuple):
 
     code: int
     data: object
+
+
+_REPR_LETTERS, _FIELD_LETTERS = 160, 60
+_short = Repr()
+_short.maxlevel, _short.maxstring, _short.maxother = 3, _FIELD_LETTERS, _FIELD_LETTERS
+_short.maxlist = _short.maxtuple = _short.maxdict = _short.maxset = 4
+
+
+def short_repr(*names: str) -> Callable[[type[T]], type[T]]:
+    """Give a class a repr on one line: its name, and those of these attributes that say something.
+
+    The first one stands by itself. Long values are cut, and empty ones left out.
+
+        @short_repr("key", "value")         # <Note seat value='aisle'>
+    """
+
+    def decorate(kind: type[T]) -> type[T]:
+        def describe(self: T) -> str:
+            shown = [(name, getattr(self, name)) for name in names]
+            parts = [
+                _bare(value) if at == 0 else f"{name}={_field(value)}"
+                for at, (name, value) in enumerate(shown)
+                if value is not None and value is not False and not _is_empty(value)
+            ]
+            return f"<{' '.join([type(self).__name__, _one_line(' '.join(parts), _REPR_LETTERS)])}>"
+
+        describe.__name__, describe.__qualname__ = "__repr__", f"{kind.__qualname__}.__repr__"
+        kind.__repr__ = describe  # type: ignore[assignment]
+        return kind
+
+    return decorate
+
+
+def _is_empty(value: object) -> bool:
+    return isinstance(value, str | bytes | list | tuple | dict | set | Mapping) and not value
+
+
+def _bare(value: object) -> str:
+    """Return a value that stands by itself: a word without quotes."""
+    if isinstance(value, str) and value.isprintable() and " " not in value:
+        return _one_line(value, _FIELD_LETTERS)
+    return _field(value)
+
+
+def _field(value: object) -> str:
+    value = dict(value) if isinstance(value, Mapping) else value
+    return _one_line(_short.repr(value), _FIELD_LETTERS)
+
+
+def _one_line(text: str, limit: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"

@@ -28,6 +28,7 @@ from otolith.errors import BadValue, Busy, Corrupt, NotFound
 from otolith.frozen import freeze, thaw
 from otolith.shapes import Shape, fields
 from otolith.state import Live
+from otolith.types import short_repr
 
 LEDGER: Path = (LOOP, "ledger")
 Status: TypeAlias = Literal["begun", "done", "failed", "unknown"]
@@ -48,6 +49,7 @@ _OPTIONAL: Shape = {
 }
 
 
+@short_repr("key", "tool", "arguments", "status", "result", "error")
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
     """One call of a tool with effects."""

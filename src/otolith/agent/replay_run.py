@@ -36,10 +36,12 @@ from otolith.core import Commit, Target
 from otolith.errors import BadReply, BadValue, Denied, Error
 from otolith.frozen import thaw
 from otolith.session import Versioned
+from otolith.types import short_repr
 
 Human: TypeAlias = Callable[[str], str | None]
 
 
+@short_repr("outcome", "replayed", "asked")
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
     """A run that was repeated."""

@@ -25,6 +25,8 @@ from otolith.errors import BadValue, Corrupt, IllegalTransition, Invalid, Schema
 from otolith.frozen import freeze, thaw
 from otolith.shapes import Shape
 from otolith.statecharts import AGENT, Phase
+from otolith.text.lines import clip_line
+from otolith.types import short_repr
 
 SCHEMA = 1
 """The version of the data that `AgentState.to_data` returns."""
@@ -75,6 +77,7 @@ _HEAD: Shape = {
 }
 
 
+@short_repr("name", "arguments", "result", "error")
 @dataclass(frozen=True, slots=True)
 class Observation:
     """One finished tool call: what was asked, and the result or the error."""
@@ -111,6 +114,7 @@ class Observation:
         return cls(**shapes.fields(data, "a finished call", _CALL_NAMES, _CALL_REST))
 
 
+@short_repr("goal", "steps", "notes", "tool_calls")
 @dataclass(frozen=True, slots=True)
 class WorkingMemory:
     """What an agent has in mind while it works; every change is another value."""
@@ -178,6 +182,7 @@ class WorkingMemory:
         return cls(found["goal"], tuple(steps), tuple(done), found["notes"], calls)
 
 
+@short_repr("session", "phase", "iteration", "task", "question", "error", "final_answer")
 @dataclass(frozen=True, slots=True)
 class AgentState:
     """Where an agent is: its phase, its messages, its working memory, and how it ended."""
@@ -421,8 +426,7 @@ class Outcome:
         return self.state.error
 
     def __repr__(self) -> str:
-        text = str(self)
-        text = text if len(text) <= _REPR_LETTERS else f"{text[: _REPR_LETTERS - 1]}…"
+        text = clip_line(str(self), _REPR_LETTERS)
         return f"<Outcome {self.ended} after {self.steps} steps: {text}>"
 
     def __str__(self) -> str:

@@ -47,7 +47,7 @@ from otolith.stores import (
     Object,
     Store,
 )
-from otolith.types import Hash
+from otolith.types import Hash, short_repr
 
 LEVELS = ("quick", "full", "deep")
 TWO_WEEKS_SECONDS = 14 * 24 * 3600.0
@@ -123,6 +123,7 @@ class Problem(NamedTuple):
     message: str
 
 
+@short_repr("level", "commits", "objects", "problems")
 @dataclass(slots=True)
 class Report:
     """The result of a verification."""

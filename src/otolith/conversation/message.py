@@ -21,6 +21,7 @@ from otolith import shapes
 from otolith.errors import BadMessage, BadValue
 from otolith.frozen import DEEPEST, EMPTY, freeze, thaw
 from otolith.shapes import NOTHING, Shape
+from otolith.types import short_repr
 
 STORED_FILE = ".file"
 """The key in `Attachment.extra` of a stored attachment: the hash and the length of its bytes,
@@ -57,6 +58,7 @@ class Role(StrEnum):
     TOOL = "tool"
 
 
+@short_repr("text")
 @dataclass(frozen=True, slots=True)
 class Text:
     """A text."""
@@ -64,6 +66,7 @@ class Text:
     text: str
 
 
+@short_repr("text")
 @dataclass(frozen=True, slots=True)
 class Reasoning(_FrozenFields):
     """The reasoning of a model; its provider wants it back unchanged, with the signature."""
@@ -73,6 +76,7 @@ class Reasoning(_FrozenFields):
     extra: Mapping[str, Any] = field(default_factory=_empty)
 
 
+@short_repr("name", "arguments", "id")
 @dataclass(frozen=True, slots=True)
 class ToolCall(_FrozenFields):
     """A request of a model to call a tool."""
@@ -90,6 +94,7 @@ class ToolCall(_FrozenFields):
             object.__setattr__(self, "arguments", parse_json_object(self.raw) or EMPTY)
 
 
+@short_repr("call_id", "content", "is_error")
 @dataclass(frozen=True, slots=True)
 class ToolResult(_FrozenFields):
     """The result of a tool call."""
@@ -100,6 +105,7 @@ class ToolResult(_FrozenFields):
     extra: Mapping[str, Any] = field(default_factory=_empty)
 
 
+@short_repr("media_type", "name", "url", "data")
 @dataclass(frozen=True, slots=True)
 class Attachment(_FrozenFields):
     """A file or a picture: its bytes, or its address."""
@@ -170,6 +176,7 @@ class Tokens:
     counter: str
 
 
+@short_repr("role", "text", "calls", "results")
 @dataclass(frozen=True, slots=True)
 class Message(_FrozenFields):
     """One message of a conversation.

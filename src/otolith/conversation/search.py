@@ -33,6 +33,7 @@ from otolith.conversation.formats.parts import part_text
 from otolith.conversation.message import Message, Reasoning
 from otolith.errors import BadValue, MissingExtra, NotFound
 from otolith.text.terms import place_of, terms, whole
+from otolith.types import short_repr
 
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 """A function that returns a vector for each text; equal texts must have equal vectors."""
@@ -43,6 +44,7 @@ _RANK_OFFSET = 60
 """The usual k of reciprocal rank fusion."""
 
 
+@short_repr("index", "score", "snippet")
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A message that was found."""

@@ -52,7 +52,7 @@ from otolith.errors import (
     Unavailable,
 )
 from otolith.stores import Batch, Object, Swap
-from otolith.types import Hash
+from otolith.types import Hash, short_repr
 
 _REFUSALS = (Busy, Closed, Conflict, Denied, Full, Invalid, NotFound, ReadOnly)
 """What a store raises only if nothing was written."""
@@ -67,6 +67,7 @@ IfMoved: TypeAlias = Literal["merge", "replace", "refuse"]
 replaces theirs, or is refused."""
 
 
+@short_repr("kind", "commit", "conflicts")
 @dataclass(frozen=True, slots=True)
 class Merge:
     """The result of a merge: a commit, or conflicts to decide."""

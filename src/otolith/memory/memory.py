@@ -26,6 +26,7 @@ from otolith.memory.relevance import NoteWords, RecalledNote, Relevance, Relevan
 from otolith.memory.storage import CALLS, DATA, GOAL, ID, NOTES, PLAN, STATUS, TASK, StoredMemory
 from otolith.memory.tool_calls import ToolLog, ToolRecord
 from otolith.state.base import clock_of
+from otolith.text.lines import clip_line
 from otolith.text.tokens import estimate_tokens
 from otolith.types import Clock
 
@@ -54,7 +55,7 @@ class Notes(Mapping[str, Note]):
         return len(self.all())
 
     def __repr__(self) -> str:
-        return f"<Notes {', '.join(self) or 'none'}>"
+        return f"<Notes {clip_line(', '.join(self), 120) or 'none'}>"
 
     def all(self) -> list[Note]:
         """Return the notes, in the order of their keys."""
@@ -93,7 +94,9 @@ class Memory:
     def __repr__(self) -> str:
         task = self.task
         done, left = len(task.steps_done), len(task.steps_left)
-        return f"<Memory {task.goal!r} {task.status}, {done} steps done, {left} left>"
+        return (
+            f"<Memory {clip_line(task.goal, 80)!r} {task.status}, {done} steps done, {left} left>"
+        )
 
     def _now(self) -> int:
         if self._clock is not None:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from otolith.errors import BadValue, Corrupt
 from otolith.shapes import NOTHING, Shape, fields, items
+from otolith.types import short_repr
 
 HALF_LIFE_SECONDS = 7 * 24 * 3600.0
 """The default half-life: a note that is not used has half of its strength after a week."""
@@ -71,6 +72,7 @@ def is_number(value: object) -> bool:
     return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
 
 
+@short_repr("key", "value", "importance", "is_pinned", "is_forgotten")
 @dataclass(frozen=True, slots=True)
 class Note:
     """A value worth knowing, under a key."""

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from otolith.errors import BadValue, Corrupt, KeyNotFound
 from otolith.shapes import items
+from otolith.types import short_repr
 
 _NO_WORD = re.compile(r"[^\w]+")
 _ID_LETTERS = 40
@@ -36,6 +37,7 @@ class StepState(StrEnum):
         return self not in (StepState.PENDING, StepState.ACTIVE)
 
 
+@short_repr("text", "state")
 @dataclass(frozen=True, slots=True)
 class PlanStep:
     """One step of a plan."""
@@ -202,6 +204,7 @@ def _free_ids(
 STATUSES = ("idle", "pending", "in_progress", "done", "failed", "cancelled")
 
 
+@short_repr("status", "goal", "steps_done", "steps_left")
 @dataclass(frozen=True, slots=True)
 class TaskState:
     """A task at one moment, as a few fields to show or to send."""

@@ -22,6 +22,7 @@ from otolith.memory.notes import Note
 from otolith.memory.plan import TaskState
 from otolith.memory.tool_calls import ToolRecord
 from otolith.text.tokens import cut, estimate_tokens
+from otolith.types import short_repr
 
 Relevance: TypeAlias = Callable[[str, Note], float]
 """A judge of your own: takes the question and a note, returns a relevance from 0 to 1."""
@@ -86,6 +87,7 @@ def _match(word: str, words: frozenset[str]) -> float:
     return _PREFIX_MATCH if any(each.startswith(start) or word in each for each in words) else 0.0
 
 
+@short_repr("note", "score")
 class RecalledNote(NamedTuple):
     """A note that answers a question, with its score and how that is made up."""
 
@@ -108,6 +110,7 @@ class RecalledNote(NamedTuple):
 # Choosing for a decision
 
 
+@short_repr("kind", "name", "text", "score")
 class RelevantItem(NamedTuple):
     """A line about the goal, a step, the plan, a note or a tool call."""
 
@@ -119,6 +122,7 @@ class RelevantItem(NamedTuple):
     why: str
 
 
+@short_repr("items", "tokens")
 @dataclass(frozen=True, slots=True)
 class RelevantItems:
     """The items that fit into a budget of tokens, the best first."""

@@ -13,6 +13,7 @@ from typing import Any, overload
 from otolith.core import Path, StateReader
 from otolith.errors import BadValue
 from otolith.shapes import NOTHING, Shape, fields
+from otolith.types import short_repr
 
 _REQUIRED: Shape = {"id": str, "name": str}
 _OPTIONAL: Shape = {
@@ -26,6 +27,7 @@ _PAGE = 64
 """How many records are read at once."""
 
 
+@short_repr("name", "arguments", "result", "error")
 @dataclass(frozen=True, slots=True)
 class ToolRecord:
     """One call of a tool, with its result or error."""

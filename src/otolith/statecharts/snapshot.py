@@ -29,6 +29,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 from otolith.errors import BadValue, Corrupt
 from otolith.frozen import EMPTY, FrozenDict, freeze, thaw
 from otolith.shapes import NOTHING, Shape, fields, fits, mapping, several
+from otolith.types import short_repr
 
 Status: TypeAlias = Literal["running", "done", "error"]
 EffectKind: TypeAlias = Literal["call", "send", "invoke", "stop", "log", "emit"]
@@ -143,6 +144,7 @@ class Child(NamedTuple):
     is_service: bool = False
 
 
+@short_repr("phase", "status", "seq", "data", "output")
 class ChartSnapshot(NamedTuple):
     """A running chart between two steps."""
 

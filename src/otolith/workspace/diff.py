@@ -12,7 +12,7 @@ from typing import Literal
 from otolith.codecs import labels
 from otolith.core import WORKSPACE, Branch, Cells, Target
 from otolith.errors import Error
-from otolith.types import Tag
+from otolith.types import Tag, short_repr
 from otolith.workspace.variables import VariableEntries, describe_entry
 
 ChangeKind = Literal["created", "changed", "deleted"]
@@ -27,6 +27,7 @@ class ColumnChanges:
     changed: tuple[str, ...] = ()
 
 
+@short_repr("name", "how", "what", "before", "after")
 @dataclass(frozen=True)
 class Difference:
     """One variable or file that differs: `how`, and the short descriptions of both sides.

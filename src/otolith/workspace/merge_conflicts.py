@@ -17,6 +17,7 @@ from typing import Literal
 
 from otolith.core import WORKSPACE, Branch, Path, PathConflict, StateReader, parse_path
 from otolith.errors import Invalid, KeyNotFound
+from otolith.types import short_repr
 from otolith.workspace.variables import VariableEntries, WorkspaceTables, describe_entry
 
 Subject = Literal["variable", "file", "class", "record"]
@@ -25,6 +26,7 @@ _CLASS, _SETTING = "class ", "setting "  # how pickles name what is not a variab
 _RELATIONS = ("leaning_on", "leaning_in")
 
 
+@short_repr("name", "what", "ours", "theirs")
 @dataclass(frozen=True)
 class WorkspaceConflict:
     """A variable, file or class that both sides of a merge changed in different ways.

@@ -8,7 +8,7 @@ import socket
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
@@ -197,6 +197,14 @@ class Runner:
                 hint="None means without limit",
             )
 
+    def __repr__(self) -> str:
+        """Show what is not the default; of the environment, the names only."""
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        shown = {name: value for name, value in given.items() if value != getattr(_USUAL, name)}
+        if "environment" in shown:
+            shown["environment"] = sorted(self.environment)
+        return f"Runner({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
     @property
     def limits(self) -> ResourceLimits:
         """The limits that the kernel enforces on a worker."""
@@ -207,6 +215,9 @@ class Runner:
             processes=self.processes,
             open_files=self.open_files,
         )
+
+
+_USUAL = Runner()
 
 
 @migration(Runner, 1, 2)

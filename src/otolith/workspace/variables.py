@@ -20,6 +20,7 @@ from typing import Any
 
 from otolith.core import WORKSPACE, Cells, StateReader
 from otolith.errors import Error
+from otolith.types import short_repr
 from otolith.workspace.result_check import TABLES
 from otolith.workspace.worker.value_summary import describe, is_summary_of
 
@@ -78,6 +79,7 @@ class WorkspaceTables:
         return dict(self.entry("resources") or {})
 
 
+@short_repr("name", "type", "preview", "kind")
 @dataclass(frozen=True)
 class Variable:
     """The description of a variable, which is stored beside it and does not read it.

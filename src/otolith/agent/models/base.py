@@ -26,6 +26,7 @@ from otolith.conversation import Message, Part, Role, Text, ToolCall
 from otolith.core import digest
 from otolith.errors import BadReply, BadValue, Corrupt, Invalid
 from otolith.shapes import fields, items
+from otolith.types import short_repr
 
 OnText: TypeAlias = Callable[[str], None]
 """Is called with each piece of text as it arrives; an exception from it ends the call."""
@@ -74,6 +75,7 @@ def ending_of(stop_reason: str) -> ReplyEnding:
     return _ENDINGS.get(stop_reason, ReplyEnding.DONE)
 
 
+@short_repr("message", "stop_reason")
 @dataclass(frozen=True, slots=True)
 class Reply:
     """The answer of a model: one message, and what it cost."""
@@ -231,6 +233,7 @@ def as_model(model: Model | Callable[..., Any]) -> Model:
     return FunctionModel(model)
 
 
+@short_repr("iteration", "model", "reply")
 @dataclass(frozen=True, slots=True)
 class RecordedReply:
     """One call of a model as it is stored: a hash of the request, and the reply."""

@@ -22,7 +22,7 @@ from otolith.core.trees.layout import COMMIT, cell_links, check_cells, digest, i
 from otolith.core.trees.objects import Objects
 from otolith.errors import BadValue, CommitNotFound, Corrupt, Invalid
 from otolith.stores import Object
-from otolith.types import Hash
+from otolith.types import Hash, short_repr
 
 _LEFT, _RIGHT, _STALE = 1, 2, 4
 _END_OF_TIME = 1 << 62
@@ -56,6 +56,7 @@ class CommitStats:
     bytes: int
 
 
+@short_repr("short", "message", "author")
 @dataclass(frozen=True, slots=True)
 class Commit:
     """A state with its parents: who made it, when and why.

@@ -40,9 +40,10 @@ from otolith.core.paths import EVENTS, POLICY, SNAPSHOTS, Path, format_path
 from otolith.core.trees.cells import EMPTY_MAP, Cells
 from otolith.core.trees.layout import digest
 from otolith.errors import UnknownType
-from otolith.types import Tag
+from otolith.types import Tag, short_repr
 
 
+@short_repr("path", "kind", "why", "absent")
 @dataclass(frozen=True, slots=True, order=True)
 class PathConflict:
     """A path that both sides changed and no rule decides.
