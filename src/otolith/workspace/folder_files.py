@@ -32,7 +32,9 @@ FileContent: TypeAlias = tuple[bytes, bool] | str | None
 
 _RACY_NANOSECONDS = 50_000_000
 _LONGEST_LINK = 8192
-_CACHE_FOLDERS = frozenset({"__pycache__", ".ipynb_checkpoints"})
+CACHE_FOLDER = ".otolith-cache"
+"""Where libraries store, in a work folder, what they can make again: sandboxes can write there."""
+_CACHE_FOLDERS = frozenset({"__pycache__", ".ipynb_checkpoints", CACHE_FOLDER})
 
 
 class FileStamp(NamedTuple):

@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from otolith.errors import Invalid, Unavailable
 from otolith.workspace import protocol, sandbox
+from otolith.workspace.folder_files import CACHE_FOLDER
 from otolith.workspace.step import Runner, StopRequests
 from otolith.workspace.wire import PeerGone, Wire
 
@@ -370,7 +371,8 @@ def _environment(runner: Runner, work: Path) -> dict[str, str]:
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
         "MPLBACKEND": "Agg",
-        "MPLCONFIGDIR": "/tmp/matplotlib",  # noqa: S108  # in most sandboxes it is their own
+        "MPLCONFIGDIR": str(work / CACHE_FOLDER / "matplotlib"),
+        "XDG_CACHE_HOME": str(work / CACHE_FOLDER),
         **runner.environment,
     }
 

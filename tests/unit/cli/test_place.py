@@ -288,3 +288,13 @@ def test_the_state_of_a_user_is_changed_from_a_terminal(shared):
 def test_a_user_that_cannot_be_meant_is_refused(shared, words, code, hint):
     done = typed("--store", "a.db", *words)
     assert (done.exit_code, done.stderr.splitlines()[-1]) == (code, f"hint: {hint}")
+
+
+def test_events_are_listed_in_columns(place):
+    with Versioned(Disk("a.db"), session="trip") as state:
+        state.events.append("note", n=1)
+        state.events.append("tool_call", agent="planner", tool="search")
+        state.commit("noted")
+    lines = run("events").output.splitlines()
+    assert lines[0].index("note") == lines[1].index("tool_call")
+    assert lines[0].index("{n: 1}") == lines[1].index('{tool: "search"}')

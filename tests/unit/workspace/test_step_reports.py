@@ -129,7 +129,7 @@ def test_a_variable_that_needs_something_says_what(workspace: Workspace) -> None
     workspace.run(code)
     workspace.resource("db", factory="json:loads")
     hints = {name: each.hint for name, each in known(workspace).items()}
-    assert hints["g"] == "consume it, and keep the list"
+    assert hints["g"] == "consume g, and store the list"
     assert hints["n"] == ""
     assert "json" in hints["json"]
     assert "trusted=True" in hints["c"]

@@ -14,7 +14,7 @@ import pytest
 
 from otolith import Disk, Versioned
 from otolith.errors import Invalid
-from otolith.workspace import Runner, Workspace
+from otolith.workspace import Runner, Workspace, sandbox_status
 
 Open = Callable[..., AbstractContextManager[Workspace]]
 
@@ -288,3 +288,27 @@ def test_files_of_a_folder_that_cannot_be_read_are_skipped_and_not_removed(
         assert step.files.removed == step.files.added == ()
         assert workspace.run("n = 3").files.skipped == {}
         assert workspace.state.cell_at((".workspace", "files", "src/main.py")) is not None
+
+
+SANDBOXES = [
+    name
+    for name, reason in sandbox_status()
+    if reason is None and name in ("bubblewrap", "landlock", "limits")
+]
+
+
+@pytest.mark.parametrize("sandbox", SANDBOXES)
+def test_what_libraries_cache_is_neither_stored_nor_complained_about(
+    tmp_path: Path, sandbox: str
+) -> None:
+    code = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.title('x'); plt.close()"
+    where = "import os; os.environ['MPLCONFIGDIR'].startswith(os.environ['HOME'])"
+    with (
+        Versioned(Disk(tmp_path / "agent.db", durability="fast")) as state,
+        state.workspace(runner=Runner(sandbox=sandbox)) as workspace,
+    ):
+        step = workspace.run(code)
+        assert step.ok, step.error
+        assert (step.stderr, step.files.added) == ("", ())
+        with workspace.fork("try") as other:
+            assert other.run(where).value is True

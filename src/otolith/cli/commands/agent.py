@@ -46,7 +46,7 @@ from otolith.cli.errors import ExitCode, terminal_error
 from otolith.cli.format.history import format_time, plural
 from otolith.cli.format.runs import (
     event_json,
-    event_line,
+    event_lines,
     outcome_json,
     outcome_lines,
     recorded_json,
@@ -417,7 +417,7 @@ def events(
             until=_time_or_commit(until),
             limit=limit,
         )
-        lines = map(event_line, found) if found else ["no events"]
+        lines = event_lines(found) if found else ["no events"]
         output(options, lambda: {"events": [*map(event_json, found)]}, lines)
 
 

@@ -27,12 +27,16 @@ _STOPPED_BY = {"steps": "stopped by --max-steps", "seconds": "stopped by --max-s
 _TASK_LETTERS, _ANSWER_LETTERS, _ANSWER_LINES = 120, 400, 12
 
 
-def event_line(event: Event) -> str:
-    """Return an event on one line."""
-    by = f" {event.agent}" if event.agent else ""
-    commit = (event.commit or "")[:10] or "(staged)"
-    kind = click.style(escape(event.kind), fg="red" if event.kind == "error" else "cyan")
-    return f"{format_time(event.time)}  {commit}{escape(by)}  {kind}  {one_line(event.data)}"
+def event_lines(events: Sequence[Event]) -> list[str]:
+    """Return events as a table; without an agent in any of them, without that column."""
+    has_agents = any(event.agent for event in events)
+    rows = []
+    for event in events:
+        commit = (event.commit or "")[:10] or "(staged)"
+        kind = click.style(escape(event.kind), fg="red" if event.kind == "error" else "cyan")
+        agent = [escape(event.agent)] if has_agents else []
+        rows.append([format_time(event.time), commit, *agent, kind, one_line(event.data)])
+    return table(rows)
 
 
 def event_json(event: Event) -> object:

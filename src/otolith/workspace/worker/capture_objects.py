@@ -372,7 +372,7 @@ class ObjectCapture:
             **(self._notes.summaries.get(node) or describe(value)),
             "kind": "lost",
             "why": why(error),
-            "hint": hint(value),
+            "hint": hint(node, value),
             "made": known.get("made") or self._notes.step,
         }
         self._notes.entries[node] = entry

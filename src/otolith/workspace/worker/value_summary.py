@@ -110,25 +110,26 @@ def why(error: Exception) -> str:
     return f"{type(error).__name__}: {first[0][:200]}" if first else type(error).__name__
 
 
-def hint(value: object) -> str:
-    """Return what to do instead of keeping a value."""
-    name = type(value).__name__.lower()
+def hint(name: str, value: object) -> str:
+    """Return what to do instead of storing the value of a variable."""
+    kind = type(value).__name__.lower()
     for word, hint in _HINTS.items():
-        if word in name:
-            return hint
-    return "keep what it is made from, and make it again"
+        if word in kind:
+            return hint.format(name=name)
+    return f"store what {name} is made from, and make it again"
 
 
+_RESOURCE = 'register it: workspace.resource("{name}", factory="module:function")'
 _HINTS = {
-    "generator": "consume it, and keep the list",
-    "iterator": "consume it, and keep the list",
-    "textiowrapper": "keep the path, and open it again",
-    "buffered": "keep the path, and open it again",
-    "connection": 'register it: workspace.resource("name", factory="module:function")',
-    "cursor": "fetch the rows, and keep them",
-    "socket": 'register it: workspace.resource("name", factory="module:function")',
-    "lock": "make a new one; nothing holds it after a restart",
-    "thread": "join it, and keep the result",
-    "match": "keep match.groups() or match.groupdict()",
-    "coroutine": "await it, and keep the result",
+    "generator": "consume {name}, and store the list",
+    "iterator": "consume {name}, and store the list",
+    "textiowrapper": "store the path of {name}, and open it again",
+    "buffered": "store the path of {name}, and open it again",
+    "connection": _RESOURCE,
+    "cursor": "fetch the rows of {name}, and store them",
+    "socket": _RESOURCE,
+    "lock": "make a new {name}; nothing holds it after a restart",
+    "thread": "join {name}, and store the result",
+    "match": "store {name}.groups() or {name}.groupdict()",
+    "coroutine": "await {name}, and store the result",
 }
