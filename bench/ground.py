@@ -42,6 +42,8 @@ class Sizes:
     collections: int = 5
     threads: int = 8
     commits_per_thread: int = 25
+    writers: int = 8
+    commits_per_writer: int = 150
     races: int = 5
     starts: int = 30
     # The state that an agent holds
@@ -91,6 +93,8 @@ QUICK = Sizes(
     collections=1,
     threads=3,
     commits_per_thread=3,
+    writers=2,
+    commits_per_writer=5,
     races=1,
     starts=2,
     frame_rows=5000,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 
-from bench import appends, collecting, commits, order, reading, start, threads
+from bench import appends, collecting, commits, order, reading, start, threads, writers
 from bench.ground import Ground
 from bench.peers import DISTRIBUTIONS
 from bench.table import Row
@@ -48,6 +48,7 @@ CORE = Suite(
         "order": order.rows,
         "gc": collecting.rows,
         "threads": threads.rows,
+        "writers": writers.rows,
         "start": start.rows,
     },
     {
@@ -59,6 +60,7 @@ CORE = Suite(
         "order": "order",
         "gc": "gc",
         "threads": "threads",
+        "writers": "writers",
         "import": "start",
     },
     DISTRIBUTIONS,

@@ -12,7 +12,7 @@ from bench.table import Figure, Row, text
 from tests.house.source import ROOT
 
 PROMISED = {
-    "core": {"commit", "append", "open", "past", "diff", "gc", "threads", "import"},
+    "core": {"commit", "append", "open", "past", "diff", "gc", "threads", "writers", "import"},
     "state": {"frame", "read", "values", "list", "column"},
     "workspace": {"frame", "restore", "cold", "programs", "loop"},
     "lifecycle": {"events", "commit", "snapshot"},

@@ -66,10 +66,10 @@ class Machine:
         for room in _LOCKS:
             replace(patch(f"otolith.{room}.Lock", Lock))
         replace(patch("otolith.stores.keyvalue.kv.RLock", RLock))
-        for name in ("gc.monotonic", "sql.perf_counter", "erasure.perf_counter"):
+        for name in ("gc.monotonic", "write_queue.perf_counter", "erasure.perf_counter"):
             replace(patch(f"otolith.stores.sqlite.{name}", lambda: self.scheduler.ticks * 1e-6))
         give_way = self.scheduler.give_way
-        replace(patch("otolith.stores.sqlite.sql.sleep", lambda seconds: give_way()))
+        replace(patch("otolith.stores.sqlite.write_queue.sleep", lambda seconds: give_way()))
         replace(patch("otolith.stores.keyvalue.store.sleep", lambda seconds: None))
         replace(patch.object(Lock, "scheduler", self.scheduler))
         apsw.connection_hooks.append(self._watch)

@@ -8,7 +8,7 @@ from otolith import open as open_repo
 from otolith.care import verify
 from otolith.core import links
 from otolith.stores.sqlite.gc import HistoryPruner
-from otolith.stores.sqlite.sql import ShortTransactions
+from otolith.stores.sqlite.write_queue import ShortTransactions
 
 FOR_EVER = 1 << 62
 

@@ -27,6 +27,7 @@ import apsw
 from otolith.errors import Closed, Error, Unavailable, Unsupported
 from otolith.stores.sqlite.schema import StoreFile, connect_reader, connect_writer
 from otolith.stores.sqlite.sql import ask, close_after_error, roll_back, translated
+from otolith.stores.sqlite.write_queue import WriteQueue
 
 _LONG_WAL_PAGES = 2000
 _TOO_LONG_WAL_PAGES = 32768
@@ -93,8 +94,11 @@ class ConnectionPool:
         self.closed = False
         self.disk_failed = False  # then the disk is not asked to sync again
         self.erasure_pending = False  # the WAL may hold what was to be erased
+        self.queue = WriteQueue(file)
         self._checkpoints = Checkpoints(self.second_writer)
-        self.after_fork: list[Callable[[], None]] = [self._checkpoints.forget_thread]
+        self.after_fork: list[Callable[[], None]] = [
+            self._checkpoints.forget_thread, self.queue.forget,
+        ]  # fmt: skip
         self._is_locked_for_fork = False
         self._orphaned = False
         self._idle: list[apsw.Connection] = []
@@ -168,10 +172,20 @@ class ConnectionPool:
         finally:
             self.forget(token)
 
+    @contextmanager
+    def second_place(self) -> Iterator[WriteQueue]:
+        """Lend another place in the queue for the write lock, for work in the background."""
+        queue = WriteQueue(self.file)
+        try:
+            yield queue
+        finally:
+            queue.close()
+
     def _connect_writer(self, *, create: bool) -> apsw.Connection:
         connection = connect_writer(self.file, create=create)
         self._inodes = [_inode(self.file.path), None, None]
         self._checkpoints.watch(connection)
+        self.queue.watch(connection)
         return connection
 
     # Readers
@@ -214,6 +228,7 @@ class ConnectionPool:
                 self._close_all()
             except apsw.Error as error:
                 raise translated(error, self.file.path) from error
+            self.queue.close()
             # Only now: if this is interrupted, closing again closes what is left.
             self._idle, self._writer = [], None
 

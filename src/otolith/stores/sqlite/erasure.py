@@ -39,7 +39,8 @@ from otolith.stores.sqlite.delta import (
     with_depth,
 )
 from otolith.stores.sqlite.objects import ObjectTable, has_key
-from otolith.stores.sqlite.sql import FSCK, ShortTransactions, ask, translated
+from otolith.stores.sqlite.sql import FSCK, ask, translated
+from otolith.stores.sqlite.write_queue import ShortTransactions
 
 _BLANK_ROW = b"\0"  # a plain row of no bytes
 _IN_MEMORY_BYTES = 128 << 20  # a larger file is rebuilt in a temporary one

@@ -40,7 +40,8 @@ from otolith.stores.sqlite.delta import DamagedRow, base_of
 from otolith.stores.sqlite.erasure import Erasure
 from otolith.stores.sqlite.objects import SELECT_ROWS, ObjectTable, has_key, key_of
 from otolith.stores.sqlite.refs import MoveEnd, MoveRow, MoveTable, RefTable
-from otolith.stores.sqlite.sql import FSCK, ShortTransactions, ask, each, roll_back
+from otolith.stores.sqlite.sql import FSCK, ask, each, roll_back
+from otolith.stores.sqlite.write_queue import ShortTransactions
 
 OBJECT, BASE = 1, 2  # the marks of a row: it is reached; a row that is reached differs from it
 
@@ -79,8 +80,9 @@ class SqliteCollector:
         pruner = HistoryPruner(self._pool, self._refs, self._moves, forget_before)
         if dry_run:
             return self._count(pruner.moves_to_drop(), report)
-        with self._pool.second_writer() as connection:
-            transactions = ShortTransactions(connection)
+        with self._pool.second_writer() as connection, self._pool.second_place() as queue:
+            queue.watch(connection)
+            transactions = ShortTransactions(connection, queue)
             pages = connection.pragma("page_count")
             forgotten = pruner.run(transactions, report)
             self._mark(set(), report)

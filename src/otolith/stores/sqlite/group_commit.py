@@ -157,10 +157,16 @@ class GroupCommit:
             else:
                 self._undo(connection)
             raise
+        finally:
+            if self._pool.queue.ticket is not None:
+                self._pool.queue.end()
 
     def _begin(self, connection: apsw.Connection) -> None:
         try:
-            connection.execute("begin immediate")
+            if self._pool.queue.turns_left:
+                self._pool.queue.begin(connection)
+            else:
+                connection.execute("begin immediate")
         except apsw.BusyError as error:
             # For all that wait: one after the other, each would wait as long again.
             raise self._translated(error) from error

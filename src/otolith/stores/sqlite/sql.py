@@ -6,15 +6,14 @@ any sound file of this length could need is ended. SQLite's own checks do the re
 inside of their page, a tree is at most twenty pages deep, no row is longer than an object.
 
 Every statement of a store goes through `ask` (all rows at once, so that no statement stays open) or
-`each` (row by row), or through `ShortTransactions`, which share the write lock with other writers.
+`each` (row by row); `write_queue.py` begins and ends transactions that write.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from time import perf_counter, sleep
+from contextlib import suppress
 from typing import Any
 
 import apsw
@@ -126,49 +125,6 @@ def close_after_error(connection: apsw.Connection) -> None:
     """Close a connection after an error, which matters more than one of closing."""
     with suppress(apsw.Error):
         connection.close()
-
-
-_TARGET_SECONDS = 0.012
-_FIRST_SIZE = 100
-_SMALLEST_SIZE = 10
-_LARGEST_SIZE = 4000
-_PAUSE_SECONDS = 0.006  # longer than a waiting writer sleeps between two tries
-
-
-class ShortTransactions:
-    """Write transactions of background work, sized so that no writer waits long.
-
-    They measure how many rows fit into one, and pause between two so that writers get the lock.
-    """
-
-    def __init__(self, connection: apsw.Connection) -> None:
-        self.connection = connection
-        self.longest_seconds = 0.0
-        self._size = _FIRST_SIZE
-
-    def restart(self) -> None:
-        """Start with small transactions again, for another kind of work."""
-        self._size = _FIRST_SIZE
-
-    @contextmanager
-    def transaction(self) -> Iterator[int]:
-        """Hold the write lock; the number is how many rows to change under it."""
-        self.connection.execute("begin immediate")
-        started = perf_counter()
-        try:
-            yield self._size
-            if self.connection.in_transaction:
-                self.connection.execute("commit")
-        except BaseException:
-            roll_back(self.connection)
-            raise
-        seconds = perf_counter() - started
-        self.longest_seconds = max(self.longest_seconds, seconds)
-        if seconds > _TARGET_SECONDS:
-            self._size = max(_SMALLEST_SIZE, self._size // 2)
-        elif seconds < _TARGET_SECONDS / 2:
-            self._size = min(_LARGEST_SIZE, self._size * 3 // 2)
-        sleep(_PAUSE_SECONDS)
 
 
 FSCK = "run `otolith fsck` to see what is damaged, then restore or repair it"
