@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         RecordedReply,
         Reply,
         ReplyEnding,
+        TextRestart,
         TokenUsage,
     )
     from otolith.agent.models.openai import OpenAIModel
@@ -62,6 +63,7 @@ __all__ = [
     "ReplyEnding",
     "ScriptedModel",
     "Task",
+    "TextRestart",
     "TokenUsage",
     "Tool",
     "Toolbox",
@@ -81,7 +83,7 @@ _MODULES = {
     "ledger": "LedgerEntry effects_after ledger_in",
     "model_step": "ModelOrchestrator",
     "models.anthropic": "AnthropicModel",
-    "models.base": "FunctionModel Model RecordedReply Reply ReplyEnding TokenUsage",
+    "models.base": "FunctionModel Model RecordedReply Reply ReplyEnding TextRestart TokenUsage",
     "models.openai": "OpenAIModel",
     "models.script": "ScriptedModel",
     "orchestrator": "Orchestrator",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 from tests.patience import HANG_SECONDS
@@ -31,13 +33,22 @@ class Provider:
         self.never = threading.Event()
         """For a test to wait on."""
         self.url = ""
+        self.port = 0
+        self.connections: set[Any] = set()
+        """The addresses that requests came from: one for each connection."""
+        self.lines: list[Any] = []
+        """The sockets of these connections."""
 
     def next(self) -> Any:
         return self.plans.pop(0) if len(self.plans) > 1 else self.plans[0]
 
 
+LOOPBACK_PEM = str(Path(__file__).with_name("loopback.pem"))
+"""A certificate for model.test and 127.0.0.1 that signed itself, and its key: no secret."""
+
+
 @contextmanager
-def serving(*plans: Any) -> Iterator[Provider]:
+def serving(*plans: Any, is_secure: bool = False) -> Iterator[Provider]:
     provider = Provider(*plans)
 
     class Handler(_Handler):
@@ -45,7 +56,12 @@ def serving(*plans: Any) -> Iterator[Provider]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    provider.url = f"http://127.0.0.1:{server.server_port}"
+    if is_secure:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(LOOPBACK_PEM)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    provider.port = server.server_port
+    provider.url = f"{'https' if is_secure else 'http'}://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
@@ -69,6 +85,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.told.requests.append(body)
         self.told.headers.append(dict(self.headers.items()))
         self.told.paths.append(self.path)
+        if self.client_address not in self.told.connections:
+            self.told.connections.add(self.client_address)
+            self.told.lines.append(self.connection)
         plan = self.told.next()
         plan = plan(body) if callable(plan) else plan
         try:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from otolith import Disk, Versioned
-from otolith.agent import Agent, AnthropicModel, Model, OpenAIModel
-from otolith.errors import Error, ModelFailed
+from otolith.agent import Agent, AnthropicModel, Model, OpenAIModel, TextRestart
+from otolith.errors import Busy, Error, ModelFailed
 from tests.patience import HANG_SECONDS
 from tests.unit.agent.provider import Provider, serving
 
@@ -122,11 +122,31 @@ def test_when_the_time_is_up_it_is_told_what_the_model_was_waiting_for():
 def test_a_stream_that_ends_early_is_asked_for_again_and_told():
     half = b'data: {"choices": [{"delta": {"content": "The price "}}]}\n\n'
     heard: list[str] = []
-    state = Versioned()
     with serving({"raw": half}, {"text": "is 5"}) as provider:
-        agent = Agent(model(provider), on_text=heard.append)
-        assert agent.run("go", state).answer.strip() == "is 5"
-    assert [event.kind for event in state.events].count("error") == 1
+        agent = Agent(model(provider, retries=1), on_text=heard.append)
+        assert agent.run("go", Versioned()).answer.strip() == "is 5"
+    assert heard == ["The price ", "", "is ", "5 "]
+    assert isinstance(heard[1], TextRestart)
+    assert "middle of an answer" in heard[1].reason
+
+
+@pytest.mark.parametrize("header", [{"Retry-After": "120"}, {"Retry-After-Ms": "120000"}])
+def test_the_pause_that_an_endpoint_asks_for_is_made(header):
+    slept: list[float] = []
+    with serving({"status": 429, "headers": header}, {"text": "there"}) as provider:
+        model(provider, retries=1, sleep=slept.append).complete([])
+    assert slept == [120]
+
+
+def test_an_endpoint_that_asks_for_too_long_a_pause_is_not_asked_again():
+    slept: list[float] = []
+    with serving({"status": 503, "headers": {"Retry-After": "3600"}}) as provider:
+        with pytest.raises(Busy, match=r"503.*asks for a pause of 3,600 s"):
+            model(provider, retries=3, sleep=slept.append).complete([])
+        patient = model(provider, retries=1, max_pause_seconds=4000, sleep=slept.append)
+        with pytest.raises(ModelFailed):
+            patient.complete([])
+    assert slept == [3600]
 
 
 @pytest.mark.parametrize("status", [400, 401, 500])

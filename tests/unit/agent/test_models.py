@@ -24,6 +24,7 @@ from otolith.agent import (
     ReplayModel,
     Reply,
     ScriptedModel,
+    TextRestart,
     TokenUsage,
     Tool,
 )
@@ -182,19 +183,42 @@ def test_what_cannot_pass_is_not_tried_again(protocol, ask):
         b'{"choices": [{"message": {"content": null}, "finish_reason": "length"}]}',
         b'{"content": [{"type": "text", "text": " "}]}',
         b'{"content": [{"type": "tool_use", "id": "", "name": "", "input": {}}]}',
-        b'data: {"choices": [{"delta": {"content": "half"}}]}\n\n',
         b"data: nonsense\n\n",
         b"data: 3\n\n",
-        b'data: {"choices": 3}\n\n',
-        b'data: {"error": {"message": "overloaded"}}\n\n',
-        b'data: {"type": "error", "error": {"type": "overloaded_error"}}\n\n',
-        b'data: {"type": "content_block_delta", "index": 4, "delta": {}}\n\n',
         b"\xff\xfe\x00",
     ],
 )
 def test_nonsense_is_a_bad_reply(protocol, ask, raw):
     with serving({"raw": raw}) as provider, pytest.raises(BadReply):
         ask(made(provider, protocol))
+
+
+@pytest.mark.parametrize(
+    ("raw", "error"),
+    [
+        (b'data: {"choices": [{"delta": {"content": "half"}}]}\n\n', ModelFailed),
+        (b'data: {"error": {"message": "overloaded"}}\n\n', ModelFailed),
+        (b'data: {"type": "error", "error": {"type": "overloaded_error"}}\n\n', ModelFailed),
+        (b'data: {"type": "error", "error": {"type": "rate_limit_error"}}\n\n', Busy),
+        (b'data: {"error": {"type": "invalid_request_error"}}\n\n', BadReply),
+    ],
+)
+def test_a_stream_that_breaks_off_or_ends_with_an_error_may_pass(protocol, raw, error):
+    with serving({"raw": raw}) as provider, pytest.raises(error):
+        made(provider, protocol).complete(ASKED, on_text=lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "event"),
+    [
+        ("openai", {"choices": 3}),
+        ("anthropic", {"type": "content_block_delta", "index": 4, "delta": {}}),
+    ],
+)
+def test_an_event_that_is_malformed_is_a_bad_reply(protocol, event):
+    raw = b"data: " + json.dumps(event).encode() + b"\n\n"
+    with serving({"raw": raw}) as provider, pytest.raises(BadReply):
+        made(provider, protocol).complete(ASKED, on_text=lambda _: None)
 
 
 def test_silence_ends_after_its_time(protocol, ask):
@@ -220,14 +244,20 @@ def test_nobody_at_the_address_is_a_failure(protocol, ask):
         ask(made(provider, protocol))
 
 
-def test_what_was_heard_is_not_asked_for_again():
+def test_text_that_was_heard_and_comes_again_is_said_to_begin_anew():
     heard: list[str] = []
-    with serving("cut", {"text": "again"}) as provider:
-        model = made(provider, "openai", retries=3)
-        with pytest.raises((ModelFailed, BadReply)):
-            model.complete(ASKED, on_text=heard.append)
-    assert heard == ["word "]
-    assert len(provider.requests) == 1
+    pauses: list[float] = []
+    overloaded = streamed(delta(content="word "), {"error": {"type": "overloaded_error"}})
+    with serving("cut", overloaded, {"status": 503}, {"text": "again"}) as provider:
+        model = made(provider, "openai", retries=3, sleep=pauses.append)
+        reply = model.complete(ASKED, on_text=heard.append)
+    assert reply.text == "again "
+    assert heard == ["word ", "", "word ", "", "again "]
+    reasons = [each.reason for each in heard if isinstance(each, TextRestart)]
+    assert len(reasons) == 2
+    assert "overloaded_error" in reasons[1]
+    assert len(pauses) == 3
+    assert all(pause > 0 for pause in pauses)
 
 
 @pytest.mark.parametrize("url", ["ftp://x", "localhost:8000", ""])

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
 
 from otolith.agent.timeouts import await_if_needed
 from otolith.agent.tools import (
@@ -29,9 +29,27 @@ from otolith.shapes import fields, items
 from otolith.types import short_repr
 
 OnText: TypeAlias = Callable[[str], None]
-"""Is called with each piece of text as it arrives; an exception from it ends the call."""
+"""Is called with each piece of text as it arrives; an exception from it ends the call. An answer
+that broke off is asked for again: then it is called with a `TextRestart` first."""
 Messages: TypeAlias = Sequence[Message]
 Tools: TypeAlias = Sequence[Tool]
+
+
+class TextRestart(str):
+    """An empty piece of text: the answer broke off, and its text begins anew.
+
+    Whoever shows text as it arrives can take back what came before.
+    """
+
+    __slots__ = ("reason",)
+
+    def __new__(cls, reason: str = "") -> Self:
+        """Return an empty text with the failure that was the reason."""
+        made = super().__new__(cls)
+        made.reason = reason
+        return made
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

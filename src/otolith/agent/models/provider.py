@@ -16,6 +16,7 @@ from otolith.agent.models.base import (
     Messages,
     OnText,
     Reply,
+    TextRestart,
     TokenUsage,
     Tools,
     validate_reply,
@@ -24,7 +25,13 @@ from otolith.agent.models.http import Endpoint
 from otolith.agent.tools import Tool
 from otolith.conversation import Role, read
 from otolith.conversation.context import all_messages_for
-from otolith.errors import BadReply, BadValue, Invalid
+from otolith.errors import BadReply, BadValue, Busy, Error, Invalid, ModelFailed
+
+_LASTING_ERRORS = (
+    *("invalid_request_error", "authentication_error", "permission_error", "billing_error"),
+    *("not_found_error", "request_too_large"),
+)
+"""Types of errors in a stream that another attempt does not change."""
 
 
 class StreamedReply(ABC):
@@ -35,16 +42,18 @@ class StreamedReply(ABC):
         self._on_text = on_text
         self._excerpt = excerpt
         self._stop_reason = ""
+        self._has_begun = False
 
     def add(self, event: dict[str, Any]) -> None:
         """Add one event.
 
         Raises:
-            BadReply: the provider reports an error, or the event is malformed.
+            ModelFailed, Busy: the provider reports a failure that may pass.
+            BadReply: it reports another one, or the event is malformed.
         """
         if event.get("error") or event.get("type") == "error":
-            why = self._excerpt(event.get("error"))
-            raise BadReply(f"the stream ended with an error: {why}")
+            raise self._error(event.get("error"))
+        self._has_begun = True
         try:
             self._add(event)
         except (KeyError, TypeError, AttributeError) as error:
@@ -54,16 +63,45 @@ class StreamedReply(ABC):
         """Return what the provider would have sent without a stream.
 
         Raises:
-            BadReply: the stream ended too early.
+            ModelFailed: the stream ended too early.
+            BadReply: it was not a stream.
         """
+        if not self._has_begun:
+            raise BadReply("the response is not a stream of events", hint="try again")
         if not self._stop_reason:
-            raise BadReply("the stream ended in the middle of an answer", hint="try again")
+            raise ModelFailed("the stream ended in the middle of an answer", hint="try again")
         return self._response()
+
+    def _error(self, error: Any) -> Error:
+        why = f"the stream ended with an error: {self._excerpt(error)}"
+        kind = error.get("type") if isinstance(error, Mapping) else None
+        if kind in _LASTING_ERRORS:
+            return BadReply(why, hint="check the request")
+        if kind == "rate_limit_error":
+            return Busy(why, hint="wait, or ask for less")
+        return ModelFailed(why, hint="try again")
 
     @abstractmethod
     def _add(self, event: dict[str, Any]) -> None: ...
     @abstractmethod
     def _response(self) -> dict[str, Any]: ...
+
+
+class _RestartableText:
+    """Hands text on, and says so if text that was handed on begins anew."""
+
+    def __init__(self, on_text: OnText) -> None:
+        self._on_text = on_text
+        self._has_begun = False
+
+    def __call__(self, piece: str) -> None:
+        self._has_begun = True
+        self._on_text(piece)
+
+    def restart(self, reason: str) -> None:
+        if self._has_begun:
+            self._on_text(TextRestart(reason))
+        self._has_begun = False
 
 
 class ProviderModel(ABC):
@@ -103,10 +141,15 @@ class ProviderModel(ABC):
                 body["tools"] = [*offered, *map(self._tool_data, tools)]
             if on_text is None:
                 return self._reply(self._endpoint.post(self._path, body))
-            streamed = self._streamed_reply(on_text, self._endpoint.excerpt)
-            for event in self._endpoint.events(self._path, body | self._stream_options):
-                streamed.add(event)
-            return self._reply(streamed.response())
+            text = _RestartableText(on_text)
+            return self._endpoint.retry(lambda: self._stream(body, text), text.restart)
+
+    def _stream(self, body: Mapping[str, Any], on_text: OnText) -> Reply:
+        """Return the reply that one stream of events is put together to."""
+        streamed = self._streamed_reply(on_text, self._endpoint.excerpt)
+        for event in self._endpoint.events(self._path, {**body, **self._stream_options}):
+            streamed.add(event)
+        return self._reply(streamed.response())
 
     def _valid_reply(self, message: Any, usage: TokenUsage, stop_reason: str) -> Reply:
         """Return the reply of one provider message.
