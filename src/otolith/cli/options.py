@@ -115,9 +115,9 @@ def session_and_word(
 ) -> tuple[GlobalOptions, str | None]:
     """Return the options with the session, and the other word, of `[SESSION] [WORD]`.
 
-    A single word is the session, unless that was named before, or the other word is needed.
+    A single word is the session, unless the other word is needed.
     """
-    if len(words) == 1 and (is_last_needed or options.session not in (None, words[0])):
+    if len(words) == 1 and is_last_needed:
         return options, words[0]
     if len(words) > 2:
         raise click.UsageError(f"got {len(words)} words, and takes two: {' '.join(words)}")

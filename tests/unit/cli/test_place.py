@@ -200,6 +200,18 @@ def test_after_a_named_session_a_word_is_a_variable(sessions):
     assert "best: int" in typed("--store", "a.db", "vars", "best", "-s", "trip").output
 
 
+def test_a_word_that_is_no_session_is_a_variable_of_the_current_one(place):
+    typed("init", "-s", "trip")
+    typed("exec", "-c", "best = 1; other = 2", "--sandbox", "limits")
+    typed("exec", "other", "-c", "best = 3", "--sandbox", "limits")
+    assert "best: int" in typed("vars", "best").output
+    assert typed("vars", "other").output.startswith("best  int")
+    missing = typed("vars", "bets")
+    assert missing.exit_code == 3
+    assert "there is no variable bets" in missing.stderr
+    assert "did you mean best?" in missing.stderr
+
+
 def test_a_session_that_is_named_twice_must_be_the_same(sessions):
     same = typed("--store", "a.db", "-s", "trip", "memory", "trip", "--session", "trip")
     assert same.exit_code == 0

@@ -29,7 +29,7 @@ from otolith.cli.format.workspace import (
     variable_json,
     variable_lines,
 )
-from otolith.cli.location import open_current
+from otolith.cli.location import find, open_current, open_repo
 from otolith.cli.options import (
     GlobalOptions,
     SessionCommand,
@@ -212,6 +212,15 @@ def shell(options: GlobalOptions, /, **runner: Any) -> None:
         Repl(opened, lines).loop()
 
 
+def _is_session(options: GlobalOptions, word: str) -> bool:
+    """Tell whether a word names a session; without a current one, it must be meant to."""
+    location = find(options)
+    if location.session is None:
+        return True
+    with open_repo(location.url, read_only=True) as repo:
+        return any(each.id == word for each in repo.sessions())
+
+
 @click.command("vars", cls=SessionCommand)
 @click.argument("words", nargs=-1, metavar="[SESSION] [NAME]")
 @at_option
@@ -220,10 +229,11 @@ def shell(options: GlobalOptions, /, **runner: Any) -> None:
 def variables(options: GlobalOptions, words: tuple[str, ...], ref: str) -> None:
     """List the variables of a session, or describe NAME.
 
-    SESSION defaults to the current one; after `-s ID`, a single word is NAME. Nothing is unpickled,
-    and no large value is read.
+    SESSION defaults to the current one. A single word is SESSION if there is one of that name, and
+    else NAME. Nothing is unpickled, and no large value is read.
     """
-    options, name = session_and_word(options, words)
+    is_name = len(words) == 1 and not _is_session(options, words[0])
+    options, name = session_and_word(options, words, is_last_needed=is_name)
     with open_current(options, read_only=True) as current:
         found = describe_variables(current.at(ref))
     if name is None:
