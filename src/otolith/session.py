@@ -220,6 +220,7 @@ class Versioned(TrackedBranch):
             guard = SchemaGuard(schema, self)
             guard.migrate()
             self._guard = guard
+            self._committer.misfits = guard.misfits
         self._is_watched = isinstance(self.repo, Repo)
         if isinstance(self.repo, Repo):
             self.repo._states[id(self)] = self  # noqa: SLF001 - it warns of what is staged here

@@ -7,7 +7,9 @@ Rule 2: a ref moves only from where this handle saw it. A lost race (`StaleRef`)
 commit landed: the staged edits are merged into it, and the write is tried again.
 Rule 3: a write without a reply may have landed. Its commit stays *in doubt* until its id, which is
 a hash, is looked for in the history of the branch; only then is it tried again or stood on.
-Rule 4: the conflicts of a merge are part of the staged state, under `.conflicts`, so that they can
+Rule 4: what a merge made is checked (`misfits`) before it is written, and what is not allowed is a
+conflict: nothing lands that could not have been committed.
+Rule 5: the conflicts of a merge are part of the staged state, under `.conflicts`, so that they can
 be stashed, read and decided like any other value. They never become part of a commit.
 
 Theory of operation. `land` writes the objects that the staged root reaches, the commit, and the
@@ -20,7 +22,7 @@ conflicts it stages the result and remembers the other head as second parent.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, TypeAlias
@@ -65,6 +67,11 @@ _STILL_STAGED = "the edits are still staged: discard() them and read again, or c
 IfMoved: TypeAlias = Literal["merge", "replace", "refuse"]
 """What becomes of a staged state when others have committed since: it is merged with theirs,
 replaces theirs, or is refused."""
+
+
+Misfits: TypeAlias = Callable[[bytes, bytes], Mapping[str, str]]
+"""Returns which names at the top of a state, of those that differ from an earlier state, have a
+value that the state must not have, and why: a merge of two allowed values need not be one."""
 
 
 @short_repr("kind", "commit", "conflicts")
@@ -191,6 +198,7 @@ class Committer:
         self._edited_from: list[Hash] = []  # earlier heads whose objects the stage may share
         self._undecided: set[str] = set()
         self._in_doubt: list[Commit] = []  # written with no reply: any of them may have landed
+        self.misfits: Misfits = lambda before, after: {}
 
     @property
     def head_cell(self) -> bytes:
@@ -373,9 +381,7 @@ class Committer:
         if ours is not None and self._backend.graph.is_ancestor(theirs, ours):
             return Merge("up-to-date", ours)
         if ours is None or self._backend.graph.is_ancestor(ours, theirs):
-            note = f"merge: fast-forward to {theirs.short}"
-            self._backend.move(self._ref, ours.hash if ours else None, theirs, note=note)
-            return Merge("fast-forward", theirs)
+            return self._fast_forward(ours, theirs)
         writer = self._backend.path_history(self._cells).writer
 
         def is_later(path: Path) -> bool:
@@ -388,14 +394,54 @@ class Committer:
         merged, conflicts = self._merger.merge(
             base, ours.cell, theirs.cell, ours_first=ours_first, theirs_later=is_later
         )
+        merged = self._without_misfits(merged, conflicts, (base, ours.cell, theirs.cell), ours.cell)
+        if conflicts:
+            return self._stage_merge(theirs, merged, conflicts)
         with self._whole():
             self._record(merged, conflicts)
-            if conflicts:
-                self.parent = theirs
-                return Merge("conflicted", None, tuple(conflicts))
             commit = self._write((ours, theirs), details, {})
             self.stand_on(commit)
         return Merge("merged", commit)
+
+    def _fast_forward(self, ours: Commit | None, theirs: Commit) -> Merge:
+        """Move the branch to a later commit, or stage it if it has what must not be there."""
+        conflicts: list[PathConflict] = []
+        if ours is not None:
+            sides = ours.cell, ours.cell, theirs.cell
+            merged = self._without_misfits(theirs.cell, conflicts, sides, ours.cell)
+            if conflicts:
+                return self._stage_merge(theirs, merged, conflicts)
+        note = f"merge: fast-forward to {theirs.short}"
+        self._backend.move(self._ref, ours.hash if ours else None, theirs, note=note)
+        return Merge("fast-forward", theirs)
+
+    def _stage_merge(self, theirs: Commit, merged: bytes, conflicts: list[PathConflict]) -> Merge:
+        """Stage a merge that needs decisions."""
+        with self._whole():
+            self._record(merged, conflicts)
+            self.parent = theirs
+        return Merge("conflicted", None, tuple(conflicts))
+
+    def _without_misfits(
+        self,
+        merged: bytes,
+        conflicts: list[PathConflict],
+        sides: tuple[bytes, bytes, bytes],
+        before: bytes,
+    ) -> bytes:
+        """Return a merged state with our side wherever the merge made what must not be (rule 4).
+
+        Each is added to the conflicts. `before` is the state of the commit that is landed on.
+        """
+        undecided = {conflict.path.partition("/")[0] for conflict in conflicts}
+        for name, why in self.misfits(before, merged).items():
+            if format_path((name,)) not in undecided:
+                key = self._cells.encoding.key(name)
+                cells = [self._cells.entry(side, key) for side in sides]
+                conflicts.append(PathConflict.of((name,), why, cells, self._cells))
+                ours = None if cells[1] is None else self._cells.loosen(cells[1])
+                merged = self._cells.edit_state(merged, {key: ours})
+        return merged
 
     # Landing
 
@@ -505,9 +551,11 @@ class Committer:
         merged, conflicts = self._stage.root(), list[PathConflict]()
         if not keep_root:
             theirs = head.cell if head is not None else EMPTY_MAP
+            sides = self.head_cell, merged, theirs
             merged, conflicts = self._merger.merge(
-                self.head_cell, merged, theirs, ours_first=False, theirs_later=lambda path: False
+                *sides, ours_first=False, theirs_later=lambda path: False
             )
+            merged = self._without_misfits(merged, conflicts, sides, theirs)
         with self._whole():
             self._record(merged, conflicts)
             before = [self.head.hash] if self.head is not None else []

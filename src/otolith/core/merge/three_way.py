@@ -28,7 +28,7 @@ of both sides stays in some order (lists, dicts), the side whose head is earlier
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -58,6 +58,17 @@ class PathConflict:
     absent: tuple[str, ...]
     cells: Mapping[str, bytes] = field(compare=False, repr=False)
     _read: Cells = field(compare=False, repr=False)
+
+    @classmethod
+    def of(cls, path: Path, why: str, sides: Sequence[bytes | None], cells: Cells) -> PathConflict:
+        """Return the conflict at a path; `sides` are the cells of base, ours and theirs."""
+        base, ours, theirs = sides
+        kind = "edit/edit" if base is not None else "add/add"
+        if ours is None or theirs is None:
+            kind = "edit/delete"
+        present = {side: cell for side, cell in zip(SIDES, sides, strict=True) if cell is not None}
+        absent = tuple(side for side in SIDES if side not in present)
+        return cls(format_path(path), kind, why, absent, present, cells.frozen())
 
     @property
     def base(self) -> Any:
@@ -369,14 +380,7 @@ class _Walk:
             cell = self._cells.put(digest(b"\0".join((b"dispute", base or b"", *sides))))
             self._disputes[cell] = base
             return cell
-        kind = "edit/edit" if base is not None else "add/add"
-        if ours is None or theirs is None:
-            kind = "edit/delete"
-        named = zip(SIDES, (base, ours, theirs), strict=True)
-        cells = {side: cell for side, cell in named if cell is not None}
-        absent = tuple(side for side in SIDES if side not in cells)
-        text = format_path(path)
-        self.conflicts.append(PathConflict(text, kind, why, absent, cells, self._cells.frozen()))
+        self.conflicts.append(PathConflict.of(path, why, (base, ours, theirs), self._cells))
         return ours
 
     def _only_reordered(self, old: bytes | None, new: bytes | None) -> bool:

@@ -27,7 +27,7 @@ from difflib import get_close_matches
 from typing import Any, Literal, TypeAlias
 
 from otolith.codecs import migrate, moved_class
-from otolith.core import Change, Path, format_path, parse_own_path, parse_path
+from otolith.core import Change, Path, differences, format_path, parse_own_path, parse_path
 from otolith.errors import Invalid, SchemaMismatch
 from otolith.state.schema.checks import Misfit
 from otolith.state.schema.models import Field, allows_extra, fields_of
@@ -241,6 +241,23 @@ class SchemaGuard:
             self.schema.check(name, self._value(name), when="in")
         self.schema.complete(present)
         self._stage_record()
+
+    def misfits(self, before: bytes, after: bytes) -> dict[str, str]:
+        """Return the top names, of those that differ in `after`, that do not fit, and why."""
+        cells, found = self._branch.cells, dict[str, str]()
+        changed = {_top(change.path) for change in differences(cells, before, after)}
+        for name in sorted(changed):
+            cell = cells.entry(after, cells.encoding.key(name))
+            if name.startswith("."):
+                continue
+            try:
+                if cell is None:
+                    self.schema.complete({*self.schema.names} - {name})
+                else:
+                    self.schema.check(name, cells.load(cell), when="in")
+            except SchemaMismatch as mismatch:
+                found[name] = mismatch.message
+        return found
 
     def _value(self, name: str) -> object:
         return TrackedBranch.__getitem__(self._branch, (name,))  # not checked as a read
