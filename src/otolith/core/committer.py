@@ -31,7 +31,7 @@ from otolith.core.backend import Backend
 from otolith.core.history.commits import Commit, make_commit
 from otolith.core.history.refs import stage_ref
 from otolith.core.merge.policies import Policies
-from otolith.core.merge.three_way import SIDES, Merger, PathConflict
+from otolith.core.merge.three_way import SIDES, Merger, PathConflict, conflict_at
 from otolith.core.paths import CONFLICTS, POLICY, Path, format_path
 from otolith.core.stage import Stage
 from otolith.core.trees.cells import EMPTY_MAP, Cells
@@ -438,7 +438,7 @@ class Committer:
             if format_path((name,)) not in undecided:
                 key = self._cells.encoding.key(name)
                 cells = [self._cells.entry(side, key) for side in sides]
-                conflicts.append(PathConflict.of((name,), why, cells, self._cells))
+                conflicts.append(conflict_at((name,), why, cells, self._cells))
                 ours = None if cells[1] is None else self._cells.loosen(cells[1])
                 merged = self._cells.edit_state(merged, {key: ours})
         return merged

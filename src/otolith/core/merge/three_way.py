@@ -59,17 +59,6 @@ class PathConflict:
     cells: Mapping[str, bytes] = field(compare=False, repr=False)
     _read: Cells = field(compare=False, repr=False)
 
-    @classmethod
-    def of(cls, path: Path, why: str, sides: Sequence[bytes | None], cells: Cells) -> PathConflict:
-        """Return the conflict at a path; `sides` are the cells of base, ours and theirs."""
-        base, ours, theirs = sides
-        kind = "edit/edit" if base is not None else "add/add"
-        if ours is None or theirs is None:
-            kind = "edit/delete"
-        present = {side: cell for side, cell in zip(SIDES, sides, strict=True) if cell is not None}
-        absent = tuple(side for side in SIDES if side not in present)
-        return cls(format_path(path), kind, why, absent, present, cells.frozen())
-
     @property
     def base(self) -> Any:
         """The value that both sides started from."""
@@ -97,6 +86,18 @@ class PathConflict:
 
 
 SIDES = ("base", "ours", "theirs")
+
+
+def conflict_at(path: Path, why: str, sides: Sequence[bytes | None], cells: Cells) -> PathConflict:
+    """Return the conflict at a path; `sides` are the cells of base, ours and theirs."""
+    base, ours, theirs = sides
+    kind = "edit/edit" if base is not None else "add/add"
+    if ours is None or theirs is None:
+        kind = "edit/delete"
+    present = {side: cell for side, cell in zip(SIDES, sides, strict=True) if cell is not None}
+    absent = tuple(side for side in SIDES if side not in present)
+    return PathConflict(format_path(path), kind, why, absent, present, cells.frozen())
+
 
 LaterWriter = Callable[[Path], bool]
 """Tells whether the last writer of a path was on their side."""
@@ -380,7 +381,7 @@ class _Walk:
             cell = self._cells.put(digest(b"\0".join((b"dispute", base or b"", *sides))))
             self._disputes[cell] = base
             return cell
-        self.conflicts.append(PathConflict.of(path, why, (base, ours, theirs), self._cells))
+        self.conflicts.append(conflict_at(path, why, (base, ours, theirs), self._cells))
         return ours
 
     def _only_reordered(self, old: bytes | None, new: bytes | None) -> bool:
