@@ -9,6 +9,9 @@ Almost everything here is the default of an argument above, and only used if it 
 
 A file that is missing is made, readable by its owner only. A secret is 32 bytes from the operating
 system; it is in no message, no log and no repr.
+
+The variable and the file may hold several secrets, separated by spaces, line breaks or commas. The
+first one signs; what any of them signed is read. `rotate_secret` puts a new one first.
 """
 
 from __future__ import annotations
@@ -25,13 +28,13 @@ from collections.abc import Callable
 from pathlib import Path
 from weakref import WeakMethod
 
-from otolith.errors import Denied, Invalid, Unavailable
+from otolith.errors import Busy, Denied, Invalid, Unavailable
 
 SECRET_BYTES = 32
 
 _ELSEWHERE = "set OTOLITH_KEY_FILE to a file in a place that can be written, or OTOLITH_KEY"
 _FORM = f"it holds {SECRET_BYTES} bytes, as 64 hexadecimal digits or as base64"
-_LONGEST_FILE = 1024
+_LONGEST_FILE = 1 << 16
 
 
 def wall_clock() -> int:
@@ -61,7 +64,12 @@ def user_name() -> str:
 
 
 def secret() -> bytes:
-    """Return the user's secret for signing; the first call creates it.
+    """Return the secret that this user signs with; see `secrets`."""
+    return secrets()[0]
+
+
+def secrets() -> tuple[bytes, ...]:
+    """Return the user's secrets: the first one signs; the first call creates it.
 
     Raises:
         Invalid: the file or the variable does not hold a secret.
@@ -79,6 +87,46 @@ def secret() -> bytes:
     if found is None:
         raise Unavailable(f"the key file {path} was removed as it was made", hint="try again")
     return found
+
+
+def rotate_secret(*, forget_others: bool = False) -> tuple[bytes, ...]:
+    """Put a new secret first in the key file, and return all; the others are still read.
+
+    With `forget_others` nothing is made: all but the first are removed from the file.
+
+    Raises:
+        Invalid: OTOLITH_KEY is set, so that the file is not used.
+        Busy: another process changes the file.
+        Denied, Unavailable: as for `secrets`.
+    """
+    if os.environ.get("OTOLITH_KEY"):
+        raise Invalid(
+            "OTOLITH_KEY is set, and the key file is not used",
+            hint="put a new key first in OTOLITH_KEY, and the old one after it",
+        )
+    secrets()
+    path = secret_file()
+    lock, draft = (path.with_name(f".{path.name}.{end}") for end in ("lock", "new"))
+    try:
+        _write_new(lock, "")
+        try:
+            known = _read(path) or ()  # again: another process may have been faster
+            made = known[:1] if forget_others else (os.urandom(SECRET_BYTES), *known)
+            draft.unlink(missing_ok=True)
+            _write_new(draft, "".join(f"{each.hex()}\n" for each in made))
+            draft.replace(path)
+        finally:
+            lock.unlink()
+    except FileExistsError as error:
+        raise Busy(
+            f"another process changes the key file {path}",
+            hint=f"try again; if none does, remove {lock}",
+        ) from error
+    except PermissionError as error:
+        raise Denied(f"the key file {path} cannot be changed", hint="check its owner") from error
+    except OSError as error:
+        raise _unavailable(path, error) from error
+    return made
 
 
 def secret_file() -> Path:
@@ -99,7 +147,7 @@ def _data_home() -> Path:
     return home / "AppData" / "Roaming" if os.name == "nt" else home / ".local" / "share"
 
 
-def _read(path: Path) -> bytes | None:
+def _read(path: Path) -> tuple[bytes, ...] | None:
     # O_NONBLOCK: a pipe in the place of the file must be an error, not a wait without end.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
@@ -129,20 +177,23 @@ def _check_private(path: Path, found: os.stat_result) -> None:
         )
 
 
-def _parse(text: str, where: str) -> bytes:
-    """Return a secret from text. No message contains the text."""
-    text = text.strip()
-    try:
-        if len(text) == 2 * SECRET_BYTES:
-            found = bytes.fromhex(text)
-        else:
-            padded = text + "=" * (-len(text) % 4)
-            found = b64decode(padded.replace("-", "+").replace("_", "/"), validate=True)
-    except ValueError:
-        found = b""
-    if len(found) != SECRET_BYTES:
+def _parse(text: str, where: str) -> tuple[bytes, ...]:
+    """Return the secrets in a text. No message contains the text."""
+    found = tuple(map(_parse_one, text.replace(",", " ").split()))
+    if not found or any(len(each) != SECRET_BYTES for each in found):
         raise Invalid(f"{where} does not hold a valid key", hint=_FORM)
     return found
+
+
+def _parse_one(text: str) -> bytes:
+    """Return one secret; b"" if the text is not one."""
+    try:
+        if len(text) == 2 * SECRET_BYTES:
+            return bytes.fromhex(text)
+        padded = text + "=" * (-len(text) % 4)
+        return b64decode(padded.replace("-", "+").replace("_", "/"), validate=True)
+    except ValueError:
+        return b""
 
 
 def _make(path: Path) -> None:

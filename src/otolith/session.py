@@ -10,7 +10,7 @@ signing key.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path as Folder
@@ -432,7 +432,7 @@ class Versioned(TrackedBranch):
                 "a workspace needs a repo with a signing key", hint="open it with otolith.open"
             )
         place = self._work_folder() if folder is None else Folder(folder)
-        return workspace.Workspace(self, place, sign=self.repo.sign, runner=runner)
+        return workspace.Workspace(self, place, signatures=self.repo.signatures, runner=runner)
 
     def _work_folder(self) -> Folder:
         store = getattr(self.repo.store, "path", None)
@@ -557,20 +557,21 @@ class Repo(BareRepo):
         codecs: Codecs | None = None,
         clock: Clock | None = None,
         pickle: Literal["never", "signed"] | None = None,
-        secret: Callable[[], bytes] = environment.secret,
+        secret: Callable[[], bytes | Sequence[bytes]] = environment.secrets,
         cache_bytes: int = 64 << 20,
         load_limit_bytes: int | None = None,
     ) -> None:
         """Open a repo in a store; `otolith.open` describes the arguments.
 
-        `secret` returns the key of this user, of which the signing key of the repo is derived.
+        `secret` returns the key of this user, of which the signing key of the repo is derived; if
+        it returns several, the first signs, and what any of them signed is read.
         """
         if codecs is not None and pickle is not None:
             raise Invalid("codecs= and pickle= are both given", hint="give pickle= to Codecs")
         self._secret = secret
         super().__init__(
             store,
-            codec=Codecs(pickle=pickle or "signed", key=self._key) if codecs is None else codecs,
+            codec=Codecs(pickle=pickle or "signed", key=self._keys) if codecs is None else codecs,
             clock=environment.wall_clock if clock is None else clock,
             author=environment.user_name() if author is None else author,
             entropy=environment.entropy,
@@ -630,12 +631,17 @@ class Repo(BareRepo):
     def __repr__(self) -> str:
         return f"<Repo {getattr(self.store, 'path', None) or type(self.store).__name__}>"
 
-    def sign(self, place: str, content: bytes) -> bytes:
-        """Return the signature that proves that this repo put a content into a place."""
+    def signatures(self, place: str, content: bytes) -> list[bytes]:
+        """Return the signatures, by each key, that prove that this repo put a content into a place.
+
+        The first is that of the key that signs.
+        """
         name = place.encode("utf-8", "surrogatepass")
         head = _SIGNATURE_DOMAIN + len(name).to_bytes(8, "big") + name
-        return blake3(head + content, key=self._key()).digest()
+        return [blake3(head + content, key=key).digest() for key in self._keys()]
 
-    def _key(self) -> bytes:
-        """Return the signing key of this repo: derived from the user's secret and the salt."""
-        return derive_key(self._secret(), self.salt.to_bytes(8, "big"))
+    def _keys(self) -> list[bytes]:
+        """Return the keys of this repo: derived from the user's secrets and the salt."""
+        found = self._secret()
+        salt = self.salt.to_bytes(8, "big")
+        return [derive_key(each, salt) for each in ([found] if isinstance(found, bytes) else found)]

@@ -194,7 +194,7 @@ def answers() -> Iterator[RequestHandler]:
     with Versioned(Memory()) as state:
         state["a"] = [b"x" * CHUNK_BYTES, b"x" * CHUNK_BYTES, b"y"]
         state.commit("a")
-        answers = RequestHandler(state, lambda *_: b"")
+        answers = RequestHandler(state, lambda *_: [b""])
         yield answers
         answers.close()
 

@@ -2,11 +2,14 @@
 
 Glossary: to *verify* is to re-hash what is reachable and report what is broken; to *repair* is to
 fetch broken objects from a replica by their hash; to *prune* is to drop what no ref reaches; to
-*migrate* is to store values of older versions of their classes as they are stored today.
+*migrate* is to store values of older versions of their classes as they are stored today; to *sign
+anew* is to sign with the current key what older ones have signed.
 """
 
 from otolith.care.maintenance import Problem, Report, prune, verify
-from otolith.care.migrate import MigrationPlan, StaleValue, apply_migration, plan_migration
+from otolith.care.migrate import apply_migration, plan_migration
+from otolith.care.signatures import sign_anew
+from otolith.care.stale_values import MigrationPlan, StaleValue
 
 __all__ = [
     "MigrationPlan",
@@ -16,5 +19,6 @@ __all__ = [
     "apply_migration",
     "plan_migration",
     "prune",
+    "sign_anew",
     "verify",
 ]

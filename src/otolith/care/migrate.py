@@ -16,8 +16,16 @@ fields of that model, and go through the same migrations.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
+from otolith.care.stale_values import (
+    MigrationPlan,
+    Progress,
+    StaleValue,
+    StaleValueSearch,
+    ValueCounter,
+    branch_refs,
+)
 from otolith.codecs import Codecs, Opaque, migrate, migration_path
 from otolith.core import (
     BareRepo,
@@ -27,16 +35,11 @@ from otolith.core import (
     Path,
     format_path,
     parse_path,
-    scope_ref,
-    split_ref,
 )
 from otolith.errors import (
     BadValue,
     Corrupt,
-    Denied,
     Error,
-    MissingExtra,
-    RefNotFound,
     StaleRef,
     UnknownType,
     Unsupported,
@@ -44,111 +47,20 @@ from otolith.errors import (
 from otolith.types import Hash, Tag
 
 _NAMED = (Tag.MODEL, Tag.STATE, Tag.CUSTOM)
-_KEY = "(key)"  # stands in a path for a key that is itself a model
 _NOT_OPAQUE = "open the repo with codecs that are not opaque"
 
-CountValue = Callable[[], None]
-"""Called for every value that was examined."""
 
+class ModelJudge:
+    """Judges models: one is stale whose class has another version, name or fields today."""
 
-class StaleValue(NamedTuple):
-    """A stored value whose class has another version, name or fields today."""
+    codes: tuple[Tag, ...] = _NAMED
 
-    path: str
-    name: str
-    version: int
-    today: str = ""
-    today_version: int = 0
-    why: str = ""  # the reason, if it cannot be migrated
-
-    def blocked(self, error: Error) -> StaleValue:
-        """Return it with the reason why it cannot be migrated."""
-        return self._replace(why=str(error))
-
-
-class StaleValueSearch:
-    """Finds the stale values of one state, and renews them."""
-
-    def __init__(self, cells: Cells, codecs: Codecs, *, count: CountValue) -> None:
+    def __init__(self, cells: Cells, codecs: Codecs) -> None:
         self._cells = cells
         self._codecs = codecs
-        self._count = count
-        self._other_key = cells.encoding.key(None)[:1]
         self._verdicts: dict[tuple[Any, ...], tuple[str, int] | Error | None] = {}
-        self.failures: list[StaleValue] = []
 
-    def find(self, cell: bytes, path: Path = ()) -> Iterator[StaleValue]:
-        """Yield what is stale in a cell, inside of stale values too."""
-        loose = self._candidate(cell)
-        if loose is None:
-            return
-        code, data = self._untagged(loose)
-        if code is None:
-            for name, part in self._parts(data):
-                yield from self.find(part, (*path, name))
-            return
-        stale = self._stale_at(code, data, path)
-        if stale is not None:
-            yield stale
-        yield from self.find(self._cells.element(data, 2) if code in _NAMED else data, path)
-
-    def renewed(self, cell: bytes, path: Path = (), *, is_form: bool = False) -> bytes | None:
-        """Return a cell in which nothing is stale, or None if nothing was.
-
-        What cannot be renewed is noted in `failures`. `is_form` is whether it is the data of a tag.
-        """
-        loose = self._candidate(cell)
-        if loose is None:
-            return None
-        code, data = self._untagged(loose)
-        if code is not None:
-            stale = self._stale_at(code, data, path)
-            if stale is not None:
-                return self._try_to_renew(stale, lambda: self._migrated(loose, stale))
-            renewed = self.renewed(data, path, is_form=code != Tag.GRAPH)
-            return None if renewed is None else self._cells.tagged_cell(code, renewed)
-        if self._cells.kind(loose) == "map":
-            return self._renewed_map(loose, path, is_form=is_form)
-        return self._renewed_list(loose, path) if self._cells.kind(loose) == "list" else None
-
-    def _candidate(self, cell: bytes) -> bytes | None:
-        """Return a cell in loose form, or None if nothing in it can be stale."""
-        self._count()
-        loose = self._cells.loosen(cell)
-        if self._cells.is_grown(loose):
-            return None if self._cells.blob(loose) is not None else loose
-        # A short value is its own encoding, and the codes of tags are bytes of it.
-        is_whole = self._cells.full_size(loose) == len(loose)
-        return loose if is_whole and any(code in loose for code in _NAMED) else None
-
-    def _untagged(self, loose: bytes) -> tuple[int | None, bytes]:
-        """Return the code of a cell, if it has one, and the cell of its data, or itself."""
-        tagged = self._cells.tag(loose)
-        if tagged is None or not isinstance(tagged.data, bytes):
-            return None, loose
-        return tagged.code, tagged.data
-
-    def _parts(self, loose: bytes) -> Iterator[tuple[object, bytes]]:
-        """Yield the parts of a list or map with their place; a key that is a model is one too."""
-        kind = self._cells.kind(loose)
-        if kind == "list":
-            for at, part in enumerate(self._cells.elements(loose)):
-                yield str(at), part
-        elif kind == "map":
-            for key, part in self._cells.entries(loose):
-                if self._may_be_stale(key):
-                    yield _KEY, key[1:]
-                    yield _KEY, part
-                else:
-                    yield self._cells.encoding.unkey(key), part
-
-    def _may_be_stale(self, key: bytes) -> bool:
-        """Return whether a key of a map can contain a model; most are plain."""
-        return key.startswith(self._other_key) and any(code in key for code in _NAMED)
-
-    # Judging
-
-    def _stale_at(self, code: int, data: bytes, path: Path) -> StaleValue | None:
+    def stale_at(self, code: int, data: bytes, path: Path) -> StaleValue | None:
         """Return what is stale about a value itself, apart from its parts; None if nothing is.
 
         Raises:
@@ -172,6 +84,10 @@ class StaleValueSearch:
             return stale.blocked(verdict)
         return stale._replace(today=verdict[0], today_version=verdict[1])
 
+    def inside(self, code: int, data: bytes) -> bytes | None:
+        """Return the fields of a model."""
+        return self._cells.element(data, 2)
+
     def _verdict(self, *case: Any) -> tuple[str, int] | Error | None:
         """Return the name and version that a value would be stored with today, or an error."""
         if case not in self._verdicts:
@@ -185,115 +101,24 @@ class StaleValueSearch:
                 self._verdicts[case] = error
         return self._verdicts[case]
 
-    # Renewing
-
-    def _migrated(self, loose: bytes, stale: StaleValue) -> bytes:
+    def renewed(self, loose: bytes, stale: StaleValue) -> bytes:
         """Lift a stale value and put it back."""
         value = self._cells.load(loose)
         if isinstance(value, Opaque):
             raise UnknownType(stale.why or "it was read as Opaque", hint=_NOT_OPAQUE)
         return self._cells.put(value)
 
-    def _try_to_renew(self, stale: StaleValue, renew: Callable[[], bytes]) -> bytes | None:
-        """Renew something, or note that it cannot be renewed."""
-        try:
-            return renew()
-        except (UnknownType, MissingExtra, BadValue, Denied) as error:
-            self.failures.append(stale.blocked(error))
-            return None
-
-    def _renewed_list(self, loose: bytes, path: Path) -> bytes | None:
-        """Renew the elements of a list; neighbours are replaced by one splice."""
-        new, start, run = loose, 0, list[bytes]()
-        for at, part in enumerate(self._cells.elements(loose)):
-            renewed = self.renewed(part, (*path, str(at)))
-            if renewed is not None:
-                start = start if run else at
-                run.append(renewed)
-            elif run:
-                new = self._cells.splice(new, start, at, run)
-                run = []
-        if run:
-            new = self._cells.splice(new, start, start + len(run), run)
-        return None if new is loose else new
-
-    def _renewed_map(self, loose: bytes, path: Path, *, is_form: bool) -> bytes | None:
-        """Renew the entries of a map, by one edit of it; a new key takes the place of the old."""
-        edits: dict[bytes, bytes | None] = {}
-        moved: dict[bytes, bytes] = {}
-        for key, part in self._cells.entries(loose):
-            if self._may_be_stale(key):
-                new_key = self._renew_entry(key, part, path, edits, loose)
-                moved |= {key: new_key} if new_key != key else {}
-            else:
-                name = self._cells.encoding.unkey(key)
-                if (renewed := self.renewed(part, (*path, name))) is not None:
-                    edits[key] = renewed
-        if not edits:
-            return None
-        new = self._cells.edit_map(loose, edits, is_table=is_form)
-        if is_form or not moved:
-            return new
-        return self._cells.reorder(new, [moved.get(key, key) for key in self._cells.names(loose)])
-
-    def _renew_entry(
-        self, key: bytes, part: bytes, path: Path, edits: dict[bytes, bytes | None], loose: bytes
-    ) -> bytes:
-        """Put an entry whose key is stale under its new key; return the key that it has now."""
-        renewed = self.renewed(part, (*path, _KEY))
-        stale = next(self.find(key[1:], (*path, _KEY)), None)
-        new_key: bytes | None = key
-        if stale is not None:
-            new_key = self._try_to_renew(stale, lambda: self._new_key(key, edits, loose))
-        if new_key not in (None, key):
-            edits[key] = None
-            renewed = self._cells.loosen(part) if renewed is None else renewed
-        if new_key is not None and renewed is not None:
-            edits[new_key] = renewed
-        return key if new_key is None else new_key
-
-    def _new_key(self, key: bytes, edits: dict[bytes, bytes | None], loose: bytes) -> bytes:
-        """Return a key as it is stored today.
-
-        Raises:
-            BadValue: the map has an entry under that key already.
-        """
+    def renewed_key(self, key: bytes, renew: Callable[[], bytes | None]) -> bytes:
+        """Lift a key that has a stale model in it, and put it back."""
         encoding = self._cells.encoding
-        new = encoding.key(encoding.unkey(key))
-        if new in edits or self._cells.entry(loose, new) is not None:
-            raise BadValue(
-                "two keys of a map would become one", hint="give one of them another key"
-            )
-        return new
+        return encoding.key(encoding.unkey(key))
 
 
-Progress = Callable[[str, int, int], None]
 Validate = Callable[[type, dict[str, Any]], None]
 """Raises an Error if the top values of a state do not fit the model of its schema."""
 
 _RECORD = ".schema"
-_SCOPES = ("session/", "user/", "app/")
 _MOST_RACES = 20  # that others win, before a migration gives up
-_PROGRESS_STEP = 256
-
-
-class MigrationPlan(NamedTuple):
-    """The values of one branch that would be stored differently today."""
-
-    ref: str
-    values: tuple[StaleValue, ...]
-    commit: Commit | None = None  # the commit that migrated them
-
-    @property
-    def name(self) -> str:
-        """The branch as users write it: `session/branch`."""
-        scope, id, branch = split_ref(self.ref)
-        return f"{id}/{branch}" if scope == "session" else f"{scope} {id}/{branch}"
-
-    @property
-    def failures(self) -> tuple[StaleValue, ...]:
-        """The values that cannot be migrated."""
-        return tuple(value for value in self.values if value.why)
 
 
 def plan_migration(
@@ -312,8 +137,8 @@ def plan_migration(
         RefNotFound: the session or branch does not exist.
         Unsupported: the repo was opened with other codecs than `Codecs`.
     """
-    count = _Counter(progress)
-    states = (_BranchMigration(repo, ref, count) for ref in _refs(repo, session, branch))
+    count = ValueCounter(progress)
+    states = (_BranchMigration(repo, ref, count) for ref in branch_refs(repo, session, branch))
     return [MigrationPlan(state.ref, state.stale()) for state in states]
 
 
@@ -336,33 +161,15 @@ def apply_migration(
         RefNotFound, Unsupported: as for `plan_migration`.
         StaleRef: others keep committing; branches migrated so far stay migrated.
     """
-    count = _Counter(progress)
+    count = ValueCounter(progress)
     return [
         _migrate_branch(repo, ref, count, validate, is_dry=dry_run)
-        for ref in _refs(repo, session, branch)
+        for ref in branch_refs(repo, session, branch)
     ]
 
 
-def _refs(repo: BareRepo, session: str | None, branch: str | None) -> list[str]:
-    """Return the refs to migrate: of a session, of a branch name, or all.
-
-    Raises:
-        RefNotFound: the session, or its branch, does not exist.
-    """
-    if session is None:
-        refs = [ref for scope in _SCOPES for ref in repo.store.refs(scope)]
-        return [ref for ref in refs if branch in (None, split_ref(ref)[2])]
-    prefix = scope_ref("session", session, branch or "x")
-    found = repo.store.refs(prefix if branch else prefix[:-1])
-    refs = [ref for ref in found if branch in (None, split_ref(ref)[2])]
-    if not refs:
-        what = f"session {session} has no branch {branch}" if branch else f"no session {session}"
-        raise RefNotFound(what, hint="repo.sessions() lists what there is")
-    return refs
-
-
 def _migrate_branch(
-    repo: BareRepo, ref: str, count: _Counter, validate: Validate | None, *, is_dry: bool
+    repo: BareRepo, ref: str, count: ValueCounter, validate: Validate | None, *, is_dry: bool
 ) -> MigrationPlan:
     """Migrate a branch; again, if others have committed: then the newest values are others."""
     lost_races = 0
@@ -384,26 +191,12 @@ def _migrate_branch(
                 raise
 
 
-class _Counter:
-    """Counts the values that were examined, and reports progress."""
-
-    def __init__(self, progress: Progress | None) -> None:
-        self._progress = progress
-        self._count = 0
-
-    def __call__(self) -> None:
-        """Count one more value."""
-        self._count += 1
-        if self._progress is not None and self._count % _PROGRESS_STEP == 0:
-            self._progress("migrating", self._count, 0)
-
-
 class _BranchMigration(Branch):
     """A branch whose stale values are found and rewritten."""
 
     _if_moved = "refuse"
 
-    def __init__(self, repo: BareRepo, ref: str, count: _Counter) -> None:
+    def __init__(self, repo: BareRepo, ref: str, count: ValueCounter) -> None:
         super().__init__(repo.backend, ref)
         codecs = repo.encoding.codec
         if not isinstance(codecs, Codecs):
@@ -411,7 +204,8 @@ class _BranchMigration(Branch):
                 f"{type(codecs).__name__} cannot migrate models", hint="open the repo with Codecs"
             )
         self._codecs = codecs
-        self._search = StaleValueSearch(self.cells, codecs, count=count)
+        judge = ModelJudge(self.cells, codecs)
+        self._search = StaleValueSearch(self.cells, judge, count=count)
 
     def stale(self) -> tuple[StaleValue, ...]:
         """Return everything that would be stored differently today."""

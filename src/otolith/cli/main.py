@@ -81,6 +81,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "fsck": ("maintain", "verify every stored object"),
         "gc": ("maintain", "delete unreachable objects and free their space"),
         "migrate": ("migrate", "rewrite values stored by older versions of your classes"),
+        "key": ("key", "show or rotate the keys that sign pickles, and sign anew"),
     },
 }
 

@@ -11,7 +11,8 @@ Form (it never changes, see `docs/reference/format-v1.md`)
 
 Rules
 1. A pickle can run any code in the process that loads it. So bytes are loaded only after their
-   signature was found to be that of the current key, and a codec without a key loads nothing.
+   signature was found to be that of one of the keys, and a codec without a key loads nothing.
+   The first key signs; the others were used before it (`renewed_signature`).
 2. Pickles are not canonical: equal objects may have different ones. But an object that is not
    changed gives the same bytes again as long as it lives, which is what change detection needs.
 """
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from blake3 import blake3
@@ -31,8 +32,9 @@ from otolith.errors import Corrupt, Denied, Invalid, Untrusted
 from otolith.former_names import today
 from otolith.types import CHUNK_BYTES, Raw, Tag, Tagged
 
-Key: TypeAlias = Callable[[], bytes]
-"""Returns the 32 bytes to sign with; called when the first pickle is made or read."""
+Key: TypeAlias = Callable[[], bytes | Sequence[bytes]]
+"""Returns the 32 bytes to sign with, or several keys of which the first signs and all are accepted;
+called when the first pickle is made or read."""
 
 KEY_BYTES = 32
 
@@ -64,7 +66,12 @@ class PickleCodec:
 
     def __init__(self, key: Key | None = None) -> None:
         self._key = key
-        self._known: bytes | None = None
+        self._known: tuple[bytes, ...] = ()
+
+    @property
+    def has_key(self) -> bool:
+        """Whether there is a key, so that pickles are made and loaded."""
+        return self._key is not None
 
     def lowering(self, kind: type) -> Lowering | None:
         """Return the function that pickles and signs values of any type, if there is a key."""
@@ -75,7 +82,7 @@ class PickleCodec:
 
         def lower(value: object) -> Tagged:
             head, buffers = _dump(value)
-            signature = _sign(self._signing_key(), name, [[head], *([each] for each in buffers)])
+            signature = _sign(self._keys()[0], name, [[head], *([each] for each in buffers)])
             return Tagged(Tag.PICKLE, [name, signature, Raw(head), [Raw(each) for each in buffers]])
 
         return lower
@@ -95,24 +102,46 @@ class PickleCodec:
                 hint='allow it with pickle="signed" if you trust what is stored,'
                 " or read with opaque=True",
             )
-        if not self._is_signed(stored):
-            raise Untrusted(
-                f"a pickled value of type {stored.name} was signed with another key:"
-                " another user wrote it, or it was altered; it was not loaded",
-                hint="bring the key it was signed with (OTOLITH_KEY), or read with opaque=True",
-            )
+        self._signer(stored)
         return _load(stored)
 
-    def _is_signed(self, stored: _SignedPickle) -> bool:
+    def renewed_signature(self, data: object) -> bytes | None:
+        """Return the signature of a stored pickle by the first key; None if it has that already.
+
+        Raises:
+            Denied: there is no key.
+            Untrusted: another key has signed it, or none.
+        """
+        if self._key is None:
+            raise Denied("there is no key to sign with", hint='use pickle="signed"')
+        stored = _parse(data)
+        if self._signer(stored) == 0:
+            return None
+        return _sign(self._keys()[0], stored.name, [stored.head, *stored.buffers])
+
+    def _signer(self, stored: _SignedPickle) -> int:
+        """Return the number of the key that signed a pickle.
+
+        Raises:
+            Untrusted: none of them did.
+        """
         from hmac import compare_digest  # it loads OpenSSL, which most processes do without
 
-        signature = _sign(self._signing_key(), stored.name, [stored.head, *stored.buffers])
-        return compare_digest(signature, stored.signature)
+        for number, key in enumerate(self._keys()):
+            signature = _sign(key, stored.name, [stored.head, *stored.buffers])
+            if compare_digest(signature, stored.signature):
+                return number
+        raise Untrusted(
+            f"a pickled value of type {stored.name} was signed with another key:"
+            " another user wrote it, or it was altered; it was not loaded",
+            hint="bring the key it was signed with (OTOLITH_KEY), or read with opaque=True",
+        )
 
-    def _signing_key(self) -> bytes:
-        if self._known is None:
+    def _keys(self) -> tuple[bytes, ...]:
+        if not self._known:
             assert self._key is not None
-            self._known = _check_key(self._key())
+            given = self._key()
+            self._known = tuple(map(_check_key, [given] if isinstance(given, bytes) else given))
         return self._known
 
 

@@ -208,7 +208,8 @@ class Codecs:
     lifted to one as well, and values that contain themselves, so that walking through them ends.
 
     With `pickle="signed"`, an object that no other codec takes is pickled and signed with the 32
-    bytes that `key` returns when they are first needed; only what they signed is ever unpickled.
+    bytes that `key` returns when they are first needed; only what they signed is ever unpickled. If
+    it returns several keys, the first one signs, and what any of them signed is unpickled.
 
         codecs = Codecs()
         codecs.register(Money, name="money", lower=lambda m: m.cents, lift=Money)
@@ -235,8 +236,9 @@ class Codecs:
             self._models,
             GraphCodec(),
             *LIBRARIES,
-            PickleCodec(_pickle_key(pickle, key)),
+            pickles := PickleCodec(_pickle_key(pickle, key)),
         )
+        self._pickles = pickles
         self._by_code = {code: codec for codec in self._codecs for code in codec.codes}
         self._lowerings: dict[type, Lowering] = {Opaque: lower_opaque}
 
@@ -297,6 +299,20 @@ class Codecs:
             if not self._opaque:
                 raise
             return Opaque(Tagged(code, data))
+
+    @property
+    def can_pickle(self) -> bool:
+        """Whether there is a key, so that pickles are made and loaded."""
+        return self._pickles.has_key
+
+    def renewed_signature(self, data: object) -> bytes | None:
+        """Return the signature of a stored pickle by the current key; None if it has that already.
+
+        Raises:
+            Denied: nothing may be pickled here.
+            Untrusted: none of the keys has signed it.
+        """
+        return self._pickles.renewed_signature(data)
 
     def find(self, name: str) -> type:
         """Return the class that is stored under this name.

@@ -25,8 +25,8 @@ from otolith.errors import Error, Invalid
 from otolith.types import CHUNK_BYTES, Hash
 from otolith.workspace.wire import seal
 
-Sign: TypeAlias = Callable[[str, bytes], bytes]
-"""Returns the signature of this repo for a place and the cell stored there."""
+Signatures: TypeAlias = Callable[[str, bytes], Sequence[bytes]]
+"""Returns the signatures of this repo, by each key, for a place and the cell stored there."""
 
 _LIST = b"l"
 _PREFETCH_BYTES = 4 << 20
@@ -46,9 +46,9 @@ _UNREADABLE = (
 class RequestHandler:
     """Answers the requests of workers from a state: from what is stored and what is staged."""
 
-    def __init__(self, state: Branch, sign: Sign) -> None:
+    def __init__(self, state: Branch, signatures: Signatures) -> None:
         self._state = state
-        self._sign = sign
+        self._signatures = signatures
         self._memory = RawMemoryCache()
 
     def read(self, hashes: Sequence[bytes]) -> dict[Hash, bytes]:
@@ -103,7 +103,7 @@ class RequestHandler:
 
     def is_signed(self, place: str, cell: bytes, signature: bytes) -> bool:
         """Tell whether this repo has signed the pickle at a place."""
-        return compare_digest(self._sign(place, cell), signature)
+        return any(compare_digest(each, signature) for each in self._signatures(place, cell))
 
     def close(self) -> None:
         """Free all memory."""

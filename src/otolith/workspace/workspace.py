@@ -44,7 +44,7 @@ from otolith.workspace.work_folder import UntrackedFiles, WorkFolder, branch_fol
 from otolith.workspace.worker.pickle_context import use_context
 from otolith.workspace.worker.remote_state import RemoteState
 from otolith.workspace.worker.variables import Variables
-from otolith.workspace.worker_requests import LocalHost, RequestHandler, Sign
+from otolith.workspace.worker_requests import LocalHost, RequestHandler, Signatures
 
 _DEEPEST = 50
 _RESERVED_META = frozenset({"ok", "sandbox", "stopped"})
@@ -59,7 +59,12 @@ class Workspace:
     """
 
     def __init__(
-        self, state: Branch, folder: str | Path, *, sign: Sign, runner: Runner | None = None
+        self,
+        state: Branch,
+        folder: str | Path,
+        *,
+        signatures: Signatures,
+        runner: Runner | None = None,
     ) -> None:
         self.state = state
         self.runner = runner or Runner()
@@ -71,11 +76,11 @@ class Workspace:
                 hint="choose a folder that does not hold it",
             )
         self.path.mkdir(parents=True, exist_ok=True)
-        self._sign = sign
+        self._signatures = signatures
         self._is_closed = False
         self._tables = WorkspaceTables(state)
         self._folder = WorkFolder(self.path, state)
-        self._requests = RequestHandler(state, sign)
+        self._requests = RequestHandler(state, signatures)
         self._steps = StepRunner(
             state, self.path, self.runner, self._requests, on_start=self._folder.begin_sandbox
         )
@@ -279,7 +284,7 @@ class Workspace:
             table, _, key = place.partition("/")
             cell = self._tables.cell(table, key) if table in TABLES else None
             if cell is not None:
-                signature = self._sign(place, self.state.cells.settle(cell))
+                signature = self._signatures(place, self.state.cells.settle(cell))[0]
                 signed = self.state.cells.put(signature)
                 self.state.write_reserved((WORKSPACE, "signatures", place), signed)
         for place in self._tables.names("signatures"):
@@ -382,7 +387,9 @@ class Workspace:
     def fork(self, name: str, *, at: Target = "@") -> Workspace:
         """Return a workspace of a new branch, with its own work folder."""
         folder = branch_folder(self.path.parent, name)
-        return Workspace(self.state.fork(name, at=at), folder, sign=self._sign, runner=self.runner)
+        return Workspace(
+            self.state.fork(name, at=at), folder, signatures=self._signatures, runner=self.runner
+        )
 
     def diff(self, old: Target | None = None, new: Target | None = None) -> list[Difference]:
         """Return what differs between two commits, by variable, column and file.

@@ -21,7 +21,7 @@ def state() -> Iterator[Versioned]:
 def test_an_answer_has_a_limit_whatever_is_asked_for(state: Versioned) -> None:
     state["a"] = [random.Random(number).randbytes(20_000) for number in range(50)]
     state.commit("a")
-    answers = RequestHandler(state, lambda *_: b"")
+    answers = RequestHandler(state, lambda *_: [b""])
     cell = state.cell_at(("a",))
     assert cell is not None
     hashes = [bytes(claim.hash) for claim in cell_claims(cell)]
@@ -38,7 +38,7 @@ def test_an_answer_has_a_limit_whatever_is_asked_for(state: Versioned) -> None:
 def test_an_answer_has_at_least_one_object(state: Versioned) -> None:
     state["a"] = random.Random(1).randbytes(100_000)
     state.commit("a")
-    answers = RequestHandler(state, lambda *_: b"")
+    answers = RequestHandler(state, lambda *_: [b""])
     cell = state.cell_at(("a",))
     assert cell is not None
     hashes = [bytes(claim.hash) for claim in cell_claims(cell)]
