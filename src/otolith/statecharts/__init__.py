@@ -30,13 +30,14 @@ if TYPE_CHECKING:
         Coverage,
         Finding,
         Path,
+        PathProblem,
         Paths,
         SimulationRun,
         SimulationStep,
         StateGraph,
         Verdict,
     )
-    from otolith.statecharts.analysis.inputs import ScriptItem
+    from otolith.statecharts.analysis.inputs import ScriptItem, format_time
     from otolith.statecharts.chart import Chart
     from otolith.statecharts.chart_class import ChartClass, action, effect, guard, to
     from otolith.statecharts.engine.step import StepResult, advance, enqueue, start, step, turn
@@ -69,6 +70,7 @@ __all__ = [
     "MachineMerger",
     "Microstep",
     "Path",
+    "PathProblem",
     "Paths",
     "PendingEffect",
     "Phase",
@@ -84,6 +86,7 @@ __all__ = [
     "advance",
     "effect",
     "enqueue",
+    "format_time",
     "guard",
     "machines_in",
     "start",
@@ -94,9 +97,9 @@ __all__ = [
 
 _NAMES_BY_MODULE = {
     "agent_phases": "AGENT Phase",
-    "analysis": "ChartChange Coverage Finding Path Paths SimulationRun SimulationStep StateGraph"
-    " Verdict",
-    "analysis.inputs": "ScriptItem",
+    "analysis": "ChartChange Coverage Finding Path PathProblem Paths SimulationRun SimulationStep"
+    " StateGraph Verdict",
+    "analysis.inputs": "ScriptItem format_time",
     "chart": "Chart",
     "chart_class": "ChartClass action effect guard to",
     "engine.step": "StepResult advance enqueue start step turn",

@@ -26,7 +26,7 @@ from otolith.statecharts.analysis.explore import Guards
 from otolith.statecharts.analysis.inputs import ScriptItem
 from otolith.statecharts.analysis.paths import Goal
 from otolith.statecharts.analysis.simulate import RecordedEvent
-from otolith.statecharts.definition import Definition
+from otolith.statecharts.definition import Definition, hash_of
 from otolith.statecharts.engine.compiled_chart import Bindings, CompiledChart, EffectHandler
 from otolith.statecharts.engine.step import (
     StepResult,
@@ -99,15 +99,28 @@ class Chart:
         table: Mapping[tuple[Any, str], Any],
         *,
         initial: Any,
-        final: Collection[Any] = (),
+        final: Collection[Any] | None = None,
         name: str = "table",
         data: Mapping[str, Any] | None = None,
         version: str = "",
     ) -> Chart:
-        """Return the chart of `{(state, event): next state}`; the state `*` stands for all."""
-        return cls(
-            read_table(table, initial=initial, final=final, name=name, data=data, version=version)
-        )
+        """Return the chart of `{(state, event): next state}`; the state `*` stands for all.
+
+        The chart ends in a `final` state: without the argument, in those that no row leads out of;
+        with `final=()` it never ends.
+        """
+        fields = {"initial": initial, "name": name, "data": data, "version": version}
+        chart = cls(read_table(table, final=final, **fields))
+        before = hash_of(read_table(table, final=(), **fields))
+        if final is None and before != chart.hash:
+            # Earlier, a table had no final states but those it named; machines of then are stored.
+            chart.migrate_from(before, chart._ended)
+        return chart
+
+    def _ended(self, snapshot: ChartSnapshot) -> ChartSnapshot:
+        """Return the snapshot of a chart that has come to a final state, as done."""
+        kinds = {self.compiled.nodes[id].kind for id in snapshot.configuration}
+        return snapshot._replace(status="done") if kinds == {"final"} else snapshot
 
     # ------------------------------------------------------------ what it is
 
@@ -331,16 +344,19 @@ class Chart:
     ) -> Paths:
         """Return the shortest path to each set of active states, or to the state `to`.
 
-        With `simple`, all paths that meet no configuration twice, up to `limit`.
+        With `simple`, all paths that meet no configuration twice. More than `limit` are not
+        returned. `problems` of the result are events that failed, `unreached` states that were
+        never entered.
         """
-        if simple:
-            return analysis.simple_paths(self.compiled, to, limit=limit, events=events, data=data)
-        return analysis.shortest_paths(self.compiled, to, events=events, data=data)
+        find = analysis.simple_paths if simple else analysis.shortest_paths
+        return find(self.compiled, to, limit=limit, events=events, data=data)
 
     def simulate(
         self, events: Iterable[ScriptItem], *, data: Mapping[str, Any] | None = None, now: int = 0
     ) -> SimulationRun:
-        """Play a script: names, (name, data) pairs, and ("after", seconds) to let time pass.
+        """Play a script: names, (name, data) pairs, and times to let pass.
+
+        A time is "+6s" (us, ms, s, m, h, d), a number of seconds, ("after", 6) or a timedelta.
 
         An event that the chart does not take ends the run with a report, `run.refusal`.
         """

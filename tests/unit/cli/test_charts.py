@@ -147,3 +147,103 @@ def test_a_drawing_marks_where_a_machine_is(file: Path, tmp_path: Path) -> None:
     assert "digraph" in chart("render", "--as", "dot", file).output
     unknown = runner.invoke(program, [*arguments[:-1], "other"])
     assert unknown.exit_code != 0
+
+
+CODE = """
+from shop_prices import LIMIT
+from otolith.statecharts import Chart, ChartClass, to
+
+shop = Chart.from_data({
+    "id": "shop",
+    "initial": "open",
+    "states": {
+        "open": {"on": {"pay": {"target": "paid", "guard": "enough"}}},
+        "paid": {"after": {"1000": "sent"}},
+        "sent": {"type": "final"},
+        "lost": {},
+    },
+})
+
+@shop.guard
+def enough(data, event):
+    return event.data["amount"] >= LIMIT
+
+class Door(ChartClass):
+    initial = "closed"
+    class closed:
+        open = to("opened")
+    class opened:
+        close = to("closed")
+"""
+
+
+@pytest.fixture
+def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "shop_prices.py").write_text("LIMIT = 5")
+    (tmp_path / "shops.py").write_text(CODE)
+    return "shops.py"
+
+
+def test_a_chart_in_a_python_file_is_played_with_its_guards(code: str) -> None:
+    taken = chart("simulate", f"{code}:shop", 'pay:{"amount": 5}', "+1s")
+    assert taken.exit_code == 0, taken.output
+    assert "sent" in taken.output
+    refused = chart("simulate", f"{code}:shop", 'pay:{"amount": 4}')
+    assert refused.exit_code == 1
+    assert "the guard of pay returned false" in refused.output
+
+
+def test_a_chart_in_a_python_file_is_checked_with_its_guards(code: str) -> None:
+    found = json.loads(chart("validate", "--json", f"{code}:shop").output)["findings"]
+    assert {each["kind"] for each in found} == {"unreachable"}
+    assert "closed" in chart("render", f"{code}:Door").output
+
+
+def test_paths_say_what_failed_and_what_was_never_reached(code: str) -> None:
+    result = chart("paths", f"{code}:shop")
+    assert "failed: pay in open failed" in result.output
+    assert "never reached: paid, sent, lost" in result.output
+    found = json.loads(
+        chart("paths", "--json", "--event", 'pay:{"amount": 9}', f"{code}:shop").output
+    )
+    assert (found["problems"], found["unreached"]) == ([], ["lost"])
+    assert "from shops import shop" in chart("paths", "--tests", f"{code}:shop").output
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("shops.py", "which chart"),
+        ("shops.py:nothing", "its charts are shop"),
+        ("shops.py:LIMIT", "LIMIT is not a chart"),
+        ("missing.py:shop", "does not exist"),
+    ],
+)
+def test_a_python_file_without_such_a_chart_is_refused(code: str, name: str, message: str) -> None:
+    result = chart("validate", name)
+    assert result.exit_code == 2
+    assert message in result.output
+
+
+def test_an_error_of_the_python_file_is_that_of_the_user(code: str) -> None:
+    Path("broken.py").write_text("1 / 0")
+    result = chart("validate", "broken.py:shop")
+    assert result.exit_code == 1
+    assert "ZeroDivisionError" in result.output
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2])
+def test_paths_respects_its_limit(code: str, limit: int) -> None:
+    found = json.loads(chart("paths", "--json", "--limit", limit, f"{code}:Door").output)
+    assert len(found["paths"]) == limit
+
+
+@pytest.mark.parametrize("wait", ["+1s", "+1000ms", "+1000000us", "+1", "after:1", 'after:"1s"'])
+def test_times_are_written_as_in_python(code: str, wait: str) -> None:
+    found = json.loads(
+        chart("simulate", "--json", f"{code}:shop", 'pay:{"amount": 5}', wait).output
+    )
+    assert (found["phase"], found["steps"][-1]["time"]) == ("sent", 1_000_000)
+    assert found["steps"][-1]["event"] == "+1s"

@@ -7,7 +7,7 @@ import json
 import pytest
 from hypothesis import given, settings
 
-from otolith.errors import NotFound, StepFailed
+from otolith.errors import BadValue, NotFound, StepFailed
 from otolith.statecharts import AGENT, Chart, advance, start, step
 from otolith.statecharts.analysis import shortest_paths, simple_paths
 from tests.unit.statecharts.random_charts import EVENTS, configs
@@ -177,3 +177,57 @@ def test_a_chart_that_counts_for_ever_is_left_once_all_states_were_met():
 
     assert paths[1].script == ("up", "up", "up", "up", "go")
     assert paths.is_complete
+
+
+# ---------------------------------------------------------------- what did not lead anywhere
+
+
+def test_an_event_that_failed_and_states_never_reached_are_reported():
+    chart = Chart.from_data(
+        {
+            "id": "m",
+            "initial": "a",
+            "states": {
+                "a": {"on": {"pay": {"target": "b", "guard": "has_money"}, "go": "c"}},
+                "b": {"on": {"go": "d"}},
+                "c": {},
+                "d": {},
+            },
+        }
+    )
+    chart.guard("has_money")(lambda data, event: event.data["amount"] > 0)
+
+    for found in (chart.paths(), chart.paths(simple=True)):
+        assert [path.phase for path in found] == ["a", "c"]
+        assert [(each.phase, each.event) for each in found.problems] == [("a", "pay")]
+        assert "has_money" in found.problems[0].message
+        assert found.unreached == ("b", "d")
+    better = chart.paths(events=["go", ("pay", {"amount": 5})])
+    assert (better.problems, better.unreached) == ((), ())
+
+
+def test_a_chart_that_cannot_start_says_so():
+    chart = Chart.from_data(
+        {"id": "m", "initial": "a", "states": {"a": {"always": {"target": "a", "guard": "x"}}}}
+    )
+
+    found = chart.paths()
+
+    assert (len(found), found.unreached) == (0, ("a",))
+    assert str(found.problems[0]).startswith("the start failed")
+
+
+@pytest.mark.parametrize("simple", [False, True])
+@pytest.mark.parametrize("limit", [0, 1, 2, 3, 4])
+def test_not_more_paths_than_the_limit_are_returned(limit, simple):
+    chart = Chart.from_table({("a", "go"): "b", ("b", "go"): "c"}, initial="a")
+
+    found = chart.paths(limit=limit, simple=simple)
+
+    assert len(found) == min(limit, 3)
+    assert found.is_complete == (limit >= 3)
+
+
+def test_a_negative_limit_is_refused():
+    with pytest.raises(BadValue, match="at least 0, got -1"):
+        Chart.from_table({("a", "go"): "b"}, initial="a").paths(limit=-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -108,7 +109,14 @@ def test_an_event_that_scxml_would_drop_is_dropped_unless_it_is_strict():
     assert not simulate(model, ["x"], is_strict=True).is_accepted
 
 
-@pytest.mark.parametrize("item", [5, ("a", 1, 2), (1, "a"), ("after", -1), ("after", True), None])
+@pytest.mark.parametrize(
+    "item",
+    [
+        *(-5, True, None, ("a", 1, 2), (1, "a"), ("after", -1), ("after", True), ("after", "soon")),
+        *("+6sec", "+5.5.5s", ("after", "6 weeks"), timedelta(seconds=-1), 10**13),
+    ],
+    ids=repr,
+)
 def test_what_is_no_item_is_refused_before_anything_runs(item):
     with pytest.raises(BadValue):
         simulate(AGENT.compiled, ["new_task", item])
@@ -137,3 +145,35 @@ def test_a_simulation_is_the_engine_step_by_step(config, script):
     assert run.is_accepted == (not message)
     assert run.is_accepted or refusal(run).message in message
     assert [(each.snapshot, each.effects, each.trace) for each in run.stages] == found
+
+
+@pytest.mark.parametrize(
+    ("item", "microseconds"),
+    [
+        ("+6s", 6_000_000),
+        ("+6", 6_000_000),
+        ("+250us", 250),
+        ("+0.5ms", 500),
+        ("+1.5h", 5_400_000_000),
+        ("+2m", 120_000_000),
+        ("+1d", 86_400_000_000),
+        (6, 6_000_000),
+        (0.000001, 1),
+        (("after", 6), 6_000_000),
+        (("after", 2.5), 2_500_000),
+        (("after", "6s"), 6_000_000),
+        (("after", "+250us"), 250),
+        (("after", timedelta(minutes=1)), 60_000_000),
+        (timedelta(microseconds=7), 7),
+    ],
+    ids=repr,
+)
+def test_a_time_can_be_written_in_all_of_these_ways(item, microseconds):
+    chart = Chart.from_data({"id": "m", "initial": "a", "states": {"a": {"on": {"+6s": {}}}}})
+
+    run = chart.simulate([item, item])
+
+    assert [stage.time for stage in run.stages] == [0, microseconds, 2 * microseconds]
+    again = chart.simulate([stage.item for stage in run.stages if stage.item is not None])
+    assert [stage.time for stage in again.stages] == [0, microseconds, 2 * microseconds]
+    assert chart.simulate([ChartEvent("+6s")]).is_accepted

@@ -6,6 +6,7 @@ from enum import Enum
 
 import pytest
 
+from otolith import Memory, Versioned
 from otolith.errors import BadChart, BadValue, ChartMismatch, IllegalTransition, StepFailed
 from otolith.statecharts import (
     AGENT,
@@ -372,3 +373,55 @@ def test_a_table_needs_pairs_and_names():
         Chart.from_table({"a": "b"}, initial="a")  # type: ignore[dict-item]
     with pytest.raises(BadChart, match="not a name"):
         Chart.from_table({("a", "e"): 3}, initial="a")
+
+
+# ---------------------------------------------------------------- tables that end
+
+TICKETS = {("open", "take"): "taken", ("taken", "drop"): "open", ("taken", "close"): "closed"}
+
+
+def last(chart, *events):
+    snapshot = chart.start().snapshot
+    for event in events:
+        snapshot = chart.step(snapshot, event).snapshot
+    return snapshot
+
+
+@pytest.mark.parametrize(
+    ("final", "status"), [(None, "done"), ({"closed"}, "done"), ((), "running")]
+)
+def test_a_table_ends_where_no_row_leads_out_or_where_it_says(final, status):
+    chart = Chart.from_table(TICKETS, initial="open", final=final)
+
+    assert last(chart, "take").status == "running"
+    assert last(chart, "take", "close").status == status
+
+
+def test_a_table_with_rows_for_all_states_has_no_other_ends_than_it_says():
+    chart = Chart.from_table({**TICKETS, ("*", "reset"): "open"}, initial="open")
+
+    assert last(chart, "take", "close", "reset").phase == "open"
+
+
+def test_a_machine_of_a_table_from_before_it_had_ends_is_opened_and_has_ended():
+    state = Versioned(Memory())
+    machine = state.lifecycle(Chart.from_table(TICKETS, initial="open", final=()))
+    machine.send("take")
+    chart = Chart.from_table(TICKETS, initial="open")
+
+    assert not state.lifecycle(chart).is_done
+    state.lifecycle(chart).send("close")
+    assert state.lifecycle(chart).is_done
+
+    other = Versioned(Memory())
+    resting = other.lifecycle(Chart.from_table(TICKETS, initial="open", final=()))
+    resting.send("take")
+    resting.send("close")
+    assert not resting.is_done
+    assert other.lifecycle(chart).is_done
+
+
+def test_the_initial_state_of_a_table_occurs_in_it():
+    with pytest.raises(BadChart, match="the initial state 'opne' does not occur") as caught:
+        Chart.from_table(TICKETS, initial="opne")
+    assert caught.value.hint == "its states are open, taken, closed"

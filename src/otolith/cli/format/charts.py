@@ -21,7 +21,15 @@ import click
 
 from otolith.cli.format.history import plural
 from otolith.cli.terminal import escape, pick, table
-from otolith.statecharts import Chart, Finding, Path, Paths, SimulationRun, StoredMachine
+from otolith.statecharts import (
+    Chart,
+    Finding,
+    Path,
+    Paths,
+    SimulationRun,
+    StoredMachine,
+    format_time,
+)
 
 _COLORS = {"error": "red", "warning": "yellow", "note": "blue"}
 
@@ -55,7 +63,7 @@ def run_lines(run: SimulationRun) -> Iterator[str]:
             for effect in stage.effects
         )
         texts = map(escape, (_event(stage.item), stage.phase, effects))
-        rows.append([f"{stage.time / 1e6:g}s", *texts])
+        rows.append([format_time(stage.time), *texts])
     yield from table([["time", "event", "phase", "effects"], *rows])
     if run.refusal is not None:
         yield f"{click.style('stopped', fg='red')}: {escape(run.refusal.message)}"
@@ -79,9 +87,14 @@ def run_json(run: SimulationRun) -> dict[str, Any]:
 
 
 def path_lines(found: Paths) -> Iterator[str]:
-    """Yield paths as a table, and the limits that cut the search."""
+    """Yield paths as a table, then what failed, what was not reached, and what cut the search."""
     rows = [[each.phase, " ".join(map(_event, each.script)) or "(the start)"] for each in found]
     yield from table([list(map(escape, row)) for row in rows])
+    for problem in found.problems:
+        yield f"{click.style('failed', fg='red')}: {escape(str(problem))}"
+    if found.unreached:
+        states = escape(", ".join(found.unreached))
+        yield f"{click.style('never reached', fg='yellow')}: {states}"
     for limit in found.limits:
         yield f"({limit})"
 
@@ -125,4 +138,4 @@ def _event(item: Any) -> str:
     if isinstance(item, str):
         return item
     name, data = item[0], item[1]
-    return f"+{data:g}s" if name == "after" else f"{name}:{data}"
+    return f"+{format_time(round(data * 1_000_000))}" if name == "after" else f"{name}:{data}"

@@ -7,16 +7,13 @@ it: `ResumeHint` writes these commands with the same options that this one was c
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import json
 import os
 import re
 import shlex
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -28,6 +25,7 @@ from otolith.cli.format.history import plural
 from otolith.cli.format.values import one_line
 from otolith.cli.location import open_current
 from otolith.cli.options import GlobalOptions
+from otolith.cli.run.user_code import HOW_TO_NAME, import_code
 from otolith.cli.terminal import escape
 from otolith.errors import (
     BadValue,
@@ -40,8 +38,6 @@ from otolith.errors import (
     RefExists,
 )
 from otolith.session import Versioned
-
-_HOW_TO_NAME = "name it as FILE.py:NAME or package.module:NAME"
 
 
 def load_code(options: GlobalOptions, name: str) -> Orchestrator | Agent | Task[Any]:
@@ -56,15 +52,15 @@ def load_code(options: GlobalOptions, name: str) -> Orchestrator | Agent | Task[
     source, _, attribute = name.rpartition(":") if ":" in name else (name, "", "")
     hint = "it is raised when it is imported; what it runs goes under __main__"
     with user_code_errors(name, hint):
-        module = _import(options, source)
+        module = import_code(options.directory, source)
         if attribute and not hasattr(module, attribute):
-            raise Invalid(f"{module.__name__} has no {attribute}", hint=_HOW_TO_NAME)
+            raise Invalid(f"{module.__name__} has no {attribute}", hint=HOW_TO_NAME)
         found = getattr(module, attribute) if attribute else _only_runnable(module, name)
         is_class = isinstance(found, type) and issubclass(found, Orchestrator)
         if is_class or inspect.isfunction(found):
             found = _call(found, name)
     if not isinstance(found, Orchestrator | Agent | Task):
-        raise Invalid(f"{name} is not an orchestrator, agent or task", hint=_HOW_TO_NAME)
+        raise Invalid(f"{name} is not an orchestrator, agent or task", hint=HOW_TO_NAME)
     return found
 
 
@@ -91,7 +87,7 @@ def _only_runnable(module: ModuleType, name: str) -> Any:
     if len(found) != 1:
         listed = ", ".join(found) or "none"
         message = f"{name} has {len(found)} orchestrators or agents: {listed}"
-        raise Invalid(message, hint=_HOW_TO_NAME)
+        raise Invalid(message, hint=HOW_TO_NAME)
     return next(iter(found.values()))
 
 
@@ -109,48 +105,6 @@ def _call(factory: Any, name: str) -> Any:
             hint=f"make one in the file, such as `booker = {factory.__name__}(…)`, and name that",
         ) from None
     return factory()
-
-
-def _import(options: GlobalOptions, source: str) -> ModuleType:
-    """Import a file, or a module by name from the current directory or where Python searches.
-
-    Raises:
-        Invalid: there is no such file or module.
-    """
-    if source.endswith(".py"):
-        path = (options.directory / source).resolve()
-        if not path.is_file():
-            raise Invalid(f"there is no file {source}", hint=_HOW_TO_NAME)
-        return _import_file(path)
-    if not all(part.isidentifier() for part in source.split(".")):
-        raise Invalid(f"{source!r} is not the name of a module", hint=_HOW_TO_NAME)
-    sys.path.insert(0, str(options.directory.resolve()))
-    try:
-        return importlib.import_module(source)
-    except ModuleNotFoundError as error:
-        if f"{source}.".startswith(f"{error.name}."):
-            raise Invalid(f"there is no module {error.name}", hint=_HOW_TO_NAME) from None
-        raise  # the module exists, and imports one that does not
-    finally:
-        sys.path.pop(0)
-
-
-def _import_file(path: Path) -> ModuleType:
-    """Import a file as the module of its name, as if it was started as a script."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    is_new = sys.modules.setdefault(path.stem, module) is module  # its classes are found by name
-    # As Python does for a script: it may import its neighbours.
-    sys.path.insert(0, str(path.parent))
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        if is_new:  # do not leave a half-initialised module behind
-            del sys.modules[path.stem]
-        raise
-    return module
 
 
 # ---------------------------------------------------------------- resuming

@@ -21,7 +21,13 @@ from otolith.statecharts.analysis.explore import (
     explore,
 )
 from otolith.statecharts.analysis.findings import Finding
-from otolith.statecharts.analysis.paths import Path, Paths, shortest_paths, simple_paths
+from otolith.statecharts.analysis.paths import (
+    Path,
+    PathProblem,
+    Paths,
+    shortest_paths,
+    simple_paths,
+)
 from otolith.statecharts.analysis.simulate import (
     Coverage,
     CoverageShare,
@@ -43,6 +49,7 @@ __all__ = [
     "Edge",
     "Finding",
     "Path",
+    "PathProblem",
     "Paths",
     "Refusal",
     "SimulationRun",

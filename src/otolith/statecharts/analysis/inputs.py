@@ -8,31 +8,43 @@ to fire, services may answer or fail. `RealEnvironment` is the chart with its gu
 its clock: time passes by waiting for the next timer, and events come at once.
 
 A *script* is a list of inputs as people write them: the name of an event, a pair of a name and its
-data, or `("after", seconds)` to let virtual time pass. An event that is really called `after` is
-written as a `ChartEvent`.
+data, or a time to let pass on the virtual clock:
+
+    "+6s"  "+250ms"  "+1.5h"        a text with a plus; the units are us, ms, s, m, h and d
+    6  2.5                          a number of seconds
+    ("after", 6)  ("after", "6s")   a pair; without a unit, seconds
+    timedelta(seconds=6)            also in a pair
+
+`parse_item` is the only parser of these, for Python and for the command line. An event that is
+really called `after` or `+6s` is written as a `ChartEvent`.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
+from datetime import timedelta
+from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
 from otolith.errors import BadValue, StepFailed
 from otolith.statecharts.analysis.abstract import AbstractChart, PossibleStep
 from otolith.statecharts.engine.compiled_chart import CompiledChart, StateNode
+from otolith.statecharts.engine.executable_content import parse_duration
 from otolith.statecharts.engine.step import advance, start, step
 from otolith.statecharts.snapshot import ChartEvent, ChartSnapshot, Child, Timer
 
 AFTER = "after"
+_TIME = re.compile(r"\+\.?\d")
 SECOND = 1_000_000
 PLATFORM_ERRORS = frozenset({"error", "error.execution", "error.communication", "error.platform"})
 _INTERNAL = PLATFORM_ERRORS | {"done", "done.state", "done.invoke", "error.invoke"}
 _FAR = 1 << 50
 _MAX_EQUAL_TIMERS = 2
 
-ScriptItem: TypeAlias = str | tuple[str, Any] | ChartEvent
+ScriptItem: TypeAlias = str | tuple[str, Any] | ChartEvent | int | float | timedelta
 
 
 # ---------------------------------------------------------------- scripts
@@ -57,27 +69,44 @@ def parse_item(item: ScriptItem) -> ParsedItem:
     Raises:
         BadValue: it is neither the name of an event, nor a pair, nor a time to wait.
     """
-    if isinstance(item, str):
-        return ParsedItem(ChartEvent(item))
     if isinstance(item, ChartEvent):
         return ParsedItem(item)
+    if isinstance(item, str) and not _TIME.match(item):
+        return ParsedItem(ChartEvent(item))
+    if isinstance(item, str | int | float | timedelta):
+        return ParsedItem(None, _wait(item.removeprefix("+") if isinstance(item, str) else item))
     parts: Any = item
     if not isinstance(parts, tuple | list) or len(parts) != 2 or not isinstance(parts[0], str):
         raise BadValue(
             f"{item!r} is not an item of a script",
-            hint="write a name, a pair of a name and data, or ('after', seconds)",
+            hint="write a name, a pair of a name and data, or a time such as '+6s'",
         )
     name, data = parts
-    if name != AFTER:
-        return ParsedItem(ChartEvent(name, data))
-    if isinstance(data, bool) or not isinstance(data, int | float) or not 0 <= data < 1e12:
-        raise BadValue(f"{data!r} is not a number of seconds", hint="write ('after', 2.5)")
-    return ParsedItem(None, round(data * SECOND))
+    return ParsedItem(ChartEvent(name, data)) if name != AFTER else ParsedItem(None, _wait(data))
+
+
+def _wait(time: Any) -> int:
+    """Return the microseconds of a time: a text, a number of seconds, or a timedelta.
+
+    Raises:
+        BadValue: it is none of these, or negative, or longer than 30,000 years.
+    """
+    found: int | None = None
+    if isinstance(time, str):
+        found = parse_duration(time.strip().removeprefix("+"), "s")
+    elif isinstance(time, timedelta):
+        found = time // timedelta(microseconds=1)
+    elif isinstance(time, int | float) and not isinstance(time, bool) and 0 <= time < 1e12:
+        found = round(time * SECOND)
+    if found is None or not 0 <= found < 1e12 * SECOND:
+        hint = "write '+6s', ('after', 6), 6 or a timedelta; units are us, ms, s, m, h and d"
+        raise BadValue(f"{time!r} is not a time to let pass", hint=hint)
+    return found
 
 
 def event_item(event: ChartEvent) -> ScriptItem:
     """Return an event as the item that `parse_item` reads it from."""
-    if event.name == AFTER:
+    if event.name == AFTER or _TIME.match(event.name):
         return event
     return event.name if event.data is None else (event.name, event.data)
 
@@ -86,6 +115,11 @@ def format_item(item: ScriptItem) -> str:
     """Return an item in words."""
     parsed = parse_item(item)
     return f"{to_seconds(parsed.wait)} s pass" if parsed.event is None else parsed.event.name
+
+
+def format_time(microseconds: int) -> str:
+    """Return a time as scripts write it, in seconds and without loss: `6s`, `0.00025s`."""
+    return f"{(Decimal(microseconds) / SECOND).normalize():f}s"
 
 
 def to_seconds(microseconds: int) -> float:

@@ -2,6 +2,10 @@
 
 Guards are asked and data counts, so a path says what really happens. Where a guard needs data with
 an event, give it: `events=[("pay", {"amount": 5})]`.
+
+What was tried and did not lead anywhere is reported, too: `Paths.problems` are the events at which
+the step failed, perhaps because a guard missed its data, and `Paths.unreached` the states that no
+step entered.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, overload
 
-from otolith.errors import NotFound
+from otolith.errors import BadValue, NotFound
 from otolith.statecharts.analysis.explore import Configuration, Edge, StateGraph, explore
 from otolith.statecharts.analysis.inputs import ScriptItem, format_item
 from otolith.statecharts.engine.compiled_chart import CompiledChart
@@ -44,11 +48,29 @@ class Path:
 
 
 @dataclass(frozen=True, slots=True)
+class PathProblem:
+    """An event at which the step failed, and where."""
+
+    phase: str
+    """The active state; "" if the chart could not start."""
+    event: str
+    message: str
+
+    def __str__(self) -> str:
+        where = f"{self.event} in {self.phase}" if self.phase else "the start"
+        return f"{where} failed: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
 class Paths(Sequence[Path]):
     """Paths, the shortest first. `limits` says why there may be more; empty if these are all."""
 
     paths: tuple[Path, ...]
     limits: tuple[str, ...] = ()
+    problems: tuple[PathProblem, ...] = ()
+    """Events that were tried and failed: no path leads through them."""
+    unreached: tuple[str, ...] = ()
+    """States that were never entered, in document order; () if only one was looked for."""
 
     @property
     def is_complete(self) -> bool:
@@ -73,20 +95,27 @@ def shortest_paths(
     chart: CompiledChart,
     to: Goal | None = None,
     *,
+    limit: int = 1_000,
     events: Iterable[ScriptItem] | None = None,
     data: Mapping[str, Any] | None = None,
     max_configurations: int = 10_000,
 ) -> Paths:
     """Return one shortest path to each set of active states; with `to`, one to the nearest such.
 
+    More than `limit` are not returned, and `limits` then says so.
+
     Raises:
         NotFound: `to` names a state that the chart does not have.
+        BadValue: `limit` is negative.
     """
+    _check_limit(limit)
     holds = None if to is None else _goal(chart, to)
     items = None if events is None else tuple(events)
+    possible: StateGraph | None = None
     until = holds
     if holds is None:
-        until = _all_met(explore(chart, events=items, max_configurations=max_configurations))
+        possible = explore(chart, events=items, max_configurations=max_configurations)
+        until = _all_met(possible)
     graph = explore(
         chart,
         guards="real",
@@ -98,13 +127,60 @@ def shortest_paths(
     if holds is not None:
         found = graph.first(holds)
         ends = [] if found is None else [found]
-        return Paths(tuple(_path(graph, end) for end in ends), () if ends else tuple(graph.limits))
+        return _limited(graph, ends, limit, limits=() if ends else graph.limits)
     firsts: dict[tuple[str, ...], Configuration] = {}
     for each in graph.configurations:
         firsts.setdefault(each.states, each)
     is_all = until is not None and graph.limits == ["stopped at what was looked for"]
-    limits = () if is_all else tuple(graph.limits)
-    return Paths(tuple(_path(graph, end) for end in firsts.values()), limits)
+    limits = () if is_all else graph.limits
+    # Stopped early, it has rested everywhere, and may not have passed through everything.
+    unreached = _unreached(chart, possible if is_all and possible is not None else graph)
+    return _limited(graph, firsts.values(), limit, limits=limits, unreached=unreached)
+
+
+def _limited(
+    graph: StateGraph,
+    ends: Iterable[Configuration],
+    limit: int,
+    *,
+    limits: Iterable[str],
+    unreached: tuple[str, ...] = (),
+) -> Paths:
+    """Return the paths to some configurations, up to a limit, with what else was found."""
+    all_ends = tuple(ends)
+    cut = _cut(limit) if len(all_ends) > limit else ()
+    paths = tuple(_path(graph, end) for end in all_ends[:limit])
+    return Paths(paths, (*limits, *cut), _problems(graph), unreached)
+
+
+def _cut(limit: int) -> tuple[str, ...]:
+    return (f"stopped at {limit:,} paths; there are more",)
+
+
+def _check_limit(limit: int) -> None:
+    if limit < 0:
+        raise BadValue(f"limit must be at least 0, got {limit}", hint="leave it out for 1,000")
+
+
+def _unreached(chart: CompiledChart, graph: StateGraph) -> tuple[str, ...]:
+    """Return the states that no step of a graph has entered."""
+    lines = (line for trace in graph.traces() for line in trace if not line.session)
+    entered = {id for line in lines for id in line.entered}
+    states = (node.id for node in chart.order[1:] if node.kind != "history")
+    return tuple(id for id in states if id not in entered)
+
+
+def _problems(graph: StateGraph) -> tuple[PathProblem, ...]:
+    """Return the steps of a graph that failed, each once."""
+    found = (
+        PathProblem(
+            "" if each.source < 0 else graph.configurations[each.source].phase,
+            each.event,
+            each.message,
+        )
+        for each in graph.problems
+    )
+    return tuple(dict.fromkeys(found))
 
 
 def simple_paths(
@@ -123,23 +199,26 @@ def simple_paths(
 
     Raises:
         NotFound: `to` names a state that the chart does not have.
+        BadValue: `limit` is negative.
     """
+    _check_limit(limit)
     holds = None if to is None else _goal(chart, to)
     graph = explore(
         chart, guards="real", events=events, data=data, max_configurations=max_configurations
     )
     limits = list(graph.limits)
     found: list[tuple[Edge | int, ...]] = []
-    search = _Search(graph, holds, limit * _TRIES_PER_PATH)
+    search = _Search(graph, holds, (limit + 1) * _TRIES_PER_PATH)
     for path in search.run():
         if len(found) == limit:
-            limits.append(f"stopped at {limit:,} paths; there are more")
+            limits += _cut(limit)
             break
         found.append(path)
     if search.tries <= 0:
         limits.append("stopped searching; there may be more")
     paths = sorted((search.path(each) for each in found), key=len)
-    return Paths(tuple(paths), tuple(limits))
+    unreached = () if to is not None else _unreached(chart, graph)
+    return Paths(tuple(paths), tuple(limits), _problems(graph), unreached)
 
 
 class _Search:

@@ -122,7 +122,8 @@ def simulate(
 
     Args:
         chart: The chart.
-        events: Names, pairs of a name and data, and `("after", seconds)` to let time pass.
+        events: Names, pairs of a name and data, and times to let pass; `inputs.py` lists their
+            forms.
         data: The data that the chart is started with.
         now: When it is started, in microseconds since 1970.
         is_strict: Whether an event that no transition takes ends the run; by default not in SCXML,

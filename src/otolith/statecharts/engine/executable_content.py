@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, ClassVar, TypeAlias
 
 from otolith.errors import BadChart, BadValue, StepFailed
@@ -59,19 +60,29 @@ _EXPRESSION_ERRORS = (
     *(RecursionError, ArithmeticError, LookupError, TypeError, ValueError),
 )
 _NAME = re.compile(r"(?!__)[^\W\d][\w$]*")
-_UNITS = {"ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
-_DURATION = re.compile(r"\s*(\d*\.?\d+)\s*(ms|s|m|h|d)?\s*")
+_UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
+_UNITS["d"] = 24 * _UNITS["h"]
+_DURATION = re.compile(r"\s*(\d*\.?\d+)\s*(us|ms|s|m|h|d)?\s*")
+
+
+def parse_duration(text: str, unit: str) -> int | None:
+    """Return the microseconds of a text such as `1.5s`; without a unit it counts in `unit`.
+
+    The units are us, ms, s, m, h and d. None if it is not such a text.
+    """
+    found = _DURATION.fullmatch(text) if len(text) < 40 else None
+    return None if found is None else int(Decimal(found[1]) * _UNITS[found[2] or unit])
 
 
 def parse_delay(value: Any, place: str = "") -> int:
     """Return microseconds: of a number of milliseconds, or of a text such as `1.5s` or `200ms`."""
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15:
         return int(value * 1_000)
-    found = _DURATION.fullmatch(value) if isinstance(value, str) and len(value) < 40 else None
+    found = parse_duration(value, "ms") if isinstance(value, str) else None
     if found is None:
         message = f"a delay must be milliseconds or a text such as 1.5s, got {value!r}"
         raise ChartFailure(message, place=place)
-    return int(float(found[1]) * _UNITS[found[2] or "ms"])
+    return found
 
 
 class ContentCompiler:

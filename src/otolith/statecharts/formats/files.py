@@ -162,7 +162,7 @@ def read_table(
     table: Mapping[tuple[Any, str], Any],
     *,
     initial: Any,
-    final: Collection[Any] = (),
+    final: Collection[Any] | None = None,
     name: str = "table",
     data: Mapping[str, Any] | None = None,
     version: str = "",
@@ -171,15 +171,18 @@ def read_table(
 
     The state `*` stands for every state that is not final: its transitions belong to the root,
     where those of a state come first. States are strings, or members of an enum whose values are
-    strings.
+    strings. Without `final`, the states that no row leads out of are final; with it, those that it
+    names, and no others.
 
         read_table({("draft", "submit"): "review", ("*", "drop"): "gone"}, initial="draft")
 
     Raises:
         BadChart: a key is not a pair, or the initial state does not occur.
     """
-    ends = {_name_of(state) for state in final}
+    ends = {_name_of(state) for state in final or ()}
+    # The order of states is part of the hash: the initial one comes first, wherever it occurs.
     transitions: dict[str, list[Transition]] = {_name_of(initial): []}
+    named = dict.fromkeys(ends)
     anywhere: list[Transition] = []
     rows: Mapping[Any, Any] = table
     for key, target in rows.items():
@@ -189,9 +192,13 @@ def read_table(
         place = f"({source}, {event})"
         transition = Transition((event,), (goal,), is_internal=False, place=place)
         transitions.setdefault(goal, [])
+        named |= {source: None, goal: None}
         (anywhere if source == ANY_STATE else transitions.setdefault(source, [])).append(transition)
     for end in ends:
         transitions.setdefault(end, [])
+    _check_initial(_name_of(initial), named)
+    if final is None and not anywhere:
+        ends = {state for state, found in transitions.items() if not found}
     children = [
         State(
             id=state,
@@ -201,16 +208,24 @@ def read_table(
         )
         for state, found in transitions.items()
     ]
+    first = Transition((), (_name_of(initial),), is_internal=False, place=name)
     root = State(
         id=f"#{name}",
         kind="compound",
         children=tuple(children),
-        initial=Transition((), (_name_of(initial),), is_internal=False, place=name),
+        initial=first,
         transitions=tuple(anywhere),
         data=tuple(Datum(key, Literal(value)) for key, value in (data or {}).items()),
         place=name,
     )
     return Definition(name=name, root=root, version=version)
+
+
+def _check_initial(initial: str, named: Collection[str]) -> None:
+    if initial not in named:
+        known = ", ".join(list(named)[:12]) or "none"
+        why = f"the initial state {initial!r} does not occur in it"
+        raise BadChart(why, place="the table", hint=f"its states are {known}")
 
 
 def _name_of(value: Any) -> str:
