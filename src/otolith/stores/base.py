@@ -356,6 +356,20 @@ def check_conditions(
             raise NotFound(f"object {needed.hex()[:12]} is gone", hint="write it again")
 
 
+def check_limit(limit: object, name: str = "limit_bytes") -> int | None:
+    """Return the limit of a store: a number of bytes, or None for no limit.
+
+    Raises:
+        Invalid: it is neither.
+    """
+    if limit is None or (type(limit) is int and limit > 0):
+        return limit
+    raise Invalid(
+        f"{name} must be a number of bytes, at least 1, got {limit!r}",
+        hint="leave it out for no limit",
+    )
+
+
 def check_quota(used_bytes: int, new_bytes: int, limit_bytes: int | None) -> None:
     """Raise QuotaExceeded if new objects would pass the limit of a store."""
     if limit_bytes is not None and new_bytes and used_bytes + new_bytes > limit_bytes:

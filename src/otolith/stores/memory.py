@@ -17,6 +17,7 @@ from otolith.stores.base import (
     Usage,
     check_batch,
     check_conditions,
+    check_limit,
     check_prefix,
     check_quota,
     count_remembered,
@@ -34,7 +35,7 @@ class MemoryStore:
     """
 
     def __init__(self, *, limit_bytes: int | None = None) -> None:
-        self._limit_bytes = limit_bytes
+        self._limit_bytes = check_limit(limit_bytes)
         self._lock = Lock()
         self._closed = False
         self._objects: dict[Hash, bytes] = {}

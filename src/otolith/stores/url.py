@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote
 
 from otolith.errors import Invalid, Unsupported
-from otolith.stores.base import Store
+from otolith.stores.base import Store, check_limit
 from otolith.stores.keyvalue import KeyValueStore, KVStore
 from otolith.stores.layers import CachedStore
 from otolith.stores.memory import MemoryStore
@@ -89,7 +89,7 @@ class InMemory(MemoryStore):
     """
 
     def __init__(self, *, size_limit: int | None = None) -> None:
-        super().__init__(limit_bytes=_checked_limit(size_limit))
+        super().__init__(limit_bytes=check_limit(size_limit, "size_limit"))
 
 
 class Disk(SqliteStore):
@@ -110,7 +110,9 @@ class Disk(SqliteStore):
         durability: Literal["full", "fast"] = "full",
     ) -> None:
         file = file_in(os.fspath(path))
-        super().__init__(file, durability=durability, limit_bytes=_checked_limit(size_limit))
+        super().__init__(
+            file, durability=durability, limit_bytes=check_limit(size_limit, "size_limit")
+        )
 
 
 class Cache(CachedStore):
@@ -139,12 +141,4 @@ def as_store(store: StoreLike) -> Store:
     raise Invalid(
         f"cannot store a state in {kind}",
         hint="give a store (Memory(), Disk(path), Cache(store)), a KVStore, a path or a URL",
-    )
-
-
-def _checked_limit(size_limit: object) -> int | None:
-    if size_limit is None or (isinstance(size_limit, int) and size_limit > 0):
-        return size_limit
-    raise Invalid(
-        f"the size limit must be a number of bytes, got {size_limit!r}", hint="omit it for none"
     )

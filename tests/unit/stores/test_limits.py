@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from time import monotonic
 
@@ -10,7 +11,8 @@ import pytest
 from blake3 import blake3
 
 import otolith
-from otolith.errors import BadValue, Busy, Invalid
+from otolith.care import prune, verify
+from otolith.errors import BadValue, Busy, Invalid, QuotaExceeded
 from otolith.stores import Batch, MemoryStore, Object, SqliteStore, Swap
 from otolith.stores.base import OBJECT_LIMIT_BYTES
 from otolith.types import Hash
@@ -118,3 +120,65 @@ def test_all_who_wait_for_a_locked_file_are_told_together(tmp_path):
     assert monotonic() - began < 0.5 * len(threads) / 2  # one by one, they would take all of it
     holder.close()
     store.close()
+
+
+# The limit of a store
+
+
+@pytest.mark.parametrize("limit_bytes", [0, -1, 1.5, "1 GB", True])
+@pytest.mark.parametrize("place", ["memory:", "a.db"])
+def test_a_limit_is_a_number_of_bytes(tmp_path, place, limit_bytes):
+    url = place if place.endswith(":") else str(tmp_path / place)
+    with pytest.raises(Invalid, match="at least 1"):
+        otolith.open(url, limit_bytes=limit_bytes)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_limit_below_an_empty_store_refuses_everything(tmp_path):
+    with pytest.raises(QuotaExceeded, match="the limit of 1000 bytes"):
+        otolith.open(tmp_path / "a.db", limit_bytes=1000)
+
+
+def fill(state, size):
+    """Commit random bytes until the store refuses them; return how many commits landed."""
+    for number in range(1000):
+        state[f"x/{number}"] = os.urandom(size)
+        try:
+            state.commit()
+        except QuotaExceeded:
+            return number
+    raise AssertionError("there is no limit")
+
+
+@pytest.mark.parametrize("limit_bytes", [30_000, 50_000, 200_000])
+def test_a_file_never_has_more_bytes_than_its_limit(tmp_path, limit_bytes):
+    path = tmp_path / "a.db"
+    with otolith.open(path, limit_bytes=limit_bytes) as repo:
+        state = repo.session("s")
+        landed = fill(state, 1000)
+        assert len(state.status()) == 1  # nothing is lost: the edit is still staged
+    assert path.stat().st_size <= limit_bytes
+    with otolith.open(path) as repo:
+        assert len(repo.session("s").get("x", {})) == landed
+        assert verify(repo, level="deep").ok
+
+
+def test_a_file_that_is_over_its_limit_takes_commits_again_once_it_was_pruned(tmp_path):
+    path = tmp_path / "a.db"
+    with otolith.open(path) as repo:
+        state = repo.session("s")
+        state["w"] = os.urandom(100_000)
+        state.commit()
+        scratch = state.fork("scratch")
+        scratch["x"] = os.urandom(1_000_000)
+        scratch.commit()
+    with otolith.open(path, limit_bytes=1_000_000) as repo:
+        state = repo.session("s")
+        state["y"] = 1
+        with pytest.raises(QuotaExceeded):
+            state.commit()
+        repo.delete_branch("s", "scratch")  # what adds no object is written
+        prune(repo, expire_seconds=0)
+        state.commit()
+        assert fill(state, 10_000) > 10
+    assert path.stat().st_size <= 1_000_000

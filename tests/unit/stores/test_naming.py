@@ -72,11 +72,11 @@ def test_a_disk_has_everything_after_it_is_opened_again(tmp_path):
     again.close()
 
 
-@pytest.mark.parametrize("size_limit", [0, -1, 1.5, "1 GB"])
+@pytest.mark.parametrize("size_limit", [0, -1, 1.5, "1 GB", True])
 def test_a_size_limit_is_a_number_of_bytes(tmp_path, size_limit):
-    with pytest.raises(Invalid, match="size limit"):
+    with pytest.raises(Invalid, match="size_limit"):
         Disk(tmp_path / "agent", size_limit=size_limit)
-    with pytest.raises(Invalid, match="size limit"):
+    with pytest.raises(Invalid, match="size_limit"):
         Memory(size_limit=size_limit)
     assert not (tmp_path / "agent").exists()
 

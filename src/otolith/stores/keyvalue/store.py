@@ -30,6 +30,7 @@ from otolith.stores.base import (
     Usage,
     check_batch,
     check_conditions,
+    check_limit,
     check_prefix,
     check_quota,
     digest,
@@ -71,7 +72,7 @@ class KeyValueStore:
             )
         self.kv = kv
         self._lock = kv._guard  # noqa: SLF001 - one lock for all stores over one KVStore
-        self._limit_bytes = limit_bytes
+        self._limit_bytes = check_limit(limit_bytes)
         self._client = KVClient(kv)
         self._parts = PartCache(self._client)
         self._closed = False

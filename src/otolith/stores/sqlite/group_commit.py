@@ -30,7 +30,8 @@ from otolith.stores.sqlite.connections import ConnectionPool
 from otolith.stores.sqlite.delta import StoredObject
 from otolith.stores.sqlite.objects import ObjectTable, PreparedRow
 from otolith.stores.sqlite.refs import MoveTable, RefRow, RefTable
-from otolith.stores.sqlite.sql import roll_back, translated
+from otolith.stores.sqlite.schema import PAGE_BYTES
+from otolith.stores.sqlite.sql import quota_exceeded, roll_back, translated
 from otolith.types import Hash
 
 
@@ -57,6 +58,9 @@ class GroupCommit:
         self._objects = objects
         self._refs = refs
         self._moves = moves
+        # The most pages that the file may have; those that are still in the WAL count.
+        limit = pool.file.limit_bytes
+        self._limit_pages = None if limit is None else max(1, limit // PAGE_BYTES)
         self._waiting: deque[PendingWrite] = deque()
         self._disk_failure = ""
         # As of our last commit. A version means something only on the connection that returned it.
@@ -208,6 +212,9 @@ class GroupCommit:
         except Error as error:
             write.error = error
             return
+        if self._is_over_limit(connection) and write.rows:
+            write.error = quota_exceeded(self._pool.file.path, self._pool.file.limit_bytes or 0)
+            return
         write.added, fresh = self._objects.insert(connection, write.rows)
         self._refs.raise_fences(connection, batch.fences)
         change = 0
@@ -221,6 +228,15 @@ class GroupCommit:
             change += self._refs.put(connection, row, name, new, last)
         if change:
             self._refs.add_to_total(connection, change)
+
+    def _is_over_limit(self, connection: apsw.Connection) -> bool:
+        """Tell whether the file has more pages than it may; if not, SQLite lets it add no more.
+
+        SQLite takes no limit below the current size. So one is set before each write, and applies
+        as soon as a collection has made the file small enough.
+        """
+        limit = self._limit_pages
+        return limit is not None and connection.pragma("max_page_count", limit) > limit
 
     def _translated(self, error: apsw.Error) -> Error:
         file = self._pool.file

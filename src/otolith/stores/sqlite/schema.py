@@ -331,8 +331,6 @@ def _set_up_writer(connection: apsw.Connection, file: StoreFile, *, create: bool
         connection.pragma("checkpoint_fullfsync", 1)
     _set_pragmas(connection)
     check_schema(connection, file.path, create=create)
-    if file.limit_bytes is not None:
-        connection.pragma("max_page_count", max(1, file.limit_bytes // PAGE_BYTES))
 
 
 def _busy_handler(seconds: float) -> Callable[[int], bool]:

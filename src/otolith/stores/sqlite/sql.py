@@ -141,16 +141,21 @@ def lacks_shared_memory(error: apsw.Error) -> bool:
     return bool(getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE)
 
 
+def quota_exceeded(path: str, limit_bytes: int) -> QuotaExceeded:
+    """Return the error for a write that the limit of a file refuses."""
+    return QuotaExceeded(
+        f"{path}: the write would pass the limit of {limit_bytes} bytes",
+        hint="prune, or open it with a higher limit_bytes",
+    )
+
+
 def translated(error: apsw.Error, path: str, *, limit_bytes: int | None = None) -> Error:
     """Return our error for one of SQLite's. Give the limit of the file if it may be the cause."""
     if isinstance(error, _DAMAGE):
         reason = "a scan of it does not end" if isinstance(error, apsw.InterruptError) else error
         return Corrupt(f"{path} is damaged: {reason}", hint=FSCK)
     if isinstance(error, apsw.FullError) and limit_bytes is not None:
-        return QuotaExceeded(
-            f"{path}: the write would pass the limit of {limit_bytes} bytes",
-            hint="prune, or open it with a higher limit_bytes",
-        )
+        return quota_exceeded(path, limit_bytes)
     if isinstance(error, apsw.FullError) or lacks_shared_memory(error):
         return Full(f"{path}: the disk is full", hint="make room and try again")
     match error:

@@ -34,6 +34,7 @@ from otolith.stores.base import (
     Store,
     Usage,
     check_header,
+    check_limit,
     check_object,
     check_object_size,
     check_prefix,
@@ -76,6 +77,8 @@ class SqliteStore:
         if durability not in {"full", "fast"}:
             raise Invalid(f"durability {durability!r} is not known", hint="use 'full' or 'fast'")
         absolute = os.path.abspath(path)  # noqa: PTH100 - a symlink stays what the user named
+        if limit_bytes is not None:
+            check_limit(limit_bytes)
         file = schema.StoreFile(
             absolute, durability, limit_bytes, read_only, busy_timeout_seconds, vfs
         )
