@@ -12,7 +12,7 @@
 
 Open        open, Repo, Versioned, Live
 Stores      Disk, Memory, Cache, KVStore
-Look        view, events, Event, Commit, Change, Merge, PathConflict, Branch, Snapshot
+Look        view, events, Event, ActionEvent, Commit, Change, Merge, PathConflict, Branch, Snapshot
 Act         Agent, Orchestrator, AgentState, WorkingMemory, Tool, tool, Workspace, Runner, Chart
 Talk        Message, ToolCall
 Values      Codecs, migration
@@ -34,6 +34,7 @@ _HOME = {
     "Versioned": "otolith.session",
     "Live": "otolith.state",
     "Event": "otolith.state",
+    "ActionEvent": "otolith.state",
     "events": "otolith.state",
     "view": "otolith.views",
     "Agent": "otolith.agent",
@@ -109,13 +110,14 @@ if TYPE_CHECKING:
     )
     from otolith.opening import open
     from otolith.session import Repo, Versioned
-    from otolith.state import Event, Live, events
+    from otolith.state import ActionEvent, Event, Live, events
     from otolith.statecharts import Chart
     from otolith.stores import Cache, Disk, KVStore, Memory
     from otolith.views import view
     from otolith.workspace import Runner, Workspace
 
 __all__ = [
+    "ActionEvent",
     "Agent",
     "AgentState",
     "BadValue",

@@ -6,7 +6,17 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from otolith.state.base import AnyState
-    from otolith.state.event_log import Event, EventLog
+    from otolith.state.event_log import (
+        ActionEvent,
+        ClarifyEvent,
+        ErrorEvent,
+        Event,
+        EventLog,
+        OutputEvent,
+        SuccessEvent,
+        TaskStartEvent,
+        ToolCallEvent,
+    )
     from otolith.state.frames import Frame
     from otolith.state.live import Live, Stateless, state_of
     from otolith.state.schema.checks import Misfit
@@ -15,14 +25,21 @@ if TYPE_CHECKING:
     from otolith.state.stored_events import events
 
 __all__ = [
+    "ActionEvent",
     "AnyState",
+    "ClarifyEvent",
+    "ErrorEvent",
     "Event",
     "EventLog",
     "Frame",
     "Live",
     "Misfit",
+    "OutputEvent",
     "Schema",
     "Stateless",
+    "SuccessEvent",
+    "TaskStartEvent",
+    "ToolCallEvent",
     "events",
     "has_pydantic_parts",
     "pydantic_adapter",
@@ -31,6 +48,10 @@ __all__ = [
 ]
 
 _HOME = {
+    **dict.fromkeys(
+        ["ActionEvent", "ClarifyEvent", "ErrorEvent", "OutputEvent", "SuccessEvent"], "event_log"
+    ),
+    **dict.fromkeys(["TaskStartEvent", "ToolCallEvent"], "event_log"),
     "Event": "event_log",
     "EventLog": "event_log",
     "Frame": "frames",

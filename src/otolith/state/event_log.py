@@ -217,6 +217,11 @@ class Event:
         return found
 
     @property
+    def commit_hash(self) -> str | None:
+        """The id of the commit that recorded it: another name for `commit`."""
+        return self.commit
+
+    @property
     def when(self) -> datetime:
         """The time, in UTC."""
         return _EPOCH + timedelta(microseconds=self.time)
@@ -236,7 +241,62 @@ class Event:
 
     def __repr__(self) -> str:
         by = f" by {self.agent}" if self.agent else ""
-        return f"<Event {self.index} {self.kind}{by} {self.data!r}>"
+        return f"<{type(self).__name__} {self.index} {self.kind}{by} {self.data!r}>"
+
+
+# Kinds as classes, for `isinstance(event, ActionEvent)`; an event of any other kind is an `Event`.
+
+
+class ActionEvent(Event):
+    """What an agent did: an action, a reply of its model, or a call of a tool."""
+
+
+class OutputEvent(ActionEvent):
+    """What the model of an agent replied."""
+
+
+class ToolCallEvent(ActionEvent):
+    """A tool that was called, with its arguments and its result or error."""
+
+
+class TaskStartEvent(Event):
+    """What an agent was asked to do."""
+
+
+class SuccessEvent(Event):
+    """The answer of a task that is done."""
+
+
+class ErrorEvent(Event):
+    """Why a task failed."""
+
+
+class ClarifyEvent(Event):
+    """What an agent asks a person before it continues."""
+
+
+_CLASS_OF_KIND: dict[str, type[Event]] = {
+    "action": ActionEvent,
+    "output": OutputEvent,
+    "tool_call": ToolCallEvent,
+    "input": TaskStartEvent,
+    "success": SuccessEvent,
+    "error": ErrorEvent,
+    "question": ClarifyEvent,
+}
+
+
+def make_event(
+    kind: str,
+    time: int,
+    agent: str,
+    index: int,
+    *,
+    load: Callable[[], dict[str, Any]],
+    find: Callable[[], str | None],
+) -> Event:
+    """Return an event, of the class of its kind."""
+    return _CLASS_OF_KIND.get(kind, Event)(kind, time, agent, index, load, find)
 
 
 def _head(event: Event) -> tuple[object, ...]:

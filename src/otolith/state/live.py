@@ -26,7 +26,14 @@ from otolith.core import (
 )
 from otolith.errors import BadPath, BadValue, KeyNotFound, Unsupported
 from otolith.state.base import AnyState
-from otolith.state.event_log import CommonEvents, Event, EventLog, Reducer, check_event
+from otolith.state.event_log import (
+    CommonEvents,
+    Event,
+    EventLog,
+    Reducer,
+    check_event,
+    make_event,
+)
 from otolith.state.stored_events import check_count
 from otolith.state.tracker.held import put_part, remove_part
 from otolith.types import Clock
@@ -433,7 +440,7 @@ class LiveEventLog(EventLog):
 
 
 def _event(kind: str, time: int, agent: str, index: int, data: dict[str, Any]) -> Event:
-    return Event(kind, time, agent, index, data.copy, lambda: None)
+    return make_event(kind, time, agent, index, load=data.copy, find=lambda: None)
 
 
 def _no_commit(target: Commit | str) -> Unsupported:

@@ -41,6 +41,7 @@ from otolith.state.event_log import (
     Reducer,
     check_event,
     common_events,
+    make_event,
 )
 from otolith.types import Clock
 
@@ -247,8 +248,13 @@ class StoredEventLog(EventLog):
             data = cells.load(parts[b"data"]) if b"data" in parts else {}
             return data if isinstance(data, dict) else {}
 
-        return Event(
-            kind, time, str(agent or ""), index, load, lambda: self._find(index, cell, log)
+        return make_event(
+            kind,
+            time,
+            str(agent or ""),
+            index,
+            load=load,
+            find=lambda: self._find(index, cell, log),
         )
 
     # The commit that recorded an event

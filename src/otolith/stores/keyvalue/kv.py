@@ -4,14 +4,16 @@ Keys are short and plain (lower-case letters, digits and "-"), so they can be fi
 bytes of any length, also empty; nearly all are below 64 KiB.
 
 `KVStore` is the class to derive from. `KVClient` is how this package calls it: in groups that are
-not too large, with answers checked and failures translated.
+not too large, with answers checked and failures translated. Classes that were written for agex work
+as they are: `get_many(*keys)`, `set_many(**values)`, and `items()` in place of `keys(prefix)`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from inspect import Parameter, signature
 from threading import RLock
 from typing import Any, ClassVar, Self
 
@@ -105,6 +107,10 @@ class KVClient:
             getattr(type(kv), name) is not getattr(KVStore, name)  # has it overridden the default?
             for name in ("swap", "delete", "keys")
         )
+        self._items: Callable[[], Iterable[Any]] | None = getattr(kv, "items", None)
+        self.lists = self.lists or self._items is not None
+        self._spreads_keys = _takes(kv.get_many, Parameter.VAR_POSITIONAL)
+        self._spreads_values = _takes(kv.set_many, Parameter.VAR_KEYWORD)
 
     def get(self, key: str) -> bytes | None:
         """Return the bytes under a key, or None."""
@@ -116,8 +122,9 @@ class KVClient:
         """Return the values that are there."""
         found: dict[str, bytes] = {}
         for start in range(0, len(keys), _KEYS_AT_ONCE):
+            wanted = keys[start : start + _KEYS_AT_ONCE]
             with self._translated("get_many"):
-                some = self._kv.get_many(keys[start : start + _KEYS_AT_ONCE])
+                some = self._kv.get_many(*(wanted if self._spreads_keys else [wanted]))
             for key, value in some.items():
                 found[key] = self._checked("get_many", value)
         return found
@@ -126,7 +133,10 @@ class KVClient:
         """Store values, in their order."""
         for group in _groups(values):
             with self._translated("set_many"):
-                self._kv.set_many(group)
+                if self._spreads_values:
+                    self._kv.set_many(**group)  # type: ignore[arg-type]
+                else:
+                    self._kv.set_many(group)
 
     def delete_many(self, keys: Sequence[str]) -> None:
         """Remove keys, if the KVStore can."""
@@ -138,6 +148,8 @@ class KVClient:
     def keys(self, prefix: str) -> set[str]:
         """Return every key that starts with a prefix."""
         with self._translated("keys"):
+            if self._items is not None and type(self._kv).keys is KVStore.keys:
+                return {key for key, _ in self._items() if key.startswith(prefix)}
             return {key for key in self._kv.keys(prefix) if key.startswith(prefix)}
 
     def swap(self, key: str, old: bytes | None, new: bytes) -> bool:
@@ -169,6 +181,11 @@ class KVClient:
             return bytes(value)
         kind = type(value).__name__
         raise Invalid(f"{self.name}.{call} returned {kind}", hint="return the bytes that were set")
+
+
+def _takes(method: Callable[..., object], kind: object) -> bool:
+    """Tell whether a method takes arguments of a kind, such as `*keys`."""
+    return any(each.kind is kind for each in signature(method).parameters.values())
 
 
 def _groups(values: Mapping[str, bytes]) -> Iterator[dict[str, bytes]]:
