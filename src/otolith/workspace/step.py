@@ -147,6 +147,17 @@ class Step:
         return f"<Step {self.commit.id[:10] if self.commit else '-'} {outcome}{value}>"
 
 
+_COUNTS = ("output_bytes", "shown_chars", "handover_bytes")
+_OPTIONAL_COUNTS = (
+    "memory_bytes", "cpu_seconds", "file_bytes", "disk_bytes", "processes", "open_files",
+)  # fmt: skip
+"""The limits of a runner that may be None, for none."""
+
+
+def _is_number(value: object, kinds: type | tuple[type, ...] = (int, float)) -> bool:
+    return isinstance(value, kinds) and not isinstance(value, bool)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Runner:
     """How steps are run: their sandbox, their limits, and one process for each or for many.
@@ -188,14 +199,23 @@ class Runner:
     def __post_init__(self) -> None:
         if self.mode not in ("cold", "warm"):
             raise Invalid(f"mode={self.mode!r} is not known", hint="use 'cold' or 'warm'")
-        for name in ("wall_seconds", "grace_seconds", "capture_seconds", "shown_chars"):
-            if not (value := getattr(self, name)) > 0:
-                raise Invalid(f"{name} must be more than 0, got {value}", hint="leave it out")
-        if self.disk_bytes is not None and self.disk_bytes < 1:
-            raise Invalid(
-                f"disk_bytes must be at least 1, got {self.disk_bytes}",
-                hint="None means without limit",
-            )
+        for name in ("wall_seconds", "grace_seconds", "capture_seconds"):
+            value = getattr(self, name)
+            if not _is_number(value) or not value > 0:
+                raise Invalid(
+                    f"{name} must be a number of seconds above 0, got {value!r}",
+                    hint="leave it out",
+                )
+        for name in (*_COUNTS, *_OPTIONAL_COUNTS):
+            value = getattr(self, name)
+            is_unlimited = value is None and name in _OPTIONAL_COUNTS
+            if not is_unlimited and (not _is_number(value, int) or value < 1):
+                raise Invalid(
+                    f"{name} must be a whole number of at least 1, got {value!r}",
+                    hint="2 << 30 is 2 GiB"
+                    if name.endswith("bytes")
+                    else "leave it out for the default",
+                )
 
     def __repr__(self) -> str:
         """Show what is not the default; of the environment, the names only."""

@@ -193,7 +193,7 @@ def test_a_size_is_a_number_and_a_unit(text, count):
     assert parse_bytes(text) == count
 
 
-@pytest.mark.parametrize("text", ["", "much", "-1", "2T", "1 000"])
+@pytest.mark.parametrize("text", ["", "much", "-1", "2T", "1 000", "0", "0.4"])
 def test_anything_else_is_no_size(text):
     with pytest.raises(click.UsageError):
         parse_bytes(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,9 +98,18 @@ def test_holes_of_a_file_that_is_too_long_to_keep_do_not_count(workspace: Worksp
     assert workspace.run("import os; os.remove('sparse')").ok
 
 
-def test_a_limit_of_nothing_is_refused() -> None:
-    with pytest.raises(Invalid, match="disk_bytes must be at least 1, got 0"):
-        Runner(disk_bytes=0)
+@pytest.mark.parametrize("value", [0, -1, "2G", 1.5, True])
+@pytest.mark.parametrize("name", ["memory_bytes", "disk_bytes", "processes", "output_bytes"])
+def test_a_limit_that_is_no_whole_number_above_nothing_is_refused(name: str, value: Any) -> None:
+    with pytest.raises(Invalid) as caught:
+        Runner(**{name: value})
+    assert f"{name} must be a whole number of at least 1, got {value!r}" in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [0, float("nan"), "60", None])
+def test_seconds_that_are_no_number_above_nothing_are_refused(value: Any) -> None:
+    with pytest.raises(Invalid, match="wall_seconds must be a number of seconds above 0"):
+        Runner(wall_seconds=value)
 
 
 def test_no_limit_is_no_limit(tmp_path: Path) -> None:

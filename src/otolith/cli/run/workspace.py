@@ -97,9 +97,11 @@ def parse_bytes(size: str) -> int:
         UsageError: it is not a size.
     """
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]i?|)b?", size.strip().lower())
-    if found is None:
-        raise click.UsageError(f"{size!r} is not a size\nwrite 512M, 2G, 2GiB or a number of bytes")
-    return int(float(found[1]) * _BYTES[found[2]])
+    count = 0 if found is None else int(float(found[1]) * _BYTES[found[2]])
+    if count < 1:
+        hint = "write 512M, 2G, 2GiB or a number of bytes above 0"
+        raise click.UsageError(f"{size!r} is not a size\n{hint}")
+    return count
 
 
 class OpenWorkspace(NamedTuple):
