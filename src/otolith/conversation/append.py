@@ -431,13 +431,25 @@ class MessageAppender:
     def _completed(self, start: int, messages: Sequence[Message]) -> list[Message]:
         """Return messages with their id, time and tokens; note those that are permanent."""
         complete, id = [], self._store.last_id()
-        for at, message in enumerate(messages, start):
+        for at, message in enumerate(self._timed(messages), start):
             made = self._complete(message, id)
             id = made.id
             if made.role is Role.SYSTEM or made.is_pinned or self._answers_permanent(made):
                 self._new_permanent[id] = at, made.is_pinned
             complete.append(made)
         return complete
+
+    def _timed(self, messages: Sequence[Message]) -> list[Message]:
+        """Return messages with times; one without a time is not later than those that follow it.
+
+        The result of a tool may be older than this batch, if its step was cut off and repeated: its
+        call is not younger.
+        """
+        timed, latest = [], self._now
+        for message in reversed(messages):
+            timed.append(message if message.time else replace(message, time=latest))
+            latest = min(latest, timed[-1].time)
+        return timed[::-1]
 
     def _complete(self, message: Message, previous_id: str) -> Message:
         """Return a message that follows another one with its id, time and tokens."""

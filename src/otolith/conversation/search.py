@@ -32,7 +32,7 @@ from typing import Any
 from otolith.conversation.formats.parts import part_text
 from otolith.conversation.message import Message, Reasoning
 from otolith.errors import BadValue, MissingExtra, NotFound
-from otolith.text.terms import place_of, terms, whole
+from otolith.text.terms import place_of, spelled_terms, terms, whole
 from otolith.types import short_repr
 
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
@@ -92,7 +92,9 @@ class SearchIndex:
 
     def find(self, query: str, k: int) -> list[IndexMatch]:
         """Return the best `k` messages for a query, the best first."""
-        wanted = list(dict.fromkeys(terms(query)))
+        wanted: dict[str, str] = {}
+        for term, word in zip(terms(query), spelled_terms(query), strict=True):
+            wanted.setdefault(term, word)
         scores: dict[int, float] = defaultdict(float)
         words: dict[int, list[str]] = defaultdict(list)
         weights = {term: self._rarity(term) for term in wanted}
@@ -108,7 +110,8 @@ class SearchIndex:
         # Closeness cannot lift a message far, so it is computed for the best ones only.
         best = heapq.nsmallest(max(20 * k, 200), scores, key=lambda at: (-scores[at], -at))
         found = [self._match(at, scores[at], words[at], weights) for at in best]
-        return sorted(found, key=lambda each: (-each.score, -each.index))[:k]
+        ranked = sorted(found, key=lambda each: (-each.score, -each.index))[:k]
+        return [replace(each, words=tuple(wanted[term] for term in each.words)) for each in ranked]
 
     def _rarity(self, term: str) -> float:
         """Return the weight of a word: the fewer messages have it, the higher."""

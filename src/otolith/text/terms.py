@@ -1,14 +1,17 @@
 """Terms: the words of a text as search compares them, in any script.
 
-Case, accents and a plural s do not matter. Where words are not set apart by spaces, as in Chinese,
-Japanese, Thai, Lao, Khmer and Burmese, a sign is a word; so it is in Korean, where endings are
-written on. Letters of these scripts are left whole: a syllable of Korean is not taken apart.
+Case, accents and endings do not matter: words are compared by their stems (`words.py`), as notes
+are when they are recalled. Where words are not set apart by spaces, as in Chinese, Japanese, Thai,
+Lao, Khmer and Burmese, a sign is a word; so it is in Korean, where endings are written on. Letters
+of these scripts are left whole: a syllable of Korean is not taken apart.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+
+from otolith.text.words import stem
 
 _SIGNS = (
     r"[\u0e01-\u0e3a\u0e40-\u0e4e"  # Thai
@@ -55,9 +58,14 @@ def _is_accent(letter: str) -> bool:
 
 
 def terms(text: str) -> list[str]:
-    """Return the words of a text as they are compared."""
+    """Return the words of a text as they are compared: their stems."""
+    return list(map(stem, spelled_terms(text)))
+
+
+def spelled_terms(text: str) -> list[str]:
+    """Return the words of a text in lower case and without accents, one for each of `terms`."""
     pattern = _PLAIN if text.isascii() else _WORD
-    return [_singular(word) for word in pattern.findall(_bare(text))]
+    return pattern.findall(_bare(text))
 
 
 def signs(text: str) -> list[str]:
@@ -73,11 +81,6 @@ def _bare(text: str) -> str:
 def whole(text: str) -> str:
     """Return a text whose letters are one sign each, where there is one."""
     return unicodedata.normalize("NFC", text)
-
-
-def _singular(word: str) -> str:
-    """Return an English word without a plural s; "class" stays as it is."""
-    return word[:-1] if len(word) > 3 and word[-1] == "s" and word[-2] != "s" else word
 
 
 def place_of(text: str, number: int) -> int:

@@ -378,10 +378,10 @@ def test_thinking_comes_back_from_a_stream_too():
     )
     with serving(plan) as provider:
         reply = made(provider, "openai").complete(ASKED, on_text=lambda _: None)
-        made(provider, "openai").complete([reply.message, *ASKED], on_text=lambda _: None)
+        made(provider, "openai").complete([*ASKED, reply.message], on_text=lambda _: None)
     assert isinstance(reply.message.parts[0], Reasoning)
     assert reply.message.parts[0].text == "let me"
-    assert provider.requests[1]["messages"][0]["reasoning_content"] == "let me"
+    assert provider.requests[1]["messages"][-1]["reasoning_content"] == "let me"
 
 
 def test_calls_in_a_stream_need_no_index():

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import json
 import threading
+from itertools import count
 from typing import Any
 
 import pytest
 
 from otolith import Disk, Live, Versioned
 from otolith import open as open_repo
-from otolith.agent import AgentState, LedgerEntry, Orchestrator, Tool, effects_after, ledger_in
+from otolith.agent import (
+    Agent,
+    AgentState,
+    LedgerEntry,
+    Orchestrator,
+    ScriptedModel,
+    Tool,
+    effects_after,
+    ledger_in,
+)
 from otolith.agent.journal import Journal, StepBase
 from otolith.conversation import Message, Role, ToolResult
 from otolith.errors import BadMessage, Busy, Conflict, Full, Invalid
@@ -518,3 +528,28 @@ def test_the_task_after_an_abandoned_one_asks_the_model_itself(state):
     made.abandon()
     fails.clear()
     assert made.run("second").answer == "to the second"
+
+
+def test_a_result_of_a_step_that_was_cut_off_is_not_dated_before_its_call():
+    ticks = count(1_000)
+    state = Versioned(clock=lambda: next(ticks))
+    interrupts = [KeyboardInterrupt()]
+    agent = Agent(ScriptedModel([[{"call": "send"}, {"call": "wait"}], "done"]))
+
+    @agent.tool(effects="once")
+    def send() -> str:
+        return "sent"
+
+    @agent.tool
+    def wait() -> str:
+        if interrupts:
+            raise interrupts.pop()
+        return "waited"
+
+    with pytest.raises(KeyboardInterrupt):
+        agent.run("mail bob", state)
+    assert agent.run("mail bob", state).answer == "done"
+
+    times = [message.time for message in state.conversation]
+    assert len(times) == 5
+    assert times == sorted(times)

@@ -284,3 +284,16 @@ def test_two_branches_that_both_went_on_are_merged(state, chat):
     pinned = [each for each in chat if each.is_pinned and each.role != "user"]
     assert pinned == [chat[answer - 1], chat[answer]]
     assert pinned[0].calls[0].id == "o1"
+
+
+def test_a_call_is_not_dated_after_its_result(state):
+    times = iter([1_000, 9_000])
+    chat = Conversation(state, clock=lambda: next(times))
+    call = Message(Role.ASSISTANT, (ToolCall("c1", "search"),))
+    result = Message(Role.TOOL, (ToolResult("c1", "found"),), time=4_000)
+    told = Message(Role.ASSISTANT, (Text("found it"),))
+
+    chat.user("find it")
+    chat.extend([call, result, told])
+
+    assert [each.time for each in chat] == [1_000, 4_000, 4_000, 9_000]

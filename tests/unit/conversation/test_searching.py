@@ -136,3 +136,30 @@ def test_a_note_is_recalled_by_the_words_that_a_search_knows(state, said, asked)
     state.memory.note("other", "an aisle seat near the exit")
 
     assert [each.key for each in state.memory.recall(asked) if each.relevance > 0.5] == ["wish"]
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("boxes of oranges", "box"),
+        ("all the cities", "city"),
+        ("he runs", "run"),
+        ("we stopped there", "stop"),
+        ("zwei Flüge", "Flug"),
+        ("Buchungen", "buchung"),
+    ],
+)
+def test_endings_do_not_matter_as_in_notes(state, said, asked):
+    chat = Conversation(state)
+    chat.user("something else")
+    chat.user(said)
+    state.memory.note("said", said)
+
+    assert [hit.message.text for hit in chat.search(asked)] == [said]
+    assert [note.value for note in state.memory.recall(asked)] == [said]
+
+
+def test_a_hit_names_the_words_as_they_were_asked_for(state):
+    chat = Conversation(state)
+    chat.user("Cities and prices")
+    assert chat.search("price of a city")[0].words == ("price", "city")

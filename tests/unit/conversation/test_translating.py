@@ -209,3 +209,21 @@ def test_a_result_of_files_is_legal_everywhere(chat, provider):
     chat.append(Message(Role.TOOL, (ToolResult("c1", parts, is_error=True),)))
 
     assert faults(chat.context(1_000, provider).messages, provider) == []
+
+
+def test_reasoning_content_goes_back_with_the_calls_of_its_own_turn_only(chat):
+    """DeepSeek R1 refuses that of earlier turns; its successors want that of the calls."""
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    said = [
+        {"role": "user", "content": "one"},
+        {"role": "assistant", "content": "1", "reasoning_content": "first thought"},
+        {"role": "user", "content": "two"},
+        {"role": "assistant", "content": None, "reasoning_content": "hm", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "2"},
+    ]
+    chat.load(said, "openai")
+
+    sent = chat.context(10_000, "openai").messages
+
+    assert sent == [said[0], {"role": "assistant", "content": "1"}, *said[2:]]
+    assert chat.dump("openai")["messages"] == said

@@ -104,11 +104,25 @@ def _assemble(pieces: Sequence[list[Any]], for_: str) -> ProviderRequest:
     document = FORMATS[for_].document(pieces)
     if for_ == "responses":
         return ProviderRequest(_valid_items(document["input"]), document.get("instructions"))
-    named = [
-        raw | {"name": openai_chat.speaker_name(raw["name"])} if raw.get("name") else raw
-        for raw in document["messages"]
-    ]
-    return ProviderRequest(named)
+    return ProviderRequest(_assemble_chat(document["messages"]))
+
+
+def _assemble_chat(raws: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return messages with valid names, and with reasoning only since the user spoke last.
+
+    Servers that give reasoning with an answer want it back with the calls that it led to. Reasoning
+    of earlier turns is of no use to them, and some refuse it.
+    """
+    users = (at for at, raw in enumerate(raws) if raw["role"] == "user")
+    turn = max(users, default=0)
+    out = []
+    for at, raw in enumerate(raws):
+        left_out = (openai_chat.REASONING,) if at < turn else ()
+        kept = {name: value for name, value in raw.items() if name not in left_out}
+        if kept.get("name"):
+            kept["name"] = openai_chat.speaker_name(kept["name"])
+        out.append(kept)
+    return out
 
 
 # Parts

@@ -7,7 +7,8 @@ What becomes what, in both directions:
     tool_calls: function, custom        ToolCall
     a message with the role tool        ToolResult
     refusal, function_call, audio       Extra, written back to this provider only
-    reasoning_content of some servers   Reasoning, written back to these only
+    reasoning_content of some servers   Reasoning, written back to these only; a request has that of
+                                        the current turn
 
 It cannot hold: reasoning (the API takes none), whether a tool failed (the text begins with "Error"
 instead), and parts that only another provider understands. An attachment outside a user message
@@ -52,7 +53,7 @@ from otolith.frozen import thaw
 NAME = "openai"
 _SOUNDS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 _SOUND_FORMATS = {media_type: name for name, media_type in _SOUNDS.items()}
-_REASONING = "reasoning_content"
+REASONING = "reasoning_content"
 """The field of some servers of this format for reasoning."""
 _EXTRA_FIELDS = ("function_call", "audio")
 """Fields of an assistant's message beside its content."""
@@ -91,8 +92,8 @@ def read(chunk: list[Any]) -> Message:
 def _parts(raw: Mapping[str, Any], role: Role) -> Iterator[Part]:
     """Yield the parts of a message: reasoning, content, and the fields of an assistant."""
     is_assistant, content = role is Role.ASSISTANT, raw.get("content")
-    if is_assistant and isinstance(raw.get(_REASONING), str):
-        yield Reasoning(raw[_REASONING], extra={"from": _REASONING})
+    if is_assistant and isinstance(raw.get(REASONING), str):
+        yield Reasoning(raw[REASONING], extra={"from": REASONING})
     if isinstance(content, str | list):
         yield from read_content(content, _part)
     if is_assistant:
@@ -146,7 +147,7 @@ def write(message: Message) -> list[dict[str, Any]]:
     if message.calls:
         raw["tool_calls"] = list(map(_write_call, message.calls))
     fields = dict(_fields(message))
-    if blocks or message.calls or fields.keys() - {_REASONING}:
+    if blocks or message.calls or fields.keys() - {REASONING}:
         chunk.append(raw | fields)
     return chunk
 
@@ -154,8 +155,8 @@ def write(message: Message) -> list[dict[str, Any]]:
 def _fields(message: Message) -> Iterator[tuple[str, Any]]:
     """Yield the fields of a message beside its content and its calls."""
     for part in message.parts:
-        if isinstance(part, Reasoning) and part.extra.get("from") == _REASONING:
-            yield _REASONING, part.text
+        if isinstance(part, Reasoning) and part.extra.get("from") == REASONING:
+            yield REASONING, part.text
         elif isinstance(part, Extra) and part.type in _EXTRA_TYPES:
             yield _EXTRA_TYPES[part.type], thaw(part.data)
 
