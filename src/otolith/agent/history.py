@@ -90,5 +90,5 @@ def require_own_commit(state: Branch, commit: Commit, name: str) -> None:
     if run != name and run in {sub for sub, _ in subagent_branches(state)}:
         raise Invalid(
             f"{commit.short} is a commit of the sub-agent {run}, on its fork",
-            hint=f"choose a commit of {name}: `otolith log` has them, each with its step",
+            hint=f"choose a commit of {name}: state.log() lists them, each with its step",
         )

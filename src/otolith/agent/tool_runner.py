@@ -269,5 +269,5 @@ def _unknown(entry: LedgerEntry, why: str) -> EffectUnknown:
     return EffectUnknown(
         f"{entry.tool}({clip(arguments, 120)}) was begun, and may have happened: {why}",
         key=entry.key,
-        hint=f"find out, then settle({entry.key!r}, happened=True or False), or `otolith effects`",
+        hint=f"find out, then settle({entry.key!r}, happened=True or False)",
     )

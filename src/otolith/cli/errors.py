@@ -79,7 +79,22 @@ _CODES: tuple[tuple[type[Error], ExitCode], ...] = (
     (Unsupported, ExitCode.UNSUPPORTED),
 )
 
-# The library's hints name Python calls; these name commands instead.
+# The library's hints name Python calls, because its callers are programs. Here each of these calls
+# is replaced by the command that does the same; errors of some types get a hint of their own.
+_COMMANDS = {
+    r"(state|repo)\.log\(\)": "`otolith log`",
+    r"repo\.branches\([^)]*\)": "`otolith branch`",
+    r"repo\.tags\(\)": "`otolith tag`",
+    r"repo\.sessions\(\)": "`otolith sessions`",
+    r"list\(state\)": "`otolith ls`",
+    r"(see )?\bvars\(\)": "`otolith vars`",
+    r"state\.conflicts": "`otolith status`",
+    r"\bundo\(\)": "`otolith undo`",
+    r"\bcommit\(\)": "`otolith commit`",
+    r"settle\('(\w{10})\w*', happened=True or False\)": (
+        r"`otolith effects --settle \1 --happened` (or `--not-happened`)"
+    ),
+}
 _HINTS: tuple[tuple[type[Error], str], ...] = (
     (Uncommitted, "`otolith commit -m …` commits them, `otolith restore --all` discards them"),
     (StoreNotFound, "`otolith init` makes a store; `--store` names another"),
@@ -137,7 +152,15 @@ def hint_of(error: Error) -> str:
         return f"resolve each with {how_to_resolve(error.paths)}"
     if reserved := _RESERVED.match(error.message):
         return _ROOM_HINTS.get(reserved[1], "choose another name, without a dot in front")
-    return next((hint for kind, hint in _HINTS if isinstance(error, kind)), error.hint)
+    known = next((hint for kind, hint in _HINTS if isinstance(error, kind)), None)
+    return in_commands(error.hint) if known is None else known
+
+
+def in_commands(hint: str) -> str:
+    """Return a hint with the commands that do what its Python calls do."""
+    for call, command in _COMMANDS.items():
+        hint = re.sub(call, command, hint)
+    return hint
 
 
 def with_terminal_hint(error: E) -> E:

@@ -436,7 +436,8 @@ class Branch(StateReader, MutableMapping[str, Any]):
         start = self.resolve(at)
         if self._backend.store.ref(ref) is not None:
             raise RefExists(
-                f"branch {name} already exists", hint=f"open it with session(…, branch={name!r})"
+                f"branch {name} already exists",
+                hint=f"open it with repo.session({self.session!r}, branch={name!r})",
             )
         self._backend.move(ref, None, start, note=f"{FORK}from {self.name}")
         return self._open(ref)

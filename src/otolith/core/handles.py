@@ -235,7 +235,7 @@ class Handle:
         if cell is not None and not self._fits(cell):
             raise BadPath(
                 f"{self.path} is a {self._cells.kind(cell)}, not a {self._noun}",
-                hint="see `otolith ls`, or choose another path",
+                hint="list(state) lists the names at the top; choose another path",
             )
 
     @property

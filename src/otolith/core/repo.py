@@ -177,5 +177,8 @@ class BareRepo:
         """Return the hash of a ref, or raise RefNotFound."""
         hash = self.store.ref(ref)
         if hash is None:
-            raise RefNotFound(f"there is no {what}", hint="see `otolith branch` and `otolith tag`")
+            raise RefNotFound(
+                f"there is no {what}",
+                hint="repo.branches(id) lists branches, repo.tags() lists tags",
+            )
         return hash

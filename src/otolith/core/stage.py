@@ -117,7 +117,9 @@ class Stage:
             KeyNotFound: nothing is there.
         """
         if self.get(path) is None:
-            raise KeyNotFound(f"nothing at {format_path(path)}", hint="see `otolith ls`")
+            raise KeyNotFound(
+                f"nothing at {format_path(path)}", hint="list(state) lists the names at the top"
+            )
         self._write(path, None)
 
     def extend(self, path: Path, cells: list[bytes]) -> bool:
@@ -128,7 +130,9 @@ class Stage:
             return False
         base = self.get(path)
         if base is not None and self._cells.kind(base) != "list":
-            raise BadPath(f"{format_path(path)} is not a list", hint="see `otolith ls`")
+            raise BadPath(
+                f"{format_path(path)} is not a list", hint="list(state) lists the names at the top"
+            )
         tail = _Tail(base, self._cells.length(base)) if base is not None else _Tail(EMPTY_LIST, 0)
         tail.cells += cells
         self._write(path, tail)

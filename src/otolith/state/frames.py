@@ -70,7 +70,9 @@ class Frame(Mapping[Any, Any]):
         return read_column(self._code, self._head, position, data)
 
     def _no_frame(self, what: str) -> BadPath:
-        return BadPath(f"{self.path} is a {what}, not a frame", hint="see `otolith ls`")
+        return BadPath(
+            f"{self.path} is a {what}, not a frame", hint="list(state) lists the names at the top"
+        )
 
     def __repr__(self) -> str:
         return f"<{self.library} frame {self.path}, {len(self)} columns>"

@@ -483,7 +483,9 @@ class TrackedBranch(Branch):
         elif type(old) is list:
             old.extend(more)
         else:
-            raise BadPath(f"{format_path(path)} is not a list", hint="see `otolith ls`")
+            raise BadPath(
+                f"{format_path(path)} is not a list", hint="list(state) lists the names at the top"
+            )
         self._committer.settled(path)
 
     def _part(self, path: Path) -> Any:

@@ -386,10 +386,9 @@ class Workspace:
 
     def fork(self, name: str, *, at: Target = "@") -> Workspace:
         """Return a workspace of a new branch, with its own work folder."""
+        state = self.state.fork(name, at=at)
         folder = branch_folder(self.path.parent, name)
-        return Workspace(
-            self.state.fork(name, at=at), folder, signatures=self._signatures, runner=self.runner
-        )
+        return Workspace(state, folder, signatures=self._signatures, runner=self.runner)
 
     def diff(self, old: Target | None = None, new: Target | None = None) -> list[Difference]:
         """Return what differs between two commits, by variable, column and file.
@@ -484,7 +483,12 @@ class Workspace:
 
 
 def _check_code(code: str) -> None:
-    """Refuse code with half a character, as in bytes that were decoded as something else."""
+    """Refuse code that is not text, or has half a character: bytes decoded as something else."""
+    if not isinstance(code, str):
+        raise Invalid(
+            f"code must be a str, got {type(code).__name__}",
+            hint="give the source: run('x = 1'); put(x=…) sets a value",
+        )
     try:
         code.encode()
     except UnicodeEncodeError as error:

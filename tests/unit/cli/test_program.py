@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+import otolith
 from otolith import errors
 from otolith.cli import errors as failures
 from otolith.cli import program
@@ -181,3 +183,53 @@ def test_the_choices_of_an_argument_are_on_one_line(run, words):
     assert done.exit_code == 2
     assert "\t" not in done.stderr
     assert len(done.stderr.splitlines()) == 2
+
+
+CALLS = re.compile(r"\b(?:state|repo|memory|work)\.\w+\(|\b(?:undo|redo|commit|settle|vars)\(")
+
+
+def _hints():
+    """Yield every hint that is written out in the library, and where."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        room = path.relative_to(PACKAGE).parts[0]
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        given = (each for each in nodes if isinstance(each, ast.keyword) and each.arg == "hint")
+        parts = (part for each in given for part in ast.walk(each.value))
+        texts = (part for part in parts if isinstance(part, ast.Constant))
+        yield from ((room, f"{path.name}:{text.lineno}", str(text.value)) for text in texts)
+
+
+PACKAGE = Path(otolith.__file__).parent
+FOR_BOTH = re.compile(r"otolith (fsck|doctor|init)\b")
+
+
+def test_the_library_speaks_to_programs_and_the_command_line_to_people():
+    """Who calls the library reads Python calls; `otolith fsck` and `doctor` have no other name."""
+    wrong = [
+        (where, hint)
+        for room, where, hint in _hints()
+        if room != "cli" and "otolith " in FOR_BOTH.sub("", hint)
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("hint", "told"),
+    [
+        ("state.log() lists the commits", "`otolith log` lists the commits"),
+        ("it has 1; state.log() lists the commits", "it has 1; `otolith log` lists the commits"),
+        ("list(state) lists the names at the top", "`otolith ls` lists the names at the top"),
+        (
+            "repo.branches(id) lists branches, repo.tags() lists tags",
+            "`otolith branch` lists branches, `otolith tag` lists tags",
+        ),
+        ("see vars()", "`otolith vars`"),
+        (
+            "find out, then settle('0123456789abcdef', happened=True or False)",
+            "find out, then `otolith effects --settle 0123456789 --happened` (or `--not-happened`)",
+        ),
+    ],
+)
+def test_a_hint_of_the_library_is_told_in_commands(hint, told):
+    assert failures.hint_of(errors.Invalid("x", hint=hint)) == told
+    assert not CALLS.search(told)

@@ -9,6 +9,7 @@ from time import monotonic
 import pytest
 
 from otolith import Disk, Versioned
+from otolith.errors import BadRef, Invalid
 from otolith.workspace import Runner, Workspace
 from tests.patience import HANG_SECONDS, seconds
 
@@ -35,6 +36,15 @@ def workspace(state: Versioned, tmp_path: Path) -> Iterator[Workspace]:
 def is_as_before(workspace: Workspace) -> bool:
     step = workspace.run("before, open('kept.txt').read()")
     return step.ok and bool(step.value == ([1], "kept"))
+
+
+@pytest.mark.parametrize("code", [5, None, b"x = 1", ["x = 1"]])
+def test_code_that_is_not_text_is_refused(workspace: Workspace, code: object) -> None:
+    with pytest.raises(Invalid, match=f"code must be a str, got {type(code).__name__}"):
+        workspace.run(code)  # type: ignore[arg-type]
+    with pytest.raises(BadRef):
+        workspace.fork(code)  # type: ignore[arg-type]
+    assert is_as_before(workspace)
 
 
 def test_an_endless_loop_is_interrupted_and_what_it_reached_is_kept(workspace: Workspace) -> None:

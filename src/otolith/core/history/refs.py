@@ -181,7 +181,7 @@ class Refs:
             return self._by_prefix(name)
         raise RefNotFound(
             f"no branch, tag or commit is called {name!r}",
-            hint="list branches with `otolith branch`, tags with `otolith tag`",
+            hint="repo.branches(id) lists branches, repo.tags() lists tags",
         )
 
     def _by_prefix(self, digits: str) -> Commit:
@@ -196,7 +196,9 @@ class Refs:
                 hint="give more digits: " + ", ".join(hash.hex()[:14] for hash in commits),
             )
         if not commits:
-            raise CommitNotFound(f"no commit starts with {digits}", hint="see `otolith log`")
+            raise CommitNotFound(
+                f"no commit starts with {digits}", hint="state.log() lists the commits"
+            )
         return self._graph.commit(commits[0])
 
     def _moves_ago(self, name: str, moves: int, at: str | None) -> Commit:
@@ -209,7 +211,8 @@ class Refs:
         hash = places[moves] if moves < len(places) else None
         if hash is None:
             raise CommitNotFound(
-                f"{name} has moved only {max(len(places) - 1, 0)} times", hint="see `otolith log`"
+                f"{name} has moved only {max(len(places) - 1, 0)} times",
+                hint="state.log() lists the commits",
             )
         return self._graph.commit(hash)
 
@@ -220,7 +223,7 @@ class Refs:
         if number > len(commit.parents):
             raise CommitNotFound(
                 f"{expression}: commit {commit.short} has no parent {number}",
-                hint=f"it has {len(commit.parents)}; see `otolith log`",
+                hint=f"it has {len(commit.parents)}; state.log() lists the commits",
             )
         return self._graph.commit(Hash(bytes.fromhex(commit.parents[number - 1])))
 
