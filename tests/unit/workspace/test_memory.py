@@ -120,3 +120,35 @@ def test_a_sparse_array_knows_its_order(run: Run) -> None:
     run("m.has_sorted_indices, n['m'].has_canonical_format")
     assert run("'_has_sorted_indices' in vars(m)").value is True
     assert run("'_has_canonical_format' in vars(n['m'])").value is True
+
+
+def test_dicts_have_their_order_in_the_next_process(run: Run) -> None:
+    run("small = {'z': 1, 'a': {'y': 1, 'b': 2}}")
+    run("big = {f'k{n % 997}': n for n in range(0, 9970, 7)}")
+    run("import collections\nother = collections.OrderedDict(small)\nwas = list(big)")
+    assert run("list(small), list(small['a']), list(other)").value == (
+        ["z", "a"], ["y", "b"], ["z", "a"],
+    )  # fmt: skip
+    assert run("list(big) == was").value is True
+    assert run("small['z'] = small.pop('z')").changed == ("small",)
+    assert run("list(small)").value == ["a", "z"]
+    assert run("list(small)").changed == ()
+
+
+def test_an_order_that_was_noted_beside_a_variable_is_read_and_stored_with_it(
+    workspace: Workspace, run: Run
+) -> None:
+    run("d = {'a': {'b': 2, 'y': 1}, 'z': 1}\nlong = {'a': 'x' * 40_000, 'z': {'b': 1, 'y': 2}}")
+    state = workspace.state
+    usual = {"keys": [["z", "a"], ["y", "b"]], "places": []}
+    for name in ("d", "long"):
+        entry = state[(".workspace", "vars", name)] | {"order": usual}
+        state.write_reserved((".workspace", "vars", name), state.cells.put(entry))
+    state.commit("as it was written before dicts had an order")
+    assert run("list(d), list(d['a'])").value == (["z", "a"], ["y", "b"])
+    assert run("list(long), list(long['z'])").value == (["z", "a"], ["y", "b"])
+    assert "order" not in state[(".workspace", "vars", "d")]
+    assert list(state[(".workspace", "data", "d")]) == ["z", "a"]
+    assert list(state[(".workspace", "data", "long", "z")]) == ["y", "b"]
+    assert run("long['z'], d").changed == ()
+    assert run("list(long), list(long['z'])").value == (["z", "a"], ["y", "b"])
