@@ -31,7 +31,7 @@ edits write only the objects that the outermost value needs in the end.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeAlias
 
 from otolith.core.trees.blob import Blob
@@ -60,6 +60,7 @@ from otolith.core.trees.layout import (
     TEXT_KIND,
     Link,
     check_parts,
+    check_size,
     full_size,
     is_link,
     read_link,
@@ -80,6 +81,8 @@ EMPTY_LIST = b"\x90"
 _ORDERED = int(Tag.ORDERED)
 _ORDERED_HEAD = bytes((MARK, TAGGED_KIND, _ORDERED, MARK, LIST_KIND))
 """What the cell of a dict with an order of its own starts with: the link to a list follows."""
+
+_MAP_HEAD = bytes((MARK, MAP_KIND))
 
 _BATCH = 256
 """So many packed values are read, and so many short ones encoded, together."""
@@ -490,6 +493,13 @@ class Cells:
             return self.maps.get(link, key)
         return self.encoding.split_map(self.loosen(cell)).get(key)
 
+    def entries_of(self, cell: bytes) -> Callable[[bytes], bytes | None]:
+        """Return a function that returns the cell at a key of a map, to look up many."""
+        link = self.tree(cell)
+        if link is not None:
+            return partial(self.maps.get, link)
+        return self.encoding.split_map(self.loosen(cell)).get
+
     def edit_map(
         self,
         cell: bytes,
@@ -561,13 +571,15 @@ class Cells:
 
     def _tree_and_tail(self, cell: bytes) -> list[bytes]:
         """Return the cells of the tree and of the tail of a map that has an order of its own."""
-        parts: list[bytes] = []
-        if cell.startswith(_ORDERED_HEAD) and read_link(cell, 5).length == 2:
-            parts = self.all_elements(cell[3:])
-        is_tree = len(parts) == 2 and parts[0][:2] == bytes((MARK, MAP_KIND))
-        if not is_tree or parts[1] == EMPTY_LIST:
-            raise Corrupt("a dict with an order is not a tree and a list of keys", hint=FSCK)
-        return parts
+        if cell.startswith(_ORDERED_HEAD):
+            link = read_link(cell, 5)
+            node = self.objects.node(link.hash)
+            parts = node.payloads
+            is_list = node.kind == LIST and not node.level and len(parts) == link.length == 2
+            if is_list and parts[0][:2] == _MAP_HEAD and parts[1] != EMPTY_LIST:
+                check_size(link, full_size(parts[0]) + full_size(parts[1]))
+                return parts
+        raise Corrupt("a dict with an order is not a tree and a list of keys", hint=FSCK)
 
     def _in_order(
         self, entries: Iterator[tuple[bytes, bytes]], order: bytes

@@ -380,7 +380,8 @@ class DictImprint(ContainerImprint):
     def _edited(self, edits: dict[bytes, bytes | None], imprinter: Imprinter) -> bytes:
         """Return the cell of the dict with edits applied; new keys come last."""
         cells = imprinter.cells
-        real = {k: c for k, c in edits.items() if not cells.same(cells.entry(self.cell, k), c)}
+        entry = cells.entries_of(self.cell)
+        real = {key: cell for key, cell in edits.items() if not cells.same(entry(key), cell)}
         return cells.edit_map(self.cell, real, is_table=self.is_form) if real else self.cell
 
 
