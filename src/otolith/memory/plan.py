@@ -99,7 +99,7 @@ class Plan:
 
     def to_data(self) -> dict[str, Any]:
         """Return the stored form: steps by their ids."""
-        return {step.id: step.to_data() for step in self.steps}
+        return {step.id: step.to_data() for step in sorted(self.steps, key=lambda step: step.id)}
 
     def numbered(self) -> Plan:
         """Return the plan with places that count from 0."""

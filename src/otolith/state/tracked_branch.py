@@ -122,7 +122,8 @@ class ChangeTracker:
         is_edited = not self._cells.same(self._stage.root(), self._committer.head_cell)
         record = self.aliases.new_record(holds, is_edited=is_edited)
         if record:
-            self._stage.put((ALIASES,), self._cells.put(record))
+            in_order = dict(sorted(record.items()))  # whatever was looked at first
+            self._stage.put((ALIASES,), self._cells.put(in_order))
         elif record is not None and self._stage.get((ALIASES,)) is not None:
             self._stage.remove((ALIASES,))
         self.reader.follow_aliases()

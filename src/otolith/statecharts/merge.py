@@ -197,12 +197,15 @@ def _content(effect: Effect) -> str:
 def _merge_by_key(
     base: Mapping[str, Any], ours: Mapping[str, Any], theirs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Merge two dicts key by key; a key is absent where one side removed it."""
-    result = dict(ours)
-    for key in dict.fromkeys((*base, *theirs)):
+    """Merge two dicts key by key; a key is absent where one side removed it.
+
+    New keys come last and are sorted, so that the order is the same whoever merges whom.
+    """
+    result: dict[str, Any] = {}
+    new = sorted({*ours, *theirs}.difference(base))
+    for key in (*base, *new):
         sides = (side.get(key, _ABSENT) for side in (base, ours, theirs))
         value = _merge_value(*sides)
-        result.pop(key, None)
         if value is not _ABSENT:
             result[key] = value
     return result

@@ -78,8 +78,9 @@ class StoredMachine(NamedTuple):
         snapshot = self.snapshot.to_data()
         data = snapshot.pop("data")
         stored = {_SNAPSHOT: snapshot, _DATA: data, _LOG: [list(event) for event in self.log]}
-        outbox = {key: pending.to_data() for key, pending in self.outbox.items()}
-        return stored | ({_OUTBOX: outbox} if outbox else {})
+        outbox = {key: pending.to_data() for key, pending in sorted(self.outbox.items())}
+        stored |= {_OUTBOX: outbox} if outbox else {}
+        return dict(sorted(stored.items()))  # as a table that is written part by part
 
     @classmethod
     def from_data(cls, data: object) -> StoredMachine:

@@ -134,22 +134,35 @@ def map_differences(cells: Cells, old: bytes, new: bytes) -> list[Difference]:
 def is_reordered(cells: Cells, old: bytes, new: bytes) -> bool:
     """Tell whether the keys that two maps share come in another order."""
     if cells.tree(old) is not None and cells.tree(new) is not None:
-        before, after = cells.order(old), cells.order(new)
-        if before == after:
-            return False
-
-        def key_of(part: bytes) -> bytes:
-            return key_bytes(cells.loosen(part))
-
-        # What both tails begin and end with has stayed where it was.
-        _, gone, come = list_middle(cells, before, after)
-        left = [key for key in map(key_of, gone) if cells.entry(new, key) is not None]
-        there = [key for key in map(key_of, come) if cells.entry(old, key) is not None]
-        if left == there:
+        gone, come = _tail_differences(cells, old, new)
+        left = [key for key in gone if cells.entry(new, key) is not None]
+        if left == [key for key in come if cells.entry(old, key) is not None]:
             return False
     was, is_now = cells.names(old), cells.names(new)
     shared = set(was) & set(is_now)
     return [key for key in was if key in shared] != [key for key in is_now if key in shared]
+
+
+def in_order_of(cells: Cells, names: set[bytes], old: bytes, new: bytes) -> list[bytes]:
+    """Return some keys of a map in its order; `old` is one that it was made from."""
+    if len(names) < 2:
+        return list(names)
+    is_added = all(cells.entry(old, key) is None for key in names)
+    if is_added and cells.tree(old) is not None and cells.tree(new) is not None:
+        _, come = _tail_differences(cells, old, new)
+        late = [key for key in come if key in names]
+        return [*sorted(names.difference(late)), *late]
+    return [key for key in cells.names(new) if key in names]
+
+
+def _tail_differences(cells: Cells, old: bytes, new: bytes) -> tuple[list[bytes], list[bytes]]:
+    """Return the keys of two tails without what they begin and end with alike."""
+    before, after = cells.order(old), cells.order(new)
+    if before == after:
+        return [], []
+    _, gone, come = list_middle(cells, before, after)
+    was, is_now = ([key_bytes(cells.loosen(part)) for part in parts] for parts in (gone, come))
+    return was, is_now
 
 
 def has_same_content(cells: Cells, old: bytes | None, new: bytes | None) -> bool:

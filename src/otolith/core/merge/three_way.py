@@ -33,7 +33,13 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from otolith.core.history.commits import Commit, Graph
-from otolith.core.merge.diff import WalkLimit, has_same_content, is_reordered, map_differences
+from otolith.core.merge.diff import (
+    WalkLimit,
+    has_same_content,
+    in_order_of,
+    is_reordered,
+    map_differences,
+)
 from otolith.core.merge.policies import CALL, RESERVED, Policies, Resolver
 from otolith.core.merge.values import NoDecision, ValueMerger
 from otolith.core.paths import EVENTS, POLICY, SNAPSHOTS, Path, format_path
@@ -318,9 +324,9 @@ class _Walk:
         moved = [is_reordered(self._cells, start, side) for side, _ in (ours, theirs)]
         is_first = moved[0] if moved[0] != moved[1] else self._ours_first
         first, second = (ours[0], theirs[0]) if is_first else (theirs[0], ours[0])
-        new = {key for key in edits if self._cells.entry(first, key) is None}
-        if len(new) > 1:
-            edits |= {key: edits.pop(key) for key in self._cells.names(second) if key in new}
+        entry = self._cells.entries_of(first)
+        new = {key for key, cell in edits.items() if cell is not None and entry(key) is None}
+        edits |= {key: edits.pop(key) for key in in_order_of(self._cells, new, start, second)}
         return self._cells.edit_map(first, edits)
 
     def _below(self, path: Path, key: bytes) -> Path:
