@@ -122,8 +122,8 @@ class ChangeTracker:
         is_edited = not self._cells.same(self._stage.root(), self._committer.head_cell)
         record = self.aliases.new_record(holds, is_edited=is_edited)
         if record:
-            in_order = dict(sorted(record.items()))  # whatever was looked at first
-            self._stage.put((ALIASES,), self._cells.put(in_order))
+            in_key_order = self._cells.encoding.in_key_order(record)  # whatever was seen first
+            self._stage.put((ALIASES,), self._cells.put(in_key_order))
         elif record is not None and self._stage.get((ALIASES,)) is not None:
             self._stage.remove((ALIASES,))
         self.reader.follow_aliases()
